@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 from prequential.core.compiled.kernel import Ints32
-from prequential.core.delay.calibrating import Look
+from prequential.core.delay.calibrating import PeriodEstimates
 from prequential.core.delay.due_periods import PeriodState, due_of
-from prequential.core.delay.expected import Expected
+from prequential.core.delay.expected import ExpectedTables
 from prequential.core.delay.expecting import look_together
 from prequential.core.delay.periods import PeriodTables
 from prequential.core.output.waiting import Waiting, all_waiting
 
 
-def look(expected: Expected, model: int, rows: Ints32, clock: int, *, closing: bool = False) -> Look:
+def look(
+    expected: ExpectedTables, model: int, rows: Ints32, clock: int, *, closing: bool = False
+) -> PeriodEstimates:
     """What is expected of a model's periods (rows, in order of time)."""
     whose, ends, clocks = np.array([[model], [len(rows)], [clock]], dtype=np.int64)
     [group] = look_together(expected, whose, rows, ends, clocks, closing=closing)
     return group.look
 
 
-def waiting_of(expected: Expected, model: int, clock: int) -> Waiting | None:
+def waiting_of(expected: ExpectedTables, model: int, clock: int) -> Waiting | None:
     """What waits of a model."""
     return all_waiting(expected, np.array([model]), np.array([clock]))[0]
 

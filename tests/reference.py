@@ -41,7 +41,7 @@ from prequential.core.measures.declaration import (
     Measure,
 )
 from prequential.core.measures.registry import MEASURES
-from prequential.ingest.counting import Counts
+from prequential.ingest.counting import SourceCounts
 from prequential.ingest.counting import exposition as ingested
 from prequential.notifying.counting import exposition as notified
 from prequential.settings import listing
@@ -348,7 +348,7 @@ def series(program: str) -> str:
     if program == "worker":
         text = Scrape(HttpConfig(measures=()), "").text()
     elif program == "ingest":
-        text = ingested("", ["topic"], Counts(), {}, {})
+        text = ingested("", ["topic"], SourceCounts(), {}, {})
     else:
         text = notified("", {}, None, 0, 0.0)
     found = dict(re.findall(r"# HELP prequential_(\S+) (.*)", text))

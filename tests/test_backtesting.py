@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from prequential.backtesting.changes import Injection, Known, changes_of, parse_injection
+from prequential.backtesting.changes import Injection, KnownChange, changes_of, parse_injection
 from prequential.backtesting.detectors import name_of, parse_detector
 from prequential.backtesting.running import alarms_of, inject
-from prequential.backtesting.scores import Change, Judged, always, judge, never, scores
+from prequential.backtesting.scores import Judged, SequenceChange, always, judge, never, scores
 from prequential.cli.main import main
 from prequential.core.detectors import DETECTORS
-from prequential.past.bootstrap import Run, log_of
-from prequential.past.sequences import Sequence, sequences
+from prequential.past.bootstrap import ResampledRun, log_of
+from prequential.past.sequences import PastSequence, sequences
 from prequential.replay.sources import Source
 from prequential.settings.model import Config, DetectorConfig, StreamConfig
 from prequential.topics.decoding import KINDS
@@ -54,7 +54,7 @@ def write(folder: Path, config: str, seed: int = 1) -> list[str]:
     return [*options, "--config", str(folder / "config.yaml")]
 
 
-def everything(config: StreamConfig) -> list[Sequence]:
+def everything(config: StreamConfig) -> list[PastSequence]:
     lines = records(numbers=config.task == "regression")
     sources = [
         Source(KINDS.index(kind), [json.dumps(line).encode() for line in of]) for kind, of in lines.items()
@@ -69,7 +69,7 @@ def report(capsys: pytest.CaptureFixture[str], *options: str) -> Any:
 
 class TestJudging:
     def test_an_alarm_finds_a_change_within_its_window_alone(self) -> None:
-        changes = [Change(100), Change(200)]
+        changes = [SequenceChange(100), SequenceChange(200)]
         for alarm, delays in ((100, (None, None)), (101, (1, None)), (150, (50, None)), (151, (None, None)),
                               (200, (None, None)), (201, (None, 1)), (251, (None, None))):  # fmt: skip
             found = judge(np.array([alarm]), changes, 300, 50)
@@ -77,15 +77,15 @@ class TestJudging:
             assert found.false_alarms == (delays == (None, None))
 
     def test_a_window_ends_where_the_next_change_is(self) -> None:
-        found = judge(np.array([130]), [Change(100), Change(120)], 300, 50)
+        found = judge(np.array([130]), [SequenceChange(100), SequenceChange(120)], 300, 50)
         assert found == Judged((None, 10), 0, 0, 300 - 20 - 50)
 
     def test_a_gradual_change_has_as_much_time_after_its_end(self) -> None:
-        assert judge(np.array([170]), [Change(100, 20)], 300, 50).delays == (70,)
-        assert judge(np.array([171]), [Change(100, 20)], 300, 50).delays == (None,)
+        assert judge(np.array([170]), [SequenceChange(100, 20)], 300, 50).delays == (70,)
+        assert judge(np.array([171]), [SequenceChange(100, 20)], 300, 50).delays == (None,)
 
     def test_further_alarms_are_neither_true_nor_false(self) -> None:
-        assert judge(np.array([110, 120, 149]), [Change(100)], 300, 50) == Judged((10,), 0, 2, 250)
+        assert judge(np.array([110, 120, 149]), [SequenceChange(100)], 300, 50) == Judged((10,), 0, 2, 250)
 
     def test_against_a_plain_loop(self) -> None:
         rng = np.random.default_rng(1)
@@ -93,7 +93,7 @@ class TestJudging:
             n, tolerance = int(rng.integers(1, 60)), int(rng.integers(1, 30))
             alarms = np.flatnonzero(rng.random(n) < 0.2) + 1
             places = sorted({int(place) for place in rng.integers(1, 70, 3)})
-            changes = [Change(place, int(rng.integers(0, 5))) for place in places]
+            changes = [SequenceChange(place, int(rng.integers(0, 5))) for place in places]
             kept = [change for change in changes if change.outcome < n]
             delays: list[int | None] = [None] * len(kept)
             false_alarms = repeated = quiet = 0
@@ -116,7 +116,7 @@ class TestJudging:
             assert judge(alarms, changes, n, tolerance) == expected
 
     def test_who_always_and_who_never_raises_an_alarm(self) -> None:
-        changes = [Change(5_000)]
+        changes = [SequenceChange(5_000)]
         one, none = (
             scores([judge(alarms, changes, 10_000, 1_000)], 1_000) for alarms in (always(10_000), never())
         )
@@ -168,7 +168,7 @@ class TestDetectors:
         pasts = sequences(Config(defaults=config), sources, outputs.append)
         alarms = [output for output in outputs if isinstance(output, Alarm)]
         for past in pasts:
-            itself = log_of(past, Run(np.arange(len(past)), None))
+            itself = log_of(past, ResampledRun(np.arange(len(past)), None))
             twice = list(alarms_of(past, [("1", itself), ("2", itself)]))
             for detector, one, other in zip(config.detectors, *twice):
                 own = [
@@ -191,7 +191,7 @@ class TestDetectors:
         past = next(one for one in everything(config) if one.model == "same")
         found = []
         for rise in (0.02, 0.1, 0.4):
-            [judged] = inject(past, [Injection(rise, Change(1_000))], 30, 500, None)
+            [judged] = inject(past, [Injection(rise, SequenceChange(1_000))], 30, 500, None)
             found.append(scores(judged, 500))
         shares = [of.probability for of in found]
         assert shares == sorted(shares)
@@ -213,18 +213,22 @@ class TestDetectors:
 class TestChanges:
     def test_a_time_is_a_place_in_each_sequence(self) -> None:
         past = everything(StreamConfig(stages=("final",)))[0]
-        assert Known(ts=1_000 * 99).change(past) == Change(100)
-        assert Known(ts=1_000 * 99 - 1).change(past) == Change(99)
-        assert Known(ts="1970-01-01T00:01:39Z").change(past) == Change(100)
-        assert Known(ts=10**12).change(past) is None
-        assert Known(ts=-1).change(past) is None
-        assert Known(outcome=COUNT).change(past) is None
+        assert KnownChange(ts=1_000 * 99).change(past) == SequenceChange(100)
+        assert KnownChange(ts=1_000 * 99 - 1).change(past) == SequenceChange(99)
+        assert KnownChange(ts="1970-01-01T00:01:39Z").change(past) == SequenceChange(100)
+        assert KnownChange(ts=10**12).change(past) is None
+        assert KnownChange(ts=-1).change(past) is None
+        assert KnownChange(outcome=COUNT).change(past) is None
 
     def test_a_change_is_of_the_sequences_that_it_names(self) -> None:
         same, worse = sorted(everything(StreamConfig(stages=("final",))), key=lambda one: one.model)
-        known = [Known(outcome=9), Known(outcome=5, model="worse", width=3), Known(outcome=9, width=2)]
-        assert changes_of(known, same) == [Change(9, 2)]
-        assert changes_of(known, worse) == [Change(5, 3), Change(9, 2)]
+        known = [
+            KnownChange(outcome=9),
+            KnownChange(outcome=5, model="worse", width=3),
+            KnownChange(outcome=9, width=2),
+        ]
+        assert changes_of(known, same) == [SequenceChange(9, 2)]
+        assert changes_of(known, worse) == [SequenceChange(5, 3), SequenceChange(9, 2)]
 
 
 class TestCommand:

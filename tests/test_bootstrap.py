@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 from prequential.core.compiled.kernel import Floats
-from prequential.past.bootstrap import Run, block_length, blocks, generator, log_of, risen
-from prequential.past.sequences import Sequence, sequences
+from prequential.past.bootstrap import ResampledRun, block_length, blocks, generator, log_of, risen
+from prequential.past.sequences import PastSequence, sequences
 from prequential.replay.sources import Source
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import KINDS
@@ -16,7 +16,7 @@ from prequential.topics.decoding import KINDS
 FLAT = 4_000
 
 
-def past(losses: Floats, **settings: str) -> Sequence:
+def past(losses: Floats, **settings: str) -> PastSequence:
     """A sequence of these losses; of numbers they are the errors, else 0 or 1."""
     numbers = settings.get("task") == "regression"
     lines: dict[str, list[bytes]] = {"predictions": [], "labels": []}
@@ -93,4 +93,4 @@ def test_what_cannot_rise_is_refused(losses: Floats, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         risen(generator(1), of, np.arange(10), np.full(10, 0.5))
     places = np.arange(10)
-    assert risen(generator(1), of, places, np.zeros(10)) == Run(places, None)
+    assert risen(generator(1), of, places, np.zeros(10)) == ResampledRun(places, None)

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.calibration.calibrating import Settings, calibrate
+from prequential.calibration.calibrating import CalibrationOptions, calibrate
 from prequential.calibration.cuts import cuts_of
-from prequential.calibration.excursions import STEP, Walk, exponent
+from prequential.calibration.excursions import STEP, StepSums, exponent
 from prequential.calibration.pasts import best_phase, far, reach_of
 from prequential.calibration.rates import (
     Curve,
-    Point,
+    ThresholdRates,
     excursions,
     line,
     of_line,
@@ -29,14 +29,14 @@ from prequential.calibration.rates import (
     value_of,
     with_threshold,
 )
-from prequential.calibration.report import Report, lines
+from prequential.calibration.report import CalibrationReport, lines
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.cli.main import main
 from prequential.config.reader import load_config
 from prequential.core.compiled.kernel import Floats, taken
 from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.adwin import Settings as Adwin
-from prequential.past.sequences import Sequence, sequences
+from prequential.core.detectors.adwin import CalibrationOptions as Adwin
+from prequential.past.sequences import PastSequence, sequences
 from prequential.replay.sources import Source
 from prequential.settings.budget import Budget, parse_budget
 from prequential.settings.model import Config, DetectorConfig, StreamConfig
@@ -60,7 +60,7 @@ def records(models: dict[str, float], stream: str = "s") -> dict[str, list[dict[
     return found
 
 
-def pasts(config: StreamConfig, models: dict[str, float]) -> list[Sequence]:
+def pasts(config: StreamConfig, models: dict[str, float]) -> list[PastSequence]:
     sources = [
         Source(KINDS.index(kind), [json.dumps(line).encode() for line in of])
         for kind, of in records(models).items()
@@ -130,7 +130,7 @@ def test_cuts_are_as_rare_as_large_deviations_of_the_chain(keep: float, some: tu
     """From one significance to the next, so without the factor that is counted."""
     values = markov(5, keep, 0.3, 3_200_000)
     settings = Adwin(0.002, 32, 5, 5, 10)
-    found = cuts_of(settings, Walk(values.reshape(-1, STEP).sum(axis=1), float(values.std())))
+    found = cuts_of(settings, StepSums(values.reshape(-1, STEP).sum(axis=1), float(values.std())))
     assert found is not None
     thetas = [sign * 1e-4 * 1.05**k for sign in (-1, 1) for k in range(235)]
     logs = [tilted(keep, theta) for theta in thetas]
@@ -155,8 +155,8 @@ def test_cuts_are_as_rare_as_large_deviations_of_the_chain(keep: float, some: tu
 
 def test_values_that_say_nothing_have_no_cuts() -> None:
     settings = Adwin(0.002, 32, 5, 5, 10)
-    assert cuts_of(settings, Walk(np.zeros(1_000), 0.0)) is None
-    assert cuts_of(settings, Walk(np.arange(100.0), 1.0)) is None
+    assert cuts_of(settings, StepSums(np.zeros(1_000), 0.0)) is None
+    assert cuts_of(settings, StepSums(np.arange(100.0), 1.0)) is None
 
 
 def test_a_curve_knows_the_threshold_of_a_rate() -> None:
@@ -171,7 +171,7 @@ def test_a_curve_knows_the_threshold_of_a_rate() -> None:
 def test_thresholds_that_go_beyond_all_alarms_leave_a_line_through_the_others() -> None:
     """Where days turn, alarms become rarer faster than a first look has it."""
     counts = ((100.0, 160), (135.0, 52), (170.0, 7), (210.0, 0), (245.0, 0), (280.0, 0))
-    points = [Point(u, np.full(10, alarms)) for u, alarms in counts]
+    points = [ThresholdRates(u, np.full(10, alarms)) for u, alarms in counts]
     curve = of_line(points, 5_000_000)
     assert curve is not None
     assert 160.0 < curve.at(1 / 70_000) < 185.0
@@ -198,18 +198,18 @@ def test_which_detectors_have_a_threshold() -> None:
 # ---- streams
 
 
-SETTINGS = Settings(parse_budget("1 per 1d"), 0.2, 200_000, 1)
+SETTINGS = CalibrationOptions(parse_budget("1 per 1d"), 0.2, 200_000, 1)
 
 
 @pytest.fixture(scope="module")
-def of_two() -> Report:
+def of_two() -> CalibrationReport:
     detectors = (DetectorConfig(), DetectorConfig("ddm"), DetectorConfig("cusum", "error", {"k": 0.2}))
     config = StreamConfig(stages=("final",), detectors=detectors, baselines=("persistent",))
     watched = [one for one in pasts(config, {"good": 0.1, "bad": 0.3, "right": 0.0}) if one.watched]
     return calibrate(watched, SETTINGS)
 
 
-def test_a_budget_is_divided_over_detectors_and_all_that_they_watch(of_two: Report) -> None:
+def test_a_budget_is_divided_over_detectors_and_all_that_they_watch(of_two: CalibrationReport) -> None:
     first, second = of_two.detectors
     assert (first.detector, second.detector) == ("page-hinkley error", "cusum error k=0.2")
     for one in (first, second):
@@ -229,7 +229,7 @@ def test_a_budget_is_divided_over_detectors_and_all_that_they_watch(of_two: Repo
     assert first.after > 50
 
 
-def test_what_is_left_out_is_named(of_two: Report) -> None:
+def test_what_is_left_out_is_named(of_two: CalibrationReport) -> None:
     found = {(one.what, one.why) for one in of_two.left}
     assert ("ddm error", "ddm has no threshold that sets a rate of false alarms") in found
     assert ("right final", "all its losses are the same") in found
@@ -254,7 +254,7 @@ def test_bounds_that_are_wide_are_said_first() -> None:
     [past] = pasts(config, {"bad": 0.3})
     wrong = markov(3, 0.5, 0.3, COUNT)
     past.rows.prediction[:] = np.where(wrong > 0, 1 - past.rows.label, past.rows.label)
-    settings = Settings(parse_budget("1 per 1d"), 0.2, 100_000, 1)
+    settings = CalibrationOptions(parse_budget("1 per 1d"), 0.2, 100_000, 1)
     short = replace(past, rows=taken(past.rows, np.arange(1_000)))
     report = calibrate([short], settings)
     [note], [one] = report.notes, report.detectors
@@ -324,7 +324,7 @@ def test_a_past_with_a_drift_says_so_and_has_thresholds_of_its_best() -> None:
         [past] = pasts(config, {"bad": 0.3})
         wrong = np.concatenate((markov(1, 0.5, before, COUNT // 2), markov(2, 0.5, after, COUNT // 2)))
         past.rows.prediction[:] = np.where(wrong > 0, 1 - past.rows.label, past.rows.label)
-        report = calibrate([past], Settings(parse_budget("1 per 1d"), 0.2, 100_000, 1))
+        report = calibrate([past], CalibrationOptions(parse_budget("1 per 1d"), 0.2, 100_000, 1))
         found.append((report.detectors[0].after, [note.why for note in report.notes]))
     (without, no_notes), (drifted, [note]) = found
     assert no_notes == []
@@ -332,7 +332,7 @@ def test_a_past_with_a_drift_says_so_and_has_thresholds_of_its_best() -> None:
     assert drifted > without / 1.5
 
 
-def test_a_run_is_a_function_of_its_seed(of_two: Report) -> None:
+def test_a_run_is_a_function_of_its_seed(of_two: CalibrationReport) -> None:
     config = StreamConfig(stages=("final",), detectors=(DetectorConfig(),))
     past = pasts(config, {"bad": 0.3})
     small = SETTINGS._replace(outcomes=100_000)
@@ -351,7 +351,7 @@ def test_lines_are_those_that_the_reader_takes(tmp_path: Path) -> None:
     ]
     names = ['a: "b" #c', "null", "Ω 😀", "s"]
     budgets, changes = dict.fromkeys(names, "0.5 per 30d"), dict.fromkeys(names, 1e-7)
-    report = Report(budgets, changes, [], [], dict.fromkeys(names, detectors))
+    report = CalibrationReport(budgets, changes, [], [], dict.fromkeys(names, detectors))
     file = tmp_path / "c.yaml"
     file.write_text("\n".join(lines(report)), encoding="utf-8")
     config = load_config(str(file))

@@ -8,9 +8,9 @@ import pytest
 from prequential.topics.outputs import Comparison, encode
 from prequential.watching.messages import decode_comparison
 from prequential.wording.comparing import (
-    Latest,
+    LatestDifference,
+    NewestPairs,
     Pair,
-    Pairs,
     Recent,
     contradicted,
     pair_of,
@@ -119,7 +119,7 @@ def test_who_leads_by_how_much_is_it_sure_since_when(changed: dict[str, Any], sa
 def test_what_the_latest_window_says_stands_beside_and_first_where_it_contradicts(
     difference: float, begins: str, ends: str, against: bool
 ) -> None:
-    one = pair(latest=Latest("window:1000", 1_000, difference))
+    one = pair(latest=LatestDifference("window:1000", 1_000, difference))
     assert standing(one).startswith(begins)
     assert standing(one).endswith(ends)
     assert contradicted(one) == against
@@ -138,7 +138,7 @@ def test_what_the_latest_window_says_stands_beside_and_first_where_it_contradict
 def test_who_is_better_now_comes_first_where_it_isnt_who_is_over_the_whole_run(
     changed: dict[str, Any], difference: float | None, said: str, against: bool
 ) -> None:
-    latest = None if difference is None else Latest("window:1000", 1_000, difference)
+    latest = None if difference is None else LatestDifference("window:1000", 1_000, difference)
     one = pair(**changed, latest=latest, recent=Recent("a_better", 2_900))
     assert standing(one).startswith(f"nb has been better than tree since about outcome 2,900{said}")
     assert contradicted(one) == against
@@ -149,7 +149,7 @@ def test_who_is_better_now_as_over_the_whole_run_isnt_said_twice() -> None:
 
 
 def test_a_message_says_who_is_better_now() -> None:
-    pairs = Pairs()
+    pairs = NewestPairs()
     pairs.update(comparison(recent={"verdict": "a_better", "since": 2_900}))
     assert pairs.known()[0].recent == Recent("a_better", 2_900)
     pairs.update(comparison(outcomes=4_100, recent={"verdict": "undecided", "since": None}))
@@ -159,7 +159,7 @@ def test_a_message_says_who_is_better_now() -> None:
 
 
 def test_an_undecided_pair_is_contradicted_by_nothing() -> None:
-    one = pair(**UNDECIDED, latest=Latest("fading:0.99", 100.0, -0.04))
+    one = pair(**UNDECIDED, latest=LatestDifference("fading:0.99", 100.0, -0.04))
     assert standing(one).endswith("; recently (fading:0.99) nb vs tree: error lower by 0.040")
     assert not contradicted(one)
 
@@ -187,7 +187,7 @@ class TestReport:
 
 class TestPairs:
     def test_one_is_said_of_all_estimators(self) -> None:
-        pairs = Pairs()
+        pairs = NewestPairs()
         window = comparison(estimator="window:1000", measures={"difference": 0.5})
         assert pairs.update(window)
         assert [one.difference for one in pairs.known()] == [None]
@@ -196,22 +196,22 @@ class TestPairs:
         assert pairs.known() == [pair()]
 
     def test_the_shortest_window_says_who_is_better_now(self) -> None:
-        pairs = Pairs()
+        pairs = NewestPairs()
         for estimator, n, difference in (
             ("all", 4_000, 0.031), ("window:5000", 4_000, 0.5), ("fading:0.9", 9.9, 0.2),
             ("window:1000", 1_000, -0.04), ("window:2000", 2_000, 0.1),
         ):  # fmt: skip
             pairs.update(comparison(estimator=estimator, n=n, measures={"difference": difference}))
-        assert pairs.known() == [pair(latest=Latest("window:1000", 1_000, -0.04))]
+        assert pairs.known() == [pair(latest=LatestDifference("window:1000", 1_000, -0.04))]
         assert pairs.update(comparison(outcomes=5_000, measures={"difference": 0.02}))
         assert not pairs.update(comparison(outcomes=5_000, measures={"difference": 0.02}))
         newer = {"estimator": "window:1000", "n": 1_000, "outcomes": 5_000}
         assert pairs.update(comparison(**newer, measures={"difference": -0.05}))
         [one] = pairs.known()
-        assert (one.difference, one.latest) == (0.02, Latest("window:1000", 1_000, -0.05))
+        assert (one.difference, one.latest) == (0.02, LatestDifference("window:1000", 1_000, -0.05))
 
     def test_the_newest_counts(self) -> None:
-        pairs = Pairs()
+        pairs = NewestPairs()
         assert pairs.update(comparison(outcomes=3_000))
         assert pairs.update(comparison())
         assert not pairs.update(comparison())

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from prequential.core.catalog.plans import Plan
-from prequential.past.sequences import Sequence, sequences
+from prequential.past.sequences import PastSequence, sequences
 from prequential.replay.sources import Source
 from prequential.settings.model import Config, DetectorConfig, StreamConfig
 from prequential.topics.decoding import KINDS
@@ -49,7 +49,7 @@ def files(seed: int, *, numbers: bool = False, count: int = 1_500) -> list[Sourc
     ]
 
 
-def key_of(one: Sequence | Alarm) -> Key:
+def key_of(one: PastSequence | Alarm) -> Key:
     return one.stream, one.model, one.segment, one.stage
 
 

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer
 from prequential.core.input.joined_values import JoinedValues
 from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.partition_queues import reader_of
-from prequential.kafka.readers import Reader
+from prequential.kafka.readers import PartitionReader
 from prequential.settings.model import StreamConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import COMPARISONS, INPUTS, JOURNAL, METRICS
@@ -120,14 +120,14 @@ class Observer(threading.Thread):
         self.messages += len(records)
         self.bytes += _size(records.keys) + _size(records.values)
 
-    def _read(self, labels: Reader) -> None:
+    def _read(self, labels: PartitionReader) -> None:
         for _, records in _runs(labels):
             times = records.times.tolist()
             for place, key in enumerate(records.keys):
                 if key in self._streams:
                     self._labels[key].append(times[place])
 
-    def _note(self, key: bytes, value: bytes | None, at: int, labels: Reader) -> None:
+    def _note(self, key: bytes, value: bytes | None, at: int, labels: PartitionReader) -> None:
         said = _decode(value or b"")
         if (said.model, said.segment, said.stage, said.estimator) != ("m-0", None, "final", "all"):
             return
@@ -145,7 +145,7 @@ class Observer(threading.Thread):
 
 
 @contextmanager
-def _reader(kafka: KafkaConfig, name: str) -> Iterator[Reader]:
+def _reader(kafka: KafkaConfig, name: str) -> Iterator[PartitionReader]:
     """A reader of all of a topic: that of the worker, which takes least from what is measured."""
     own = {
         "group.id": "observer",  # never joined
@@ -163,7 +163,7 @@ def _reader(kafka: KafkaConfig, name: str) -> Iterator[Reader]:
         reader.stop()
 
 
-def _runs(reader: Reader) -> Iterator[tuple[int, ConsumerRecords]]:
+def _runs(reader: PartitionReader) -> Iterator[tuple[int, ConsumerRecords]]:
     """What has come, by partition."""
     for run in reader.look(_MOST).runs:
         if run.records is not None:

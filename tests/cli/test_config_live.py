@@ -15,7 +15,7 @@ from prequential.settings.model import Config, StreamConfig
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import METRICS, topic_specs
-from prequential.watching.tail import Record
+from prequential.watching.tail import OutputRecord
 
 FORMER, PRESENT = StreamConfig(settle=1), StreamConfig()
 START = 1_700_000_000_000
@@ -29,12 +29,12 @@ def message(stream: str, partition: int, config: StreamConfig) -> bytes:
 
 def test_messages_are_counted_by_configuration() -> None:
     records = [
-        Record(METRICS, message("a", 0, FORMER), START),
-        Record(METRICS, message("a", 0, PRESENT), START + 2_000),
-        Record(METRICS, message("a", 0, FORMER), START + 1_000),
-        Record(METRICS, b"no message", START),
-        Record(METRICS, None, START),
-        Record(METRICS, message("b", 1, PRESENT), START),
+        OutputRecord(METRICS, message("a", 0, FORMER), START),
+        OutputRecord(METRICS, message("a", 0, PRESENT), START + 2_000),
+        OutputRecord(METRICS, message("a", 0, FORMER), START + 1_000),
+        OutputRecord(METRICS, b"no message", START),
+        OutputRecord(METRICS, None, START),
+        OutputRecord(METRICS, message("b", 1, PRESENT), START),
     ]
     assert uses(records) == [
         Use("a", 0, FORMER.digest, 2, START, START + 1_000),

@@ -16,7 +16,7 @@ import yaml
 from prequential.cli.main import main
 from prequential.cli.process import start_log
 from prequential.config.reader import load_config
-from prequential.ingest.registry import Registry
+from prequential.ingest.registry import SchemaRegistry
 from prequential.kafka.complaints import Complaints
 from prequential.notifying.posting import Poster
 from prequential.settings.model import ConfigError
@@ -130,7 +130,7 @@ def test_a_registry_with_a_password_in_its_url(
         if encoded:
             monkeypatch.setenv("REGISTRY_URL", url)
             url = "env:REGISTRY_URL"
-        registry = Registry(KafkaConfig(schema_registry={"url": url, "max.retries": 0}), "avro")
+        registry = SchemaRegistry(KafkaConfig(schema_registry={"url": url, "max.retries": 0}), "avro")
         if allowed:
             assert registry.schema(1).schema_str == '"string"'
         else:
@@ -147,7 +147,7 @@ def test_a_registry_with_a_password_in_its_url(
 )
 def test_an_address_of_a_registry_that_is_none(url: str) -> None:
     with pytest.raises(UsageError, match=r"kafka\.schema_registry\.url is no address: expected") as error:
-        Registry(KafkaConfig(schema_registry={"url": url}), "avro")
+        SchemaRegistry(KafkaConfig(schema_registry={"url": url}), "avro")
     assert is_hushed(str(error.value))
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from prequential.demo.board import Board
+from prequential.demo.board import DemoBoard
 from prequential.demo.models import build_models
 from prequential.demo.screen import table
 from prequential.demo.server import AGES, ModelServer
-from prequential.demo.stream import HISTORY, HORIZON, STREAM, Arrival, Plan, Truth, events, observations
+from prequential.demo.stream import HISTORY, HORIZON, STREAM, Arrival, StreamPlan, Truth, events, observations
 from prequential.demo.summary import compared, worth
 from prequential.topics.errors import WorkError
 from rich.console import Console
@@ -27,14 +27,14 @@ pytest.importorskip("river")
 
 ROOT = Path(__file__).parents[2]
 
-PLAN = Plan(duration=30.0, seed=0)
+PLAN = StreamPlan(duration=30.0, seed=0)
 
 
 # ---- the stream
 
 
 def test_the_same_plan_gives_the_same_events_and_another_seed_others() -> None:
-    first, again, other = (list(islice(events(Plan(30.0, seed)), 3000)) for seed in (0, 0, 1))
+    first, again, other = (list(islice(events(StreamPlan(30.0, seed)), 3000)) for seed in (0, 0, 1))
     assert first == again
     assert first != other
 
@@ -53,7 +53,7 @@ def test_instances_are_numbered_and_come_at_the_planned_rate() -> None:
 
 
 def test_labels_come_late_and_some_never_too_late_twice_or_revised() -> None:
-    plan = Plan(duration=90.0, seed=3)
+    plan = StreamPlan(duration=90.0, seed=3)
     arrivals = {event.number: event.at for event in events(plan) if isinstance(event, Arrival)}
     truths: dict[int, list[Truth]] = {}
     for event in events(plan):
@@ -206,7 +206,7 @@ def _metrics(model: str, stage: str, estimator: str, outcomes: int, accuracy: fl
 
 def test_the_summary_says_what_the_labels_that_arrived_meanwhile_were_worth() -> None:
     server = ModelServer(PLAN, {"nb": Parrot(), "old": Parrot(learns=False)})  # type: ignore[dict-item]
-    board = Board()
+    board = DemoBoard()
     assert worth(board, server) == []
     for model, stage, accuracy in (("nb", "initial", 0.8996), ("nb", "final", 0.9104), ("old", "final", 0.7)):
         board.update("metrics", _metrics(model, stage, "all", 2500, accuracy))
@@ -224,7 +224,7 @@ def test_the_summary_says_what_the_labels_that_arrived_meanwhile_were_worth() ->
 
 def test_the_summary_says_which_model_is_better() -> None:
     server = ModelServer(PLAN, {"nb": Parrot()})  # type: ignore[dict-item]
-    board = Board()
+    board = DemoBoard()
     assert compared(board, server) == []
     for stream, stage in ((STREAM, "initial"), (STREAM, "final"), ("another", "final")):
         for estimator, difference in (("all", 0.031), ("window:1000", 0.5)):
@@ -244,7 +244,7 @@ def test_the_summary_says_which_model_is_better() -> None:
 
 def test_the_table_fits_a_terminal_of_80_columns() -> None:
     server = ModelServer(PLAN, {"adaptive-tree": Parrot()})  # type: ignore[dict-item]
-    board = Board()
+    board = DemoBoard()
     for stage in ("initial", "final"):
         board.update("metrics", _metrics("adaptive-tree", stage, "window:1000", 12_700, 0.9))
     console = Console(width=80, file=io.StringIO(), record=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from prequential.core.compiled.ids import text_of
 from prequential.core.delay.expected import shape_of
-from prequential.core.state import State
-from prequential.core.tables.keys import Key, Table
+from prequential.core.state import ShardState
+from prequential.core.tables.keys import Key, StateTable
 from prequential.core.tables.store import UNKNOWN, WAITING
 
 #: A row's name, and its number.
@@ -23,7 +23,7 @@ _OF_NO_MEANING = {
 }  # fmt: skip
 
 
-def contents(state: State) -> dict[str, dict[tuple[Any, ...], bytes]]:
+def contents(state: ShardState) -> dict[str, dict[tuple[Any, ...], bytes]]:
     """By table, what each of its rows has; without columns whose values are rows of others."""
     names = _Names(state)
     found: dict[str, dict[tuple[Any, ...], bytes]] = {}
@@ -59,7 +59,7 @@ def _bytes(column: Any, row: int) -> bytes:
 class _Names:
     """All rows that stand for something."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ShardState) -> None:
         self._state, catalog = state, state.catalog
         registry = catalog.registry
         self._streams: Rows = {(stream.name,): stream.code for stream in catalog.streams}
@@ -81,22 +81,22 @@ class _Names:
             for stream in catalog.streams for code, name in enumerate(stream.class_names)
         }  # fmt: skip
 
-    def of(self, table: Table) -> Rows:
+    def of(self, table: StateTable) -> Rows:
         """The rows of a table."""
         rows: Rows = dict(getattr(self, f"_{table.key.name.lower()}")(table))
         return {name: row for name, row in rows.items() if table.rows is None or row < table.rows}
 
-    def _stream(self, _: Table) -> Rows:
+    def _stream(self, _: StateTable) -> Rows:
         return self._streams
 
-    def _entity(self, table: Table) -> Rows:
+    def _entity(self, table: StateTable) -> Rows:
         rows = next(len(column) for column in table.columns().values())
         return {name: row for name, row in self._entities.items() if row < rows}
 
-    def _class(self, _: Table) -> Rows:
+    def _class(self, _: StateTable) -> Rows:
         return {name: start + code for name, (start, code) in self._classes.items()}
 
-    def _transition(self, _: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+    def _transition(self, _: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
         streams = self._state.catalog.registry.streams
         for (name, *_), code in self._streams.items():
             start, capacity = int(streams.pairs[code]), int(streams.class_capacity[code])
@@ -107,7 +107,7 @@ class _Names:
                     for before, i in own for label, j in own
                 )  # fmt: skip
 
-    def _segment(self, _: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+    def _segment(self, _: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
         entities = {row: name for name, row in self._entities.items()}
         for row, (model, key, position) in enumerate(self._state.catalog.segment_origin):
             if row and model in entities:
@@ -116,14 +116,14 @@ class _Names:
                 stream = self._state.catalog.streams[about.stream]
                 yield (*entities[model], stream.segment_name(key, position)), row
 
-    def _sequence(self, table: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+    def _sequence(self, table: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
         entities, plans = self._state.catalog.registry.entities, self._state.catalog.plans
         for name, row in self._entities.items():
             if (int(entities.plan[row]),) == table.space:
                 for place, stage in enumerate(plans[entities.plan[row]].stages):
                     yield (*name, stage), int(entities.first[row]) + place
 
-    def _joint(self, table: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+    def _joint(self, table: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
         pairing, number = self._state.pairing, table.space[0]
         names = {row: name for name, row in self._entities.items()}
         for pair, (a, b) in pairing.ends.items():
@@ -144,53 +144,53 @@ class _Names:
             for row, owner in enumerate(pool.owner.tolist()) if row and owner in names
         }  # fmt: skip
 
-    def _cohort(self, _: Table) -> Rows:
+    def _cohort(self, _: StateTable) -> Rows:
         return self._owned(self._state.accounts.coverage.pool, self._entities)
 
-    def _period(self, _: Table) -> Rows:
+    def _period(self, _: StateTable) -> Rows:
         return self._owned(self._state.accounts.periods.pool, self._entities)
 
-    def _period_cell(self, table: Table) -> Rows:
+    def _period_cell(self, table: StateTable) -> Rows:
         return self._owned(self._state.accounts.periods.cell_pool, self._period(table))
 
-    def _period_scores(self, table: Table) -> Rows:
+    def _period_scores(self, table: StateTable) -> Rows:
         periods = self._state.accounts.periods.periods
         own = {name: int(periods.sums[row]) for name, row in self._period(table).items()}
         return {name: row for name, row in own.items() if row}
 
-    def _expected_period(self, _: Table) -> Rows:
+    def _expected_period(self, _: StateTable) -> Rows:
         return self._owned(self._state.accounts.expected.pool, self._entities)
 
-    def _expected_said(self, table: Table) -> Rows:
+    def _expected_said(self, table: StateTable) -> Rows:
         return self._owned(self._state.accounts.expected.said_pool, self._expected_period(table))
 
-    def _expected_record(self, _: Table) -> Rows:
+    def _expected_record(self, _: StateTable) -> Rows:
         return self._owned(self._state.accounts.expected.record_pool, self._entities)
 
-    def _expected_usual(self, _: Table) -> Rows:
+    def _expected_usual(self, _: StateTable) -> Rows:
         return self._owned(self._state.accounts.expected.usual_pool, self._entities)
 
-    def _expected_of_model(self, _: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+    def _expected_of_model(self, _: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
         models = self._state.accounts.expected.models
         for name, row in self._entities.items():
             if models.block[row]:
                 start = int(models.block[row])
                 yield from (((*name, i), start + i) for i in range(shape_of(models, row).of_model))
 
-    def _expected_of_period(self, table: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+    def _expected_of_period(self, table: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
         expected = self._state.accounts.expected
         for name, row in self._expected_period(table).items():
             if start := int(expected.periods.block[row]):
                 places = shape_of(expected.models, int(expected.pool.owner[row])).of_period
                 yield from (((*name, i), start + i) for i in range(places))
 
-    def _predicted(self, _: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+    def _predicted(self, _: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
         models = self._state.accounts.selection.models
         for name, row in self._entities.items():
             for code in range(models.capacity[row]):
                 yield (*name, code), int(models.block[row]) + code
 
-    def _bins(self, _: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+    def _bins(self, _: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
         streams = self._state.accounts.latencies.streams
         for name, code in self._streams.items():
             for field in ("block", "recent_block"):
@@ -199,22 +199,22 @@ class _Names:
 
     # ---- incidents
 
-    def _runs(self, table: Table, first: str, cells: bool) -> Iterator[tuple[tuple[Any, ...], int]]:
+    def _runs(self, table: StateTable, first: str, cells: bool) -> Iterator[tuple[tuple[Any, ...], int]]:
         pool = getattr(self._state.incidents.history, table.space[0])
         for name, row in self._entities.items():
             length = int(pool.lines.places[row]) * (int(pool.lines.width[row]) if cells else 1)
             start = int(getattr(pool.lines, first)[row])
             yield from (((*name, i), start + i) for i in range(length))
 
-    def _block(self, table: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+    def _block(self, table: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
         return self._runs(table, "first", cells=False)
 
-    def _block_cell(self, table: Table) -> Iterator[tuple[tuple[Any, ...], int]]:
+    def _block_cell(self, table: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
         return self._runs(table, "cells", cells=True)
 
     # ---- the state store
 
-    def _slot(self, _: Table) -> Rows:
+    def _slot(self, _: StateTable) -> Rows:
         return self._slots
 
     def _listed(self, owners: Rows, first: Any, following: Any) -> Rows:
@@ -226,15 +226,15 @@ class _Names:
                 row, place = int(following[row]), place + 1
         return found
 
-    def _prediction(self, _: Table) -> Rows:
+    def _prediction(self, _: StateTable) -> Rows:
         store = self._state.store
         return self._listed(self._slots, store.instances.first, store.predictions.next)
 
-    def _label(self, _: Table) -> Rows:
+    def _label(self, _: StateTable) -> Rows:
         own = {name: int(self._state.store.instances.label[slot]) for name, slot in self._slots.items()}
         return {name: row for name, row in own.items() if row}
 
-    def _probability(self, table: Table) -> Rows:
+    def _probability(self, table: StateTable) -> Rows:
         store = self._state.store
         own = {name: row for name, row in self._prediction(table).items() if name[:2] in self.waiting}
         return self._listed(own, store.predictions.extra, store.probabilities.next)

@@ -44,7 +44,7 @@ from helpers import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.core.catalog.ended import Ended
+from prequential.core.catalog.ended import EndedEntities
 from prequential.core.compiled.space import Space
 from prequential.core.details.dependence import RecentDependence
 from prequential.core.details.increments import Increments
@@ -583,7 +583,7 @@ WORLDS = {
     },
 }  # fmt: skip
 
-def use_ended(thing: Ended, rng: random.Random) -> Any:
+def use_ended(thing: EndedEntities, rng: random.Random) -> Any:
     names = [(0, 3, model, f"arm={value}", None) for model in "ab" for value in range(3)]
     thing.note(rng.choice(names), rng.randrange(100), rng.randrange(3))
     if rng.random() < 0.1:
@@ -592,7 +592,7 @@ def use_ended(thing: Ended, rng: random.Random) -> Any:
 
 
 STATEFUL: dict[str, Stateful] = {
-    "Ended": Stateful(Ended, use_ended),
+    "EndedEntities": Stateful(EndedEntities, use_ended),
     "Transitions": Stateful(Transitions, use_labels),
     "Increments": Stateful(lambda: Increments(2), use_labels),
     "RecentDependence": Stateful(lambda: RecentDependence(30), use_labels),

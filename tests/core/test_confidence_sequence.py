@@ -27,7 +27,7 @@ from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
 from prequential.core.comparisons import confidence_sequence as sequence
 from prequential.core.comparisons import recent as forgetting
 from prequential.core.comparisons.joint import new_joint
-from prequential.core.comparisons.updating import Due, Times, Verdicts, step_losses
+from prequential.core.comparisons.updating import PairSettings, PairVerdicts, Times, step_losses
 from prequential.core.compiled.kernel import Floats, zeros
 from prequential.core.detectors.confidence_sequence import RHO, needed_for
 from prequential.core.detectors.confidence_sequence import radius as bound_radius
@@ -37,18 +37,18 @@ from test_between_lives import Lives
 _HERE = Path(__file__).resolve()
 
 
-def begun(loss: str = "error", level: float = 0.05, rows: int = 1) -> Verdicts:
+def begun(loss: str = "error", level: float = 0.05, rows: int = 1) -> PairVerdicts:
     table = sequence.new_table(rows)
     for row in range(rows):
         sequence.declare(table, row, sequence.LARGEST.get(loss, 0.0), level, loss == "error")
-    return Verdicts(
+    return PairVerdicts(
         table, cohorts.new_pending(rows), new_blocks(rows), forgetting.new_recent(rows), new_blocks(rows),
         cohorts.new_closed(),
     )  # fmt: skip
 
 
 def run(
-    tables: Verdicts, row: int, d: Sequence[float] | Floats, cohorts: Sequence[int] | None = None,
+    tables: PairVerdicts, row: int, d: Sequence[float] | Floats, cohorts: Sequence[int] | None = None,
     epoch: int = 0, frontiers: Sequence[int] | None = None,
 ) -> None:  # fmt: skip
     """Differences of a row: each is a cohort that closes at once, unless something else is said."""
@@ -59,7 +59,9 @@ def run(
     joint.cohort[:] = np.arange(first, first + n) if cohorts is None else cohorts
     joint.frontier[:] = joint.cohort + 1 if frontiers is None else frontiers
     rows = len(tables.sequences)
-    nobody = Due(np.full(rows, -1), np.zeros(rows, np.int32), np.zeros(rows, np.uint8))  # is told anything
+    nobody = PairSettings(
+        np.full(rows, -1), np.zeros(rows, np.int32), np.zeros(rows, np.uint8)
+    )  # is told anything
     places, due_rows = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
     done = step_losses(tables, zeros(Times, rows), nobody, joint, places, due_rows)
     assert done == (n, 0)
@@ -74,7 +76,7 @@ def differences(seed: int, n: int, loss: str = "error") -> Floats:
     return np.clip(random_.normal(lean, 0.5), -2, 2)
 
 
-def check(tables: Verdicts, expected: oracle.Sequence) -> None:
+def check(tables: PairVerdicts, expected: oracle.Sequence) -> None:
     """All that is said of row 0."""
     table, recent = tables.sequences, tables.recent
     known, low, high, effective = sequence.interval(table, 0)

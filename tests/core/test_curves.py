@@ -12,7 +12,7 @@ from prequential.core.details.curves import (
     THRESHOLDS,
     Costs,
     Histogram,
-    Said,
+    ReportedHistogram,
     Since,
     best_threshold,
     better_since,
@@ -166,7 +166,8 @@ def test_since_when_the_best_threshold_has_been_better() -> None:
                 y[some] = p[some] >= 0.5
         ends = list(range(300, 6_001, 100))
         course = [
-            Said(Since(end, 1_000 * end), of_scores(y[end - 300 : end], p[end - 300 : end])) for end in ends
+            ReportedHistogram(Since(end, 1_000 * end), of_scores(y[end - 300 : end], p[end - 300 : end]))
+            for end in ends
         ]
         best = best_threshold(course[-1].histogram, costs)
         wanted = None
@@ -185,6 +186,6 @@ def test_nothing_is_better_without_outcomes_before() -> None:
     costs, one = Costs(1, 5), of_scores(*scored(2000))
     best = best_threshold(one, costs)
     nothing = Histogram(np.zeros(BINS), np.zeros(BINS))
-    course = [Said(Since(1, None), nothing), Said(Since(2, None), one)]
+    course = [ReportedHistogram(Since(1, None), nothing), ReportedHistogram(Since(2, None), one)]
     assert better_since(course, costs, best) == Since(2, None)
     assert better_since([], costs, best) is None

@@ -26,7 +26,7 @@ from partitioned import (
 )
 from prequential.core.merging.merger import Merger
 from prequential.core.merging.messages import Merged
-from prequential.core.merging.periods import Whole, news
+from prequential.core.merging.periods import MergedPeriod, news
 from prequential.core.tables.streams import MODEL
 from prequential.http.exposition import GAUGE, Family
 from prequential.settings.model import StreamConfig
@@ -35,7 +35,7 @@ from prequential.topics.outputs import ALL_PARTITIONS, Encoded, Metrics, decoded
 from prequential.topics.specs import PARTS
 from prequential.worker import expecting
 from prequential.worker import merged as merged_series
-from prequential.worker.latest import Latest
+from prequential.worker.latest import LatestMessages
 from worlds import zoned_world
 
 
@@ -153,17 +153,17 @@ class Story:
         period=1_000, label_horizon=5_000, settle=1_000, emit_every=1_000, measures=("accuracy",)
     )
 
-    def part(self, number: int, clock: int, *periods: parts.Period) -> parts.Part:
+    def part(self, number: int, clock: int, *periods: parts.PeriodPart) -> parts.Part:
         about = parts.Evaluated("m", None, MODEL, None, 1, 0, 0, True, True, {}, [], periods=list(periods))
         return parts.Part("s", number, 2, "", 1_000, 0, 0, clock, evaluated=[about])
 
-    def news(self, now: Sequence[parts.Part], before: Sequence[parts.Part] | None) -> list[Whole]:
+    def news(self, now: Sequence[parts.Part], before: Sequence[parts.Part] | None) -> list[MergedPeriod]:
         return news(self.config, now, [True] * len(now), before).get("m", [])
 
 
-def period(start: int, predictions: int, labelled: int, **others: Any) -> parts.Period:
-    memory = parts.Memory("period", "all", cells=[(0, 0, float(labelled))])
-    return parts.Period(start, start + 1_000, predictions, memory, labelled, ts=start + 500, **others)
+def period(start: int, predictions: int, labelled: int, **others: Any) -> parts.PeriodPart:
+    memory = parts.MemoryPart("period", "all", cells=[(0, 0, float(labelled))])
+    return parts.PeriodPart(start, start + 1_000, predictions, memory, labelled, ts=start + 500, **others)
 
 
 def test_a_period_is_final_when_it_is_in_each_partition_that_has_predictions_of_it() -> None:
@@ -236,7 +236,7 @@ def expected_of(**settings: Any) -> Any:
     given = {"defaults": defaults | settings, "streams": {"s": {"key": "instance"}}}
     config = World(given, ([], [], [])).config
 
-    def expected(first: parts.Period, second: parts.Period) -> dict[str, Any]:
+    def expected(first: parts.PeriodPart, second: parts.PeriodPart) -> dict[str, Any]:
         some = [Story().part(number, 2_000, one) for number, one in enumerate((first, second))]
         for part, names in zip(some, ("ab", "ba")):
             part.classes = list(names)
@@ -331,11 +331,11 @@ class StandIn:
     passed_over = 0
 
     def __init__(self, said: Sequence[Encoded]) -> None:
-        self._latest = Latest()
+        self._latest = LatestMessages()
         for one in said:
             self._latest.note(one)
 
-    def latest(self) -> list[Latest]:
+    def latest(self) -> list[LatestMessages]:
         return [self._latest]
 
     def moments(self) -> dict[str, int]:

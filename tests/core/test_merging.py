@@ -24,7 +24,7 @@ from partitioned import (
     world,
 )
 from prequential.core.merging.merger import Merger
-from prequential.core.merging.names import Names
+from prequential.core.merging.names import PartNames
 from prequential.topics import parts
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Metrics, decoded
 from prequential.worker.kept_parts import KeptParts
@@ -196,7 +196,7 @@ def test_versions_that_gave_way_in_a_partition_have_no_messages() -> None:
     # One partition still evaluates a version that others have dropped.
     parts = [own[-1] for own in found]
     parts[0].evaluated.append(msgspec.structs.replace(parts[0].evaluated[0], model="m:1"))
-    names = Names(config, parts)
+    names = PartNames(config, parts)
     assert not names.has("m:1", None)
     assert {one.model for part in names.parts() for one in part.evaluated} == {"m:4", "m:5"}
 

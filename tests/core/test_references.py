@@ -13,7 +13,7 @@ import pytest
 from helpers import Life, batch_of, catch_up, metrics_of, restored, snapshot_of
 from oracle_cases import lab, pred
 from prequential.config.reader import combined
-from prequential.core.details.details import Share
+from prequential.core.details.details import WeightedShare
 from prequential.core.details.intervals import autocorrelation, error_worth, shrunk, wilson
 from prequential.core.details.references import beside, difference, side_of
 from prequential.core.detectors.objectives import every_detector
@@ -68,7 +68,7 @@ class TestDifferences:
     def test_the_paper(
         self, present: tuple[int, int], reference: tuple[int, int], low: float, high: float
     ) -> None:
-        sides = [Share(k / n, n, wilson(k / n, n)) for k, n in (present, reference)]
+        sides = [WeightedShare(k / n, n, wilson(k / n, n)) for k, n in (present, reference)]
         assert difference(*sides) == pytest.approx((low, high), abs=6e-5)
 
     def test_a_plain_loop(self) -> None:
@@ -81,7 +81,7 @@ class TestDifferences:
         outcomes = rows_of(labels, np.logical_xor(labels, wrong), NO_CLASS, NO_CLASS)
         sequence = sequence_of(outcomes)
 
-        def share(start: int, stop: int) -> Share:
+        def share(start: int, stop: int) -> WeightedShare:
             n, cells = stop - start, 2 * np.array(labels) + np.logical_xor(labels, wrong)
             errors, pairs = np.zeros(4), np.zeros(16)
             for i in range(max(1, start), stop):
@@ -89,7 +89,7 @@ class TestDifferences:
                 pairs[4 * cells[i - 1] + cells[i]] += 1
             worth = min(shrunk(1.0, autocorrelation(errors)), error_worth(pairs, errors))
             p = sum(wrong[start:stop]) / n
-            return Share(p, n, wilson(p, n * worth))
+            return WeightedShare(p, n, wilson(p, n * worth))
 
         first = share(0, 100)
         assert interval(said(sequence, "window:50"), "error") == pytest.approx(

@@ -19,7 +19,7 @@ from prequential.core.compiled.mathematics import log
 from prequential.core.detectors import signals
 from prequential.core.estimators import sums as tables
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.rows import Rows
+from prequential.core.estimators.rows import LogRows
 from prequential.core.measures.declaration import DEFINED, REASONS
 from prequential.core.measures.probabilistic import brier, ece, log_loss
 from prequential.core.shard import Shard
@@ -110,7 +110,7 @@ class Sums:
     def take(self, log: Log, piece: slice) -> None:
         """Add consecutive outcomes of a log."""
         rows: Ints32 = np.arange(len(log.kind), dtype=np.int32)
-        self._of.update(Rows(log, rows[piece], 4, self._of.numbers))
+        self._of.update(LogRows(log, rows[piece], 4, self._of.numbers))
 
     def read(self) -> tuple[bool, Floats]:
         """Whether there are sums of anything, and the sums."""

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prequential.core.catalog.streams import Stream
 from prequential.core.measures.registry import NAMES
-from prequential.core.output.estimates import State, intermediate
+from prequential.core.output.estimates import EstimatorState, intermediate
 from prequential.core.shard import Shard
 from prequential.settings.model import Config, StreamConfig
 
@@ -104,7 +104,7 @@ def bins_of(config: StreamConfig) -> int:
 def psi(values: Sequence[float], alpha: float) -> float:
     """Ψ_α of the values of one measure in all bins, as it is reported."""
     width = len(NAMES)
-    states = [State(1.0, np.full(width, value), np.zeros(width, dtype=np.int64)) for value in values]
+    states = [EstimatorState(1.0, np.full(width, value), np.zeros(width, dtype=np.int64)) for value in values]
     return float(intermediate(states, alpha).values[0])
 
 

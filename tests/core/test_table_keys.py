@@ -16,11 +16,11 @@ from prequential.core import warmup
 from prequential.core.catalog.plans import Plan
 from prequential.core.comparisons.tables import Comparisons, codes_of
 from prequential.core.compiled.kernel import columns_of
-from prequential.core.past.course import Courses
-from prequential.core.past.past import Past
+from prequential.core.past.course import PastCourses
+from prequential.core.past.past import PastOutcomes
 from prequential.core.shard import Shard
 from prequential.core.snapshot.split import split
-from prequential.core.state import JointSequence, Sequence, State
+from prequential.core.state import JointSequence, SequenceKey, ShardState
 from prequential.core.tables.keys import Key
 from prequential.settings.model import Config, DetectorConfig, StreamConfig
 from prequential.topics.decoding import KINDS
@@ -35,7 +35,7 @@ Contents = dict[str, dict[tuple[Any, ...], bytes]]
 
 def _sorts() -> list[str]:
     """The names of all tables of a shard with this configuration."""
-    found = {table.name: table.key for table in State(CONFIG).tables()}
+    found = {table.name: table.key for table in ShardState(CONFIG).tables()}
     for config in (CONFIG.defaults, *CONFIG.streams.values()):
         plan = Plan(0, config, config.evaluated_stages, True, 2)
         plan.score()
@@ -162,7 +162,7 @@ def _arrays(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
         yield from _arrays(vars(value), path, seen)
 
 
-def _undeclared(state: State) -> list[str]:
+def _undeclared(state: ShardState) -> list[str]:
     contents_of = [table.content for table in state.tables()]
     tables = [one if isinstance(one, np.ndarray) else list(columns_of(one).values()) for one in contents_of]
     declared = [column for one in tables for column in ([one] if isinstance(one, np.ndarray) else one)]
@@ -234,18 +234,18 @@ def _records(first: int, last: int, *, twice: bool) -> Iterator[Any]:
         yield lab(i, time + 20, truth)
 
 
-def _sequences(shard: Shard) -> list[tuple[Sequence, Sequence] | tuple[JointSequence, JointSequence]]:
+def _sequences(shard: Shard) -> list[tuple[SequenceKey, SequenceKey] | tuple[JointSequence, JointSequence]]:
     """All pairs of rows of the stages `final` and `initial`."""
     pairing = shard.state.pairing
     rows = [one.row for one in shard.catalog.entities if one is not None]
     pairs = [pair for pair in pairing.ends if len(pairing.stages(pair)) > 1]
     return [
-        *((Sequence(row, "final"), Sequence(row, "initial")) for row in rows),
+        *((SequenceKey(row, "final"), SequenceKey(row, "initial")) for row in rows),
         *((JointSequence(pair, "final"), JointSequence(pair, "initial")) for pair in pairs),
     ]
 
 
-def _by_stage(state: State, stage: str) -> dict[str, dict[tuple[Any, ...], bytes]]:
+def _by_stage(state: ShardState, stage: str) -> dict[str, dict[tuple[Any, ...], bytes]]:
     """What is known of a stage, by whose it is."""
     found: dict[str, dict[tuple[Any, ...], bytes]] = {}
     for sort, rows in contents(state).items():
@@ -284,7 +284,7 @@ def test_a_sequence_goes_on_from_another_ones_rows(restarted: bool) -> None:
     """Equal to the bit, as long as both are given the same; also once it has been written and read."""
     config = Config(defaults=ONE_STREAM)
     life = Life(Shard(config))
-    life.shard.state.courses, life.shard.state.past = Courses(), Past()
+    life.shard.state.courses, life.shard.state.past = PastCourses(), PastOutcomes()
     life.go(_records(0, 60, twice=True))
     state = life.shard.state
     first, last = _by_stage(state, "initial"), _by_stage(state, "final")
@@ -314,10 +314,10 @@ def test_what_cant_be_as_another() -> None:
     model = shard.catalog.by_name["s"].models["m"]
     copy = shard.state.copy
     with pytest.raises(ValueError, match=r"no stage 'bin:1': expected one of initial, final"):
-        copy(Sequence(model, "final"), Sequence(model, "bin:1"))
+        copy(SequenceKey(model, "final"), SequenceKey(model, "bin:1"))
     with pytest.raises(ValueError, match=r"expected two stages of one entity or pair"):
-        copy(Sequence(model, "final"), Sequence(model + 1, "initial"))
+        copy(SequenceKey(model, "final"), SequenceKey(model + 1, "initial"))
     with pytest.raises(ValueError, match=r"expected two stages of one entity or pair"):
-        copy(Sequence(model, "final"), JointSequence(model, "initial"))
+        copy(SequenceKey(model, "final"), JointSequence(model, "initial"))
     with pytest.raises(ValueError, match=r"no stage 'after:1s' of the pair: expected one of initial, final"):
         copy(JointSequence(1, "after:1s"), JointSequence(1, "final"))

@@ -14,20 +14,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from prequential.core.compiled.decimals import LONGEST_NUMBER, put_int
 from prequential.core.output import texts
-from prequential.core.output.texts import Draft, Values, Who, Writer, joined, vocabulary
+from prequential.core.output.texts import Draft, MessageValues, Who, Writer, joined, vocabulary
 from prequential.topics.outputs import fields_of, identity
 
 NAMES = ("a", "b", "counted", "long name")
 REASONS = ("", "empty", "zero_denominator")
 
 
-def values_of(rows: Sequence[Sequence[float]], whole: bool = False, reasons: Any = None) -> Values:
+def values_of(rows: Sequence[Sequence[float]], whole: bool = False, reasons: Any = None) -> MessageValues:
     """Rows of values, whose n is their number."""
     n = np.arange(len(rows)) + (0.0 if whole else 0.5)
     values = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
     why = np.zeros(values.shape, dtype=np.int64) if reasons is None else np.array(reasons, dtype=np.int64)
     ending = np.zeros(len(rows), dtype=np.int64)
-    return Values(n, np.full(len(rows), whole, dtype=np.uint8), values, why, ending)
+    return MessageValues(n, np.full(len(rows), whole, dtype=np.uint8), values, why, ending)
 
 
 def numbers_as_written(numbers: Sequence[float]) -> list[str]:
@@ -82,7 +82,7 @@ class TestNumbers:
 
 
 class TestMessages:
-    def message(self, values: Values, row: int, columns: Sequence[int], rest: dict[str, Any]) -> bytes:
+    def message(self, values: MessageValues, row: int, columns: Sequence[int], rest: dict[str, Any]) -> bytes:
         """What msgspec writes."""
         n = int(values.n[row]) if values.whole[row] else float(values.n[row])
         of = [(NAMES[c], float(values.values[row, c]), int(values.reasons[row, c])) for c in columns]

@@ -11,13 +11,13 @@ from prequential.dashboard.history import History
 from prequential.dashboard.server import Server
 from prequential.dashboard.views import Board
 from prequential.settings.model import Config
-from prequential.watching.tail import Record
+from prequential.watching.tail import OutputRecord
 
 #: When the first message's labels were (epoch ms): 2023-11-14 22:13:20 UTC.
 START = 1_700_000_000_000
 
 
-def metrics(outcomes: int = 1000, accuracy: float = 0.8, **changed: Any) -> Record:
+def metrics(outcomes: int = 1000, accuracy: float = 0.8, **changed: Any) -> OutputRecord:
     """A message after so many outcomes, one of which comes each second."""
     ts = START + 1000 * outcomes
     message: dict[str, Any] = {
@@ -27,7 +27,7 @@ def metrics(outcomes: int = 1000, accuracy: float = 0.8, **changed: Any) -> Reco
             "p_maj": 0.5},
         "undefined": {"kappa_plus": "p_per_one"}, "counts": {"late": 3}, "config": "sha",
     }  # fmt: skip
-    return Record("metrics", json.dumps({**message, **changed}).encode(), ts)
+    return OutputRecord("metrics", json.dumps({**message, **changed}).encode(), ts)
 
 
 #: A period's length, ms.
@@ -37,7 +37,7 @@ DAY = 86_400_000
 def period(
     day: int, value: float, so_far: float | None = None, *, final: bool = False, maturity: float | None = 0.0,
     interval: tuple[float, float] | None = None, **changed: Any
-) -> Record:  # fmt: skip
+) -> OutputRecord:  # fmt: skip
     """A message about a day's period, number `day` from `START`'s on: final, or expected and labelled so far.
 
     Half of 200 predictions are labelled; all of a final one's.
@@ -56,17 +56,17 @@ def period(
     )  # fmt: skip
 
 
-def alarm(outcome: int = 5000, **changed: Any) -> Record:
+def alarm(outcome: int = 5000, **changed: Any) -> OutputRecord:
     ts = START + 1000 * outcome
     message: dict[str, Any] = {
         "id": f"alarm-{outcome}", "stream": "elec2", "partition": 0, "model": "nb", "segment": None,
         "stage": "final", "detector": "page-hinkley", "signal": "error", "outcome": outcome,
         "instance_id": str(outcome - 1), "ts": ts, "statistic": 50.3, "threshold": 50.0, "params": {},
     }  # fmt: skip
-    return Record("drift-alarms", json.dumps({**message, **changed}).encode(), ts)
+    return OutputRecord("drift-alarms", json.dumps({**message, **changed}).encode(), ts)
 
 
-def comparison(outcomes: int = 4000, **changed: Any) -> Record:
+def comparison(outcomes: int = 4000, **changed: Any) -> OutputRecord:
     ts = START + 1000 * outcomes
     message: dict[str, Any] = {
         "id": "x", "stream": "elec2", "partition": 0, "model": "nb", "against": "tree", "segment": None,
@@ -75,10 +75,10 @@ def comparison(outcomes: int = 4000, **changed: Any) -> Record:
         "pairs": 1,
         "verdict": "b_better", "since": 712, "config": "sha",
     }  # fmt: skip
-    return Record("comparisons", json.dumps({**message, **changed}).encode(), ts)
+    return OutputRecord("comparisons", json.dumps({**message, **changed}).encode(), ts)
 
 
-def incident(began: int = 4800, **changed: Any) -> Record:
+def incident(began: int = 4800, **changed: Any) -> OutputRecord:
     """One that began, and was noticed 200 outcomes later."""
     ts = START + 1000 * (began + 200)
     signal = {"detector": "page-hinkley", "signal": "error", "stage": "final", "segment": None}
@@ -96,17 +96,17 @@ def incident(began: int = 4800, **changed: Any) -> Record:
         "baselines": {"persistent": {"before": 0.3, "after": 0.31}}, "examples": ["4799", "4801", "4805"],
         "former_alarms": {"alarms": 2, "outcomes": 4800}, "outcome": began + 200, "ts": ts, "config": "sha",
     }  # fmt: skip
-    return Record("incidents", json.dumps({**message, **changed}).encode(), ts)
+    return OutputRecord("incidents", json.dumps({**message, **changed}).encode(), ts)
 
 
-def a_drift(model: str = "nb", **changed: Any) -> Iterator[Record]:
+def a_drift(model: str = "nb", **changed: Any) -> Iterator[OutputRecord]:
     """A model that becomes worse at outcome 4,800 of 6,000: a message after each 100."""
     for outcomes in range(100, 6001, 100):
         accuracy = 0.88 if outcomes <= 4800 else max(0.6, 0.88 - (outcomes - 4800) / 3000)
         yield metrics(outcomes, accuracy, model=model, **changed)
 
 
-def without_times(record: Record) -> Record:
+def without_times(record: OutputRecord) -> OutputRecord:
     """The message as it is of records without times: each is a row, and a ms after the one before."""
 
     def rows(value: Any) -> Any:
@@ -116,20 +116,24 @@ def without_times(record: Record) -> Record:
         return [rows(one) for one in value] if isinstance(value, list) else value
 
     message = {**rows(json.loads(record.value or b"")), "untimed": True}
-    return Record(record.topic, json.dumps(message).encode(), message["ts"])
+    return OutputRecord(record.topic, json.dumps(message).encode(), message["ts"])
 
 
-def history_of(*records: Iterable[Record] | Record, config: Config | None = None, **options: Any) -> History:
+def history_of(
+    *records: Iterable[OutputRecord] | OutputRecord, config: Config | None = None, **options: Any
+) -> History:
     """What is known after these."""
     history = History(config, **options)
     for some in records:
-        for record in [some] if isinstance(some, Record) else some:
+        for record in [some] if isinstance(some, OutputRecord) else some:
             history.update(*record)
     return history
 
 
 @contextmanager
-def served(*records: Iterable[Record] | Record, config: Config | None = None) -> Iterator[tuple[str, Board]]:
+def served(
+    *records: Iterable[OutputRecord] | OutputRecord, config: Config | None = None
+) -> Iterator[tuple[str, Board]]:
     """The page over these messages: its address, and the board behind it."""
     board = Board(history_of(*records, config=config), "some files")
     server = Server(board, "127.0.0.1", 0)

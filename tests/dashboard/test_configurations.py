@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from boards import START, history_of, metrics, served
 from prequential.dashboard.configurations import Configurations
-from prequential.settings.listing import Settings, texts
+from prequential.settings.listing import ListedSettings, texts
 from prequential.settings.model import Config, StreamConfig
-from prequential.watching.tail import Record
+from prequential.watching.tail import OutputRecord
 
 from tests.browser import opened, ready
 
@@ -28,16 +28,16 @@ CONFIG = Config(defaults=FORMER, streams={"own": OWN})
 
 
 def header(config: StreamConfig) -> bytes:
-    return msgspec.json.encode(Settings(config.digest, texts(config)))
+    return msgspec.json.encode(ListedSettings(config.digest, texts(config)))
 
 
-def made(stream: str, partition: int, config: StreamConfig, second: int, says: bool = False) -> Record:
+def made(stream: str, partition: int, config: StreamConfig, second: int, says: bool = False) -> OutputRecord:
     """A message, with the header or without."""
     about: dict[str, Any] = {"stream": stream, "partition": partition, "config": config.digest}
     return metrics(second, **about)._replace(settings=header(config) if says else None)
 
 
-def roll_out(says: bool = True) -> list[Record]:
+def roll_out(says: bool = True) -> list[OutputRecord]:
     """Streams `a` and `b` are evaluated anew since seconds 20 and 25, `c` not yet, `own` has its section."""
     return [
         *(made(name, place, FORMER, 10) for place, name in enumerate("abc")), made("own", 3, OWN, 10),
@@ -46,7 +46,7 @@ def roll_out(says: bool = True) -> list[Record]:
     ]  # fmt: skip
 
 
-def page_of(config: Config, *records: Record) -> dict[str, Any]:
+def page_of(config: Config, *records: OutputRecord) -> dict[str, Any]:
     return history_of(records, config=config).configurations.page()
 
 
@@ -107,7 +107,7 @@ class TestPage:
 
     def test_a_key_that_one_version_doesnt_say(self) -> None:
         former = {**texts(PRESENT), "gone": ["a", "b"]}
-        said = msgspec.json.encode(Settings(PRESENT.digest, former))
+        said = msgspec.json.encode(ListedSettings(PRESENT.digest, former))
         records = [made("a", 0, PRESENT, 1)._replace(settings=said), made("a", 0, FORMER, 2)]
         [change] = page_of(CONFIG, *records)["changes"]
         assert change["keys"][-1] == {"key": "gone", "values": ["[a, b] -> (not set)"]}

@@ -10,7 +10,7 @@ from boards import START, a_drift, alarm, comparison, history_of, incident, metr
 from prequential.dashboard.server import Server
 from prequential.dashboard.views import Board
 from prequential.settings.model import Config, Objective, StreamConfig
-from prequential.watching.state import ModelKey, Sequence
+from prequential.watching.state import ModelKey, SequenceName
 
 from tests.browser import opened, ready
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 TABLE = "#/overview?as=table"
 
-NB, FINAL = ModelKey("elec2", "nb", 0), Sequence(None, "final", "window:1000")
+NB, FINAL = ModelKey("elec2", "nb", 0), SequenceName(None, "final", "window:1000")
 
 MODEL = "#/model?stream=elec2&model=nb&partition=0"
 

@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from prequential.dashboard import live
 from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
-from prequential.watching.tail import Record
+from prequential.watching.tail import OutputRecord
 
 from tests.browser import ready
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 
 
-def publish(kafka: KafkaConfig, records: list[Record], aborted: bool = False) -> None:
+def publish(kafka: KafkaConfig, records: list[OutputRecord], aborted: bool = False) -> None:
     """Write messages in a transaction, as workers do."""
     producer = Producer(kafka.client(**{"transactional.id": f"{kafka.prefix}test", "log_level": 0}))
     producer.init_transactions(30)

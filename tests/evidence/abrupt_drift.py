@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.backtesting.changes import Known
+from prequential.backtesting.changes import KnownChange
 from prequential.backtesting.making import on_the_past
-from prequential.backtesting.scores import Scores
+from prequential.backtesting.scores import DetectionScores
 from prequential.backtesting.svg import Panel, figure
 from prequential.core.compiled.kernel import Floats
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.sequences import PastSequence as Outcomes
 from prequential.settings.model import DetectorConfig, StreamConfig
 from prequential.topics.outputs import Alarm
 from river import tree
@@ -92,7 +92,7 @@ class Experiment(NamedTuple):
 
     before: float  # mean error of the last 1,000 outcomes before the drift, and of the first 1,000 after it
     after: float
-    scores: dict[str, Scores]
+    scores: dict[str, DetectionScores]
 
 
 def learn(stream: str, run: int, before: int, after: int) -> Said:
@@ -140,9 +140,9 @@ def experiments(
     return results
 
 
-def scores_of(own: Sequence[Outcomes], alarms: Sequence[Alarm], before: int) -> dict[str, Scores]:
+def scores_of(own: Sequence[Outcomes], alarms: Sequence[Alarm], before: int) -> dict[str, DetectionScores]:
     """By signal, over these sequences."""
-    past = on_the_past(own, alarms, [Known(outcome=before)], tolerance=len(own[0]))
+    past = on_the_past(own, alarms, [KnownChange(outcome=before)], tolerance=len(own[0]))
     scores = {line.detector.split()[1]: line.scores for line in past.lines if " " in line.detector}
     return {signal: of for signal, of in scores.items() if of is not None}
 
@@ -157,7 +157,7 @@ def table(results: dict[tuple[str, str], Experiment], signals: Sequence[str]) ->
     return lines
 
 
-def cell(of: Scores) -> str:
+def cell(of: DetectionScores) -> str:
     """Mean and standard deviation of the delay; (missed; false alarms), where there are any."""
     known = [delay for run in of.delays for delay in run if delay is not None]
     delay = f"{np.mean(known):,.0f} ± {np.std(known):,.0f}" if known else "-"

@@ -23,7 +23,7 @@ from prequential.core.detectors.budgets import due
 from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.outcomes import Log, new_log
-from prequential.past.sequences import Sequence
+from prequential.past.sequences import PastSequence
 from prequential.settings.model import DetectorConfig, StreamConfig
 
 _CHUNK = 1 << 16
@@ -69,12 +69,12 @@ def log_of(wrong: Bytes) -> Log:
     return log
 
 
-def past_of(world: World, outcomes: int, seed: int) -> Sequence:
+def past_of(world: World, outcomes: int, seed: int) -> PastSequence:
     """A past of this world."""
     wrong = np.zeros(outcomes, np.uint8)
     chain(seed, world, wrong)
     names = ("s", 0, "m", None, "final")
-    return Sequence(*names, StreamConfig(), ("a", "b"), POSITIVES, True, log_of(wrong))
+    return PastSequence(*names, StreamConfig(), ("a", "b"), POSITIVES, True, log_of(wrong))
 
 
 def alarms(world: World, detectors: tuple[DetectorConfig, ...], outcomes: int, seed: int) -> Ints:

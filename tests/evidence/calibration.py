@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.calibration.calibrating import Settings, calibrate
+from prequential.calibration.calibrating import CalibrationOptions, calibrate
 from prequential.calibration.rates import with_threshold
-from prequential.calibration.report import Report
+from prequential.calibration.report import CalibrationReport
 from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Bytes, Floats
-from prequential.past.sequences import Sequence
+from prequential.past.sequences import PastSequence
 from prequential.settings.budget import parse_budget
 from prequential.settings.model import DetectorConfig, StreamConfig
 
@@ -72,7 +72,7 @@ def _fill(seed: int, error: float, keep: float, daily: float, wrong: Bytes) -> N
         wrong[i] = now
 
 
-def history(process: Process, outcomes: int, seed: int) -> Sequence:
+def history(process: Process, outcomes: int, seed: int) -> PastSequence:
     """A past of this process."""
     wrong = np.zeros(outcomes, np.uint8)
     half = outcomes // 2 if process.drifted else outcomes
@@ -80,7 +80,7 @@ def history(process: Process, outcomes: int, seed: int) -> Sequence:
     if process.drifted:
         _fill(seed + 1_000_000, process.drifted, process.keep, process.daily, wrong[half:])
     config = StreamConfig(detectors=DETECTORS)
-    return Sequence("s", 0, "m", None, "final", config, ("a", "b"), POSITIVES, True, log_of(wrong))
+    return PastSequence("s", 0, "m", None, "final", config, ("a", "b"), POSITIVES, True, log_of(wrong))
 
 
 @cache
@@ -110,10 +110,10 @@ def log_rate(process: Process, place: int, threshold: float) -> float:
     return float(logs[-1] + slope * (threshold - thresholds[-1]))
 
 
-def calibrated(process: Process, outcomes: int, seed: int) -> Report:
+def calibrated(process: Process, outcomes: int, seed: int) -> CalibrationReport:
     """What is said of a history; of delays nothing, which a rise of 1 leaves no room for."""
     budget = parse_budget(f"{len(DETECTORS)} per {10 * APART}ms")
-    return calibrate([history(process, outcomes, seed)], Settings(budget, 1.0, MADE, seed))
+    return calibrate([history(process, outcomes, seed)], CalibrationOptions(budget, 1.0, MADE, seed))
 
 
 def shares(process: Process, outcomes: int, seed: int) -> list[tuple[float, float, float] | None]:

@@ -23,8 +23,8 @@ from prequential.core.detectors.signals import WRONG
 from prequential.core.detectors.watch import Signal, WatchedRows
 from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import Log
-from prequential.past.bootstrap import Run, log_of
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.bootstrap import ResampledRun, log_of
+from prequential.past.sequences import PastSequence as Outcomes
 from prequential.settings.model import StreamConfig
 from river import tree
 from river.datasets import synth
@@ -103,7 +103,7 @@ def judged(sequences: Sequence[Outcomes], measure: str) -> Found:
     """What Page-Hinkley says of a measure, by the signal and the detector that workers run."""
     rows: list[tuple[float, bool, bool, float]] = []
     for past in sequences:
-        log = log_of(past, Run(np.arange(len(past)), None))
+        log = log_of(past, ResampledRun(np.arange(len(past)), None))
         values, fed = signal_of(past, log, f"window:{WINDOW}:{measure}")
         zeros = np.where(fed, values, 1.0)  # a signal is 1 - measure
         alarms = (alarms_of(log, zeros if fill else values, fed | fill) for fill in (False, True))

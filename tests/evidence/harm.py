@@ -160,14 +160,14 @@ BALANCED = tuple(
 
 def settings(
     restart: int, scale: float = 1.0, reference: int = 0, level: float = LEVEL
-) -> harm.Settings:
+) -> harm.HarmParameters:
     """Of the test."""
-    return harm.Settings(BOUND, TOLERANCE, level, reference, restart, scale)
+    return harm.HarmParameters(BOUND, TOLERANCE, level, reference, restart, scale)
 
 
 @numba.njit(error_model="numpy")
 def first_alarm(
-    timeline: Timeline, tests: harm.Tests, given: harm.Settings, x: Floats, when: Floats, order: Ints,
+    timeline: Timeline, tests: harm.Tests, given: harm.HarmParameters, x: Floats, when: Floats, order: Ints,
     cluster: int,
 ) -> int:  # fmt: skip
     """How many labels had come at the first alarm; 0: there is none."""
@@ -181,7 +181,7 @@ def first_alarm(
     return 0
 
 
-def alarms(world: World, given: harm.Settings, streams: int, outcomes: int, seed: int = 1) -> Floats:
+def alarms(world: World, given: harm.HarmParameters, streams: int, outcomes: int, seed: int = 1) -> Floats:
     """By stream: the outcome of the first alarm; 0: none."""
     found, x = np.zeros(streams), np.zeros(outcomes)
     for stream in range(streams):

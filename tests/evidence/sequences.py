@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.sequences import PastSequence as Outcomes
 from prequential.past.sequences import sequences
 from prequential.replay.sources import Source
 from prequential.settings.model import Config, StreamConfig

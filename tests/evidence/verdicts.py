@@ -91,9 +91,9 @@ class Tables(NamedTuple):
 
     timeline: time.Timeline
     sequences: sequence.Sequences
-    pending: cohorts.Pending
+    pending: cohorts.PendingCohorts
     blocks: Blocks
-    recent: forgetting.Recent
+    recent: forgetting.RecentTables
     recent_blocks: Blocks
     closed: cohorts.Closed
 

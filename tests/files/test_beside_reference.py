@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from prequential.cli.main import main
-from prequential.core.details.details import Share
+from prequential.core.details.details import WeightedShare
 from prequential.core.details.intervals import wilson
 from prequential.core.details.references import difference
 from prequential.dashboard.history import History
@@ -152,7 +152,7 @@ class TestAnotherEvaluation:
         one = accuracy(found, "all")
         assert (one["outcomes"], one["reference"]) == (3_000, pytest.approx(p["then"], abs=1e-6))
         # Of independent outcomes; what dependence there is by chance shrinks their number somewhat.
-        sides = [Share(p[when], 0.0, wilson(p[when], n[when])) for when in ("now", "then")]
+        sides = [WeightedShare(p[when], 0.0, wilson(p[when], n[when])) for when in ("now", "then")]
         assert one["interval"] == pytest.approx(difference(*sides), abs=2e-3)
         assert "in the reference's 3,000 outcomes" in repr(found)
 

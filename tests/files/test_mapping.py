@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.mapping.model import MappingError, Path, RecordMapping, parse, same_names
-from prequential.mapping.translation import Records, Translator
+from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, decode
 
 #: Parts of a mapping that name all required fields of a prediction.
@@ -24,7 +24,7 @@ LABEL = {"stream": {"const": "s"}, "instance_id": "value.id", "y_true": "value.y
 
 def translated(section: dict[str, Any], kind: int, *values: Any, **options: Any) -> Any:
     """What a batch of values becomes."""
-    return Translator(parse(section, kind), **options)(Records(values))
+    return Translator(parse(section, kind), **options)(KafkaRecords(values))
 
 
 def only(section: dict[str, Any], kind: int, value: Any, **options: Any) -> Any:
@@ -121,7 +121,7 @@ def test_the_example_of_a_request_log() -> None:
         {**about, "request": {"id": 1}, "score": 0.7}, {**about, "request": {"id": "2"}, "score": 0.25},
         {"kind": "health"}, {**about, "request": {}, "score": 1}, {**about, "request": {"id": 5}, "score": 2},
     ]  # fmt: skip
-    records, reasons, passed = Translator(parse(section))(Records(rows))
+    records, reasons, passed = Translator(parse(section))(KafkaRecords(rows))
     first, second = records[:2]
     assert (first.stream, first.instance_id, first.model, first.model_version) == ("fraud", "1", "nb", "3")
     assert (first.y_pred, first.y_proba, first.ts) == ("fraud", {"fraud": 0.7, "ok": 1 - 0.7}, 17_000)
@@ -139,7 +139,7 @@ def test_keys_headers_topics_and_timestamps() -> None:
     section = {
         "stream": "topic", "instance_id": "headers.ce-id", "y_true": "key", "ts": "timestamp",
     }  # fmt: skip
-    records = Records([{}], [b"UP"], [[("ce-id", b"7"), ("ce-id", b"8")]], ["fraud"], [1_500])
+    records = KafkaRecords([{}], [b"UP"], [[("ce-id", b"7"), ("ce-id", b"8")]], ["fraud"], [1_500])
     [label] = Translator(parse(section, LABELS))(records).records
     assert (label.stream, label.instance_id, label.y_true, label.ts) == ("fraud", "8", "UP", 1_500)
 

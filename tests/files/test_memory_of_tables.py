@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from prequential.evaluation import evaluate
 from prequential.evaluation.tables import rows_of
-from prequential.mapping.model import Origin, Path, same_names
+from prequential.mapping.model import MappingOrigin, Path, same_names
 from prequential.program import progress
 from prequential.tables.source import TableSource
 from prequential.topics.decoding import LABELS
@@ -48,7 +48,7 @@ def test_a_table_is_not_made_anew_as_a_whole(form: str) -> None:
 
 def test_records_without_times_that_are_rows_take_no_memory() -> None:
     table = rows_of("labels", frame().assign(stream="s", instance_id="i"))
-    origin = Origin("files.labels")
+    origin = MappingOrigin("files.labels")
     tracemalloc.start()
     try:
         mapping = same_names(LABELS, list(table.columns or ()), origin)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from prequential.evaluation import Evaluator, Result, evaluate
 from prequential.mapping.model import parse, same_names
-from prequential.mapping.translation import Records, Translator
+from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.settings.model import ConfigError
 from prequential.topics.decoding import PREDICTIONS, decode
 
@@ -154,7 +154,7 @@ ABOUT = {"as": "predictions", "stream": {"const": "s"}, "model": {"const": "m"},
 def translated(value: dict[str, Any], **section: Any) -> Any:
     """The prediction that `ingest` and mapped files make of a value, or why they make none."""
     section = {**ABOUT, "y_pred": "value.y", "y_proba": "value.p", **section}
-    records, reasons, _ = Translator(parse(section))(Records([{"id": 1, **value}]))
+    records, reasons, _ = Translator(parse(section))(KafkaRecords([{"id": 1, **value}]))
     return records[0] if records[0] is not None else reasons[0]
 
 

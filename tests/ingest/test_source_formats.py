@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Message
 from prequential.config.reader import load_config
 from prequential.core.catalog.catalog import Catalog
-from prequential.ingest.counting import Counts, exposition
+from prequential.ingest.counting import SourceCounts, exposition
 from prequential.ingest.dryrun import _show
 from prequential.program.version import VERSION
 from prequential.settings.model import Config, StreamConfig
@@ -124,7 +124,7 @@ def test_debezium(tmp_path: Path, wrapped: bool) -> None:
         "y_true": {"path": f"{row}.chargeback", "map": {"1": "fraud", "0": "ok"}},
         "ts": {"path": f"{row}.updated", "unit": "us"},
     }  # fmt: skip
-    counts = Counts()
+    counts = SourceCounts()
     translate = translator(tmp_path, source)
     after = {"request_id": "r", "chargeback": 1, "updated": 1_700_000_000_000_000}
     events: list[Any] = [
@@ -152,7 +152,7 @@ def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -
     ]  # fmt: skip
     events = [{"op": "u", "after": one} for one in rows]
     messages = [record({"payload": event} if wrapped else event) for event in events]
-    translate, counts = translator(tmp_path, label), Counts()
+    translate, counts = translator(tmp_path, label), SourceCounts()
     made = become(translate, messages)
     assert [content if topic != "labels" else content["y_true"] for topic, _, content in made] == [
         1, f"{row}.bad is missing; {row} has id, guess", f"{row}.id is missing"
@@ -237,7 +237,7 @@ def test_the_dry_run_says_where_one_of_several_values_is_taken(
 
 def test_what_ingest_counts_and_is(tmp_path: Path) -> None:
     """Every source is there from the start, and the process says which version it is."""
-    text = exposition("blue", ["source"], Counts(), {("source", 3): 5}, {("source", 3): 2})
+    text = exposition("blue", ["source"], SourceCounts(), {("source", 3): 5}, {("source", 3): 2})
     for line in (
         f'prequential_ingest_build_info{{group="blue",version="{VERSION}"}} 1',
         'prequential_ingest_lag{group="blue",topic="source",partition="3"} 5',
@@ -282,7 +282,7 @@ def test_unfit_records(tmp_path: Path, value: bytes, reason: str) -> None:
     assert [topic for topic, *_ in become(translate, [good, record(value), good])] == [
         "labels", "labels", "dead-letters",
     ]  # fmt: skip
-    letter = translate.translate(3, [record(value, b"k", offset=17)], Counts())[0]
+    letter = translate.translate(3, [record(value, b"k", offset=17)], SourceCounts())[0]
     assert letter.value == value
     assert dict(letter.headers or [])["topic"] == b"source"
     assert dict(letter.headers or [])["partition"] == b"3"
@@ -315,7 +315,7 @@ def test_what_is_written_is_what_the_pipeline_takes(tmp_path: Path) -> None:
         {"s": "s", "id": 1.0, "m": "m", "y": 10**30, "t": None},
     ]
     translate = translator(tmp_path, source)
-    for one in translate.translate(3, list(map(record, values)), Counts()):
+    for one in translate.translate(3, list(map(record, values)), SourceCounts()):
         if not one.headers:
             assert decode(KINDS.index(one.topic), [one.value]).reasons == {}
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from confluent_kafka import Message
 from prequential.config.reader import load_config
-from prequential.ingest.counting import Counts
+from prequential.ingest.counting import SourceCounts
 from prequential.ingest.records import SourceTranslator
 from prequential.ingest.sources import translators
 
@@ -41,7 +41,7 @@ def translator(folder: Path, source: Any, **kafka: Any) -> SourceTranslator:
 def become(translate: SourceTranslator, records: Sequence[Message]) -> list[tuple[str, bytes | None, Any]]:
     """Topic, key and content of each message; of a dead letter the reason."""
     found = []
-    for one in translate.translate(3, records, Counts()):
+    for one in translate.translate(3, records, SourceCounts()):
         content = json.loads(one.value or b"") if not one.headers else dict(one.headers)["error"].decode()
         found.append((one.topic, one.key, content))
     return found

@@ -12,7 +12,7 @@ from prequential.config.reader import load_config
 from prequential.notifying.choosing import chosen
 from prequential.notifying.forms import body, identifier, read
 from prequential.notifying.posting import checked_url
-from prequential.notifying.retrying import Answer
+from prequential.notifying.retrying import WebhookAnswer
 from prequential.notifying.signing import key_of
 from prequential.settings.model import Config, ConfigError
 from prequential.settings.notifying import NotifyConfig
@@ -103,8 +103,8 @@ def test_alarms_are_chosen_by_stream() -> None:
 
 def test_what_an_answer_means() -> None:
     statuses = (0, 200, 204, 302, 400, 408, 410, 425, 429, 500, 503)
-    assert [one for one in statuses if Answer(one).again] == [0, 408, 425, 429, 500, 503]
-    assert [one for one in statuses if Answer(one).taken] == [200, 204]
+    assert [one for one in statuses if WebhookAnswer(one).again] == [0, 408, 425, 429, 500, 503]
+    assert [one for one in statuses if WebhookAnswer(one).taken] == [200, 204]
 
 
 # ---- the configuration

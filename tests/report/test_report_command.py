@@ -14,17 +14,17 @@ from prequential.dashboard.history import History
 from prequential.report import Promotion, markdown, parse_condition
 from prequential.settings.model import Config, Objective, StreamConfig
 from prequential.topics.errors import UsageError
-from prequential.watching.tail import Record
+from prequential.watching.tail import OutputRecord
 
 
-def history_of(*records: Record, config: Config | None = None) -> History:
+def history_of(*records: OutputRecord, config: Config | None = None) -> History:
     history = History(config)
     for record in records:
         history.update(*record)
     return history
 
 
-def lines(*records: Record) -> bytes:
+def lines(*records: OutputRecord) -> bytes:
     return b"".join((record.value or b"") + b"\n" for record in records)
 
 
@@ -41,7 +41,7 @@ def files(tmp_path: Path) -> Path:
 
 
 class TestConditions:
-    def failures(self, text: str, *records: Record) -> list[str]:
+    def failures(self, text: str, *records: OutputRecord) -> list[str]:
         return [one.sentence for one in parse_condition(text).check(history_of(*records)) if one.failed]
 
     def test_of_each_model_over_all_history(self) -> None:
@@ -76,7 +76,7 @@ class TestConditions:
         assert self.failures("outcomes < 7000", *some) == ["elec2 / nb, final, window:1000: outcomes 6000"]
 
     def test_a_challenger_that_isnt_better_now(self) -> None:
-        def said(verdict: str, **more: Any) -> Record:
+        def said(verdict: str, **more: Any) -> OutputRecord:
             recent = {"verdict": verdict, "since": None if verdict == "undecided" else 1_300}
             return comparison(model="nb", against="tree", recent=recent, **more)
 
@@ -126,13 +126,15 @@ class TestConditions:
 
 
 class TestPromotion:
-    def said(self, *records: Record, champion: str | None = None, config: Config | None = None) -> list[str]:
+    def said(
+        self, *records: OutputRecord, champion: str | None = None, config: Config | None = None
+    ) -> list[str]:
         """Sentences, those against it first."""
         answers = Promotion("tree", champion).check(history_of(*records, config=config))
         marked = [("-" if one.failed else "+") + one.sentence for one in answers]
         return sorted(marked, key=lambda one: one.startswith("+"))
 
-    def pair(self, lately: str, **more: Any) -> Record:
+    def pair(self, lately: str, **more: Any) -> OutputRecord:
         recent = {"verdict": lately, "since": None if lately == "undecided" else 1_300}
         return comparison(**{"model": "nb", "against": "tree", "recent": recent, **more})
 

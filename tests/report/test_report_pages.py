@@ -18,7 +18,7 @@ from prequential.report import Report, write_report
 from prequential.report.html import MOST_BYTES, bundle
 from prequential.settings.model import Config, Objective, StreamConfig
 from prequential.topics.outputs import Alarm, Metrics
-from prequential.watching.tail import Record
+from prequential.watching.tail import OutputRecord
 
 from tests.browser import ready
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EVIL = "</script><script>document.title='taken'</script><!--"
 
 
-def report_of(*records: Record, title: str = "a replay", config: Config | None = None) -> Report:
+def report_of(*records: OutputRecord, title: str = "a replay", config: Config | None = None) -> Report:
     report = Report(title, config)
     for record in records:
         report.add(*record[:3])
@@ -44,7 +44,7 @@ def data_of(written: bytes) -> dict[str, Any]:
 
 
 class TestSize:
-    def many(self, streams: int, models: int, messages: int) -> Iterator[Record]:
+    def many(self, streams: int, models: int, messages: int) -> Iterator[OutputRecord]:
         measures = {f"measure_{n}": n / 7 for n in range(20)}
         for outcomes in range(1000, 1000 * messages + 1, 1000):
             for s in range(streams):

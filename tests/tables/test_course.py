@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from prequential.core.past.course import BLOCKS, COURSE_STAGES, Courses
+from prequential.core.past.course import BLOCKS, COURSE_STAGES, PastCourses
 
 LENGTHS = (1, BLOCKS, BLOCKS + 1, 3 * BLOCKS, 1_000, 5_000)
 
@@ -17,7 +17,7 @@ def test_blocks_are_means_of_equal_slices_however_outcomes_come(seed: int) -> No
     losses = [[float(rng.random() < 0.3) for _ in range(length)] for length in LENGTHS]
     left = [row for row, length in enumerate(LENGTHS) for _ in range(length)]
     rng.shuffle(left)
-    courses, numbers = Courses(), [0] * len(LENGTHS)
+    courses, numbers = PastCourses(), [0] * len(LENGTHS)
     while left:
         size = rng.choice((1, 7, 2_000))
         rows, left = left[:size], left[size:]
@@ -37,7 +37,7 @@ def test_blocks_are_means_of_equal_slices_however_outcomes_come(seed: int) -> No
 
 
 def test_what_has_no_outcomes_has_no_course() -> None:
-    courses, nobody = Courses(), np.zeros(0, np.int64)
+    courses, nobody = PastCourses(), np.zeros(0, np.int64)
     assert courses.course(0, 0) == (0, [])
     courses.update(nobody, nobody, nobody, np.zeros(0))
     one = np.array([1])
@@ -48,7 +48,7 @@ def test_what_has_no_outcomes_has_no_course() -> None:
 
 
 def test_a_stage_is_as_another_one() -> None:
-    courses, zeros, numbers = Courses(), np.zeros(100, np.int64), np.arange(1, 101)
+    courses, zeros, numbers = PastCourses(), np.zeros(100, np.int64), np.arange(1, 101)
     courses.update(zeros, zeros + 1, numbers, np.arange(100.0))
     courses.copy(0, 1, 0)
     assert courses.course(0, 0) == courses.course(0, 1) == (2, [2 * i + 0.5 for i in range(50)])

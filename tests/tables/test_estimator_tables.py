@@ -30,7 +30,7 @@ from prequential.core.estimators import pairs, window
 from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.declaration import COUNTS, Payload
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.rows import Rows, unrevised
+from prequential.core.estimators.rows import LogRows, unrevised
 from prequential.core.estimators.sums import OF_CLASSES, OF_NUMBERS, SPREAD, is_any
 from prequential.core.tables import outcomes, score_bins, scores
 from prequential.core.tables.outcomes import OUTCOME, REVISION, Log
@@ -183,7 +183,7 @@ def test_what_began_later_is_not_reached_by_revisions_of_outcomes_before() -> No
             fed.append(row)
     rows = np.array(fed, dtype=np.int32)
     assert (log.number[rows[log.kind[rows] == REVISION]] <= began).any()
-    taken = Rows(log, rows, CAPACITIES[1], numbers=False)
+    taken = LogRows(log, rows, CAPACITIES[1], numbers=False)
     for name in ("all", "window"):
         estimator = Estimator(ESTIMATORS[name], 2, CAPACITIES[1], False, False)
         estimator.begin(np.arange(2), np.full(2, began))
@@ -260,11 +260,11 @@ def test_faded_sums_without_weight_are_none() -> None:
     log.kind[:], log.sequence[:], log.scored[:] = OUTCOME, 0, 0
     log.scored[0] = outcomes.SCORED
     of = Accumulator("fading:1e-30", OF_CLASSES, 1)
-    of.add(Rows(log, np.array([0, 1], dtype=np.int32), 4, numbers=False).scores)
+    of.add(LogRows(log, np.array([0, 1], dtype=np.int32), 4, numbers=False).scores)
     sums = of.summed(np.zeros(1, dtype=np.int64))[0]
     assert is_any(sums)
     assert sums[scores.SCORED] == pytest.approx(1e-30)
-    of.add(Rows(log, np.arange(2, 8, dtype=np.int32), 4, numbers=False).scores)
+    of.add(LogRows(log, np.arange(2, 8, dtype=np.int32), 4, numbers=False).scores)
     assert not of.summed(np.zeros(1, dtype=np.int64)).any()
 
 
@@ -288,8 +288,8 @@ def test_long_windows_are_read_by_blocks(size: int, numbers: bool) -> None:
     assert windows[0].table.blocks.shape[1] == size // 128 + 2
     for rows in random_cuts(size, 4_000):
         for row in rows.tolist():
-            windows[0].add(Rows(log, np.array([row], dtype=np.int32), 4, numbers=numbers).scores)
-        windows[1].add(Rows(log, rows, 4, numbers=numbers).scores)
+            windows[0].add(LogRows(log, np.array([row], dtype=np.int32), 4, numbers=numbers).scores)
+        windows[1].add(LogRows(log, rows, 4, numbers=numbers).scores)
         found = windows[1].summed(both)
         assert windows[0].summed(both).tobytes() == found.tobytes()
         for q, of in enumerate(sequences_of(log[: rows[-1] + 1]) if len(rows) else ()):

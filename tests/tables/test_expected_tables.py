@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from prequential.core.delay import expected as engine
 from prequential.core.delay import records
-from prequential.core.delay.calibrating import Look
+from prequential.core.delay.calibrating import PeriodEstimates
 from prequential.core.delay.expected import (
-    Expected,
+    ExpectedTables,
     all_open_rows,
     new_expected,
     open_rows,
@@ -67,7 +67,7 @@ def events_of(seed: int, rows: int, classes: int) -> tuple[Events, list[int]]:
     return events, clocks
 
 
-def begun(classes: int, *, sampled: bool = False, at_horizon: int = 0) -> Expected:
+def begun(classes: int, *, sampled: bool = False, at_horizon: int = 0) -> ExpectedTables:
     tables, _ = with_model(
         new_expected(), 0, WIDTH, horizon=HORIZON, settle=0, numbers=not classes, binned=True, scored=True,
         sampled=sampled, at_horizon=at_horizon,
@@ -77,7 +77,7 @@ def begun(classes: int, *, sampled: bool = False, at_horizon: int = 0) -> Expect
 
 def run(
     events: Events, vectors: list[int], classes: int, *, sampled: bool = False, at_horizon: int = 0
-) -> Expected:
+) -> ExpectedTables:
     tables, before = begun(classes, sampled=sampled, at_horizon=at_horizon), 0
     for vector in vectors:
         tables = update(tables, events, before, vector)
@@ -355,11 +355,11 @@ class Plain:
         }  # fmt: skip
 
 
-def assert_expects(plain: Plain, tables: Expected, clock: int) -> int:
+def assert_expects(plain: Plain, tables: ExpectedTables, clock: int) -> int:
     """Tables say of open periods what plain loops say; returns of how many."""
     rows = open_rows(tables, 0)
     numbers = (tables.pool.key[rows] // WIDTH).tolist()
-    found: Look = look(tables, 0, rows, clock)
+    found: PeriodEstimates = look(tables, 0, rows, clock)
     wanted = plain.expect(numbers, clock)
     for place, number in enumerate(numbers):
         if number not in wanted:
@@ -375,7 +375,7 @@ def assert_expects(plain: Plain, tables: Expected, clock: int) -> int:
     return len(wanted)
 
 
-def assert_waits(plain: Plain, tables: Expected, clock: int, matrices: dict[int, Any]) -> None:
+def assert_waits(plain: Plain, tables: ExpectedTables, clock: int, matrices: dict[int, Any]) -> None:
     """… and of what waits in them, all together: predictions, labels to come, and right ones of these."""
     found = waiting_of(tables, 0, clock)
     if plain.size == 1 or not plain.knows(clock):
@@ -406,7 +406,7 @@ def test_expected_matrices_are_those_of_plain_loops(classes: int) -> None:
     assert_matrices(Plain(max(2, classes) if classes else 1), begun(classes), events, clocks)
 
 
-def assert_matrices(plain: Plain, tables: Expected, events: Events, clocks: list[int]) -> None:
+def assert_matrices(plain: Plain, tables: ExpectedTables, events: Events, clocks: list[int]) -> None:
     """Plain loops say the same of the events, some periods of which become final."""
     before = compared = 0
     for vector in (150, 700, 1_200, 2_400):

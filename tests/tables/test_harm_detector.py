@@ -70,7 +70,7 @@ def test_alarms_are_where_a_plain_loop_has_them(case: int) -> None:
 
 def test_levels_of_all_tests_there_ever_are_sum_up_to_that_of_the_detector() -> None:
     for restart, reference, whole in ((2_000, 0, 0.01), (0, 0, 0.01), (2_000, 500, 0.005)):
-        settings = harm.Settings(0.1, 0.02, 0.01, reference, restart, 1.0)
+        settings = harm.HarmParameters(0.1, 0.02, 0.01, reference, restart, 1.0)
         ranges = harm.RANGES if restart else 1
         count = 20_000  # what follows them is 1/(count + 1) of it
         total = sum(harm._level(settings, r, j) for r in range(ranges) for j in range(count))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from oracle_coverage import ACCURACIES, Latest, as_said, quantiles
 from prequential.core.delay import latency as engine
-from prequential.core.delay.latency import Latencies, new_latencies, with_streams
+from prequential.core.delay.latency import LatencyTables, new_latencies, with_streams
 from test_coverage import assert_same, digest_of, without_compiler
 
 STREAMS = 3
@@ -17,11 +17,11 @@ STREAMS = 3
 BOUNDS_S = (0.1, 1, 10, 60, 300, 900, 3_600, 21_600, 86_400, 259_200, 604_800, 2_592_000)
 
 
-def lived_quantiles(latencies: Latencies, stream: int) -> dict[str, int]:
+def lived_quantiles(latencies: LatencyTables, stream: int) -> dict[str, int]:
     return engine.quantiles(latencies, np.array([stream]))[0]
 
 
-def recent_quantiles(latencies: Latencies, stream: int) -> dict[str, int]:
+def recent_quantiles(latencies: LatencyTables, stream: int) -> dict[str, int]:
     return engine.recent_quantiles(latencies, np.array([stream]))[0]
 
 
@@ -35,7 +35,7 @@ def values_of(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return np.array(streams, dtype=np.int32), np.array(values, dtype=np.int64), clocks
 
 
-def run(streams: np.ndarray, values: np.ndarray, clocks: np.ndarray, cuts: list[int]) -> Latencies:
+def run(streams: np.ndarray, values: np.ndarray, clocks: np.ndarray, cuts: list[int]) -> LatencyTables:
     latencies, before = with_streams(new_latencies(), STREAMS), 0
     for cut in [*cuts, len(values)]:
         latencies = engine.update(latencies, streams[before:cut], values[before:cut], clocks[before:cut])

@@ -25,7 +25,7 @@ from prequential.cli import watch
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.watching import tail
-from prequential.watching.tail import Record, Tail
+from prequential.watching.tail import OutputRecord, Tail
 from watched import ALARM_LINE, COMPARISON_LINE, LABELLED, METRICS_LINE, alarm, comparison, metrics
 
 from tests.groups import group_ids
@@ -44,16 +44,16 @@ def run(*words: str) -> int:
     return status
 
 
-def of_metrics(**changed: Any) -> Record:
-    return Record("metrics", metrics(**changed), LABELLED)
+def of_metrics(**changed: Any) -> OutputRecord:
+    return OutputRecord("metrics", metrics(**changed), LABELLED)
 
 
-def of_alarms(**changed: Any) -> Record:
-    return Record("drift-alarms", alarm(**changed), LABELLED)
+def of_alarms(**changed: Any) -> OutputRecord:
+    return OutputRecord("drift-alarms", alarm(**changed), LABELLED)
 
 
-def of_comparisons(**changed: Any) -> Record:
-    return Record("comparisons", comparison(**changed), LABELLED)
+def of_comparisons(**changed: Any) -> OutputRecord:
+    return OutputRecord("comparisons", comparison(**changed), LABELLED)
 
 
 class FakeTail:
@@ -69,10 +69,10 @@ class FakeTail:
         self.catching_up = False
         self._later = list(self.later)
 
-    def to_end(self) -> Iterator[Record]:
+    def to_end(self) -> Iterator[OutputRecord]:
         yield from self.now
 
-    def take(self, _: float = 0) -> tuple[Record, ...]:
+    def take(self, _: float = 0) -> tuple[OutputRecord, ...]:
         if not self._later:
             raise self.end
         return self._later.pop(0)
@@ -107,7 +107,7 @@ class TestWithoutATerminal:
         now = (
             of_alarms(ts=LABELLED + 2000, outcome=2), of_metrics(model="z"), of_metrics(segment="arm=A"),
             of_metrics(stage="initial"), of_alarms(outcome=1, model="z"), of_metrics(estimator="all"),
-            of_metrics(measures={"mae": 0.5, "r2": 0.25}, model="numbers"), Record("metrics", b"?", 0),
+            of_metrics(measures={"mae": 0.5, "r2": 0.25}, model="numbers"), OutputRecord("metrics", b"?", 0),
         )  # fmt: skip
         monkeypatch.setattr(FakeTail, "now", now)
         assert run("watch", "--once") == 0

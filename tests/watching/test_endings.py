@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from prequential.watching.ranking import Ranking
-from prequential.watching.state import Sequence, State
+from prequential.watching.state import SequenceName, WatchState
 from watched import comparison, metrics, state_of
 
 
@@ -24,7 +24,7 @@ def rounds(
                     )
 
 
-def sequences(state: State) -> set[tuple[str | None, str, str]]:
+def sequences(state: WatchState) -> set[tuple[str | None, str, str]]:
     [model] = state.models.values()
     return {tuple(one) for one in model.sequences}  # type: ignore[misc]
 
@@ -87,7 +87,7 @@ def test_what_is_shown_of_a_model_is_chosen_anew() -> None:
     state = state_of(*BEFORE)
     [model] = state.models.values()
     ranking = Ranking(state)
-    assert ranking.row(model).sequence == Sequence(None, "final", "window:9")
+    assert ranking.row(model).sequence == SequenceName(None, "final", "window:9")
     for value in rounds("new", [60, 70], ["initial", "final"], ["all", "window:5"]):
         state.update("metrics", value, 1)
-    assert ranking.row(model).sequence == Sequence(None, "final", "window:5")
+    assert ranking.row(model).sequence == SequenceName(None, "final", "window:5")

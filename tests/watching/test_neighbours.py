@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from prequential.topics.outputs import Incident
-from prequential.watching.pace import Pace, Silence, StreamPace, silence
+from prequential.watching.pace import ModelSilence, Pace, StreamPace, silence
 from prequential.wording.neighbours import changed_with, in_words, unchanged
 from watched import incident
 
@@ -54,7 +54,7 @@ def pace(*times: int) -> Pace:
     return found
 
 
-def silent(own: Pace, now: int | None, *stream: Pace) -> Silence | None:
+def silent(own: Pace, now: int | None, *stream: Pace) -> ModelSilence | None:
     return silence(own, StreamPace.from_paces(stream, now))
 
 

@@ -13,7 +13,7 @@ from prequential.watching import keyboard
 from prequential.watching.keyboard import CLOSED, Keyboard
 from prequential.watching.ranking import Choice, Ranking
 from prequential.watching.screen import Screen
-from prequential.watching.state import State
+from prequential.watching.state import WatchState
 from prequential.watching.table import whole_table
 from rich.cells import cell_len
 from rich.console import Console, Group
@@ -31,7 +31,7 @@ STREAMS = (
 MODELS = ("gradient-boosting-v12", "gradient-boosting-v13")
 
 
-def six_streams() -> State:
+def six_streams() -> WatchState:
     return state_of(
         *(
             metrics(stream=stream, model=model, estimator=one, measures={"accuracy": accuracy, "kappa": 0.5})
@@ -46,7 +46,7 @@ class Terminal:
     """A screen of 80 × 24 and somebody before it."""
 
     def __init__(
-        self, state: State, *, width: int = 80, height: int = 24, choice: Choice | None = None
+        self, state: WatchState, *, width: int = 80, height: int = 24, choice: Choice | None = None
     ) -> None:
         self._size = width, height
         self.screen = Screen(state, "localhost:9092", choice)
@@ -166,7 +166,7 @@ class TestOverview:
         assert Terminal(state_of(metrics())).lines[0].endswith("1 model of 1 stream")
 
     def test_nothing_yet(self) -> None:
-        terminal = Terminal(State())
+        terminal = Terminal(WatchState())
         assert "no metrics yet" in terminal.lines
         terminal.screen.reading = True
         assert terminal.look()[2] == "loading history: 0 messages"
@@ -337,7 +337,7 @@ class TestKeys:
         assert not terminal.screen.over
 
     def test_a_terminal_that_is_gone_ends_it(self) -> None:
-        terminal = Terminal(State())
+        terminal = Terminal(WatchState())
         terminal.press(CLOSED)
         assert terminal.screen.over
 

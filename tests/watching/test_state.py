@@ -9,7 +9,7 @@ from prequential.watching.detail import detail
 from prequential.watching.lines import newest_lines
 from prequential.watching.pace import Pace
 from prequential.watching.ranking import NAME, NEWEST_ALARM, OUTCOMES, SILENT, Choice, Ranking
-from prequential.watching.state import ModelKey, Sequence, State, coverage_of
+from prequential.watching.state import ModelKey, SequenceName, WatchState, coverage_of
 from prequential.watching.table import change_line, newest_changes, silent_warning
 from rich.console import Console
 from watched import LABELLED, alarm, comparison, incident, metrics, state_of
@@ -17,14 +17,14 @@ from watched import LABELLED, alarm, comparison, incident, metrics, state_of
 HOUR = 3_600_000  # ms
 
 
-def order(state: State, now: int = LABELLED, **choice: Any) -> list[str]:
+def order(state: WatchState, now: int = LABELLED, **choice: Any) -> list[str]:
     """The models' names in the order in which they are shown."""
     ranking = Ranking(state)
     ranking.choice = Choice(**choice)
     return [row.model.key.model for row in ranking.rows(now)]
 
 
-def shown(state: State, **choice: Any) -> list[tuple[str, str | None, bool]]:
+def shown(state: WatchState, **choice: Any) -> list[tuple[str, str | None, bool]]:
     """Of each model: the stage and estimator that it is shown in, and whether that was chosen."""
     ranking = Ranking(state)
     ranking.choice = Choice(**choice)
@@ -42,13 +42,13 @@ class TestState:
         [model] = state.models.values()
         outcomes = {sequence: state.reading(newest).outcomes for sequence, newest in model.sequences.items()}  # type: ignore[union-attr]
         assert outcomes == {
-            Sequence(None, "final", "window:1000"): 2,
-            Sequence(None, "final", "all"): 45312,
-            Sequence("arm=A", "final", "window:1000"): 45312,
+            SequenceName(None, "final", "window:1000"): 2,
+            SequenceName(None, "final", "all"): 45312,
+            SequenceName("arm=A", "final", "window:1000"): 45312,
         }
 
     def test_what_cannot_be_read_is_counted_at_once_or_when_it_is_looked_at(self) -> None:
-        state = State()
+        state = WatchState()
         for value in (b"{}", b"\xff", b"", None):
             assert not state.update("metrics", value)
             assert not state.update("drift-alarms", value)
@@ -56,7 +56,7 @@ class TestState:
         assert state.update("metrics", metrics(measures=[1]))
         [model] = state.models.values()
         for _ in range(2):
-            assert state.reading(model.sequences[Sequence(None, "final", "window:1000")]) is None
+            assert state.reading(model.sequences[SequenceName(None, "final", "window:1000")]) is None
         assert state.unreadable == 9
 
     def test_only_what_was_asked_for(self) -> None:
@@ -79,7 +79,7 @@ class TestState:
             metrics(stage="period", estimator="period:2023", period={"start": 1}),
         )
         [model] = state.models.values()
-        assert list(model.sequences) == [Sequence(None, "final", "window:1000")]
+        assert list(model.sequences) == [SequenceName(None, "final", "window:1000")]
         assert coverage_of(model) == waiting
 
     def test_what_is_expected_of_the_newest_whole_period_is_a_line(self) -> None:
@@ -198,7 +198,7 @@ class TestOrder:
         assert order(state, by=measure, reverse=True)[-1] == str(worst)
 
     def test_other_ways(self) -> None:
-        state = State()
+        state = WatchState()
         for time, (name, outcomes) in enumerate({"b": 3, "a": 9, "c": 1}.items()):
             state.update("metrics", metrics(model=name, outcomes=outcomes), LABELLED + time)
         state.update("drift-alarms", alarm(model="a"), LABELLED + 9)
@@ -244,14 +244,14 @@ class TestWhatIsShown:
     def test_what_comes_later_counts(self) -> None:
         state = state_of(metrics(estimator="all"))
         ranking = Ranking(state)
-        assert ranking.rows(LABELLED)[0].sequence == Sequence(None, "final", "all")
+        assert ranking.rows(LABELLED)[0].sequence == SequenceName(None, "final", "all")
         state.update("metrics", metrics())
-        assert ranking.rows(LABELLED)[0].sequence == Sequence(None, "final", "window:1000")
+        assert ranking.rows(LABELLED)[0].sequence == SequenceName(None, "final", "window:1000")
 
 
 class TestSilence:
     def test_a_model_whose_predictions_stopped_comes_first_and_is_named(self) -> None:
-        state = State()
+        state = WatchState()
         for second in range(600):
             time = LABELLED + 1_000 * second
             state.update("metrics", metrics(model="on", outcomes=second, measures={"accuracy": 0.1}), time)
@@ -282,7 +282,7 @@ class TestSilence:
         monkeypatch.setattr(Pace, "patience", property(counted))
         looks = []
         for models in (20, 200):
-            state = State()
+            state = WatchState()
             for second in range(5):
                 for number in range(models):
                     value = metrics(model=f"m{number}", outcomes=second)

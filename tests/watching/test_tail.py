@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prequential.topics.clients import KafkaConfig
 from prequential.watching import tail
-from prequential.watching.tail import Record, Tail
+from prequential.watching.tail import OutputRecord, Tail
 
 
 class Message:
@@ -63,7 +63,7 @@ def test_what_is_there_has_an_end_where_messages_come_all_the_time(monkeypatch: 
     assert reading.catching_up
     said = {7: b"2"}
     assert list(reading.to_end()) == [
-        Record("metrics", b"%d" % i, 1000 + i, said.get(i)) for i in range(5, 9)
+        OutputRecord("metrics", b"%d" % i, 1000 + i, said.get(i)) for i in range(5, 9)
     ]
     assert not reading.catching_up
     assert reading.since == {"metrics": 1005}

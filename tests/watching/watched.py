@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from prequential.watching.state import State
+from prequential.watching.state import WatchState
 
 #: When the messages' labels were (epoch ms).
 LABELLED = 1_700_000_000_000
@@ -111,9 +111,9 @@ ALARM_LINE = (
 )
 
 
-def state_of(*values: bytes, time: int = LABELLED, **options: Any) -> State:
+def state_of(*values: bytes, time: int = LABELLED, **options: Any) -> WatchState:
     """What is known after these messages, which Kafka got at this time."""
-    state = State(**options)
+    state = WatchState(**options)
     for value in values:
         topic = "drift-alarms" if b'"detector"' in value else "metrics"
         topic = "incidents" if b'"revision"' in value else topic

@@ -27,9 +27,9 @@ from prequential.topics.outputs import Alarm, Encoded, encode
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 from prequential.worker import runner as runner_module
 from prequential.worker.journal import Idle, JournalEntry, decode_entry, standing
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.publisher import Outgoing
-from prequential.worker.recovery import GENERATION, Known
+from prequential.worker.recovery import GENERATION, RecoveredState
 from prequential.worker.runner import ShardRunner
 from prequential.worker.snapshots import SnapshotReader
 
@@ -125,7 +125,7 @@ class Log:
             offsets[message.topic] = len(records) - 1
         return offsets
 
-    def known(self, *_: Any, **__: Any) -> Known:
+    def known(self, *_: Any, **__: Any) -> RecoveredState:
         """What a shard that is taken over finds (as `read_known` reads it)."""
         reader = SnapshotReader()
         for record in self.topics.get(SNAPSHOTS, []):
@@ -137,7 +137,7 @@ class Log:
         first = 0 if manifest is None else manifest.journal_number
         if manifest is not None:
             assert manifest.journal_offset == manifest.journal_number
-        return Known(manifest, parts, journal[first:], len(journal), len(journal))
+        return RecoveredState(manifest, parts, journal[first:], len(journal), len(journal))
 
 
 @dataclass
@@ -225,7 +225,7 @@ async def live(
 ) -> bool:
     """Whether it lived until everything was published (or `stops` in the middle), with a last snapshot."""
     fetcher = FakeFetcher()
-    runner = ShardRunner(CONFIG, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)  # type: ignore[arg-type]
+    runner = ShardRunner(CONFIG, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=lambda *_: None)  # type: ignore[arg-type]
 
     async def in_thread(call: Callable[..., Any], *args: Any) -> Any:
         await asyncio.sleep(0.01 if stops else 0)

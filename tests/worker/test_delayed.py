@@ -17,7 +17,7 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import JOURNAL, METRICS, topic_specs
 from prequential.worker import publisher as publisher_module
 from prequential.worker.journal import JournalEntry, encode_entry
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from processes import eventually, read_topic
 
@@ -93,7 +93,7 @@ class Ours:
 
     def publish(self, number: int, count: int = 1) -> dict[str, int]:
         """`count` times the same output, and an entry of that number."""
-        entry = encode_entry(JournalEntry(number, [self._vector], Origin(1)))
+        entry = encode_entry(JournalEntry(number, [self._vector], TopicsOrigin(1)))
         outputs = count * [Outgoing(self._kafka.topic(METRICS), None, b"%d" % number)]
         return self.publisher.publish([*outputs, Outgoing(self._kafka.topic(JOURNAL), None, entry)])
 

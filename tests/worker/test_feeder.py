@@ -10,10 +10,10 @@ from subprocess import PIPE, Popen
 
 import pytest
 from prequential.demo import feeder
-from prequential.demo.feeder import MicroBatch
+from prequential.demo.feeder import FeederRound
 from prequential.demo.models import build_models
 from prequential.demo.server import ModelServer
-from prequential.demo.stream import Plan
+from prequential.demo.stream import StreamPlan
 from prequential.topics.clients import KafkaConfig
 from processes import HANGS, eventually, read_topic, write_config
 
@@ -24,8 +24,8 @@ pytest.importorskip("river")
 
 
 def test_a_round_has_ids_of_its_own_versions_and_regions() -> None:
-    plan = Plan(duration=20.0, seed=0, rate=50.0)
-    one, other = (list(MicroBatch(plan, build_models(plan), name).messages()) for name in ("r1", "r2"))
+    plan = StreamPlan(duration=20.0, seed=0, rate=50.0)
+    one, other = (list(FeederRound(plan, build_models(plan), name).messages()) for name in ("r1", "r2"))
     plain = list(ModelServer(plan, build_models(plan)).messages())
     assert [(said.at, said.topic) for said in one] == [(said.at, said.topic) for said in plain]
     ids = [{said.fields["instance_id"] for said in messages} for messages in (one, other)]

@@ -25,9 +25,9 @@ from prequential.settings.model import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import SNAPSHOTS
 from prequential.worker import runner as runner_module
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.publisher import Publisher, ShardLost
-from prequential.worker.recovery import Known
+from prequential.worker.recovery import RecoveredState
 from prequential.worker.runner import ShardRunner
 from prequential.worker.snapshots import MANIFEST_KEY
 from test_checkpoint import end_of, said
@@ -68,12 +68,14 @@ def runner_of(on_lost: Callable[[int, str], None] = _nothing) -> ShardRunner:
     """A shard of a worker that fetches nothing."""
     calls = dict.fromkeys(("open", "hold", "demand", "commit"), _nothing)
     fetcher: Any = SimpleNamespace(read_at=lambda *_: inf, ends={}, **calls)
-    return ShardRunner(_CONFIG, 0, fetcher, Origin(1), rebuild=False, on_lost=on_lost)
+    return ShardRunner(_CONFIG, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=on_lost)
 
 
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_shard_that_a_worker_lets_go(closed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner_module, "read_known", lambda *_, **__: Known(None, iter(()), [], 0, 0))
+    monkeypatch.setattr(
+        runner_module, "read_known", lambda *_, **__: RecoveredState(None, iter(()), [], 0, 0)
+    )
     monkeypatch.setattr(runner_module, "made_anew", lambda config, partition, origin, known, *_: known)
     snapshots: list[bytes] = []
 
@@ -114,7 +116,9 @@ def test_a_shard_that_a_worker_lets_go(closed: bool, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("at", ["entry", "chunks", "manifest"])
 def test_a_shard_that_is_lost(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error that a commit or a snapshot has ended with keeps nothing."""
-    monkeypatch.setattr(runner_module, "read_known", lambda *_, **__: Known(None, iter(()), [], 0, 0))
+    monkeypatch.setattr(
+        runner_module, "read_known", lambda *_, **__: RecoveredState(None, iter(()), [], 0, 0)
+    )
     monkeypatch.setattr(runner_module, "made_anew", lambda config, partition, origin, known, *_: known)
     calls: list[None] = []
 
@@ -164,10 +168,10 @@ def test_what_a_shard_was_restored_from(monkeypatch: pytest.MonkeyPatch) -> None
 
     known: list[ref[Any]] = []
 
-    def read(*_: object, **__: object) -> Known:
+    def read(*_: object, **__: object) -> RecoveredState:
         journal = Entries()
         known.append(ref(journal))
-        return Known(None, iter(()), journal, 0, 0)
+        return RecoveredState(None, iter(()), journal, 0, 0)
 
     monkeypatch.setattr(runner_module, "read_known", read)
 

@@ -13,7 +13,7 @@ from prequential.demo.broker import pick_port
 from prequential.kafka.fetching import Fetcher
 from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.runner import ShardRunner
 from processes import HANGS
 
@@ -49,7 +49,7 @@ async def let_go(config: Config, progress: str) -> tuple[list[int], list[int]]:
         config,
         0,
         fetcher,  # type: ignore[arg-type]
-        Origin(4),
+        TopicsOrigin(4),
         rebuild=False,
         on_lost=lambda partition, why: lost.append(partition),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.core.merging.merger import NEVER, Said
+from prequential.core.merging.merger import NEVER, ReportedMoments
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.errors import WorkError
 from prequential.worker.merge_notes import MOST, require_room, said_of, text_of
@@ -13,8 +13,8 @@ from prequential.worker.merge_notes import MOST, require_room, said_of, text_of
 MOMENTS = st.integers(NEVER, 10**13)
 
 
-@given(st.dictionaries(st.text(min_size=1), st.builds(Said, MOMENTS, MOMENTS)))
-def test_they_come_back(said: dict[str, Said]) -> None:
+@given(st.dictionaries(st.text(min_size=1), st.builds(ReportedMoments, MOMENTS, MOMENTS)))
+def test_they_come_back(said: dict[str, ReportedMoments]) -> None:
     assert said_of(text_of(said, said.keys())) == said
     assert said_of("") == {}
 
@@ -25,7 +25,7 @@ def config(*names: str) -> Config:
 
 def test_as_many_streams_as_there_is_room_for() -> None:
     names = [f"stream-{number:03}" for number in range(200)]
-    sizes = [len(text_of(dict.fromkeys(names[:count], Said()), names)) for count in range(200)]
+    sizes = [len(text_of(dict.fromkeys(names[:count], ReportedMoments()), names)) for count in range(200)]
     most = sum(size <= MOST for size in sizes) - 1  # the first is that of none
     assert 100 < most < 200
     require_room(config(*names[:most]), 1)
@@ -41,7 +41,7 @@ def test_as_many_streams_as_there_is_room_for() -> None:
 
 def test_those_of_another_configuration_make_room() -> None:
     names = [f"stream-{number:03}" for number in range(200)]
-    said = {name: Said(number, number) for number, name in enumerate(names)}
+    said = {name: ReportedMoments(number, number) for number, name in enumerate(names)}
     assert said_of(text_of(said, names[:20])) == {name: said[name] for name in names[:20]}
     few = {name: said[name] for name in names[:30]}
     assert said_of(text_of(few, names[:20])) == few

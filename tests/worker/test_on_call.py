@@ -26,7 +26,7 @@ from prequential.topics.errors import UsageError, WorkError
 from prequential.worker import app, offline
 from prequential.worker.app import Worker
 from prequential.worker.journal import Generation
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 
 GONE = UsageError("kafka.security: sasl.password is 'file:/p', but the file /p can't be read: No such file")
 
@@ -50,7 +50,7 @@ def config() -> Config:
 def worker_of(loop: asyncio.AbstractEventLoop) -> Worker:
     """A worker that finds no broker, and hasn't begun."""
     worker = Worker(config())
-    worker._loop, worker._origin = loop, Origin(4)
+    worker._loop, worker._origin = loop, TopicsOrigin(4)
     return worker
 
 

@@ -14,7 +14,7 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, topic_specs
 from prequential.worker import app
-from prequential.worker.origin import Origin, present_origin
+from prequential.worker.origin import TopicsOrigin, present_origin
 from processes import WorkerProcess, await_published, await_ready, eventually, outputs, write_config
 from workload import Sender, records
 
@@ -127,7 +127,7 @@ def test_a_running_worker_notices(
 
 
 def test_a_broker_without_ids_is_believed() -> None:
-    assert Origin(4).difference(Origin(4, "a", "b", "c")) is None
-    assert Origin(4, "a", "b", "c").difference(Origin(4, "a", "x", "y")) == (
+    assert TopicsOrigin(4).difference(TopicsOrigin(4, "a", "b", "c")) is None
+    assert TopicsOrigin(4, "a", "b", "c").difference(TopicsOrigin(4, "a", "x", "y")) == (
         "predictions and labels were recreated"
     )

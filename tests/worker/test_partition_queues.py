@@ -14,7 +14,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Message, Producer
 from prequential.kafka import partition_queues
 from prequential.kafka.consumer_records import ConsumerRecords, Original
 from prequential.kafka.partition_queues import QueueReader, reader_of
-from prequential.kafka.readers import Look, ObjectReader, Reader
+from prequential.kafka.readers import ObjectReader, PartitionReader, TopicRead
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="the loops need the compiler")
 
@@ -48,7 +48,9 @@ def consumer_of(broker: str) -> Consumer:
     })  # fmt: skip
 
 
-def read(reader: Reader, offsets: dict[int, int], most: int = 100) -> dict[int, list[ConsumerRecords]]:
+def read(
+    reader: PartitionReader, offsets: dict[int, int], most: int = 100
+) -> dict[int, list[ConsumerRecords]]:
     """All records of these partitions, from these offsets to where they end."""
     for partition, offset in offsets.items():
         reader.open(partition, offset)
@@ -57,7 +59,7 @@ def read(reader: Reader, offsets: dict[int, int], most: int = 100) -> dict[int, 
     until = time.monotonic() + 20
     while ends.keys() != offsets.keys():
         assert time.monotonic() < until
-        look: Look = reader.look(most)
+        look: TopicRead = reader.look(most)
         assert not look.failures
         for run in look.runs:
             if run.records is not None:
@@ -93,7 +95,7 @@ def messages_of(broker: str) -> dict[int, list[Message]]:
 
 
 @pytest.mark.parametrize("kind", [QueueReader, ObjectReader])
-def test_records_are_what_messages_say(broker: str, kind: type[Reader]) -> None:
+def test_records_are_what_messages_say(broker: str, kind: type[PartitionReader]) -> None:
     reader = kind(consumer_of(broker), TOPIC)
     found = read(reader, dict.fromkeys(range(PARTITIONS), 0))
     for partition, messages in messages_of(broker).items():

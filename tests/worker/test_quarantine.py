@@ -25,14 +25,14 @@ from prequential.worker.journal import (
     Attempt,
     Death,
     JournalEntry,
-    PairStatus,
+    JournalStatus,
     Quarantine,
     Suspicion,
     decode_entry,
     encode_entry,
     standing,
 )
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from processes import WorkerProcess, await_published, eventually, write_config
 from test_checkpoint import Killed, Log, assert_whole_and_once, lives, place_of, said
 from workload import Record, Sender, records
@@ -53,7 +53,7 @@ _WITHOUT = "the process ended without an error of its own"
 
 
 def entries(*parts: tuple[list[OffsetVector], Any]) -> list[JournalEntry]:
-    return [JournalEntry(n, vectors, Origin(1), note) for n, (vectors, note) in enumerate(parts, 1)]
+    return [JournalEntry(n, vectors, TopicsOrigin(1), note) for n, (vectors, note) in enumerate(parts, 1)]
 
 
 class TestJournal:
@@ -61,13 +61,13 @@ class TestJournal:
         "note", [None, Attempt(0), Attempt(2, 1, (2, 7)), Death("E"), Quarantine(1, 2, "r")]
     )
     def test_written_and_read(self, note: Any) -> None:
-        entry = JournalEntry(3, [(1, 2, 3), (1, 9, 3)], Origin(4, "a", "b", "c"), note)
+        entry = JournalEntry(3, [(1, 2, 3), (1, 9, 3)], TopicsOrigin(4, "a", "b", "c"), note)
         assert decode_entry(encode_entry(entry)) == entry
 
     def test_entries_without_a_note_are_those_of_earlier_versions(self) -> None:
         """Byte for byte: an earlier version goes on from them, and they are read here."""
         plain = b"\x94\x02\x07\x93\x01\x02\x03\x94\x04\xa0\xa0\xa0"
-        entry = JournalEntry(7, [(1, 2, 3)], Origin(4))
+        entry = JournalEntry(7, [(1, 2, 3)], TopicsOrigin(4))
         assert (encode_entry(entry), decode_entry(plain)) == (plain, entry)
 
     def test_another_format_is_refused(self) -> None:
@@ -166,7 +166,7 @@ def test_what_is_planned_and_gone_is_passed_over() -> None:
     """Retention has taken the records, or their offsets were transactions' marks."""
     merge = Merge()
     merge.add(Batch(0, [7], [1], Decoded([object()], {})))
-    isolation = Isolation(PairStatus([], [(5, 4, 0), (8, 4, 0)], [], Suspicion(1, 9)))
+    isolation = Isolation(JournalStatus([], [(5, 4, 0), (8, 4, 0)], [], Suspicion(1, 9)))
     assert isolation.next(merge, [None] * 3) is None
     merge.reach(1, 4)
     merge.reach(2, 3)  # further than what was planned knew of
@@ -175,7 +175,7 @@ def test_what_is_planned_and_gone_is_passed_over() -> None:
 
 def test_what_came_after_the_death_is_not_doubtful() -> None:
     """Where it isn't known at which records it was: at most those that were there then."""
-    isolation = Isolation(PairStatus([], [], [], Suspicion(1)))
+    isolation = Isolation(JournalStatus([], [], [], Suspicion(1)))
     isolation.taken((4, 4, 2), 10)
     isolation.limit([5, 6, 3], [4, 4, 2])
     assert not isolation.over
@@ -183,7 +183,7 @@ def test_what_came_after_the_death_is_not_doubtful() -> None:
     assert not isolation.over
     isolation.limit([50, 60, 30], [5, 7, 3])
     assert isolation.over
-    planned = Isolation(PairStatus([], [(9, 9, 9)], [], Suspicion(1)))
+    planned = Isolation(JournalStatus([], [(9, 9, 9)], [], Suspicion(1)))
     planned.limit([5, 6, 3], [5, 6, 3])
     assert not planned.over, "what is settled is taken as it is"
 

@@ -19,7 +19,7 @@ from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
 from prequential.worker import checkpoint as module
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.runner import ShardRunner
 
 _NOBODY = KafkaConfig("127.0.0.1:1")
@@ -28,7 +28,7 @@ _NOBODY = KafkaConfig("127.0.0.1:1")
 def alone(config: Config) -> ShardRunner:
     """A shard that gets no records but those it is given."""
     fetcher: Any = SimpleNamespace(read_at=lambda *_: inf)
-    return ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+    return ShardRunner(config, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=lambda *_: None)
 
 
 def reach(runner: ShardRunner, times: Sequence[int], tick: int) -> None:
@@ -345,8 +345,8 @@ def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own
         ticking = asyncio.Lock()
         runners = [
             ShardRunner(
-                Config(kafka=_NOBODY), partition, fetcher, Origin(3), rebuild=False, on_lost=lambda *_: None,
-                ticking=ticking,
+                Config(kafka=_NOBODY), partition, fetcher, TopicsOrigin(3), rebuild=False,
+                on_lost=lambda *_: None, ticking=ticking,
             )
             for partition in range(3)
         ]  # fmt: skip

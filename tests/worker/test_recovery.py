@@ -19,11 +19,11 @@ from prequential.topics.specs import JOURNAL, SNAPSHOTS
 from prequential.worker import recovery
 from prequential.worker.journal import JournalEntry, Lost, encode_entry
 from prequential.worker.losses import refusal
-from prequential.worker.origin import Origin
-from prequential.worker.recovery import GENERATION, Known, read_known, read_partition
+from prequential.worker.origin import TopicsOrigin
+from prequential.worker.recovery import GENERATION, RecoveredState, read_known, read_partition
 from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 
-ORIGIN, FORMER = Origin(1), Origin(2)
+ORIGIN, FORMER = TopicsOrigin(1), TopicsOrigin(2)
 
 
 class Written:
@@ -47,7 +47,7 @@ class Written:
         return self._parts[3]
 
 
-def entries(first: int, *vectors: list[OffsetVector], origin: Origin = ORIGIN) -> list[Written]:
+def entries(first: int, *vectors: list[OffsetVector], origin: TopicsOrigin = ORIGIN) -> list[Written]:
     """Journal records, numbered from `first` on."""
     numbered = enumerate(vectors, first)
     return [Written(n - 1, encode_entry(JournalEntry(n, own, origin))) for n, own in numbered]
@@ -68,7 +68,7 @@ def snapshot(generation: int, number: int, *, damaged: bool = False) -> list[Wri
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Known]:
+def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RecoveredState]:
     def known(
         journal: list[Written],
         snapshots: list[Written] | None = None,
@@ -76,7 +76,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Known]:
         lows: tuple[int, int, int] = (0, 0, 0),
         refusals: tuple[Exception, ...] = (),
         **options: Any,
-    ) -> Known:
+    ) -> RecoveredState:
         topics = {JOURNAL: journal, SNAPSHOTS: snapshots or []}
 
         def records(_: Any, topic: str, __: int, offset: int, *___: Any, **____: Any) -> Iterator[Written]:
@@ -107,7 +107,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Known]:
 class TestBeginnings:
     @pytest.mark.parametrize("rebuild", [False, True])
     def test_a_journal_without_its_beginning_is_refused(
-        self, read: Callable[..., Known], rebuild: bool
+        self, read: Callable[..., RecoveredState], rebuild: bool
     ) -> None:
         known = read(entries(3, [(5, 5, 5)]), rebuild=rebuild)
         assert known.lost == Lost((0, 0, 0), (0, 0, 0), 2)
@@ -116,17 +116,21 @@ class TestBeginnings:
             "`prequential worker --accept-loss 0`"
         )
 
-    def test_entries_missing_behind_a_snapshot_are_lost(self, read: Callable[..., Known]) -> None:
+    def test_entries_missing_behind_a_snapshot_are_lost(self, read: Callable[..., RecoveredState]) -> None:
         known = read(entries(5, [(5, 5, 5)]), snapshot(1, 2))
         assert known.lost == Lost((1, 1, 1), (1, 1, 1), 2)
 
-    def test_a_replay_is_told(self, read: Callable[..., Known], caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_replay_is_told(
+        self, read: Callable[..., RecoveredState], caplog: pytest.LogCaptureFixture
+    ) -> None:
         with caplog.at_level(logging.WARNING):
             known = read(entries(3, [(5, 5, 5)]), lows=(9, 9, 9), rebuild=True, whole=False)
         assert known.journal_number == 3
         assert "the journal of shard 0 begins at entry 3" in caplog.text
 
-    def test_inputs_that_begin_after_the_first_cut_are_refused(self, read: Callable[..., Known]) -> None:
+    def test_inputs_that_begin_after_the_first_cut_are_refused(
+        self, read: Callable[..., RecoveredState]
+    ) -> None:
         journal = entries(1, [], [(2, 3, 4)], [(5, 5, 5)])
         assert len(read(journal, lows=(2, 3, 4), rebuild=True).journal) == 3
         assert read(journal, lows=(2, 3, 4), rebuild=True).lost is None
@@ -135,7 +139,7 @@ class TestBeginnings:
         assert lost.missing == [0, 1, 0, 0, 3]  # outputs of three of them are published
 
     def test_a_broker_that_says_nothing_of_beginnings_is_waited_for_by_who_can(
-        self, read: Callable[..., Known], monkeypatch: pytest.MonkeyPatch
+        self, read: Callable[..., RecoveredState], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         said: list[str | None] = []
         codes = KafkaError._TRANSPORT, KafkaError._UNKNOWN_PARTITION
@@ -154,7 +158,7 @@ class TestBeginnings:
         with pytest.raises(WorkError, match="authorization failed"):
             read(journal, refusals=(denied,), rebuild=True, waiting=said.append)
 
-    def test_inputs_may_be_gone_as_far_as_the_snapshot(self, read: Callable[..., Known]) -> None:
+    def test_inputs_may_be_gone_as_far_as_the_snapshot(self, read: Callable[..., RecoveredState]) -> None:
         known = read(entries(3, [(5, 5, 5)]), snapshot(1, 2), lows=(1, 1, 1))
         assert known.manifest is not None
         assert known.lost is None
@@ -162,7 +166,7 @@ class TestBeginnings:
         known = read(entries(3, [(5, 5, 5)]), snapshot(1, 2), lows=(1, 9, 1))
         assert known.lost == Lost((1, 1, 1), (1, 9, 1))
 
-    def test_what_was_accepted_is_lost_once(self, read: Callable[..., Known]) -> None:
+    def test_what_was_accepted_is_lost_once(self, read: Callable[..., RecoveredState]) -> None:
         """But not for a rebuild, which lacks more than the snapshot's successor did."""
         lost = Lost((1, 1, 1), (1, 9, 1))
         note = Written(2, encode_entry(JournalEntry(3, [], ORIGIN, lost)))
@@ -173,14 +177,16 @@ class TestBeginnings:
         lost = Lost((0, 0, 0), (0, 9, 0), 0, (2, 2, 2))
         assert read(journal, lows=(1, 9, 1), rebuild=True).lost == lost
 
-    def test_a_rebuild_passes_over_what_was_before_the_topics(self, read: Callable[..., Known]) -> None:
+    def test_a_rebuild_passes_over_what_was_before_the_topics(
+        self, read: Callable[..., RecoveredState]
+    ) -> None:
         journal = [*entries(4, [(7, 7, 7)], origin=FORMER), *entries(5, [(1, 1, 1)])]
         known = read(journal, rebuild=True)
         assert ([entry.number for entry in known.journal], known.journal_number) == ([5], 5)
 
 
 class TestManifests:
-    def test_one_that_was_taken_back_is_none(self, read: Callable[..., Known]) -> None:
+    def test_one_that_was_taken_back_is_none(self, read: Callable[..., RecoveredState]) -> None:
         """As a rebuild does before its first entry."""
         taken_back = Written(0, None, MANIFEST_KEY)
         known = read(entries(1, [(1, 1, 1)]), [*snapshot(7, 9), taken_back])
@@ -191,7 +197,9 @@ class TestManifests:
         assert (known.manifest.generation, list(known.parts)) == (1, [{"state": 1}])
         assert [entry.number for entry in known.journal] == [2]
 
-    def test_one_that_cant_be_read_counts_until_the_next_one(self, read: Callable[..., Known]) -> None:
+    def test_one_that_cant_be_read_counts_until_the_next_one(
+        self, read: Callable[..., RecoveredState]
+    ) -> None:
         with pytest.raises(WorkError, match=r"has format -1, this version reads \d+: .*--rebuild"):
             read([], [*snapshot(1, 0), *snapshot(2, 0, damaged=True)])
         known = read([], [*snapshot(2, 0, damaged=True), *snapshot(3, 0)])

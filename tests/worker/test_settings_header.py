@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from prequential.core.catalog.streams import Stream
 from prequential.kafka.transactions import Outgoing
-from prequential.settings.listing import Settings, texts
+from prequential.settings.listing import ListedSettings, texts
 from prequential.settings.model import StreamConfig
 from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.specs import COMPARISONS, METRICS
@@ -27,12 +27,12 @@ class Shard:
         self.streams = list(streams)
         self.header = SettingsHeader()
 
-    def give(self, now: float, *outputs: Output) -> dict[int, Settings]:
+    def give(self, now: float, *outputs: Output) -> dict[int, ListedSettings]:
         """The headers, by the message's place."""
         messages = [Outgoing("t", b"k", b"v") for _ in outputs]
         self.header.add(self.streams, outputs, messages, now)
         return {
-            place: msgspec.json.decode(value, type=Settings)
+            place: msgspec.json.decode(value, type=ListedSettings)
             for place, message in enumerate(messages)
             for name, value in message.headers or ()
             if name == "settings"
@@ -49,7 +49,7 @@ def test_the_first_metrics_message_of_each_settings_says_what_they_are() -> None
         0.0, DeadLetter(2, 1, "why"), *about("a", topic=COMPARISONS), *about("c", "a", "b", "b", "a", "c")
     )
     assert given == {
-        2: Settings(SHARED.digest, texts(SHARED)), 4: Settings(OWN.digest, texts(OWN)),
+        2: ListedSettings(SHARED.digest, texts(SHARED)), 4: ListedSettings(OWN.digest, texts(OWN)),
     }  # fmt: skip
     assert shard.give(0.5, *about("a", "b", "c")) == {}
 

@@ -11,7 +11,7 @@ import pytest
 from prequential.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.worker import checkpoint as module
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.runner import ShardRunner
 from prequential.worker.snapshots import CHUNK_BYTES
 
@@ -47,7 +47,7 @@ def test_pauses_lie_between_batches_of_chunks(
     async def write() -> tuple[int, float]:
         fetcher: Any = SimpleNamespace()
         config = Config(kafka=KafkaConfig("127.0.0.1:1"))
-        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+        runner = ShardRunner(config, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=lambda *_: None)
         checkpoint: Any = runner.checkpoint
         checkpoint._in_thread, checkpoint._ending = in_thread, ending
         checkpoint._publisher.publish = publish
@@ -77,7 +77,7 @@ def test_little_to_repeat_is_no_reason_for_a_snapshot(
         clock, fetcher = [100.0], SimpleNamespace()
         monkeypatch.setattr(module, "monotonic", lambda: clock[0])
         config, whose = Config(kafka=KafkaConfig("127.0.0.1:1")), lambda *_: None
-        runner = ShardRunner(config, 0, fetcher, Origin(1), rebuild=False, on_lost=whose)  # type: ignore[arg-type]
+        runner = ShardRunner(config, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=whose)  # type: ignore[arg-type]
         checkpoint, begun = runner.checkpoint, list[int]()
 
         async def commit(*, with_snapshot: bool = False) -> None:

@@ -14,7 +14,7 @@ from prequential.settings.model import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import decode
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.runner import ShardRunner
 from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.snapshots import MANIFEST_KEY
@@ -102,7 +102,7 @@ class _Worker:
         fetcher: Any = SimpleNamespace(commit=lambda *_: None, demand=lambda *_: None, ends={})
         config = Config(kafka=KafkaConfig("127.0.0.1:1"), worker=WorkerConfig(snapshot_every=1))
         runner = ShardRunner(
-            config, number, fetcher, Origin(2), rebuild=False, on_lost=lambda *_: None,
+            config, number, fetcher, TopicsOrigin(2), rebuild=False, on_lost=lambda *_: None,
             snapshot_turn=self.turn,
         )  # fmt: skip
         publish = runner.checkpoint._publisher.publish

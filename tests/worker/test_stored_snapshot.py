@@ -27,7 +27,7 @@ from prequential.program.version import VERSION
 from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Encoded, encode
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.snapshots import (
     FORMAT,
     MANIFEST_KEY,
@@ -215,7 +215,16 @@ def main(folder: Path) -> None:
     writer = ChunkWriter()
     chunks = list(writer.chunks_of(shard.snapshot()))
     manifest = Manifest(
-        FORMAT, 1, writer.chunks, writer.size, writer.checksum, tuple(shard.merge.vector), 1, 1, "", Origin(1)
+        FORMAT,
+        1,
+        writer.chunks,
+        writer.size,
+        writer.checksum,
+        tuple(shard.merge.vector),
+        1,
+        1,
+        "",
+        TopicsOrigin(1),
     )
     expected = fed(shard, records[_BEFORE:])
     stored = Stored(VERSION, text, records, _BEFORE, chunks, msgspec.msgpack.encode(manifest), expected)

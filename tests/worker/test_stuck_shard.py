@@ -22,7 +22,7 @@ from prequential.settings.model import Config, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import INPUTS
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.runner import ShardRunner
 from processes import WorkerProcess, await_published, eventually, outputs, write_config
 from workload import Record, Sender
@@ -200,7 +200,7 @@ class TestReadAt:
         async def run() -> list[tuple[float, int]]:
             read = [100.0, 100.0, 100.0]
             fetcher: Any = SimpleNamespace(read_at=lambda kind, _: read[kind], ends={})
-            runner = ShardRunner(_NOBODY, 0, fetcher, Origin(1), rebuild=False, on_lost=lambda *_: None)
+            runner = ShardRunner(_NOBODY, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=lambda *_: None)
             demands: list[Any] = []
             fetcher.demand = lambda *demand: demands.append(demand)
             fetcher.hold = lambda *_: None

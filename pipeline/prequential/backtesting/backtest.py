@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from prequential.backtesting.changes import Injection, Known
+from prequential.backtesting.changes import Injection, KnownChange
 from prequential.backtesting.making import incidents_of, injected, on_the_past
-from prequential.backtesting.report import Report
+from prequential.backtesting.report import BacktestReport
 from prequential.core.detectors.objectives import every_detector
 from prequential.past.reading import OPTION, Spelled
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.sequences import PastSequence as Outcomes
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Incident, Output
 from prequential.topics.reasons import printable
@@ -22,10 +22,10 @@ TOLERANCE, SEEDS = 2_000, 100
 MOST_OUTCOMES, MOST_SEEDS = 100_000_000, 100_000
 
 
-class Asked(NamedTuple):
+class BacktestOptions(NamedTuple):
     """The options of a backtest: known changes, rises to inject, and how streams are made."""
 
-    changes: Sequence[Known] = ()
+    changes: Sequence[KnownChange] = ()
     #: Rises, and their text as you gave it.
     injections: Sequence[Injection] = ()
     injected: Sequence[str] = ()
@@ -46,9 +46,9 @@ class Asked(NamedTuple):
 
 
 def backtest(
-    past: Sequence[Outcomes], messages: Iterable[Output], asked: Asked, tell: Callable[[str], None],
+    past: Sequence[Outcomes], messages: Iterable[Output], asked: BacktestOptions, tell: Callable[[str], None],
     spelled: Spelled = OPTION,
-) -> Report:  # fmt: skip
+) -> BacktestReport:  # fmt: skip
     """Return the alarms of the detectors on these sequences and, if asked, on generated streams like them.
 
     Parameters
@@ -75,7 +75,7 @@ def backtest(
     alarms = [one for one in messages if isinstance(one, Alarm)]
     incidents = incidents_of(past, [one for one in messages if isinstance(one, Incident)])
     watched = on_the_past(past, alarms, asked.changes, asked.tolerance)
-    report = Report(asked.tolerance, watched, incidents, None)
+    report = BacktestReport(asked.tolerance, watched, incidents, None)
     if asked.changes and not any(one.changes for one in report.past.sequences):
         longest = max(map(len, past))
         raise WorkError(

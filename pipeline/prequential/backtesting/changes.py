@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.backtesting.scores import Change
+from prequential.backtesting.scores import SequenceChange
 from prequential.core.compiled.kernel import Floats
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.sequences import PastSequence as Outcomes
 from prequential.topics.errors import UsageError
 from prequential.topics.times import milliseconds
 
@@ -21,7 +21,7 @@ _INJECTION = re.compile(
 )
 
 
-class Known(msgspec.Struct, forbid_unknown_fields=True):
+class KnownChange(msgspec.Struct, forbid_unknown_fields=True):
     """A known change: its outcome or prediction time, and which sequences changed (None: all)."""
 
     outcome: int | None = None
@@ -33,7 +33,7 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
     segment: str | None = None
     stage: str | None = None
 
-    def change(self, past: Outcomes) -> Change | None:
+    def change(self, past: Outcomes) -> SequenceChange | None:
         """Return the change of a sequence, or None if it has none, or no outcome after the change.
 
         If the change has a time, it is placed before the first outcome whose prediction was made later.
@@ -47,7 +47,7 @@ class Known(msgspec.Struct, forbid_unknown_fields=True):
         if outcome is None:
             later = past.ts > self._time()
             outcome = int(later.argmax()) if later.any() else len(past)
-        return Change(outcome, self.width) if 1 <= outcome < len(past) else None
+        return SequenceChange(outcome, self.width) if 1 <= outcome < len(past) else None
 
     def check(self) -> None:
         """Raise ValueError unless it has either an outcome (from 1) or a time, and a width of at least 0."""
@@ -72,7 +72,7 @@ def is_outcomes(text: str) -> bool:
     return _OUTCOMES.fullmatch(text) is not None
 
 
-def parse_outcomes(text: str) -> list[Known]:
+def parse_outcomes(text: str) -> list[KnownChange]:
     """Return changes of all sequences after these outcomes (counted from 1), as in `15000,30000`.
 
     Raises UsageError if the text is not such a list.
@@ -80,7 +80,7 @@ def parse_outcomes(text: str) -> list[Known]:
     return [parse_known(int(one), f"--changes {text!r}") for one in text.split(",")]
 
 
-def parse_known(given: int | Mapping[str, Any], where: str) -> Known:
+def parse_known(given: int | Mapping[str, Any], where: str) -> KnownChange:
     """Return a change after an outcome (counted from 1), or with the fields of a line of a file.
 
     Raises UsageError, which names `where`.
@@ -95,14 +95,14 @@ def parse_known(given: int | Mapping[str, Any], where: str) -> Known:
     try:
         if not isinstance(given, Mapping):
             given = {"outcome": given}
-        known = msgspec.convert(given, Known)
+        known = msgspec.convert(given, KnownChange)
         known.check()
     except (msgspec.MsgspecError, ValueError) as error:
         raise UsageError(f"{where}: {error}") from error
     return known
 
 
-def parse_lines(path: str, lines: Iterable[bytes]) -> list[Known]:
+def parse_lines(path: str, lines: Iterable[bytes]) -> list[KnownChange]:
     """Return the changes in a file of JSON lines; raises UsageError with the number of the line.
 
     >>> parse_lines("f", [b'{"outcome": 5, "model": "m"}'])[0].model
@@ -127,7 +127,7 @@ def parse_lines(path: str, lines: Iterable[bytes]) -> list[Known]:
     return changes
 
 
-def changes_of(known: Sequence[Known], past: Outcomes) -> list[Change]:
+def changes_of(known: Sequence[KnownChange], past: Outcomes) -> list[SequenceChange]:
     """Return the changes of a sequence, in order; if several follow one outcome, only the widest one."""
     changes = [change for one in known if (change := one.change(past)) is not None]
     return list({change.outcome: change for change in sorted(changes)}.values())
@@ -137,7 +137,7 @@ class Injection(NamedTuple):
     """A rise of the mean loss after an outcome, which is complete `width` outcomes later."""
 
     rise: float
-    change: Change
+    change: SequenceChange
 
 
 def parse_injection(text: str, where: str = "--inject") -> Injection:
@@ -150,7 +150,7 @@ def parse_injection(text: str, where: str = "--inject") -> Injection:
     """
     match = _INJECTION.fullmatch(text)
     kind, rise, outcome, width = match.groups() if match else ("", "0", "0", None)
-    change = Change(int(outcome), int(width or 0))
+    change = SequenceChange(int(outcome), int(width or 0))
     if not match or (kind == "gradual") != (change.width > 0) or not float(rise) or not change.outcome:
         raise UsageError(
             f"{where} {text!r}: expected abrupt:RISE@OUTCOME or gradual:RISE@OUTCOME+WIDTH, "

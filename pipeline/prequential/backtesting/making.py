@@ -7,14 +7,22 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from prequential.backtesting.changes import Injection, Known, changes_of
+from prequential.backtesting.changes import Injection, KnownChange, changes_of
 from prequential.backtesting.detectors import name_of
-from prequential.backtesting.report import ALWAYS, NEVER, Incidents, Injected, Line, Past, Watched
+from prequential.backtesting.report import (
+    ALWAYS,
+    NEVER,
+    DetectorAlarms,
+    Injected,
+    PastAlarms,
+    PastIncidents,
+    Watched,
+)
 from prequential.backtesting.running import inject, length_of
-from prequential.backtesting.scores import Change, Judged, always, judge, never, scores
+from prequential.backtesting.scores import Judged, SequenceChange, always, judge, never, scores
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.objectives import every_detector
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.sequences import PastSequence as Outcomes
 from prequential.settings.model import DetectorConfig
 from prequential.topics.outputs import Alarm, Incident
 
@@ -28,18 +36,18 @@ class _Tally:
     """Alarms of detectors, over sequences and runs."""
 
     def __init__(self, *, judged: bool) -> None:
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, DetectorAlarms] = {}
         self._judged: dict[str, list[Judged]] | None = {} if judged else None
 
     def add(self, detector: str, outcomes: int, alarms: int, judged: Iterable[Judged]) -> None:
-        line = self._lines.setdefault(detector, Line(detector, 0, 0, 0, None))
+        line = self._lines.setdefault(detector, DetectorAlarms(detector, 0, 0, 0, None))
         line.sequences, line.outcomes, line.alarms = (
             line.sequences + 1, line.outcomes + outcomes, line.alarms + alarms,
         )  # fmt: skip
         if self._judged is not None:
             self._judged.setdefault(detector, []).extend(judged)
 
-    def lines(self, longest: int) -> list[Line]:
+    def lines(self, longest: int) -> list[DetectorAlarms]:
         """Return the detectors in the order in which they were added, then the two baselines.
 
         `longest`: outcomes after a change within which an alarm finds it.
@@ -52,8 +60,8 @@ class _Tally:
 
 
 def on_the_past(
-    sequences: Sequence[Outcomes], alarms: Iterable[Alarm], known: Sequence[Known], tolerance: int
-) -> Past:
+    sequences: Sequence[Outcomes], alarms: Iterable[Alarm], known: Sequence[KnownChange], tolerance: int
+) -> PastAlarms:
     """Return the alarms on each sequence and, where changes are known, how well each detector found them.
 
     `alarms` are those of the same replay; alarms of other sequences are left out. An alarm finds a change if
@@ -82,10 +90,10 @@ def on_the_past(
             )
         )  # fmt: skip
     longest = tolerance + max((one.width for one in known), default=0)
-    return Past(watched, tally.lines(longest), longest)
+    return PastAlarms(watched, tally.lines(longest), longest)
 
 
-def incidents_of(past: Sequence[Outcomes], messages: Iterable[Incident]) -> Incidents:
+def incidents_of(past: Sequence[Outcomes], messages: Iterable[Incident]) -> PastIncidents:
     """Return the incidents of these sequences' models, with grades; `messages` are of the same replay."""
     newest = {one.id: one for one in messages}
     spans = {
@@ -95,7 +103,7 @@ def incidents_of(past: Sequence[Outcomes], messages: Iterable[Incident]) -> Inci
     found = [one for one in newest.values() if (one.stream, one.partition, one.model) in spans]
     grades = [bool(one.agreed) for one in found if one.agreed is not msgspec.UNSET]
     untimed = any(one.untimed is True for one in newest.values())
-    return Incidents(found, None if untimed else sum(spans.values()) / _MONTH, len(grades), sum(grades))
+    return PastIncidents(found, None if untimed else sum(spans.values()) / _MONTH, len(grades), sum(grades))
 
 
 def injected(
@@ -141,7 +149,7 @@ def _detected(judged: Judged) -> int:
 
 
 def _add_baselines(
-    tally: _Tally, outcomes: int, changes: Sequence[Change], tolerance: int, runs: int = 1
+    tally: _Tally, outcomes: int, changes: Sequence[SequenceChange], tolerance: int, runs: int = 1
 ) -> None:
     """Add two baselines: one that raises an alarm at each outcome, and one that never does."""
     for name, alarms in ((ALWAYS, always(outcomes)), (NEVER, never())):

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from prequential.backtesting.detectors import name_of
-from prequential.backtesting.report import Line, Report
+from prequential.backtesting.report import BacktestReport, DetectorAlarms
 from prequential.backtesting.svg import Panel, figure
 from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors.objectives import every_detector
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.sequences import PastSequence as Outcomes
 
 #: How many sequences are drawn: those with the most alarms.
 _DRAWN = 8
@@ -20,7 +20,7 @@ _DRAWN = 8
 _SHARE, _LEAST = 0.01, 20
 
 
-def plot(report: Report, sequences: Sequence[Outcomes]) -> str:
+def plot(report: BacktestReport, sequences: Sequence[Outcomes]) -> str:
     """A backtest as the text of an SVG image; `sequences` are the report's."""
     panels = list(_past(report, sequences))
     panels += _delays(report.past.lines, report.past.window, "on the past")
@@ -30,7 +30,7 @@ def plot(report: Report, sequences: Sequence[Outcomes]) -> str:
     return figure(panels)
 
 
-def _past(report: Report, sequences: Sequence[Outcomes]) -> Iterator[Panel]:
+def _past(report: BacktestReport, sequences: Sequence[Outcomes]) -> Iterator[Panel]:
     watched = report.past.sequences
     order = sorted(range(len(watched)), key=lambda place: -len(watched[place].alarms))
     for place in sorted(order[:_DRAWN]):
@@ -53,7 +53,7 @@ def _mean_loss(losses: Floats, window: int) -> Floats:
     return means
 
 
-def _delays(lines: Sequence[Line], window: int, title: str) -> Iterator[Panel]:
+def _delays(lines: Sequence[DetectorAlarms], window: int, title: str) -> Iterator[Panel]:
     """Yield a panel with the share of changes found within each number of outcomes, by detector."""
     curves: dict[str, Floats] = {}
     for line in lines:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
-from prequential.backtesting.scores import PER, Scores
+from prequential.backtesting.scores import PER, DetectionScores
 from prequential.settings.durations import shown_duration
 from prequential.topics.dead_letters import clock
 from prequential.topics.outputs import Alarm, Incident
@@ -21,7 +21,7 @@ _ROWS, _PLACES = 40, 5
 ALWAYS, NEVER = "(always)", "(never)"
 
 
-class Line(msgspec.Struct):
+class DetectorAlarms(msgspec.Struct):
     """A detector over all sequences that it watches."""
 
     detector: str
@@ -29,7 +29,7 @@ class Line(msgspec.Struct):
     outcomes: int
     alarms: int
     #: Compared with the known changes; None: no changes are known.
-    scores: Scores | None
+    scores: DetectionScores | None
 
 
 class Watched(msgspec.Struct):
@@ -48,11 +48,11 @@ class Watched(msgspec.Struct):
     detectors: list[str]
 
 
-class Past(msgspec.Struct):
+class PastAlarms(msgspec.Struct):
     """The alarms that detectors would have raised on the past."""
 
     sequences: list[Watched]
-    lines: list[Line]
+    lines: list[DetectorAlarms]
     #: The longest delay with which a change is found, in outcomes.
     window: int
 
@@ -63,13 +63,13 @@ class Injected(msgspec.Struct):
     injections: list[str]
     seeds: int
     outcomes: int
-    lines: list[Line]
+    lines: list[DetectorAlarms]
     window: int
     #: Sequences from which no streams could be made, and why.
     left_out: list[str]
 
 
-class Incidents(msgspec.Struct):
+class PastIncidents(msgspec.Struct):
     """Incidents on the past, and whether later outcomes agree with them."""
 
     #: The newest message of each incident.
@@ -81,17 +81,17 @@ class Incidents(msgspec.Struct):
     agreed: int
 
 
-class Report(msgspec.Struct):
+class BacktestReport(msgspec.Struct):
     """A whole backtest, as `--json` prints it: on the past and, with injected rises, in streams like it."""
 
     #: How many outcomes after the end of a change an alarm may come to find it.
     tolerance: int
-    past: Past
-    incidents: Incidents
+    past: PastAlarms
+    incidents: PastIncidents
     injected: Injected | None
 
 
-class Place(NamedTuple):
+class SequenceAlarms(NamedTuple):
     """Alarms of one detector in one sequence."""
 
     sequence: str
@@ -99,7 +99,7 @@ class Place(NamedTuple):
     alarms: list[Alarm]
 
 
-def tables(report: Report) -> Iterator[Table]:
+def tables(report: BacktestReport) -> Iterator[Table]:
     """Yield a backtest as tables for people: on the past, its alarms by outcome, and with injected rises."""
     past = report.past
     outcomes = sum(one.outcomes for one in past.sequences)
@@ -118,7 +118,7 @@ def tables(report: Report) -> Iterator[Table]:
         yield _lines(injected.lines, title)
 
 
-def _lines(lines: Sequence[Line], title: str) -> Table:
+def _lines(lines: Sequence[DetectorAlarms], title: str) -> Table:
     """Return a table with a row for each detector, and its accuracy if changes are known."""
     judged = any(line.scores is not None for line in lines)
     grid = _grid(title)
@@ -144,7 +144,7 @@ def _lines(lines: Sequence[Line], title: str) -> Table:
     return grid
 
 
-def _alarms(places: Sequence[Place]) -> Table:
+def _alarms(places: Sequence[SequenceAlarms]) -> Table:
     """Return a table of alarms: their outcomes, and the label time of the first one."""
     grid = _grid("alarms on the past")
     grid.add_column("sequence", overflow="fold")
@@ -162,7 +162,7 @@ def _alarms(places: Sequence[Place]) -> Table:
     return grid
 
 
-def _incidents(past: Incidents) -> Table:
+def _incidents(past: PastIncidents) -> Table:
     """Return a table of incidents: start, opening, levels, and whether later clusters agree."""
     title = f"on the past: {_plural(len(past.incidents), 'incident')}"
     if past.model_months:
@@ -199,14 +199,14 @@ def _clusters(one: Incident) -> str:
     return f"{one.cluster['after']:,}{length}"
 
 
-def _places(sequences: Iterable[Watched]) -> Iterator[Place]:
+def _places(sequences: Iterable[Watched]) -> Iterator[SequenceAlarms]:
     for one in sequences:
         by_detector: dict[str, list[Alarm]] = {}
         for alarm, detector in zip(one.alarms, one.detectors):
             by_detector.setdefault(detector, []).append(alarm)
         names = " ".join(printable(name) for name in (one.stream, one.model, one.segment, one.stage) if name)
         for detector, alarms in by_detector.items():
-            yield Place(names, detector, alarms)
+            yield SequenceAlarms(names, detector, alarms)
 
 
 def _grid(title: str) -> Table:

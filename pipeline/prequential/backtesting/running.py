@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 from prequential.backtesting.changes import Injection, profile
-from prequential.backtesting.scores import Change, Judged, judge
+from prequential.backtesting.scores import Judged, SequenceChange, judge
 from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Ints
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.tables.outcomes import Log
 from prequential.past.bootstrap import block_length, blocks, generator, log_of, risen
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.sequences import PastSequence as Outcomes
 
 
 def alarms_of(past: Outcomes, runs: Iterable[tuple[str, Log]]) -> Iterator[list[Ints]]:
@@ -47,7 +47,7 @@ def inject(
     """
     length = length_of(injections, tolerance)
     rise = profile(injections, length)
-    changes: list[Change] = sorted(one.change for one in injections)
+    changes: list[SequenceChange] = sorted(one.change for one in injections)
     block = block or block_length(past.loss)
 
     def runs() -> Iterator[tuple[str, Log]]:

@@ -13,7 +13,7 @@ from prequential.core.compiled.kernel import Ints
 PER = 10_000
 
 
-class Change(NamedTuple):
+class SequenceChange(NamedTuple):
     """A change after outcome `outcome` of a sequence, which is complete `width` outcomes later; 0: abrupt."""
 
     outcome: int
@@ -31,7 +31,7 @@ class Judged(NamedTuple):
     quiet: int
 
 
-class Scores(msgspec.Struct):
+class DetectionScores(msgspec.Struct):
     """Scores of all runs together; None: undefined, because the divisor is 0."""
 
     runs: int
@@ -55,14 +55,14 @@ class Scores(msgspec.Struct):
     delays: list[tuple[int | None, ...]]
 
 
-def judge(alarms: Ints, changes: Sequence[Change], outcomes: int, tolerance: int) -> Judged:
+def judge(alarms: Ints, changes: Sequence[SequenceChange], outcomes: int, tolerance: int) -> Judged:
     """Judge the alarms of a run of so many outcomes, both numbered from 1 and in order.
 
     A change's window is the outcomes after it, up to `tolerance` after its end, and at most up to the
     next change. The first alarm in the window finds the change; an alarm outside all windows is false.
     Changes after which there is no outcome are left out.
 
-    >>> judge(np.array([40, 105, 106, 190]), [Change(100), Change(200)], 300, 50)
+    >>> judge(np.array([40, 105, 106, 190]), [SequenceChange(100), SequenceChange(200)], 300, 50)
     Judged(delays=(5, None), false_alarms=2, repeated=1, quiet=200)
     """
     changes = [change for change in changes if change.outcome < outcomes]
@@ -78,7 +78,7 @@ def judge(alarms: Ints, changes: Sequence[Change], outcomes: int, tolerance: int
     return Judged(tuple(delays), len(alarms) - within, within - detected, outcomes - windows)
 
 
-def scores(runs: Iterable[Judged], longest: int) -> Scores:
+def scores(runs: Iterable[Judged], longest: int) -> DetectionScores:
     """Return the scores of all runs together; counts are added up, so a long run has more weight.
 
     `longest`: outcomes after a change within which an alarm finds it.
@@ -94,7 +94,7 @@ def scores(runs: Iterable[Judged], longest: int) -> Scores:
     known = [delay for delay in delays if delay is not None]
     false_alarms, quiet = sum(run.false_alarms for run in runs), sum(run.quiet for run in runs)
     detected = len(known)
-    return Scores(
+    return DetectionScores(
         runs=len(runs),
         changes=len(delays),
         found=detected,

@@ -16,7 +16,7 @@ import numpy as np
 from prequential.backtesting.changes import Injection
 from prequential.backtesting.detectors import name_of
 from prequential.backtesting.running import inject
-from prequential.backtesting.scores import Change
+from prequential.backtesting.scores import SequenceChange
 from prequential.calibration.pasts import best_phase, far, reach_of
 from prequential.calibration.rates import (
     Curve,
@@ -27,10 +27,10 @@ from prequential.calibration.rates import (
     value_of,
     with_threshold,
 )
-from prequential.calibration.report import Calibrated, Left, Rate, Report
+from prequential.calibration.report import Calibrated, CalibrationReport, Left, Rate
 from prequential.core.compiled.kernel import taken
 from prequential.core.detectors import DETECTORS
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.sequences import PastSequence as Outcomes
 from prequential.settings.budget import DEFAULT_BUDGET, Budget, parse_budget
 from prequential.settings.model import DetectorConfig, StreamConfig
 
@@ -63,7 +63,7 @@ _UNSURE = 10.0
 _LEAST_INDEPENDENT = 100
 
 
-class Settings(NamedTuple):
+class CalibrationOptions(NamedTuple):
     """The options of a calibration: budget and rise to find (None: as configured), outcomes and seed."""
 
     #: None: the budgets of the streams' settings.
@@ -75,7 +75,7 @@ class Settings(NamedTuple):
     seed: int
 
 
-class _Asked(NamedTuple):
+class _StreamOptions(NamedTuple):
     """The options of a calibration for one stream."""
 
     budget: Budget
@@ -84,11 +84,11 @@ class _Asked(NamedTuple):
     seed: int
 
 
-def _asked(settings: Settings, config: StreamConfig) -> _Asked:
+def _asked(settings: CalibrationOptions, config: StreamConfig) -> _StreamOptions:
     """Return the options for a stream with these settings."""
     budget = settings.budget or parse_budget(config.alarm_budget or DEFAULT_BUDGET)
     change = config.alarm_change if settings.change is None else settings.change
-    return _Asked(budget, change, settings.outcomes, settings.seed)
+    return _StreamOptions(budget, change, settings.outcomes, settings.seed)
 
 
 class _Watched(NamedTuple):
@@ -100,13 +100,13 @@ class _Watched(NamedTuple):
 
 
 def calibrate(
-    pasts: Iterable[Outcomes], settings: Settings, done: Callable[[], None] = lambda: None
-) -> Report:
+    pasts: Iterable[Outcomes], settings: CalibrationOptions, done: Callable[[], None] = lambda: None
+) -> CalibrationReport:
     """Return thresholds for each stream with detectors, with the expected false alarms and delays.
 
     `done` is called after each sequence.
     """
-    report = Report({}, {}, [], [], {})
+    report = CalibrationReport({}, {}, [], [], {})
     by_stream: dict[str, list[Outcomes]] = {}
     for past in pasts:
         by_stream.setdefault(past.stream, []).append(past)
@@ -118,7 +118,11 @@ def calibrate(
 
 
 def _calibrate(
-    stream: str, pasts: Sequence[Outcomes], settings: _Asked, report: Report, done: Callable[[], None]
+    stream: str,
+    pasts: Sequence[Outcomes],
+    settings: _StreamOptions,
+    report: CalibrationReport,
+    done: Callable[[], None],
 ) -> None:
     configured = pasts[0].config.detectors
     able = [one for one in configured if DETECTORS[one.detector].threshold is not None]
@@ -163,7 +167,7 @@ def _pace(past: Outcomes) -> float:
     return (len(past) - 1) / float(past.t1.max() - past.t1.min())
 
 
-def _phase(past: Outcomes, report: Report) -> Outcomes:
+def _phase(past: Outcomes, report: CalibrationReport) -> Outcomes:
     """Return the sequence's phases with the lowest mean loss; the report notes it if others are left out."""
     places = best_phase(past.loss)
     if len(places) == len(past):
@@ -179,7 +183,7 @@ def _phase(past: Outcomes, report: Report) -> Outcomes:
     return replace(past, rows=rows)
 
 
-def _note_long_dependence(past: Outcomes, longest: float, outcomes: int, report: Report) -> None:
+def _note_long_dependence(past: Outcomes, longest: float, outcomes: int, report: CalibrationReport) -> None:
     """Add a note to the report if the dependence is too long for the extrapolation."""
     counted, reach = counted_of(outcomes), far(past.loss)
     if reach and longest > counted:
@@ -191,7 +195,7 @@ def _note_long_dependence(past: Outcomes, longest: float, outcomes: int, report:
         report.notes.append(Left(past.stream, _name(past), why))
 
 
-def _note_wide_bounds(one: Calibrated, report: Report) -> None:
+def _note_wide_bounds(one: Calibrated, report: CalibrationReport) -> None:
     """Add a note with the bounds to the report if the expected number of alarms is very uncertain."""
     expected, low, high = one.alarms
     if high > _UNSURE * expected:
@@ -203,7 +207,7 @@ def _note_wide_bounds(one: Calibrated, report: Report) -> None:
         report.notes.append(Left(one.stream, one.detector, why))
 
 
-def _problem(past: Outcomes, apart: float, report: Report) -> bool:
+def _problem(past: Outcomes, apart: float, report: CalibrationReport) -> bool:
     """Return whether a sequence can't give a rate of one false alarm in `apart` ms, and report the reason."""
     why = ""
     if len(past) < _LEAST_OUTCOMES:
@@ -285,11 +289,11 @@ def _counted(known: Sequence[tuple[float, Curve]], place: int | None) -> int | N
 
 def _delays(
     stream: str, pasts: Sequence[Outcomes], detectors: tuple[DetectorConfig, ...],
-    calibrated: dict[int, Calibrated], settings: _Asked, report: Report,
+    calibrated: dict[int, Calibrated], settings: _StreamOptions, report: CalibrationReport,
 ) -> None:  # fmt: skip
     """Measure how soon the new thresholds find the change, over all sequences."""
     delays: list[list[float]] = [[] for _ in detectors]
-    injections = [Injection(settings.change, Change(_BEFORE))]
+    injections = [Injection(settings.change, SequenceChange(_BEFORE))]
     for past in pasts:
         with_detectors = replace(past, config=replace(past.config, detectors=detectors, objective=None))
         try:

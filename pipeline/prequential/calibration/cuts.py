@@ -23,9 +23,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from prequential.calibration.excursions import STEP, Walk, log_mean_exp, longer, variances_of
+from prequential.calibration.excursions import STEP, StepSums, log_mean_exp, longer, variances_of
 from prequential.core.compiled.kernel import Floats
-from prequential.core.detectors.adwin import Settings
+from prequential.core.detectors.adwin import AdwinParameters
 
 #: Sums are long enough if their variance per value reaches this share of the largest such variance. Only
 #: lengths with at least so many sums count for the largest, whose variance is then known to 3%.
@@ -87,7 +87,7 @@ class Cuts(NamedTuple):
         return -(most + math.log(float(np.exp(np.array(logs) - most).sum())))
 
 
-def cuts_of(settings: Settings, walk: Walk) -> Cuts | None:
+def cuts_of(settings: AdwinParameters, walk: StepSums) -> Cuts | None:
     """Return the estimates from a walk's values; None if there are too few of them or they don't vary."""
     lengths, variances = variances_of(walk.sums)
     if len(lengths) < 2 or variances[-1] <= 0.0:

@@ -17,7 +17,7 @@ from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors import DETECTORS
 from prequential.settings.model import DetectorConfig
 
-#: Values in each sum of a `Walk`.
+#: Values in each sum of a `StepSums`.
 STEP = 16
 
 #: Values further apart than a sum's length depend little on each other if the variance of such sums, per
@@ -35,14 +35,14 @@ _LONGEST = 3
 _HALVINGS = 100
 
 
-class Walk(NamedTuple):
+class StepSums(NamedTuple):
     """Values as sums of `STEP` of them, in order, and their standard deviation."""
 
     sums: Floats
     spread: float
 
 
-def kappa_of(detector: DetectorConfig, walk: Walk) -> float:
+def kappa_of(detector: DetectorConfig, walk: StepSums) -> float:
     """Return κ per unit of the detector's threshold, for the direction with more frequent excursions."""
     declared = DETECTORS[detector.detector]
     given = declared.complete(detector.params)

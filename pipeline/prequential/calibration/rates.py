@@ -23,13 +23,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from prequential.calibration.cuts import cuts_of
-from prequential.calibration.excursions import STEP, Walk, kappa_of, long_run_variance
+from prequential.calibration.excursions import STEP, StepSums, kappa_of, long_run_variance
 from prequential.calibration.pasts import far
 from prequential.calibration.resampling import contexts, matched_blocks
 from prequential.core.catalog.plans import Plan
 from prequential.core.compiled.kernel import Floats, Ints, as_columns
 from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.adwin import Settings
+from prequential.core.detectors.adwin import AdwinParameters
 from prequential.core.detectors.budgets import RATIO
 from prequential.core.detectors.declaration import MIN_OUTCOMES, Parameter
 from prequential.core.detectors.run_lengths import SPREADS, ratio_log
@@ -37,8 +37,8 @@ from prequential.core.detectors.signals import WRONG
 from prequential.core.detectors.watch import LOSSES, Signal, WatchedRows, kind_of
 from prequential.core.estimators.naming import parse_signal
 from prequential.core.tables.outcomes import Log, new_log
-from prequential.past.bootstrap import Run, block_length, generator, log_of
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.bootstrap import ResampledRun, block_length, generator, log_of
+from prequential.past.sequences import PastSequence as Outcomes
 from prequential.settings.model import DetectorConfig
 from prequential.topics.errors import existing
 
@@ -96,7 +96,7 @@ _NONE: Matrix = np.zeros((2, 2))
 Form = Callable[[float, float], tuple[float, float]]
 
 
-class Point(NamedTuple):
+class ThresholdRates(NamedTuple):
     """A threshold, in units in which rates fall exponentially, and its alarms by replicate, (replicates,)."""
 
     u: float
@@ -116,7 +116,7 @@ class Curve(NamedTuple):
     variance: Matrix
     #: Outcomes that were generated, and the points.
     outcomes: int
-    points: list[Point]
+    points: list[ThresholdRates]
 
     def rate(self, u: float) -> float:
         """Return the alarms per outcome."""
@@ -190,7 +190,7 @@ def with_threshold(detector: DetectorConfig, u: float) -> DetectorConfig:
     return replace(detector, params=DETECTORS[detector.detector].changed(given), fixed=True)
 
 
-class Streams:
+class GeneratedStreams:
     """Generates streams like a past one."""
 
     def __init__(self, past: Outcomes, seed: int) -> None:
@@ -232,13 +232,13 @@ class Streams:
         losses_alone, since = not any(parse_signal(one.signal).measure for one in detectors), 0
         for start in range(0, length, _CHUNK):
             some = places[start : start + _CHUNK]
-            log = self._losses(some, since) if losses_alone else log_of(past, Run(some, None), since)
+            log = self._losses(some, since) if losses_alone else log_of(past, ResampledRun(some, None), since)
             since = int(log.t1[-1])
             raised = plan.consume(log, np.arange(len(log.number), dtype=np.int32), past.positives)
             counts += np.bincount(raised.detector[: int(raised.raised[0])], minlength=len(counts))
         return counts
 
-    def walk(self, detector: DetectorConfig, length: int) -> Walk:
+    def walk(self, detector: DetectorConfig, length: int) -> StepSums:
         """Return sums of the values that a detector watches, on a stream of this length."""
         past = self._past
         numbers = LOSSES[past.config.loss] if past.numbers else WRONG
@@ -249,7 +249,7 @@ class Streams:
         )  # fmt: skip
         places, parts, since = self.places(length), [], 0
         for start in range(0, length, _CHUNK):
-            log = log_of(past, Run(places[start : start + _CHUNK], None), since)
+            log = log_of(past, ResampledRun(places[start : start + _CHUNK], None), since)
             since = int(log.t1[-1])
             rows = np.arange(len(log.number), dtype=np.int32)
             values, fed = signal.update(
@@ -260,7 +260,7 @@ class Streams:
             parts.append(values[fed > 0])
         values = np.concatenate(parts)
         whole = values[: len(values) // STEP * STEP].reshape(-1, STEP).sum(axis=1)
-        return Walk(whole, float(values.std()) if len(values) else 0.0)
+        return StepSums(whole, float(values.std()) if len(values) else 0.0)
 
     def _losses(self, places: Ints, since: int) -> Log:
         """Return outcome rows that contain only label times and the inputs of losses (see `log_of`)."""
@@ -279,7 +279,7 @@ def curves(
     `longest` is the largest number of outcomes between alarms that is asked for. `outcomes` is the number of
     outcomes to generate. All detectors must have a threshold.
     """
-    streams = Streams(past, seed)
+    streams = GeneratedStreams(past, seed)
     most = min(longest, counted_of(outcomes))
     grids = _grids(streams, detectors, most)
     each = outcomes // REPLICATES
@@ -310,7 +310,9 @@ def counted_of(outcomes: int) -> float:
     return outcomes / _LEAST_ALARMS
 
 
-def _grids(streams: Streams, detectors: Sequence[DetectorConfig], longest: float) -> list[list[float]]:
+def _grids(
+    streams: GeneratedStreams, detectors: Sequence[DetectorConfig], longest: float
+) -> list[list[float]]:
     """Return thresholds for each detector, up to the one with `longest` outcomes between alarms.
 
     A first pass counts alarms at thresholds that are far apart. Between them, ln(rate) is interpolated
@@ -351,15 +353,18 @@ def _halving(look: Sequence[float], counts: Sequence[int], longest: float) -> li
 
 
 def _counted(
-    streams: Streams, detectors: Sequence[DetectorConfig], grids: Sequence[Sequence[float]], outcomes: int
-) -> list[list[Point]]:
+    streams: GeneratedStreams,
+    detectors: Sequence[DetectorConfig],
+    grids: Sequence[Sequence[float]],
+    outcomes: int,
+) -> list[list[ThresholdRates]]:
     """Count alarms at each detector's thresholds, all on the same streams, and return them as points."""
     given = [with_threshold(detector, u) for detector, grid in zip(detectors, grids) for u in grid]
     if not given:
         return [[] for _ in grids]
     each = outcomes // REPLICATES
     counts = iter(np.array([streams.count(given, each) for _ in range(REPLICATES)]).T)
-    return [[Point(u, next(counts)) for u in grid] for grid in grids]
+    return [[ThresholdRates(u, next(counts)) for u in grid] for grid in grids]
 
 
 def threshold_of(detector: DetectorConfig) -> Parameter:
@@ -367,7 +372,7 @@ def threshold_of(detector: DetectorConfig) -> Parameter:
     return existing(DETECTORS[detector.detector].threshold, f"the threshold of {detector.detector}")
 
 
-def of_line(points: Sequence[Point], outcomes: int) -> Curve | None:
+def of_line(points: Sequence[ThresholdRates], outcomes: int) -> Curve | None:
     """Fit a line through the rarest points that have alarms; None if the rate does not fall."""
     usable = [one for one in points if one.alarms.sum() >= _FEW][-_NEAREST:]
     if len(usable) < 2 or usable[0].alarms.sum() <= usable[-1].alarms.sum():
@@ -376,7 +381,9 @@ def of_line(points: Sequence[Point], outcomes: int) -> Curve | None:
     return Curve(line, level, kappa, counted, variance, outcomes, list(points))
 
 
-def _of_table(points: Sequence[Point], walks: Sequence[Walk], losses: Floats, each: int) -> Curve | None:
+def _of_table(
+    points: Sequence[ThresholdRates], walks: Sequence[StepSums], losses: Floats, each: int
+) -> Curve | None:
     """Return the table's curve for the spread of sums of losses over their mean; None outside the table."""
     spreads = [math.sqrt(long_run_variance(walk.sums)) / float(losses.mean()) for walk in walks]
     spread = float(np.mean(spreads))
@@ -387,7 +394,7 @@ def _of_table(points: Sequence[Point], walks: Sequence[Walk], losses: Floats, ea
 
 
 def _of_excursions(
-    detector: DetectorConfig, points: Sequence[Point], walks: Sequence[Walk], each: int
+    detector: DetectorConfig, points: Sequence[ThresholdRates], walks: Sequence[StepSums], each: int
 ) -> Curve | None:
     """Return a curve with the κ of the walks, fitted to the rarest points with alarms, if any."""
     usable = [one for one in points if one.alarms.sum() >= _FEW][-_OF_LEVEL:]
@@ -402,14 +409,18 @@ def _of_excursions(
 
 
 def _of_cuts(
-    detector: DetectorConfig, points: Sequence[Point], walks: Sequence[Walk], each: int, longest: float
+    detector: DetectorConfig,
+    points: Sequence[ThresholdRates],
+    walks: Sequence[StepSums],
+    each: int,
+    longest: float,
 ) -> Curve | None:
     """Return a curve with the rarity of cuts in the walks, fitted to the rarest points with alarms. κ is 1.
 
     For the variance, the κ of a walk is its rarity divided by that of all walks, at the threshold asked for.
     """
     usable = [one for one in points if one.alarms.sum() >= _FEW][-_NEAREST:]
-    settings = Settings(*DETECTORS[detector.detector].configured(detector.params))
+    settings = AdwinParameters(*DETECTORS[detector.detector].configured(detector.params))
     known = [cuts_of(settings, walk) for walk in (_together(walks), *walks)]
     present = [one for one in known if one is not None]
     if not usable or len(present) <= len(walks):
@@ -423,13 +434,15 @@ def _of_cuts(
     return Curve(present[0].form, levels[0], 1.0, counted, variance, made, list(points))
 
 
-def _together(walks: Sequence[Walk]) -> Walk:
+def _together(walks: Sequence[StepSums]) -> StepSums:
     """Join the walks of replicates into one."""
-    return Walk(np.concatenate([walk.sums for walk in walks]), float(np.mean([one.spread for one in walks])))
+    return StepSums(
+        np.concatenate([walk.sums for walk in walks]), float(np.mean([one.spread for one in walks]))
+    )
 
 
 def _levels(
-    usable: Sequence[Point], forms: Sequence[Callable[[float], tuple[float, float]]], each: int
+    usable: Sequence[ThresholdRates], forms: Sequence[Callable[[float], tuple[float, float]]], each: int
 ) -> list[float]:
     """Return the levels that fit the alarms at these points: for all replicates together, then for each."""
     counts = np.array([one.alarms for one in usable], dtype=np.float64)  # (points, replicates)
@@ -443,7 +456,7 @@ def _levels(
     return levels
 
 
-def _fit(points: Sequence[Point], outcomes: int) -> tuple[float, float, Matrix, Matrix]:
+def _fit(points: Sequence[ThresholdRates], outcomes: int) -> tuple[float, float, Matrix, Matrix]:
     """Poisson regression of counts by Newton's method: level and κ of a line, and their variances."""
     u = np.array([one.u for one in points])
     counts = np.array([one.alarms for one in points], dtype=np.float64)  # (points, replicates)

@@ -59,7 +59,7 @@ class Left(msgspec.Struct):
     why: str
 
 
-class Report(msgspec.Struct):
+class CalibrationReport(msgspec.Struct):
     """A complete calibration, as `--json` prints it."""
 
     #: By stream: its budget, and the rise of the mean loss for which delays are measured.
@@ -73,14 +73,14 @@ class Report(msgspec.Struct):
     notes: list[Left] = []
 
 
-def check_found(report: Report) -> None:
+def check_found(report: CalibrationReport) -> None:
     """Raise WorkError if no threshold was found, with the reasons."""
     if not report.detectors:
         reasons = "; ".join(f"{one.stream} {one.what}: {one.why}" for one in report.left)
         raise WorkError(printable(f"no threshold was found: {reasons or 'no detector is configured'}"))
 
 
-def tables(report: Report) -> Iterator[Table]:
+def tables(report: CalibrationReport) -> Iterator[Table]:
     """Yield a calibration as tables for people, with plots of alarms by threshold."""
     if report.notes:
         yield _list("to be known first", report.notes)
@@ -129,7 +129,7 @@ def _plot(one: Calibrated) -> Table:
     return grid
 
 
-def lines(report: Report) -> Iterator[str]:
+def lines(report: CalibrationReport) -> Iterator[str]:
     """Yield lines of configuration with the new thresholds, in YAML."""
     yield "streams:"
     for stream, detectors in report.streams.items():

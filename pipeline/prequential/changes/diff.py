@@ -18,7 +18,7 @@ from prequential.settings.stages import sides
 _ABSENT: Any = object()
 
 
-class Change(msgspec.Struct, frozen=True):
+class KeyChange(msgspec.Struct, frozen=True):
     """One key that differs: what was and is, without secrets, and what it means for the state."""
 
     key: str
@@ -34,7 +34,7 @@ class Section(msgspec.Struct, frozen=True):
 
     #: `defaults`, `streams.NAME`; empty: of the whole configuration.
     names: list[str]
-    changes: list[Change]
+    changes: list[KeyChange]
     #: Whether they have a section of their own only before, or only after.
     section: str = ""
     #: What the whole change keeps, and what begins and ends by keys together that none does alone.
@@ -100,7 +100,7 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return [key for key in keys if before.get(key, _ABSENT) != after.get(key, _ABSENT)]
 
 
-def _rest(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:
+def _rest(before: dict[str, Any], after: dict[str, Any]) -> Iterator[KeyChange]:
     for key in _changed(before, after):
         was, now = before.get(key, _ABSENT), after.get(key, _ABSENT)
         if key.startswith(("files.", "ingest.")) or _ABSENT in (was, now):
@@ -108,7 +108,7 @@ def _rest(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:
             values = [how]
         else:
             values = list(difference(key, was, now))
-        yield Change(key, values, consequences.of_rest(key))
+        yield KeyChange(key, values, consequences.of_rest(key))
 
 
 # ---- streams
@@ -134,7 +134,7 @@ def _of_streams(
             begun, ended = _names(own.begun & whole.begun), _names(own.ended & whole.ended)
             said = "" if begun or ended or whole.refused else consequences.OF_STREAM[key]
             changes.append(
-                Change(key, list(difference(key, settings[0][key], settings[1][key])), said, begun, ended)
+                KeyChange(key, list(difference(key, settings[0][key], settings[1][key])), said, begun, ended)
             )
         yield Section(
             names, changes, section, _names(whole.kept),

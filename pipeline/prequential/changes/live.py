@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 from prequential.settings.model import Config
 from prequential.topics.dead_letters import clock
-from prequential.watching.tail import Record
+from prequential.watching.tail import OutputRecord
 
 
 class _Made(msgspec.Struct):
@@ -33,7 +33,7 @@ class Use(NamedTuple):
     newest: int
 
 
-def uses(records: Iterable[Record]) -> list[Use]:
+def uses(records: Iterable[OutputRecord]) -> list[Use]:
     """By stream and partition the configurations of metrics messages, in the order in which they came last.
 
     What is no such message is passed over.

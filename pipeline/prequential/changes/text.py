@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from prequential.changes.diff import Change, Difference, Section
+from prequential.changes.diff import Difference, KeyChange, Section
 
 #: Names of streams that are written out.
 _MOST_NAMES = 5
@@ -50,7 +50,7 @@ def _section(section: Section, anew: bool) -> Iterator[str]:
         yield f"{indent}kept: {', '.join(section.kept)}"
 
 
-def _change(change: Change) -> Iterator[str]:
+def _change(change: KeyChange) -> Iterator[str]:
     yield f"{change.key}: {'; '.join(change.values)}"
     if change.state:
         yield f"  {change.state}"

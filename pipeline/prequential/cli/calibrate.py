@@ -7,7 +7,13 @@ from functools import partial
 from typing import IO, Any
 
 import msgspec
-from prequential.calibration.calibrating import LEAST_OUTCOMES, MOST_OUTCOMES, OUTCOMES, Settings, calibrate
+from prequential.calibration.calibrating import (
+    LEAST_OUTCOMES,
+    MOST_OUTCOMES,
+    OUTCOMES,
+    CalibrationOptions,
+    calibrate,
+)
 from prequential.calibration.report import check_found, lines, tables
 from prequential.cli.common import add_kafka_options, load, open_output
 from prequential.cli.sources import (
@@ -74,7 +80,7 @@ def _calibrate(args: argparse.Namespace, given: list[str], file: IO[bytes] | Non
     pasts = watched(past_of(args, config, given), {"stream": args.stream})
     with progress_bar() as progress:
         task = progress.add_task("sequences", total=len(pasts))
-        settings = Settings(budget, args.change, args.outcomes, args.seed)
+        settings = CalibrationOptions(budget, args.change, args.outcomes, args.seed)
         report = calibrate(pasts, settings, partial(progress.advance, task))
     if args.json:
         write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")

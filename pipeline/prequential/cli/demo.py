@@ -16,7 +16,7 @@ from prequential.cli.common import sigterm_as_ctrl_c
 from prequential.cli.dashboard import HOST, PORT
 from prequential.cli.process import address
 from prequential.dashboard.live import Page
-from prequential.demo.board import TOPICS, Board
+from prequential.demo.board import TOPICS, DemoBoard
 from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
 from prequential.demo.endpoint import scrape
 from prequential.demo.feed import Feed
@@ -32,7 +32,7 @@ from prequential.demo.screen import (
     recent_line,
 )
 from prequential.demo.server import ModelServer
-from prequential.demo.stream import Plan
+from prequential.demo.stream import StreamPlan
 from prequential.demo.summary import NEXT, compared, detected, totals, worth
 from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker, evaluated
 from prequential.program.compilation import compile_loops
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Session:
     """Start everything but the stream; `stack` stops it."""
-    plan = Plan(duration=args.duration, seed=args.seed)
+    plan = StreamPlan(duration=args.duration, seed=args.seed)
     compile_loops(say, evaluated())  # before any clock starts
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prequential-demo-")))
     broker = None if args.bootstrap_servers else stack.enter_context(EmbeddedBroker())
@@ -158,7 +158,7 @@ class _Session:
         self._worker = worker
         self._broker = broker
         self._server = feed.server
-        self._board = Board()
+        self._board = DemoBoard()
         self._console = Console()
 
     def show(self) -> None:

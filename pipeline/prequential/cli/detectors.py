@@ -8,8 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from prequential.backtesting.backtest import MOST_OUTCOMES, MOST_SEEDS, SEEDS, TOLERANCE, Asked, backtest
-from prequential.backtesting.changes import Known, is_outcomes, parse_injection, parse_lines, parse_outcomes
+from prequential.backtesting.backtest import (
+    MOST_OUTCOMES,
+    MOST_SEEDS,
+    SEEDS,
+    TOLERANCE,
+    BacktestOptions,
+    backtest,
+)
+from prequential.backtesting.changes import (
+    KnownChange,
+    is_outcomes,
+    parse_injection,
+    parse_lines,
+    parse_outcomes,
+)
 from prequential.backtesting.detectors import parse_detector, with_detectors
 from prequential.backtesting.plot import plot
 from prequential.backtesting.report import tables
@@ -82,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     given = given_sources(args, [args.plot])
     injections = [parse_injection(text) for text in args.inject]
-    asked = Asked((), injections, args.inject, args.tolerance, args.seeds, args.block)
+    asked = BacktestOptions((), injections, args.inject, args.tolerance, args.seeds, args.block)
     asked.check()
     config = load(args)
     detectors = [one for text in args.detector for one in parse_detector(text)]
@@ -107,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _changes(given: str | None) -> list[Known]:
+def _changes(given: str | None) -> list[KnownChange]:
     if given is None:
         return []
     if is_outcomes(given):

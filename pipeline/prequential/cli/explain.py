@@ -16,7 +16,7 @@ from prequential.topics.reasons import as_text
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.topics.times import milliseconds
 from prequential.wording.console import complain, say
-from prequential.wording.explaining import Known, explain
+from prequential.wording.explaining import ExplainingMessages, explain
 
 _DESCRIPTION = """\
 Prints since when a model is worse, by how much, what changed, what the baselines did, whether detectors are
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if (args.incident is None) == (None in named) or (args.incident and any(named)):
         raise UsageError("expected the id of an incident, or --stream, --model and --at")
     ts = None if args.at is None else _time(args.at)
-    known = Known()
+    known = ExplainingMessages()
     if args.files:
         _read_files(known, args.files)
     else:
@@ -73,7 +73,7 @@ def _time(text: str) -> int:
         ) from error
 
 
-def _read_files(known: Known, paths: Sequence[str]) -> None:
+def _read_files(known: ExplainingMessages, paths: Sequence[str]) -> None:
     for path in paths:
         with open_input(path) as (lines, _):
             try:
@@ -84,7 +84,7 @@ def _read_files(known: Known, paths: Sequence[str]) -> None:
                 raise WorkError(f"can't read {path!r}: {error}") from error
 
 
-def _read_topics(known: Known, kafka: KafkaConfig) -> None:
+def _read_topics(known: ExplainingMessages, kafka: KafkaConfig) -> None:
     """Return all incidents and alarms, which are few, and the newest metrics."""
     from prequential.watching.tail import Tail  # only this path needs a broker's clients
 

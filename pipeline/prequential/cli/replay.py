@@ -14,12 +14,12 @@ from prequential.cli.sources import (
     given_sources,
     read_sources,
 )
-from prequential.core.past.course import Courses
+from prequential.core.past.course import PastCourses
 from prequential.diagnosis.findings import findings
 from prequential.program.compilation import compile_loops
 from prequential.program.progress import progress_bar
 from prequential.replay.sources import Located, place_of, replay
-from prequential.replay.summary import Account, Emission, Place, emission_of, refuse_reused_ids, why
+from prequential.replay.summary import Account, EmissionTimes, Place, emission_of, refuse_reused_ids, why
 from prequential.replay.text import show
 from prequential.report import Report
 from prequential.settings.model import Config
@@ -106,7 +106,7 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
 
 def _from_topics(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
-) -> list[Emission] | None:
+) -> list[EmissionTimes] | None:
     """Replay the cluster's topics; return whether there were metrics messages."""
     from prequential.worker.offline import replay_topics  # only this path needs a broker's clients
 
@@ -117,7 +117,7 @@ def _from_topics(
 
 def _from_files(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
-) -> list[Emission] | None:
+) -> list[EmissionTimes] | None:
     """Replay files; return whether there were metrics messages."""
     sources = read_sources(args, given, progress, config)
     out.sources.update((source.kind, source) for source in sources)
@@ -126,7 +126,7 @@ def _from_files(
     metrics = _asks_for_metrics(args)
     shard = replay(
         config, sources, out.put, lambda processed: progress.advance(task, processed), metrics=metrics,
-        courses=Courses(),
+        courses=PastCourses(),
     )  # fmt: skip
     out.account.time_columns = [one for source in sources for one in source.time_columns]
     out.account.uses = [uses for source in sources for uses in source.uses]

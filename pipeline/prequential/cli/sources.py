@@ -8,7 +8,7 @@ from typing import Any
 
 from prequential.cli.common import refuse_one_file_twice
 from prequential.past.reading import read_past
-from prequential.past.sequences import Sequence
+from prequential.past.sequences import PastSequence
 from prequential.program.progress import progress_bar, reading
 from prequential.replay.sources import Located
 from prequential.settings.model import Config
@@ -62,7 +62,7 @@ def read_sources(
 def past_of(
     args: argparse.Namespace, config: Config, given: list[str],
     put: Callable[[Output], None] = lambda output: None,
-) -> list[Sequence]:  # fmt: skip
+) -> list[PastSequence]:  # fmt: skip
     """Return all sequences of files or topics; `put` gets the alarms. Raises WorkError without outcomes."""
     with progress_bar() as progress:
         sources = None if args.from_topics else read_sources(args, given, progress, config)

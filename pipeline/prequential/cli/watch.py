@@ -18,7 +18,7 @@ from prequential.watching.keyboard import Keyboard
 from prequential.watching.lines import line, newest_lines
 from prequential.watching.ranking import OTHER_WAYS, Choice, Ranking
 from prequential.watching.screen import Screen
-from prequential.watching.state import TOPICS, State
+from prequential.watching.state import TOPICS, WatchState
 from prequential.watching.table import split_warning, warnings, whole_table
 from prequential.watching.tail import TAIL_RECORDS, Tail
 from prequential.wording.console import Console, complain, is_read, say
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         ways = ", ".join(OTHER_WAYS)
         raise UsageError(f"--sort is {args.sort!r}: expected a measure, such as kappa, or {ways}")
     kafka = kafka_from(args)
-    state = State(args.stream, args.model)
+    state = WatchState(args.stream, args.model)
     choice = Choice(args.stage, args.estimator, args.sort)
     console = Console()
     live = console.is_terminal and not console.is_dumb_terminal
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _nothing(state: State, args: argparse.Namespace, kafka: KafkaConfig) -> str | None:
+def _nothing(state: WatchState, args: argparse.Namespace, kafka: KafkaConfig) -> str | None:
     """Return why nothing is shown, in a sentence; None if something is shown."""
     if not state.messages:
         topics = ", ".join(map(kafka.topic, TOPICS))
@@ -137,7 +137,7 @@ def _nothing(state: State, args: argparse.Namespace, kafka: KafkaConfig) -> str 
     return None
 
 
-def _show(state: State, choice: Choice, console: Console, live: bool) -> None:
+def _show(state: WatchState, choice: Choice, console: Console, live: bool) -> None:
     if live:
         ranking = Ranking(state)
         ranking.choice = choice
@@ -149,7 +149,7 @@ def _show(state: State, choice: Choice, console: Console, live: bool) -> None:
         complain(warning.plain)
 
 
-def _follow_plainly(tail: Tail, state: State) -> None:
+def _follow_plainly(tail: Tail, state: WatchState) -> None:
     warned = len(state.misplaced)
     while True:
         for topic, value, when, _ in tail.take():
@@ -166,7 +166,7 @@ def _follow_plainly(tail: Tail, state: State) -> None:
             complain(split_warning(misplaced))
 
 
-def _follow_live(tail: Tail, screen: Screen, state: State, console: Console) -> None:
+def _follow_live(tail: Tail, screen: Screen, state: WatchState, console: Console) -> None:
     with (
         Keyboard() as keyboard,
         Live(screen, console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
@@ -192,7 +192,7 @@ def _follow_live(tail: Tail, screen: Screen, state: State, console: Console) -> 
                 next_picture = now + min(pause, _LONGEST_SECONDS)
 
 
-def _take(tail: Tail, state: State) -> None:
+def _take(tail: Tail, state: WatchState) -> None:
     """Process new messages."""
     until = monotonic() + _TAKE_SECONDS
     state.since = tail.since.get(METRICS)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import yaml
-from prequential.mapping.model import OPTIONAL, REQUIRED, MappingError, Origin, RecordMapping, parse
+from prequential.mapping.model import OPTIONAL, REQUIRED, MappingError, MappingOrigin, RecordMapping, parse
 from prequential.settings.model import ConfigError, SourceConfig
 from prequential.topics.decoding import KINDS
 
@@ -63,7 +63,7 @@ def _source(topics: tuple[str, ...], section: yaml.Node, tree: Tree, fail: Fail)
     for place, one in enumerate(sections):
         section_key = where if len(sections) == 1 else f"{where}[{place}]"
         lines: Lines = {}
-        mappings += _mappings(tree(one, section_key, (), lines), Origin(section_key, lines))
+        mappings += _mappings(tree(one, section_key, (), lines), MappingOrigin(section_key, lines))
     formats = {mapping.format or FORMATS[0] for mapping in mappings}
     if len(formats) > 1:
         several = ", ".join(sorted(formats))
@@ -81,7 +81,7 @@ def _topics(key: yaml.Node, fail: Fail) -> tuple[str, ...]:
     return tuple(one.value for one in names)
 
 
-def _mappings(section: Any, origin: Origin) -> list[RecordMapping]:
+def _mappings(section: Any, origin: MappingOrigin) -> list[RecordMapping]:
     """The mappings of one section: as many as `as` names inputs, each of its own fields."""
     where = origin.section
 

@@ -256,7 +256,7 @@ class _Reader:
             lines: dict[tuple[Any, ...], str] = {}
             with self._collect():
                 section = self._tree(one, key, (), lines)
-                origin = mapping.Origin(key, lines)
+                origin = mapping.MappingOrigin(key, lines)
                 try:
                     mappings.append(mapping.parse(section, kind, bare=bare, formats=formats, origin=origin))
                 except mapping.MappingError as error:

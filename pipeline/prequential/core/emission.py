@@ -16,7 +16,7 @@ from prequential.core.merging.parting import part_of
 from prequential.core.merging.parting_periods import add_periods
 from prequential.core.output.messages import Reporter
 from prequential.core.output.period_messages import OfPeriods
-from prequential.core.state import State
+from prequential.core.state import ShardState
 from prequential.core.tables.logs import Logs
 from prequential.settings.model import StreamConfig
 from prequential.topics.errors import Fault
@@ -29,7 +29,7 @@ from prequential.topics.specs import PARTS
 class Emission:
     """Makes the messages of a shard that are due; while `replaying`, it only updates the state."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ShardState) -> None:
         self._state = state
         self.reporter = Reporter(state.catalog, state.accounts, state.notes)
         self.comparisons = ComparisonReporter(state.catalog, state.pairing)

@@ -13,7 +13,7 @@ from prequential.core.details.label_dependence import LabelDependence
 from prequential.core.incidents.incident import ALARM, WARNING, Raised
 from prequential.core.input.origins import completed_ids
 from prequential.core.output.messages import Reporter
-from prequential.core.state import State
+from prequential.core.state import ShardState
 from prequential.core.tables.alarms import Alarms
 from prequential.core.tables.logs import OUTCOMES
 from prequential.core.tables.outcomes import OUTCOME, REFERENCE
@@ -27,7 +27,7 @@ class Evaluation:
     log is emptied. The results don't depend on how often `read` was called.
     """
 
-    def __init__(self, state: State, reporter: Reporter) -> None:
+    def __init__(self, state: ShardState, reporter: Reporter) -> None:
         self._state, self._reporter = state, reporter
         #: Number of alarms that this process has raised.
         self.alarms = 0
@@ -117,7 +117,7 @@ class Evaluation:
             self.alarms += level == ALARM
 
 
-def _keep(state: State, plan: Plan, rows: Ints32) -> None:
+def _keep(state: ShardState, plan: Plan, rows: Ints32) -> None:
     """Add a plan's outcomes and losses to `State.past` and `State.courses`, if the caller asked for them."""
     if state.courses is None and state.past is None:
         return
@@ -134,7 +134,7 @@ def _keep(state: State, plan: Plan, rows: Ints32) -> None:
         state.courses.update(entities, stages, log.number[rows], losses)
 
 
-def _note_labels(state: State, plan: Plan, rows: Ints32) -> None:
+def _note_labels(state: ShardState, plan: Plan, rows: Ints32) -> None:
     """Note how labels follow each other in each entity's outcomes, once for all of its stages."""
     log, columns = state.logs.outcomes, state.catalog.columns.entities
     rows = rows[log.kind[rows] == OUTCOME]

@@ -32,7 +32,7 @@ from prequential.core.join.join import join
 from prequential.core.snapshot import snapshot
 from prequential.core.snapshot.restored import Restored
 from prequential.core.snapshot.restoring import restore
-from prequential.core.state import State
+from prequential.core.state import ShardState
 from prequential.core.tables.logs import (
     DUE,
     EMIT,
@@ -72,7 +72,7 @@ class Shard:
         self.config = config
         self.partition, self._partitions = partition, partitions
         self.replaying = False
-        self.state = State(config, partition, partitions)
+        self.state = ShardState(config, partition, partitions)
         self.merge, self.catalog = self.state.merge, self.state.catalog
         #: The order of processing since the last flush, as offset vectors; see
         #: `prequential.core.input.merge`.

@@ -21,9 +21,9 @@ from prequential.core.details.notes import Notes
 from prequential.core.incidents import history
 from prequential.core.incidents.incidents import Incidents
 from prequential.core.input.merge import Merge
-from prequential.core.past.course import Courses
-from prequential.core.past.past import Past
-from prequential.core.tables.keys import Key, Table
+from prequential.core.past.course import PastCourses
+from prequential.core.past.past import PastOutcomes
+from prequential.core.tables.keys import Key, StateTable
 from prequential.core.tables.logs import EVENTS, OUTCOMES, REMEMBERED, new_logs
 from prequential.core.tables.streams import MODEL
 from prequential.settings.model import Config
@@ -37,7 +37,7 @@ _LOG_ROWS = 1 << 15
 _NO_TICK = 1 << 62
 
 
-class Sequence(NamedTuple):
+class SequenceKey(NamedTuple):
     """The key of a row of estimators and detectors: an entity's outcomes in a stage."""
 
     entity: int
@@ -51,7 +51,7 @@ class JointSequence(NamedTuple):
     stage: str
 
 
-class State:
+class ShardState:
     """The state computed from all records so far, and the position in the inputs."""
 
     def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
@@ -77,8 +77,8 @@ class State:
         self.pairing = Pairing(self.catalog)
         self.incidents = Incidents(self.catalog)
         #: The course of losses, and all outcomes, if the caller asks for them. Snapshots don't contain them.
-        self.courses: Courses | None = None
-        self.past: Past | None = None
+        self.courses: PastCourses | None = None
+        self.past: PastOutcomes | None = None
         self._streams, self._entities = 0, 1  # numbers of streams and entities that have rows
 
     @property
@@ -136,11 +136,11 @@ class State:
 
     # ---- tables
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self) -> Iterator[StateTable]:
         """All tables of the state. Other data follow from these tables, or belong to this process only."""
         yield from self.catalog.tables()
         streams = len(self.catalog.streams)
-        yield Table("streams.timeline.", Key.STREAM, grown(self.timeline, streams), streams)
+        yield StateTable("streams.timeline.", Key.STREAM, grown(self.timeline, streams), streams)
         yield from self.pairing.all_tables()
         yield from self.accounts.tables()
         yield from history.tables(self.incidents.history, len(self.catalog.entities))
@@ -148,7 +148,7 @@ class State:
 
     # ---- copies of rows
 
-    def copy(self, source: Sequence | JointSequence, target: Sequence | JointSequence) -> None:
+    def copy(self, source: SequenceKey | JointSequence, target: SequenceKey | JointSequence) -> None:
         """Overwrite the state of one sequence with that of another one of the same entity or pair.
 
         For an entity this copies the state of the stage: estimators, and detectors with their signals and
@@ -186,6 +186,6 @@ class State:
         pairs = {pair for pair in of_entities if self.pairing.is_single(pair)}
         self.catalog.separate(row)
         for entity in entities:
-            self.copy(Sequence(entity, FINAL), Sequence(entity, INITIAL))
+            self.copy(SequenceKey(entity, FINAL), SequenceKey(entity, INITIAL))
         for pair in sorted(pairs):
             self.copy(JointSequence(pair, FINAL), JointSequence(pair, INITIAL))

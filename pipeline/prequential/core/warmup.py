@@ -31,7 +31,7 @@ from prequential.core.measures.registry import NAMES, OF_NUMBERS
 from prequential.core.merging.merger import Merger
 from prequential.core.shard import Shard
 from prequential.core.snapshot import read_snapshot
-from prequential.core.state import State
+from prequential.core.state import ShardState
 from prequential.core.tables.alarms import new_alarms
 from prequential.core.tables.outcomes import new_log
 from prequential.settings.model import (
@@ -237,7 +237,7 @@ def _warm_up_plain(config: Config) -> None:
         shard.advance([_STEP] * 3, 1)
 
 
-def _warm_up_rare(state: State) -> None:
+def _warm_up_rare(state: ShardState) -> None:
     """Compile the loops for cases that don't occur in a small shard."""
     sums = np.zeros(0)
     decision(state.incidents.history, 0, False)

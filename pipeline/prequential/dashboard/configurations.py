@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from prequential.settings.listing import Settings, between, texts
+from prequential.settings.listing import ListedSettings, between, texts
 from prequential.settings.model import Config
 
 #: The largest numbers of stream names and of partitions that are listed for each settings.
@@ -187,4 +187,4 @@ def _where(places: list[Place]) -> dict[str, Any]:
     }
 
 
-_decode = msgspec.json.Decoder(Settings).decode
+_decode = msgspec.json.Decoder(ListedSettings).decode

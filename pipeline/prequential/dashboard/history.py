@@ -23,7 +23,14 @@ from prequential.watching.messages import (
     decode_reading,
 )
 from prequential.watching.pace import Pace
-from prequential.watching.state import Model, ModelKey, Newest, Sequence, State, coverage_of
+from prequential.watching.state import (
+    ModelKey,
+    ModelState,
+    NewestReading,
+    SequenceName,
+    WatchState,
+    coverage_of,
+)
 
 #: The largest numbers of a model's alarms and versions that are kept: the newest of each.
 _ALARMS, _VERSIONS = 500, 50
@@ -58,7 +65,7 @@ class Past:
     """The history of a model, in addition to its newest messages."""
 
     def __init__(self) -> None:
-        self.series: dict[Sequence, Series] = {}
+        self.series: dict[SequenceName, Series] = {}
         self.coverage: Series | None = None
         #: Label time (epoch ms) and number of outcomes of the newest message with `coverage`.
         self.coverage_at = 0, 0
@@ -71,7 +78,7 @@ class Past:
         self.first = 0
 
 
-class History(State):
+class History(WatchState):
     """The newest messages, as in `watch`, and their courses, within a budget of memory (see `Capacity`).
 
     Each course drops points that are more than `window` (ms) older than its newest point; None keeps all.
@@ -132,7 +139,9 @@ class History(State):
     def _made_by(self, heading: Heading, time: int) -> None:
         self.configurations.add(heading.stream, heading.partition, heading.config, time)
 
-    def _noted(self, model: Model, sequence: Sequence, newest: Newest, heading: Heading) -> None:
+    def _noted(
+        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: Heading
+    ) -> None:
         past = self.past.get(model.key)
         if past is None:
             past = self.past[model.key] = Past()
@@ -155,7 +164,7 @@ class History(State):
         if heading.coverage is not ABSENT:
             self._note_coverage(past, heading)
 
-    def _dropped(self, model: Model, gone: list[Sequence]) -> None:
+    def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None:
         past = self.past[model.key]
         for sequence in gone:
             self._capacity.add(-past.series.pop(sequence).width)
@@ -173,7 +182,7 @@ class History(State):
                 return
             self._add(past.coverage, heading.ts, heading.outcomes, _coverage_values(coverage))
 
-    def _period_said(self, model: Model, said: PeriodReading) -> None:
+    def _period_said(self, model: ModelState, said: PeriodReading) -> None:
         past = self.past.setdefault(model.key, Past())
         self.heard[model.key] = self.version
         if past.periods is None:
@@ -204,7 +213,7 @@ class History(State):
         if series.wants(said.ts, said.outcomes):
             self._add(series, said.ts, said.outcomes, values)
 
-    def _alarmed(self, model: Model, alarm: Notice) -> None:
+    def _alarmed(self, model: ModelState, alarm: Notice) -> None:
         past = self.past.setdefault(model.key, Past())
         self.heard[model.key] = self.version
         self.newest_ts = max(self.newest_ts, alarm.ts)
@@ -212,7 +221,7 @@ class History(State):
         kind = alarm.detector, alarm.signal, (alarm.stage, *alarm.same)
         past.alarm_counts[kind] = past.alarm_counts.get(kind, 0) + 1
 
-    def _incident_said(self, model: Model, said: Incident) -> None:
+    def _incident_said(self, model: ModelState, said: Incident) -> None:
         self.heard[model.key] = self.version
         self.newest_ts = max(self.newest_ts, said.ts)
         self.incidents.add(said)
@@ -244,7 +253,7 @@ def newest_point(reading: Reading | None) -> Point | None:
     return None if reading is None else Point(reading.ts, reading.outcomes, _values(reading))
 
 
-def newest_coverage(past: Past, model: Model) -> Point | None:
+def newest_coverage(past: Past, model: ModelState) -> Point | None:
     """Return the coverage in a model's newest message as a point; None without one."""
     coverage: dict[str, Any] = coverage_of(model)
     return Point(*past.coverage_at, _coverage_values(coverage)) if coverage else None

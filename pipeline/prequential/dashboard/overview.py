@@ -11,13 +11,13 @@ from prequential.dashboard.status import Statuses, difference, levels
 from prequential.dashboard.story import missed, worse_than
 from prequential.dashboard.verdicts import Verdicts
 from prequential.topics.outputs import Incident
-from prequential.watching.changes import Change
-from prequential.watching.pace import Silence
+from prequential.watching.changes import AlarmGroup
+from prequential.watching.pace import ModelSilence
 from prequential.watching.ranking import (
     OTHER_WAYS,
     Choice,
+    RankedModel,
     Ranking,
-    Row,
     is_baseline,
     is_recent,
     measures_shown,
@@ -49,15 +49,15 @@ class Overview:
         self._now: int | None = None
         self._ranking = Ranking(history, self._urgency, live)
         self._verdicts = Verdicts(history)
-        self._rows: list[Row] = []
+        self._rows: list[RankedModel] = []
         self._statuses = Statuses(history, self._verdicts, live)
         #: Models that need attention, with their status, and the number of models without baselines.
-        self._urgent: list[tuple[Row, str]] = []
+        self._urgent: list[tuple[RankedModel, str]] = []
         self._models = 0
         #: The choice and the stamp from which the rows were made.
         self._made: tuple[Any, ...] = ()
 
-    def rows(self, choice: Choice, now: int, stamp: object = None) -> list[Row]:
+    def rows(self, choice: Choice, now: int, stamp: object = None) -> list[RankedModel]:
         """Return the chosen models in their order, which is reused if `stamp` is the same as before."""
         made = choice, stamp
         self._now = now if self._live else None
@@ -131,11 +131,13 @@ class Overview:
             "changes_total": sum(not self._live or is_recent(one[0], now) for one in changes),
         }  # fmt: skip
 
-    def plots(self, streams: dict[Place, list[Row]], by: str | None, now: int) -> list[dict[str, Any]]:
+    def plots(
+        self, streams: dict[Place, list[RankedModel]], by: str | None, now: int
+    ) -> list[dict[str, Any]]:
         """Return a plot of each of these streams as JSON; `now` is in epoch ms."""
         return stream_plots(self._history, streams, by, lambda row, measures: self.row(row, measures, now))
 
-    def row(self, row: Row, measures: list[str], now: int) -> dict[str, Any]:
+    def row(self, row: RankedModel, measures: list[str], now: int) -> dict[str, Any]:
         """Return a model as a line of the overview, as JSON; `now` is in epoch ms."""
         history, key, reading = self._history, row.model.key, row.reading
         values = {} if reading is None else reading.measures
@@ -168,7 +170,7 @@ class Overview:
             "alarms": None if change is None else _change(change, now),
         }
 
-    def _urgency(self, row: Row) -> tuple[Any, ...]:
+    def _urgency(self, row: RankedModel) -> tuple[Any, ...]:
         """Return a sort key: open incidents by severity, missed objectives, silence, verdicts against it."""
         key = row.model.key
         incident = self._history.incidents.open_of(*_place(key))
@@ -193,7 +195,7 @@ class Overview:
                 }  # fmt: skip
         return list(found.values())
 
-    def _spark(self, row: Row) -> list[float | None]:
+    def _spark(self, row: RankedModel) -> list[float | None]:
         """Return the newest values of a model's main measure, evenly spread over its course."""
         measures = {} if row.reading is None else row.reading.measures
         name = next((one for one in COMPARED if one in measures), None)
@@ -202,7 +204,7 @@ class Overview:
             None if value is None else float(f"{value:.4g}") for value in course["values"][name]
         ]  # fmt: skip
 
-    def _changes(self) -> list[tuple[Change, ModelKey]]:
+    def _changes(self) -> list[tuple[AlarmGroup, ModelKey]]:
         """Return the alarms, grouped by change, the newest first; without models with an open incident."""
         changes = [
             (change, model.key)
@@ -235,12 +237,12 @@ def incident_line(one: Incident) -> dict[str, Any]:
     }
 
 
-def silent_line(silent: Silence) -> dict[str, Any]:
+def silent_line(silent: ModelSilence) -> dict[str, Any]:
     """Return since when a model has no new outcomes, and the reason."""
     return {"since": silent.since, "alone": silent.alone, "why": silent.why}
 
 
-def _change_line(change: Change, key: ModelKey, now: int) -> dict[str, Any]:
+def _change_line(change: AlarmGroup, key: ModelKey, now: int) -> dict[str, Any]:
     return {**_change(change, now), "stream": key.stream, "model": key.model, "partition": key.partition}
 
 
@@ -248,7 +250,7 @@ def _place(key: ModelKey) -> tuple[str, str, int]:
     return key.stream, key.model, key.partition
 
 
-def _change(change: Change, now: int) -> dict[str, Any]:
+def _change(change: AlarmGroup, now: int) -> dict[str, Any]:
     return {
         "count": change.count,
         "began": change.began,

@@ -21,9 +21,9 @@ from prequential.settings.stages import shown_order
 from prequential.watching.expected import expected_lines
 from prequential.watching.messages import Reading
 from prequential.watching.ranking import Ranking, measures_shown
-from prequential.watching.state import Model, ModelKey, Sequence, coverage_of
+from prequential.watching.state import ModelKey, ModelState, SequenceName, coverage_of
 from prequential.wording.expected import ASSUMPTION
-from prequential.wording.measures import beside
+from prequential.wording.measures import baseline_references
 from prequential.wording.references import referred
 from prequential.wording.stages import stage_in_words
 
@@ -58,7 +58,7 @@ def model_page(
     if estimator is None or (absent is not None and row.sequence is not None):
         estimator = row.sequence.estimator if row.sequence is not None else "all"
     stages = _stages(one.stage for one in model.sequences if one.estimator == estimator)
-    chosen = {stage: Sequence(segment, stage, estimator) for stage in stages}
+    chosen = {stage: SequenceName(segment, stage, estimator) for stage in stages}
     readings = {stage: history.reading(model.sequences.get(one)) for stage, one in chosen.items()}
     known = {name for one in readings.values() if one is not None for name in one.measures}
     objective = history.config.stream(key.stream).objective
@@ -95,7 +95,7 @@ def model_page(
         "not_quality": [name for name in NOT_QUALITY if name in known],
         "less_is_better": [name for name in LESS_IS_BETTER if name in known],
         "references": _references(known),
-        "beside": _beside(known),
+        "baseline_references": _beside(known),
         "level": _LEVEL,
         "objective": dict(objective.bounds) if objective else {},
         "series": {
@@ -149,11 +149,11 @@ def _beside(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
             if one.measure in known
         ]
         for name in known
-        if (lines := beside(name))
+        if (lines := baseline_references(name))
     }
 
 
-def _now(history: History, model: Model) -> list[dict[str, Any]]:
+def _now(history: History, model: ModelState) -> list[dict[str, Any]]:
     """Return the newest values of each stage and estimator, without segments."""
     rows = []
     for sequence, newest in sorted(model.sequences.items(), key=lambda one: one[0][1:]):
@@ -171,7 +171,7 @@ def _now(history: History, model: Model) -> list[dict[str, Any]]:
     return rows
 
 
-def _reference_rows(history: History, model: Model) -> list[dict[str, Any]]:
+def _reference_rows(history: History, model: ModelState) -> list[dict[str, Any]]:
     """Return the newest values compared with the reference, without segments."""
     rows = []
     for sequence, newest in sorted(model.sequences.items(), key=lambda one: one[0][1:]):
@@ -184,7 +184,7 @@ def _reference_rows(history: History, model: Model) -> list[dict[str, Any]]:
     return rows
 
 
-def _segment_rows(history: History, model: Model, shown: Sequence | None) -> list[dict[str, Any]]:
+def _segment_rows(history: History, model: ModelState, shown: SequenceName | None) -> list[dict[str, Any]]:
     if shown is None:
         return []
     rows = []
@@ -204,7 +204,7 @@ def _in_order(measures: Mapping[str, float]) -> dict[str, float]:
 
 
 def _mistakes(
-    history: History, model: Model, segment: str | None, stages: list[str]
+    history: History, model: ModelState, segment: str | None, stages: list[str]
 ) -> dict[str, dict[str, Any]]:
     """Return the confusion matrix or the results by class, for each estimator of the first stage."""
     return {
@@ -215,7 +215,7 @@ def _mistakes(
 
 
 def _probabilities(
-    history: History, model: Model, segment: str | None, stages: list[str]
+    history: History, model: ModelState, segment: str | None, stages: list[str]
 ) -> dict[str, dict[str, Any]]:
     """Return curves of the histogram of scores, and measures, for each estimator of the first stage."""
     found, costs = {}, costs_of(history.config.stream(model.key.stream))
@@ -231,7 +231,7 @@ def _probabilities(
 
 
 def _residuals(
-    history: History, model: Model, segment: str | None, stages: list[str]
+    history: History, model: ModelState, segment: str | None, stages: list[str]
 ) -> dict[str, list[list[float | None]]]:
     """Return deciles of predicted numbers (`deciles.Decile`), for each estimator of the first stage."""
     found = {}
@@ -243,7 +243,7 @@ def _residuals(
 
 
 def _memories(
-    history: History, model: Model, segment: str | None, stages: list[str]
+    history: History, model: ModelState, segment: str | None, stages: list[str]
 ) -> Iterator[tuple[str, Reading]]:
     """Yield the estimators of the first stage, with their readings."""
     for one, newest in model.sequences.items():

@@ -14,7 +14,7 @@ from prequential.dashboard.promotion import Promotion
 from prequential.dashboard.verdicts import better_now
 from prequential.watching.expected import expected_lines
 from prequential.watching.ranking import Ranking, is_baseline, measures_shown
-from prequential.watching.state import ModelKey, Sequence, coverage_of
+from prequential.watching.state import ModelKey, SequenceName, coverage_of
 from prequential.wording.comparing import (
     A_LEADS,
     B_LEADS,
@@ -162,7 +162,7 @@ def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[
     memories = {"latest": estimator, "whole": WHOLE if estimator != WHOLE else None}
     sides: dict[str, Any] = {}
     for side, memory in memories.items():
-        sequence = Sequence(about.segment, about.stage, memory or "")
+        sequence = SequenceName(about.segment, about.stage, memory or "")
         reading = None if memory is None else history.reading(model.sequences.get(sequence))
         values = {} if reading is None else reading.measures
         # `error` is 1 minus accuracy, which is already listed.

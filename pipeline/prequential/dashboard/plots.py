@@ -11,9 +11,9 @@ from prequential.dashboard.courses import columns
 from prequential.dashboard.history import History, newest_point
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
-from prequential.watching.ranking import Row, is_baseline, measures_shown
+from prequential.watching.ranking import RankedModel, is_baseline, measures_shown
 from prequential.wording.incidents import span_of
-from prequential.wording.measures import beside
+from prequential.wording.measures import baseline_references
 from prequential.wording.status import change_in_words
 
 #: The number of a stream's first models whose lines have names; the other lines are thin.
@@ -31,16 +31,19 @@ _PLACE_DIGITS, _DIGITS = 4, 5
 Place = tuple[str, int]
 
 
-def by_stream(rows: Sequence[Row]) -> dict[Place, list[Row]]:
+def by_stream(rows: Sequence[RankedModel]) -> dict[Place, list[RankedModel]]:
     """Group rows by stream and partition; streams are in the order of their first rows."""
-    streams: dict[Place, list[Row]] = {}
+    streams: dict[Place, list[RankedModel]] = {}
     for row in rows:
         streams.setdefault((row.model.key.stream, row.model.key.partition), []).append(row)
     return streams
 
 
 def stream_plots(
-    history: History, streams: dict[Place, list[Row]], by: str | None, line: Callable[[Row, list[str]], Any]
+    history: History,
+    streams: dict[Place, list[RankedModel]],
+    by: str | None,
+    line: Callable[[RankedModel, list[str]], Any],
 ) -> list[dict[str, Any]]:
     """Return plots of these streams, with the result of `line` for each model with a name.
 
@@ -61,8 +64,8 @@ def stream_plots(
 
 
 def _plot(
-    history: History, place: Place, rows: list[Row], by: str | None,
-    line: Callable[[Row, list[str]], Any], thin_points: int,
+    history: History, place: Place, rows: list[RankedModel], by: str | None,
+    line: Callable[[RankedModel, list[str]], Any], thin_points: int,
 ) -> dict[str, Any]:  # fmt: skip
     # Baselines are drawn thin, so that other models get the lines with names.
     rows = sorted(rows, key=lambda row: is_baseline(row.model.key.model))
@@ -106,7 +109,7 @@ def _plot(
             for course in courses[NAMED:]
             if course is not None
         ],
-        "beside": _beside(rows, courses, measure, timed, low, high),
+        "baseline_references": _beside(rows, courses, measure, timed, low, high),
         "objective": None if objective is None else dict(objective.bounds).get(measure),
         "bands": [
             _band(one, axis, low, high)
@@ -125,7 +128,7 @@ def _bounds(measure: str) -> tuple[float | None, float | None]:
     return low, high
 
 
-def course_of(history: History, row: Row, measure: str, points: int) -> dict[str, Any] | None:
+def course_of(history: History, row: RankedModel, measure: str, points: int) -> dict[str, Any] | None:
     """Return the course of a model's measure, and of baselines, in at most `points` points and the newest.
 
     Returns None if there is none.
@@ -139,7 +142,7 @@ def course_of(history: History, row: Row, measure: str, points: int) -> dict[str
     history.within(series)
     newest = newest_point(row.reading)
     places = [place for place in series.at_most(points) if place < series.before(newest)]
-    return columns(series, places, newest, [measure, *(one.measure for one in beside(measure))])
+    return columns(series, places, newest, [measure, *(one.measure for one in baseline_references(measure))])
 
 
 def _moves(times: list[int]) -> bool:
@@ -166,7 +169,12 @@ def _points(
 
 
 def _beside(
-    rows: list[Row], courses: list[dict[str, Any] | None], measure: str, timed: bool, low: int, high: int
+    rows: list[RankedModel],
+    courses: list[dict[str, Any] | None],
+    measure: str,
+    timed: bool,
+    low: int,
+    high: int,
 ) -> list[dict[str, Any]]:
     """Return baselines from the first model's messages, unless they are also evaluated as models."""
     course = next((one for one in courses if one is not None), None)
@@ -175,12 +183,12 @@ def _beside(
     return [
         {"name": one.line.name, "short": one.line.short,
          **_points(course, one.measure, timed, low, high, one.one_less)}
-        for one in beside(measure)
+        for one in baseline_references(measure)
         if one.measure in course["values"]
     ]  # fmt: skip
 
 
-def _expected(row: Row, measure: str) -> dict[str, Any] | None:
+def _expected(row: RankedModel, measure: str) -> dict[str, Any] | None:
     """Return the expected value of the newest whole period; None if the period is final."""
     said = row.model.period
     if said is None or said.is_final or said.expected is None:

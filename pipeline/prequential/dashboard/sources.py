@@ -8,7 +8,7 @@ import msgspec
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.watching.messages import ABSENT
-from prequential.watching.tail import Record
+from prequential.watching.tail import OutputRecord
 
 
 class Kind(msgspec.Struct, gc=False):
@@ -24,7 +24,7 @@ class Kind(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(Kind).decode
 
 
-def record_of(value: bytes) -> Record:
+def record_of(value: bytes) -> OutputRecord:
     """Return a message as a record of its topic; raises msgspec's errors if it is no message.
 
     >>> record_of(b'{"ts": 7, "detector": "adwin"}').topic, record_of(b'{"ts": 7, "measures": {}}').topic
@@ -41,10 +41,10 @@ def record_of(value: bytes) -> Record:
         topic = INCIDENTS
     else:
         raise msgspec.ValidationError("neither metrics, nor a comparison, an alarm or an incident")
-    return Record(topic, value, kind.ts)
+    return OutputRecord(topic, value, kind.ts)
 
 
-def records_of(path: str, lines: Iterable[bytes]) -> Iterator[Record]:
+def records_of(path: str, lines: Iterable[bytes]) -> Iterator[OutputRecord]:
     """Yield the messages of a file, which may belong to several topics; blank lines are skipped.
 
     Raises WorkError, which names the line, if a line is no message.

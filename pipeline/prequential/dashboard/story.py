@@ -9,7 +9,7 @@ from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.dashboard.history import History
 from prequential.dashboard.incidents import OPEN
 from prequential.dashboard.verdicts import Verdicts
-from prequential.watching.ranking import Row, is_baseline
+from prequential.watching.ranking import RankedModel, is_baseline
 from prequential.wording.status import (
     better_sentence,
     incident_sentence,
@@ -35,7 +35,7 @@ class Missed(NamedTuple):
     less_is_better: bool
 
 
-def missed(history: History, row: Row) -> list[Missed]:
+def missed(history: History, row: RankedModel) -> list[Missed]:
     """Return the bounds of the configured objective that a model's shown values miss."""
     objective = history.config.stream(row.model.key.stream).objective
     if objective is None or row.reading is None or is_baseline(row.model.key.model):
@@ -48,7 +48,7 @@ def missed(history: History, row: Row) -> list[Missed]:
     ]
 
 
-def worse_than(row: Row) -> list[str]:
+def worse_than(row: RankedModel) -> list[str]:
     """Return the names of the baselines that are better than a model's shown values."""
     if row.reading is None or is_baseline(row.model.key.model):
         return []
@@ -56,7 +56,7 @@ def worse_than(row: Row) -> list[str]:
     return [words for name, words in _AGAINST.items() if values.get(name, 0.0) < 0]
 
 
-def story(history: History, row: Row) -> str:
+def story(history: History, row: RankedModel) -> str:
     """Return a model's current value and its problems, the worst first, in short sentences."""
     if row.reading is None or row.sequence is None:
         return "It has no metrics yet."
@@ -68,7 +68,7 @@ def story(history: History, row: Row) -> str:
     return " ".join((said, *(wrong or ["No problem was found."])))
 
 
-def _wrong(history: History, row: Row) -> Iterator[str]:
+def _wrong(history: History, row: RankedModel) -> Iterator[str]:
     key = row.model.key
     of_model = history.incidents.of_model(key.stream, key.model, key.partition)
     found = [one for one in of_model if one.status == OPEN and one.severity >= 0]

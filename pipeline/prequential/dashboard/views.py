@@ -15,7 +15,7 @@ from prequential.dashboard.pair import pair_page
 from prequential.settings.stages import FINAL
 from prequential.watching.ranking import Choice
 from prequential.watching.state import ModelKey
-from prequential.watching.tail import Record
+from prequential.watching.tail import OutputRecord
 
 #: The parameters in the address of a request.
 Params = Mapping[str, str]
@@ -51,7 +51,7 @@ class Board:
         self._overview = Overview(history, clock is not None)
         self._lock = threading.Lock()
 
-    def take(self, records: Iterable[Record]) -> None:
+    def take(self, records: Iterable[OutputRecord]) -> None:
         """Add messages of output topics, in the order in which they arrived."""
         with self._lock:
             for record in records:

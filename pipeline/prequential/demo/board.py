@@ -8,8 +8,8 @@ from prequential.demo.stream import STREAM
 from prequential.demo.worker import EMIT_OUTCOMES
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.wording.comparing import Pairs
-from prequential.wording.incidents import Newest
+from prequential.wording.comparing import NewestPairs
+from prequential.wording.incidents import NewestIncidents
 
 #: Outcomes that the estimator of how good a model is now looks back at.
 LATEST = 1000
@@ -26,16 +26,16 @@ _decode_alarm = msgspec.json.Decoder(Alarm).decode
 _decode_incident = msgspec.json.Decoder(Incident).decode
 
 
-class Board:
+class DemoBoard:
     """Newest metrics of each sequence, how they went, incidents, and alarms in order of their outcomes."""
 
     def __init__(self) -> None:
         self.newest: dict[tuple[str, str, str], Metrics] = {}
         #: By model and stage: recent accuracies, with the numbers of outcomes after which they were.
         self.course: dict[tuple[str, str], list[tuple[int, float]]] = {}
-        self.pairs = Pairs()
+        self.pairs = NewestPairs()
         self.alarms: list[Alarm] = []
-        self.incidents = Newest()
+        self.incidents = NewestIncidents()
         self.readings: Readings | None = None
         self.rate = 0.0
         self._read_at = 0.0
@@ -103,7 +103,7 @@ class Board:
 
         Only messages after so many outcomes count: those of the clock differ from run to run.
 
-        >>> board = Board()
+        >>> board = DemoBoard()
         >>> board.course["nb", "final"] = [(1700, 0.9), (1790, 0.8), (1800, 0.7)]
         >>> board.since("nb", "final", 701), board.since("nb", "final", 702), board.since("nb", "final", 802)
         (0.9, 0.7, None)

@@ -16,9 +16,9 @@ from itertools import count
 
 from prequential.config.reader import load_config
 from prequential.demo.feed import Feed
-from prequential.demo.models import Model, build_models
-from prequential.demo.server import ModelServer, Said
-from prequential.demo.stream import Plan
+from prequential.demo.models import DemoModel, build_models
+from prequential.demo.server import ModelServer, PreparedMessage
+from prequential.demo.stream import StreamPlan
 from prequential.program.stopping import Stop, stop_signals
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
@@ -38,14 +38,14 @@ _LOOK_SECONDS = 0.5
 _REGIONS = (*("north",) * 20, *("south",) * 12, "islands")
 
 
-class MicroBatch(ModelServer):
+class FeederRound(ModelServer):
     """One round. Its ids are its own, and predictions say the version of their model: the round's name."""
 
-    def __init__(self, plan: Plan, models: Mapping[str, Model], name: str) -> None:
+    def __init__(self, plan: StreamPlan, models: Mapping[str, DemoModel], name: str) -> None:
         super().__init__(plan, models)
         self._name = name
 
-    def messages(self) -> Iterator[Said]:
+    def messages(self) -> Iterator[PreparedMessage]:
         """Yield all its records, in order of time."""
         for said in super().messages():
             number = said.fields["instance_id"]
@@ -60,9 +60,9 @@ class MicroBatch(ModelServer):
 def feed(kafka: KafkaConfig, rate: float, seconds: float, stop: Stop) -> None:
     """Feed round after round until `stop` is set. Raises what ended a round before its time."""
     for seed in count():
-        plan = Plan(seconds, seed, rate)
+        plan = StreamPlan(seconds, seed, rate)
         name = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-        running = Feed(MicroBatch(plan, build_models(plan), name), kafka)
+        running = Feed(FeederRound(plan, build_models(plan), name), kafka)
         running.start()
         while running.running and not stop.wait(_LOOK_SECONDS):
             pass

@@ -7,10 +7,10 @@ from itertools import islice
 from typing import Any
 
 from prequential.demo.river import river
-from prequential.demo.stream import CLASSES, HISTORY, Features, Plan, observations
+from prequential.demo.stream import CLASSES, HISTORY, Features, StreamPlan, observations
 
 
-class Model:
+class DemoModel:
     """One of river's classifiers, with the stream's classes; a static one learns no more."""
 
     def __init__(self, classifier: Any, *, static: bool = False) -> None:
@@ -36,13 +36,13 @@ class Model:
             self.train(x, y)
 
 
-def build_models(plan: Plan) -> Mapping[str, Model]:
+def build_models(plan: StreamPlan) -> Mapping[str, DemoModel]:
     """The models by name, trained on the plan's history. Raises WorkError if river is missing."""
     logistic = river("preprocessing").StandardScaler() | river("linear_model").LogisticRegression()
     models = {
-        "static-bayes": Model(river("naive_bayes").GaussianNB(), static=True),
-        "logistic": Model(logistic),
-        "adaptive-tree": Model(river("tree").HoeffdingAdaptiveTreeClassifier(seed=plan.seed)),
+        "static-bayes": DemoModel(river("naive_bayes").GaussianNB(), static=True),
+        "logistic": DemoModel(logistic),
+        "adaptive-tree": DemoModel(river("tree").HoeffdingAdaptiveTreeClassifier(seed=plan.seed)),
     }
     for x, y in islice(observations(plan), HISTORY):
         for model in models.values():

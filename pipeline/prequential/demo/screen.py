@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prequential.demo.board import LATEST, RECENT, STAGES, Board
+from prequential.demo.board import LATEST, RECENT, STAGES, DemoBoard
 from prequential.demo.feed import Feed
 from prequential.demo.server import AGES, ModelServer
 from prequential.demo.stream import DELAY_MEDIAN
 from prequential.demo.worker import RATIO
-from prequential.replay.table import Row, models_table, number, print_wide, with_courses
+from prequential.replay.table import ModelRow, models_table, number, print_wide, with_courses
 from prequential.topics.outputs import Alarm, Incident
 from prequential.wording.comparing import WHOLE
 from prequential.wording.console import Console
@@ -26,7 +26,7 @@ _INCIDENTS = 4
 _BEHIND = 2.0
 
 
-def read_snapshot(board: Board, feed: Feed, console: Console) -> Group:
+def read_snapshot(board: DemoBoard, feed: Feed, console: Console) -> Group:
     """All that is known by now, for rich to draw: progress, the drift, the models' table, incidents."""
     server = feed.server
     parts: list[Text | Table] = [
@@ -40,7 +40,7 @@ def read_snapshot(board: Board, feed: Feed, console: Console) -> Group:
     return Group(*parts)
 
 
-def table(board: Board, server: ModelServer, console: Console) -> Table:
+def table(board: DemoBoard, server: ModelServer, console: Console) -> Table:
     """The models: accuracy in the whole run and after the drift, and recent measures."""
     rows = []
     for model in board.models:
@@ -50,7 +50,7 @@ def table(board: Board, server: ModelServer, console: Console) -> Table:
                 board.measure(model, stage, RECENT, name) for name in ("accuracy", "kappa", "kappa_per")
             ]
             rows.append(
-                Row(
+                ModelRow(
                     (
                         model if stage == stages[0] else "",
                         marked(stage, board.same(model, stage)),
@@ -90,7 +90,7 @@ def legend(server: ModelServer) -> list[str]:
     ]
 
 
-def progress(board: Board, feed: Feed) -> str:
+def progress(board: DemoBoard, feed: Feed) -> str:
     """How far the stream is and how much has come, in one line of text."""
     server = feed.server
     readings = board.readings
@@ -115,10 +115,10 @@ def drift(server: ModelServer) -> str:
     return f"the drift came at instance {number:,}"
 
 
-def recent_line(board: Board) -> str:
+def recent_line(board: DemoBoard) -> str:
     """The models' recent accuracies in both stages, in one line of plain text.
 
-    >>> recent_line(Board())
+    >>> recent_line(DemoBoard())
     'no outcomes yet'
     """
     if not board.newest:
@@ -155,6 +155,6 @@ def print_lines(lines: Iterable[str], console: Console) -> None:
         console.print(Text(line), soft_wrap=not console.is_terminal)
 
 
-def print_table(board: Board, server: ModelServer, console: Console) -> None:
+def print_table(board: DemoBoard, server: ModelServer, console: Console) -> None:
     """Print the models' table for good, at the end of the run."""
     print_wide(lambda wide: table(board, server, wide), console)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from prequential.demo.models import Model
-from prequential.demo.stream import DELAY_MEDIAN, HORIZON, Arrival, Event, Plan, events
+from prequential.demo.models import DemoModel
+from prequential.demo.stream import DELAY_MEDIAN, HORIZON, Arrival, Event, StreamPlan, events
 from prequential.serving.waiting import WaitingInstances
 
 #: Ages (ms) at which an instance that still waits for its label is predicted again: half and three
@@ -14,7 +14,7 @@ from prequential.serving.waiting import WaitingInstances
 AGES = (DELAY_MEDIAN // 2, DELAY_MEDIAN * 3 // 4)
 
 
-class Said(NamedTuple):
+class PreparedMessage(NamedTuple):
     """A message: `at` ms after the start, to a topic, with these fields (but stream and ts)."""
 
     at: int
@@ -32,7 +32,7 @@ class ModelServer:
     predict again.
     """
 
-    def __init__(self, plan: Plan, models: Mapping[str, Model]) -> None:
+    def __init__(self, plan: StreamPlan, models: Mapping[str, DemoModel]) -> None:
         self.plan = plan
         self.instances = 0
         self.labels = 0
@@ -42,23 +42,23 @@ class ModelServer:
         self.learning = [name for name, model in models.items() if model.learns]
         self._waiting: WaitingInstances[Arrival] = WaitingInstances(ages=AGES)
 
-    def messages(self) -> Iterator[Said]:
+    def messages(self) -> Iterator[PreparedMessage]:
         """Yield all records of the server (instances, predictions, labels), in order of time."""
         for event in events(self.plan):
             for _, arrival in self._waiting.due(event.at):
                 yield from self._predict(event.at, arrival, self.learning)
             yield from self._answer(event)
 
-    def _answer(self, event: Event) -> Iterator[Said]:
+    def _answer(self, event: Event) -> Iterator[PreparedMessage]:
         at, number = event[:2]
         about = {"instance_id": number}
         if isinstance(event, Arrival):
-            yield Said(at, "instances", about)
+            yield PreparedMessage(at, "instances", about)
             self.instances += 1
             self._waiting.add(number, event, at)
             yield from self._predict(at, event, self._models)
         else:
-            yield Said(at, "labels", {**about, "y_true": event.y})
+            yield PreparedMessage(at, "labels", {**about, "y_true": event.y})
             self.labels += 1
             if (arrival := self._waiting.label(number)) is not None:  # its first one
                 if at - arrival.at <= HORIZON:
@@ -66,10 +66,12 @@ class ModelServer:
                 for model in self._models.values():
                     model.learn(arrival.x, event.y)
 
-    def _predict(self, at: int, arrival: Arrival, names: Iterable[str]) -> Iterator[Said]:
+    def _predict(self, at: int, arrival: Arrival, names: Iterable[str]) -> Iterator[PreparedMessage]:
         for name in names:
             y = self._models[name].predict(arrival.x)
-            yield Said(at, "predictions", {"model": name, "instance_id": arrival.number, "y_pred": y})
+            yield PreparedMessage(
+                at, "predictions", {"model": name, "instance_id": arrival.number, "y_pred": y}
+            )
 
     def _count(self, number: int) -> None:
         self.outcomes += 1

@@ -96,10 +96,10 @@ Event = Union[Arrival, Truth]
 
 
 @dataclass(frozen=True)
-class Plan:
+class StreamPlan:
     """A stream of `duration` seconds with, on average, `rate` instances a second.
 
-    >>> Plan(duration=60.0, seed=1, rate=100.0).drift
+    >>> StreamPlan(duration=60.0, seed=1, rate=100.0).drift
     3001
     """
 
@@ -114,7 +114,7 @@ class Plan:
         return round(self.duration * self.rate / 2) + 1
 
 
-def events(plan: Plan) -> Iterator[Event]:
+def events(plan: StreamPlan) -> Iterator[Event]:
     """All events in order of time up to the end of the plan: what is due later never comes.
 
     The same plan gives the same events. Raises WorkError if river is missing.
@@ -142,7 +142,7 @@ def events(plan: Plan) -> Iterator[Event]:
             heapq.heappush(waiting, (event.at, next(tie), event))
 
 
-def observations(plan: Plan) -> Iterator[tuple[Features, str]]:
+def observations(plan: StreamPlan) -> Iterator[tuple[Features, str]]:
     """Features and true class of instance after instance, without end; the first are `HISTORY`."""
     hyperplane = river("datasets.synth").Hyperplane
     before, after = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prequential.demo.board import LATEST, STAGES, Board
+from prequential.demo.board import LATEST, STAGES, DemoBoard
 from prequential.demo.screen import incident_line, signal_name
 from prequential.demo.server import ModelServer
 from prequential.demo.stream import HORIZON
@@ -17,7 +17,7 @@ NEXT = (
 )
 
 
-def totals(board: Board, server: ModelServer) -> list[str]:
+def totals(board: DemoBoard, server: ModelServer) -> list[str]:
     """Return lines about the records, and about the faults that the demo injects."""
     behind = server.outcomes - board.outcomes
     waiting, repeated = (board.readings.waiting, board.readings.repeated) if board.readings else (0, 0)
@@ -32,7 +32,7 @@ def totals(board: Board, server: ModelServer) -> list[str]:
     ]
 
 
-def worth(board: Board, server: ModelServer) -> list[str]:
+def worth(board: DemoBoard, server: ModelServer) -> list[str]:
     """Return lines about how much better the last predictions are than the first ones."""
     lines = []
     later = []
@@ -51,7 +51,7 @@ def worth(board: Board, server: ModelServer) -> list[str]:
     return lines
 
 
-def compared(board: Board, server: ModelServer) -> list[str]:
+def compared(board: DemoBoard, server: ModelServer) -> list[str]:
     """Return lines about pairs: which model is better, by how much, by which verdict, and since when."""
     return list(report(board.pairs.known()))
 
@@ -61,7 +61,7 @@ def _gain(initial: float, final: float) -> str:
     return f"{round(final, 3) - round(initial, 3):.3f}"
 
 
-def detected(board: Board, server: ModelServer) -> list[str]:
+def detected(board: DemoBoard, server: ModelServer) -> list[str]:
     """Return lines about the drift and the incidents up to the end of the run."""
     number = server.plan.drift
     first = server.drift_outcome

@@ -16,7 +16,7 @@ from prequential.core.input.refusals import Refusal
 from prequential.core.tables.streams import OTHER_FORM
 from prequential.diagnosis.classes import LEAST_RECORDS, class_findings, meaning
 from prequential.diagnosis.found import Finding
-from prequential.diagnosis.identifiers import Cause
+from prequential.diagnosis.identifiers import IdentifierDifference
 from prequential.diagnosis.mappings import mapping_findings
 from prequential.diagnosis.times import OddRecords, Step, has_wrong_times, rounded, shown, time_findings
 from prequential.diagnosis.unmatched import unmatched_findings
@@ -83,7 +83,7 @@ class StreamFacts:
     first_after_settle: str | None = None  # where the first one is
     odd: tuple[OddRecords, ...] = ()  # records whose times are odd
     step: Step | None = None  # the longest step of time
-    cause: Cause | None = None  # why ids differ
+    cause: IdentifierDifference | None = None  # why ids differ
     ended: bool = False  # whether no more records come
     predicted: tuple[str, ...] = ()  # classes that predictions have named, and labels, if these are few
     labelled: tuple[str, ...] = ()

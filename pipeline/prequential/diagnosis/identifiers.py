@@ -25,7 +25,7 @@ _BYTES = re.compile(r"""b(['"])(.*)\1""")
 _QUOTES = "\"'`“”‘’«»"
 
 
-class Cause(NamedTuple):
+class IdentifierDifference(NamedTuple):
     """The difference between ids, the fix, and an example."""
 
     what: str
@@ -41,17 +41,17 @@ class Unpaired(NamedTuple):
     predictions: Sequence[str]
 
 
-def likely_cause(ids: Unpaired) -> Cause | None:
+def likely_cause(ids: Unpaired) -> IdentifierDifference | None:
     """Return the form that matches most ids of labels with ids of predictions; None if no form does.
 
     >>> likely_cause(Unpaired(["7.0", "8.0"], ["7", "8", "9"]))
-    Cause(what='one side has decimal text', fix='write whole numbers without decimals', label='7.0', \
-prediction='7')
+    IdentifierDifference(what='one side has decimal text', fix='write whole numbers without decimals', \
+label='7.0', prediction='7')
     >>> likely_cause(Unpaired(["order-7", "order-8"], ["7", "8"])).what
     "ids of labels begin with 'order-'"
     >>> likely_cause(Unpaired(["a"], ["b"]))
     """
-    best: tuple[int, Cause] | None = None
+    best: tuple[int, IdentifierDifference] | None = None
     for what, fix, form in _FORMS:
         best = _better(best, what, fix, _pairs(ids, form))
     for owner, ours, others in (
@@ -71,12 +71,12 @@ prediction='7')
 
 
 def _better(
-    best: tuple[int, Cause] | None, what: str, fix: str, pairs: Sequence[tuple[str, str]]
-) -> tuple[int, Cause] | None:
+    best: tuple[int, IdentifierDifference] | None, what: str, fix: str, pairs: Sequence[tuple[str, str]]
+) -> tuple[int, IdentifierDifference] | None:
     """Return the cause that explains more pairs; the first of equal ones."""
     if len(pairs) <= (best[0] if best else 0):
         return best
-    return len(pairs), Cause(what, fix, *pairs[0])
+    return len(pairs), IdentifierDifference(what, fix, *pairs[0])
 
 
 def _pairs(ids: Unpaired, form: Callable[[str], str]) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prequential.config.reader import combined
-from prequential.core.past.course import Courses
+from prequential.core.past.course import PastCourses
 from prequential.evaluation.compiling import compile_once
 from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.inputs import Inputs
@@ -199,7 +199,7 @@ def run(
         elif isinstance(output, Incident):
             account.incidents.add(output)
 
-    shard = replay(config, sources, put, progress, courses=Courses())
+    shard = replay(config, sources, put, progress, courses=PastCourses())
     account.time_columns = [one for source in sources for one in source.time_columns]
     account.uses = [uses for source in sources for uses in source.uses]
     account.add(shard)

@@ -13,7 +13,7 @@ from prequential.config.reader import combined
 from prequential.core.input.fields import number_of
 from prequential.core.input.merge import Batch
 from prequential.core.input.news import news_of, stream_of
-from prequential.core.past.course import Courses
+from prequential.core.past.course import PastCourses
 from prequential.core.shard import Shard
 from prequential.core.stepping import Stepper
 from prequential.core.tables.errors import Unusable
@@ -94,7 +94,7 @@ class Evaluator:
         compile_once(self._config)
         self._stream = values.text("stream", stream)
         self._shard = Shard(self._config)
-        self._shard.state.courses = Courses()
+        self._shard.state.courses = PastCourses()
         self._shard.catalog.untimed = True  # until a record has a time
         self._queue: list[tuple[int, Record]] = []
         self._time = -1  # of the latest record: in ms, or the number of earlier predictions

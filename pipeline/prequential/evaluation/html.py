@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from prequential.evaluation.plots import course_plots
-from prequential.replay.summary import Sequence as Evaluated
+from prequential.replay.summary import SequenceSummary as Evaluated
 from prequential.replay.summary import Summary
 from prequential.replay.text import (
     COLUMNS,

@@ -9,7 +9,15 @@ from typing import Any
 
 from prequential.evaluation.indexes import check_indexes
 from prequential.evaluation.tables import rows_of
-from prequential.mapping.model import OPTIONAL, REQUIRED, Field, MappingError, Origin, RecordMapping, parse
+from prequential.mapping.model import (
+    OPTIONAL,
+    REQUIRED,
+    Field,
+    MappingError,
+    MappingOrigin,
+    RecordMapping,
+    parse,
+)
 from prequential.program.progress import reading
 from prequential.replay.sources import Located
 from prequential.settings.model import Config, ConfigError
@@ -92,7 +100,7 @@ def _mappings(
         if given is None:
             continue
         sections = given if isinstance(given, list) else [given]
-        origin = Origin(f"columns[{KINDS[kind]!r}]" if by_table else "columns")
+        origin = MappingOrigin(f"columns[{KINDS[kind]!r}]" if by_table else "columns")
         try:
             parsed = (parse(section, kind, bare=True, origin=origin) for section in sections)
             mappings[KINDS[kind]] = tuple(parsed)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from prequential.backtesting import report as backtests
-from prequential.backtesting.backtest import MOST_OUTCOMES, MOST_SEEDS, Asked, backtest
+from prequential.backtesting.backtest import MOST_OUTCOMES, MOST_SEEDS, BacktestOptions, backtest
 from prequential.backtesting.changes import parse_injection, parse_known
 from prequential.backtesting.detectors import parse_detector, with_detectors
 from prequential.backtesting.plot import plot
@@ -21,7 +21,7 @@ from prequential.evaluation.compiling import compile_once
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.shown import Shown
 from prequential.past.reading import read_past, watched
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.sequences import PastSequence as Outcomes
 from prequential.program.progress import progress_bar
 from prequential.replay.summary import Summary
 from prequential.settings.budget import parse_budget
@@ -53,7 +53,7 @@ class Backtest(Shown):
         `prequential detectors --json` prints it.
     """
 
-    def __init__(self, report: backtests.Report, svg: str) -> None:
+    def __init__(self, report: backtests.BacktestReport, svg: str) -> None:
         self.report = report
         self._svg = svg
 
@@ -106,7 +106,7 @@ class Calibration(Shown):
         and what was left out and why.
     """
 
-    def __init__(self, report: calibrations.Report) -> None:
+    def __init__(self, report: calibrations.CalibrationReport) -> None:
         self.report = report
 
     @property
@@ -169,7 +169,7 @@ class Looking:
         _check_whole("tolerance", tolerance, 1, MOST_OUTCOMES)
         _check_whole("seeds", seeds, 1, MOST_SEEDS)
         _check_whole("block", block, 1, MOST_OUTCOMES)
-        asked = Asked(
+        asked = BacktestOptions(
             [parse_known(_timed(one), f"changes[{place}]") for place, one in enumerate(changes)],
             [parse_injection(text, "inject") for text in inject], inject, tolerance, seeds, block,
         )  # fmt: skip
@@ -193,7 +193,7 @@ class Looking:
             raise UsageError(f"change is {change!r}: expected a number above 0")
         parsed = None if budget is None else parse_budget(budget)
         pasts = watched(self._past(self._config, lambda output: None), {"stream": stream}, _spelled)
-        settings = calibrating.Settings(parsed, change, outcomes, seed)
+        settings = calibrating.CalibrationOptions(parsed, change, outcomes, seed)
         with progress_bar(unit=None) as bar:
             task = bar.add_task("calibrating", total=len(pasts))
             report = calibrate(pasts, settings, partial(bar.advance, task))

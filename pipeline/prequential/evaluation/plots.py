@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from prequential.core.measures.declaration import CLASSIFICATION
 from prequential.core.measures.registry import MEASURES
 from prequential.evaluation.svg import Band, Line, Plot
-from prequential.replay.summary import Sequence as Evaluated
+from prequential.replay.summary import SequenceSummary as Evaluated
 from prequential.replay.text import COLUMNS
 from prequential.settings.stages import FINAL
 from prequential.topics.outputs import Incident, Metrics
 from prequential.watching.ranking import is_baseline
 from prequential.wording.incidents import cause_name, span_of
-from prequential.wording.measures import beside
+from prequential.wording.measures import baseline_references
 
 #: The most plots of a summary; further streams are only in the table.
 _STREAMS = 6
@@ -32,7 +32,7 @@ def plot_of(messages: Sequence[Metrics], measure: str, incidents: Sequence[Incid
         models.setdefault(one.model, []).append(one)
     lines = [_line(own, model, measure, timed) for model, own in models.items()]
     first = next(iter(models.values()))
-    for baseline in beside(measure):
+    for baseline in baseline_references(measure):
         if any(baseline.measure in one.measures for one in first):
             line = _line(first, baseline.line.short, baseline.measure, timed)
             ys = [None if y is None else 1 - y for y in line.y] if baseline.one_less else line.y

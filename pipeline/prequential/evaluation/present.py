@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from prequential.core.catalog.streams import Entity, Stream
-from prequential.core.estimators.measuring import Reading
+from prequential.core.estimators.measuring import SequenceMeasures
 from prequential.core.measures.registry import INDEX, OF_NUMBERS
-from prequential.core.output.estimates import Line, state_of
+from prequential.core.output.estimates import MessageSubject, state_of
 from prequential.core.shard import Shard
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
 from prequential.evaluation.wanted import check
@@ -88,7 +88,7 @@ class Present:
             raise ValueError(f"no outcomes of model {model!r}: expected one of {listed(models)}")
         raise ValueError(f"no outcomes of {model or 'any model'} in stage {stage!r} yet")
 
-    def _lines(self, about: Entity, stream: Stream, stage: str) -> dict[str, Line]:
+    def _lines(self, about: Entity, stream: Stream, stage: str) -> dict[str, MessageSubject]:
         """Return by estimator the line of an entity in a stage, or in an identical stage."""
         lines = self._shard.reporter.of_estimators.lines(about.row, about, stream).all
         return {
@@ -96,7 +96,7 @@ class Present:
             if line.model == about.model and stage in (line.stage, *line.same)
         }  # fmt: skip
 
-    def _values(self, about: Entity, stream: Stream, line: Line) -> Values:
+    def _values(self, about: Entity, stream: Stream, line: MessageSubject) -> Values:
         estimates, alpha = self._shard.reporter.of_estimators, stream.config.alpha
         places = {name: INDEX[name] for name in stream.config.measures}
         if len(line.positions) == 1:
@@ -109,7 +109,7 @@ class Present:
         return values
 
 
-def _reader(reading: Reading, places: dict[str, int]) -> Values:
+def _reader(reading: SequenceMeasures, places: dict[str, int]) -> Values:
     def values(measure: str | None) -> Any:
         measured = reading.now()
         return _chosen(measured.values[0].tolist(), measured.reasons[0].tolist(), places, measure)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from prequential.config.reader import combined
-from prequential.core.details.details import Share
+from prequential.core.details.details import WeightedShare
 from prequential.core.details.references import difference, short
 from prequential.evaluation.result import Result
 from prequential.settings.durations import duration
@@ -118,7 +118,8 @@ def _beside(present: Metrics, other: Metrics) -> dict[str, Any]:
     for name in then:
         if name in now and name in present.measures and name in other.measures:
             shares = [
-                Share(one.measures[name], 0.0, ends[name]) for one, ends in ((present, now), (other, then))
+                WeightedShare(one.measures[name], 0.0, ends[name])
+                for one, ends in ((present, now), (other, then))
             ]
             low, high = difference(*shares)
             measures[name] = {

@@ -30,7 +30,7 @@ from prequential.settings.model import Config
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
-from prequential.wording.explaining import Known, explain
+from prequential.wording.explaining import ExplainingMessages, explain
 from prequential.wording.references import referred
 
 
@@ -287,7 +287,7 @@ class Result:
         'how bad       mean loss 0.0925 (0.0762 to 0.109, n = 1,503) → 0.533 (0.491 to 0.575, n = 227): \
 severity 1.08'
         """
-        known = Known()
+        known = ExplainingMessages()
         for message in self.messages:
             known.put(message)
         found = known.newest()

@@ -8,10 +8,10 @@ from functools import cached_property
 from prequential.core.details.curves import (
     BestThreshold,
     Costs,
+    CurvePoint,
     Histogram,
-    Point,
     Reliability,
-    Said,
+    ReportedHistogram,
     Since,
     best_threshold,
     better_since,
@@ -70,7 +70,7 @@ class Scores:
         return histogram_of(self.message.scores)
 
     @cached_property
-    def curve(self) -> list[Point]:
+    def curve(self) -> list[CurvePoint]:
         """Recall, false positive rate and precision by threshold, from the highest one down."""
         return points(self.histogram)
 
@@ -158,14 +158,14 @@ class Scores:
         return best._replace(better_since=better_since(self._histograms, costs, best))
 
     @cached_property
-    def _histograms(self) -> list[Said]:
+    def _histograms(self) -> list[ReportedHistogram]:
         """The histograms of the messages up to this one."""
         found = []
         for one in self._course:
             if not isinstance(one.scores, dict):
                 raise Fault("a message has no scores: this is a fault of prequential, please report it")
             ts = None if one.untimed is True else one.ts
-            found.append(Said(Since(one.outcomes, ts), histogram_of(one.scores)))
+            found.append(ReportedHistogram(Since(one.outcomes, ts), histogram_of(one.scores)))
         return found
 
     def _configured(self) -> Costs:

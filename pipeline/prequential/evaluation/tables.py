@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from prequential.evaluation.frames import flattened, has_objects, rows_of_pandas, with_text_names
 from prequential.tables.formats import Stored, needs_pyarrow, open_rows
-from prequential.tables.objects import Objects
+from prequential.tables.objects import DictRows
 from prequential.tables.rows import RowFile
 
 #: The field of values without columns, by the kind of table.
@@ -38,13 +38,13 @@ def rows_of(name: str, table: Any) -> RowFile:
     if values is not None:
         if name not in _COLUMN:
             raise TypeError(f"{name} has values alone: expected a table with columns")
-        return Objects(name, [{_COLUMN[name]: value} for value in values])
+        return DictRows(name, [{_COLUMN[name]: value} for value in values])
     if _is_pandas(table):
         table = with_text_names(table)
         if has_objects(table):
-            return Objects(name, rows_of_pandas(table))
+            return DictRows(name, rows_of_pandas(table))
     if _is(table, "polars", "DataFrame") and "Object" in map(str, table.dtypes):
-        return Objects(name, table.to_dicts())
+        return DictRows(name, table.to_dicts())
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__") or _is_pandas(table):
         arrow = needs_pyarrow(f"{name} is a table")
         try:
@@ -53,7 +53,7 @@ def rows_of(name: str, table: Any) -> RowFile:
         except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:  # Arrow's own
             raise TypeError(f"{name} can't be read: {_why_not_arrow(table, error)}") from error
     if isinstance(table, Mapping):
-        return Objects(name, _transposed(name, table))
+        return DictRows(name, _transposed(name, table))
     if isinstance(table, Iterable):
         objects = [one.item() if isinstance(one, np.generic) else one for one in table]
         if objects and all(isinstance(one, _VALUES) for one in objects):
@@ -61,7 +61,7 @@ def rows_of(name: str, table: Any) -> RowFile:
         for place, one in enumerate(objects):
             if not isinstance(one, Mapping):
                 raise TypeError(f"{name}: row {place} is {one!r:.48}: expected a dict of fields")
-        return Objects(name, objects)
+        return DictRows(name, objects)
     raise TypeError(
         f"{name} is {table!r:.40}: expected a table (pandas, polars, Arrow), a dict of columns, dicts, "
         "values or a path"

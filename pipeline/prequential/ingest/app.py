@@ -11,8 +11,8 @@ from prequential.diagnosis.zones import zone_findings
 from prequential.http.endpoint import INGEST_PORT, TEXT, Answer, Endpoint
 from prequential.http.exposition import CONTENT_TYPE
 from prequential.ingest.checking import check_topics
-from prequential.ingest.counting import Counts, exposition
-from prequential.ingest.reading import Assignment, Fetched, SourceFetcher
+from prequential.ingest.counting import SourceCounts, exposition
+from prequential.ingest.reading import Assignment, SourceBatch, SourceFetcher
 from prequential.ingest.records import SourceTranslator, clocks_of
 from prequential.ingest.sources import translators
 from prequential.kafka.group_transactions import GroupTransactions, Place
@@ -59,13 +59,13 @@ _WATCH_SECONDS = 30.0
 _UNDECIDED_SECONDS = 120.0
 
 
-class Pending:
+class PendingTransaction:
     """The content of the next transaction: messages, next offsets, and counts to add once it is written."""
 
     def __init__(self) -> None:
         self.messages: list[Outgoing] = []
         self.offsets: dict[Place, int] = {}
-        self.counts = Counts()
+        self.counts = SourceCounts()
         self.size = 0  # bytes of the source records
 
 
@@ -74,13 +74,13 @@ class Ingest(Served):
 
     def __init__(self, config: Config, translators: Mapping[str, SourceTranslator]) -> None:
         self.config = config
-        self.counts = Counts()
+        self.counts = SourceCounts()
         self._translators = translators
         self._kinds_of_times, self._logged_zones = 0, set[tuple[str, str]]()
         self._topics = list(translators)
         self._fetcher = SourceFetcher(config, self._topics, self._on_assignment)
         self._writer = self._new_writer()
-        self._pending = Pending()
+        self._pending = PendingTransaction()
         self._assignment: Assignment | None = None
         self._opened: Assignment | None = None  # the assignment whose partitions are read
         self._undecided_since = monotonic()
@@ -94,12 +94,12 @@ class Ingest(Served):
         self.app.shard_count = 1  # Faust does not distinguish partitions: the consumer group assigns them
         self.app.agent(self.app.topic(*self._topics, schema=BatchSchema(), acks=False))(self._agent)
 
-    async def _agent(self, fetched: AsyncIterable[list[Fetched]]) -> None:
+    async def _agent(self, fetched: AsyncIterable[list[SourceBatch]]) -> None:
         async for batches in fetched:
             for batch in batches:
                 self._feed(batch)
 
-    def _feed(self, batch: Fetched) -> None:
+    def _feed(self, batch: SourceBatch) -> None:
         if batch.opening != self._fetcher.opening or self._stopping:
             return  # the batch belongs to an assignment that has ended
         topic, pending = self._topics[batch.kind], self._pending
@@ -141,7 +141,7 @@ class Ingest(Served):
         self._opened = None
         self._fetcher.close()
         self._fetcher.held = False
-        self._pending = Pending()
+        self._pending = PendingTransaction()
 
     def _take(self, assignment: Assignment) -> None:
         self._taking = asyncio.ensure_future(self._open(assignment))
@@ -184,7 +184,7 @@ class Ingest(Served):
     async def _write_pending(self) -> None:
         """Write all pending messages, under the membership with which they were read."""
         async with self._writing:
-            opened, pending, self._pending = self._opened, self._pending, Pending()
+            opened, pending, self._pending = self._opened, self._pending, PendingTransaction()
             self._fetcher.held = False
             self._written_at = monotonic()
             if opened is None or not pending.offsets:

@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import Any
 
 from prequential.ingest.formats import FRAME_BYTES, Unreadable
-from prequential.ingest.registry import Read, Registry
+from prequential.ingest.registry import Read, SchemaRegistry
 
 #: Exceptions that reading invalid bytes may raise.
 _UNREADABLE = (
@@ -21,7 +21,7 @@ _UNREADABLE = (
 _SCHEMAS_BELOW = ("type", "fields", "items", "values")
 
 
-def reader(registry: Registry, number: int) -> Read:
+def reader(registry: SchemaRegistry, number: int) -> Read:
     """Return a function that reads the records of a schema. Raises Unreadable if the schema can't be used."""
     import fastavro
     import fastavro._read_py as in_python
@@ -73,7 +73,7 @@ def _types_in(schema: Any) -> Iterator[str]:
         yield from _types_in([schema[key] for key in _SCHEMAS_BELOW if key in schema])
 
 
-def _parsed(registry: Registry, number: int) -> tuple[Any, dict[str, Any]]:
+def _parsed(registry: SchemaRegistry, number: int) -> tuple[Any, dict[str, Any]]:
     """Return a parsed schema, and all its named types."""
     from fastavro import parse_schema
     from fastavro.schema import SchemaParseException, UnknownType
@@ -90,7 +90,7 @@ def _parsed(registry: Registry, number: int) -> tuple[Any, dict[str, Any]]:
     return parsed, named
 
 
-def _referred(registry: Registry, schema: Any) -> list[str]:
+def _referred(registry: SchemaRegistry, schema: Any) -> list[str]:
     """Return the schemas that one refers to, in the order in which they depend on each other."""
     texts = []
     for reference in schema.references or ():

@@ -10,10 +10,10 @@ from prequential.program.version import VERSION
 from prequential.topics.decoding import KINDS
 
 
-class Counts:
+class SourceCounts:
     """Counts by source: records read, passed over and dead; and messages written, by source and input.
 
-    >>> counts, more = Counts(), Counts()
+    >>> counts, more = SourceCounts(), SourceCounts()
     >>> more.records["logs"] += 3
     >>> more.messages["logs", 1] += 2
     >>> counts.add(more)
@@ -31,7 +31,7 @@ class Counts:
         #: By source and kind of input.
         self.messages: Counter[tuple[str, int]] = Counter()
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: SourceCounts) -> None:
         """Add other counts to these."""
         for mine, its in (
             (self.records, other.records), (self.passed, other.passed), (self.dead, other.dead),
@@ -44,7 +44,7 @@ class Counts:
 def exposition(
     group: str,
     topics: Iterable[str],
-    counts: Counts,
+    counts: SourceCounts,
     lag: Mapping[tuple[str, int], int],
     lost: Mapping[tuple[str, int], int],
 ) -> str:

@@ -13,7 +13,7 @@ from datetime import timezone
 from typing import Any
 
 from prequential.ingest.formats import FRAME_BYTES, Content, Keys, Unreadable
-from prequential.ingest.registry import Read, Registry
+from prequential.ingest.registry import Read, SchemaRegistry
 
 #: The form of schemas with a file's descriptor instead of its text.
 _SERIALIZED = "serialized"
@@ -24,7 +24,7 @@ _BITS, _MORE = 7, 0x80
 _TIMESTAMP, _WRAPPERS = "google.protobuf.Timestamp", "google/protobuf/wrappers.proto"
 
 
-class Messages(Content):
+class ProtobufMessages(Content):
     """The messages of a batch."""
 
     def column(self, keys: Keys) -> list[Any]:
@@ -32,7 +32,7 @@ class Messages(Content):
         return [None if message is None else follow(message, keys) for message in self.values]
 
 
-def reader(registry: Registry, number: int) -> Read:
+def reader(registry: SchemaRegistry, number: int) -> Read:
     """Return a function that reads the records of a schema. Raises Unreadable if the schema can't be used."""
     from google.protobuf import descriptor_pool, message, message_factory
 
@@ -101,7 +101,7 @@ def _value(given: Any, field: Any) -> Any:
     return given
 
 
-def _add(registry: Registry, pool: Any, name: str, schema: Any, added: set[str]) -> Any:
+def _add(registry: SchemaRegistry, pool: Any, name: str, schema: Any, added: set[str]) -> Any:
     """Add a schema's file to the pool, after the files that it imports; returns its descriptor."""
     from google.protobuf import descriptor_pb2
 

@@ -40,7 +40,7 @@ _COMMITTED_SECONDS = 5.0
 _METADATA, _GENERATION_BYTES = b"CGMDv2:", 4
 
 
-class Fetched(NamedTuple):
+class SourceBatch(NamedTuple):
     """A batch of one partition of a source, as it was fetched."""
 
     #: Place of the topic among the sources.
@@ -179,7 +179,7 @@ class SourceFetcher:
             on_lost=self._on_revoke,
         )
 
-    def fetch(self, now: float) -> list[list[Fetched]]:
+    def fetch(self, now: float) -> list[list[SourceBatch]]:
         """Return the fetched batches, in a list for each topic; `now` is monotonic (seconds)."""
         message = self._member.poll(0)  # serves rebalances
         if message is not None and (error := message.error()) is not None:
@@ -192,12 +192,12 @@ class SourceFetcher:
             self._look_at_ends()
         if self.held:
             return []
-        by_kind: dict[int, list[Fetched]] = {}
+        by_kind: dict[int, list[SourceBatch]] = {}
         for batch in self._batches(self._reader.consume(_MOST, 0)):
             by_kind.setdefault(batch.kind, []).append(batch)
         return list(by_kind.values())
 
-    async def fetch_beside(self, now: float) -> list[list[Fetched]]:
+    async def fetch_beside(self, now: float) -> list[list[SourceBatch]]:
         """Call `fetch` in this thread: creating record objects needs the interpreter lock in any thread."""
         return self.fetch(now)
 
@@ -219,7 +219,7 @@ class SourceFetcher:
         self._member.close()
         self._reader.close()
 
-    def _batches(self, messages: list[Message]) -> list[Fetched]:
+    def _batches(self, messages: list[Message]) -> list[SourceBatch]:
         """Group messages into runs of one partition, in the order in which they arrived."""
         failed = [message for message in messages if message.error() is not None]
         if failed:
@@ -239,7 +239,7 @@ class SourceFetcher:
             if place in self._resumed:
                 self.lost[place] += max(run[0].offset() - self._resumed.pop(place), 0)
             self.positions[place] = run[-1].offset() + 1
-            batches.append(Fetched(self._kinds[topic], partition, run, self.opening))
+            batches.append(SourceBatch(self._kinds[topic], partition, run, self.opening))
         return batches
 
     def _note_event(self, message: Message) -> None:

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 from confluent_kafka import Message
-from prequential.ingest.counting import Counts
+from prequential.ingest.counting import SourceCounts
 from prequential.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode, Unreadable, read_json
 from prequential.kafka.rejected import rejected
 from prequential.kafka.transactions import BY_KEY, Outgoing
 from prequential.mapping.clocks import Clocks
 from prequential.mapping.model import Path, RecordMapping
-from prequential.mapping.translation import Records, Translator, has_name
+from prequential.mapping.translation import KafkaRecords, Translator, has_name
 from prequential.settings.model import Config
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.decoding import KINDS, LABELS
@@ -35,7 +35,7 @@ _NO_TIMESTAMP = -1
 _MOST_NAMES = 20
 
 
-class _Instance(Instance, omit_defaults=True, gc=False):
+class _WrittenInstance(Instance, omit_defaults=True, gc=False):
     """An instance as it is written: without unknown fields."""
 
 
@@ -47,7 +47,7 @@ class _Label(Label, omit_defaults=True, gc=False):
     """A label as it is written."""
 
 
-_STRUCTS = (_Instance, _Prediction, _Label)
+_STRUCTS = (_WrittenInstance, _Prediction, _Label)
 
 _encode = msgspec.json.Encoder().encode
 _stream: Callable[[Any], str] = attrgetter("stream")
@@ -69,7 +69,7 @@ class _Writing(Translator):
         self._struct = _STRUCTS[mapping.kind]
 
 
-class _Table(Records):
+class _Table(KafkaRecords):
     """A batch for a translator, with values in the form of their format."""
 
     def __init__(self, messages: Sequence[Message], content: Content, **others: Any) -> None:
@@ -94,7 +94,7 @@ class Made(NamedTuple):
     values: list[bytes | None]
 
 
-class Outcome(NamedTuple):
+class MappedRecords(NamedTuple):
     """The result of all mappings for a batch."""
 
     made: list[Made]
@@ -144,7 +144,7 @@ class SourceTranslator:
         self._operation = operation_path(paths)
         self._repeats = len({one.kind for one in mappings}) < len(mappings)
 
-    def translate(self, partition: int, messages: Sequence[Message], counts: Counts) -> list[Outgoing]:
+    def translate(self, partition: int, messages: Sequence[Message], counts: SourceCounts) -> list[Outgoing]:
         """Return the messages to write for a batch of one partition, in its order."""
         made, reasons, passed, unlabelled = self.apply(messages)
         outgoing: list[Any] = []
@@ -171,7 +171,7 @@ class SourceTranslator:
         counts.unlabelled[self.topic] += len(unlabelled)
         return outgoing
 
-    def apply(self, messages: Sequence[Message]) -> Outcome:
+    def apply(self, messages: Sequence[Message]) -> MappedRecords:
         """Apply all mappings to a batch."""
         content = self._decode(messages)
         reasons = {place: f"value: {reason}" for place, reason in content.reasons.items()}
@@ -204,7 +204,7 @@ class SourceTranslator:
         for made in made_by_mapping:
             for place in (*reasons, *nothing):
                 made.records[place] = made.values[place] = None
-        return Outcome(made_by_mapping, reasons, passed, unlabelled - nothing - reasons.keys())
+        return MappedRecords(made_by_mapping, reasons, passed, unlabelled - nothing - reasons.keys())
 
     def _awaited(
         self, translator: Translator, reasons: Mapping[int, str], messages: Sequence[Message],

@@ -40,7 +40,7 @@ def refuse_without_registry(kafka: KafkaConfig, format: str) -> None:
         )
 
 
-class Registry:
+class SchemaRegistry:
     """A client of the configured registry; raises UsageError if it can't be made."""
 
     def __init__(self, kafka: KafkaConfig, format: str) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from prequential.ingest import avro, cloudevents, protobuf
 from prequential.ingest.formats import Content, Decode, Json
 from prequential.ingest.records import SourceTranslator, operation_path
-from prequential.ingest.registry import Framed, Registry
+from prequential.ingest.registry import Framed, SchemaRegistry
 from prequential.mapping.model import Path
 from prequential.settings.model import Config, SourceConfig
 
@@ -53,10 +53,10 @@ def _key_decoder(config: Config, source: SourceConfig) -> Decode | None:
     return Json([], framed=source.format == "json_schema", of_keys=True)
 
 
-_SCHEMAS = {"avro": (avro.reader, Content), "protobuf": (protobuf.reader, protobuf.Messages)}
+_SCHEMAS = {"avro": (avro.reader, Content), "protobuf": (protobuf.reader, protobuf.ProtobufMessages)}
 
 
 def _framed(config: Config, format: str, *, of_keys: bool = False) -> Decode:
-    registry = Registry(config.kafka, format)
+    registry = SchemaRegistry(config.kafka, format)
     reader, content = _SCHEMAS[format]
     return Framed(partial(reader, registry), of_keys=of_keys, content=content)

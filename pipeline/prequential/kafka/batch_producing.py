@@ -20,7 +20,7 @@ from prequential.kafka.librdkafka import ERROR, HALF, KEY, LENGTH, PAYLOAD, WORD
 _COPY = 2
 
 
-class _Functions(NamedTuple):
+class _ProducerFunctions(NamedTuple):
     """librdkafka's functions that this module calls."""
 
     topic: Any
@@ -29,11 +29,11 @@ class _Functions(NamedTuple):
 
 
 @cache
-def _functions() -> _Functions | None:
+def _functions() -> _ProducerFunctions | None:
     """Return librdkafka's functions, or None if one of them is missing."""
     pointer, text = ctypes.c_void_p, ctypes.c_char_p
     try:
-        return _Functions(
+        return _ProducerFunctions(
             declared("topic_new", pointer, pointer, text, pointer),
             declared("topic_destroy", None, pointer),
             declared(

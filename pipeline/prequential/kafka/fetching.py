@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from prequential.kafka.complaints import COMPLAINING, complain
 from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.partition_queues import reader_of
-from prequential.kafka.readers import Failure, Look
+from prequential.kafka.readers import Failure, TopicRead
 from prequential.settings.model import Config
 from prequential.topics.clients import is_stranded, is_temporary, let_go, resolved
 from prequential.topics.errors import WorkError
@@ -306,12 +306,12 @@ class Fetcher:
             self._look_at_ends()
         return self._wanted_kinds(now)
 
-    def _look(self, kinds: list[int]) -> list[tuple[int, Look]]:
+    def _look(self, kinds: list[int]) -> list[tuple[int, TopicRead]]:
         """Return the records of these topics that have arrived; can be called in any thread."""
         readers = self._readers  # `renew` replaces them
         return [(kind, readers[kind].look(_MOST)) for kind in kinds]
 
-    def _sorted(self, looks: list[tuple[int, Look]], now: float) -> list[list[Fetched]]:
+    def _sorted(self, looks: list[tuple[int, TopicRead]], now: float) -> list[list[Fetched]]:
         """Return the batches of reads that began at `now`, by topic."""
         fetched = []
         for kind, look in looks:

@@ -32,7 +32,14 @@ from prequential.kafka.librdkafka import (
     declared,
     handle_of,
 )
-from prequential.kafka.readers import Failure, Look, ObjectReader, Reader, Run, failure_of
+from prequential.kafka.readers import (
+    Failure,
+    ObjectReader,
+    PartitionRead,
+    PartitionReader,
+    TopicRead,
+    failure_of,
+)
 from prequential.topics.errors import existing
 
 #: The least number of records that one call requests from a partition, because a call costs 1 µs.
@@ -76,7 +83,7 @@ def _functions() -> _Functions | None:
         return None
 
 
-def reader_of(consumer: Consumer, topic: str) -> Reader:
+def reader_of(consumer: Consumer, topic: str) -> PartitionReader:
     """Return the fastest available reader of one topic's partitions that uses this client."""
     if config.DISABLE_JIT or not _can_be_read(consumer):  # type: ignore[attr-defined]
         return ObjectReader(consumer, topic)
@@ -88,7 +95,7 @@ def _can_be_read(consumer: Consumer) -> bool:
     return _functions() is not None and handle_of(consumer) is not None
 
 
-class QueueReader(Reader):
+class QueueReader(PartitionReader):
     """Reads records from the partitions' queues."""
 
     def __init__(self, consumer: Consumer, topic: str) -> None:
@@ -103,7 +110,7 @@ class QueueReader(Reader):
         self._messages = np.zeros(0, dtype=np.uint64)
 
     def open(self, partition: int, offset: int) -> None:
-        """See `Reader`."""
+        """See `PartitionReader`."""
         queue = self._functions.partition_queue(self._handle, self.topic.encode(), partition)
         if not queue:
             raise RuntimeError(f"librdkafka has no queue for {self.topic}/{partition}")
@@ -113,19 +120,19 @@ class QueueReader(Reader):
         super().open(partition, offset)
 
     def close(self, partition: int) -> None:
-        """See `Reader`."""
+        """See `PartitionReader`."""
         super().close(partition)
         with self._looking:
             self._had_more.discard(partition)
             self._functions.destroy_queue(self._queues.pop(partition))
 
-    def look(self, most: int) -> Look:
-        """See `Reader`; the call also serves callbacks."""
+    def look(self, most: int) -> TopicRead:
+        """See `PartitionReader`; the call also serves callbacks."""
         with self._looking:
             return self._look(most)
 
-    def _look(self, most: int) -> Look:
-        look = Look([], [], True)
+    def _look(self, most: int) -> TopicRead:
+        look = TopicRead([], [], True)
         message = self.consumer.poll(0)
         if message is not None:
             error = message.error()
@@ -150,12 +157,12 @@ class QueueReader(Reader):
         return look
 
     def release(self) -> None:
-        """See `Reader`."""
+        """See `PartitionReader`."""
         with self._looking:
             while self._queues:
                 self._functions.destroy_queue(self._queues.popitem()[1])
 
-    def _run(self, partition: int, count: int, failures: list[Failure]) -> Run:
+    def _run(self, partition: int, count: int, failures: list[Failure]) -> PartitionRead:
         """Return the records of the messages that were consumed last, and destroy the messages."""
         messages, end = self._messages, None
         sizes = np.zeros(_SIZES, dtype=np.int64)
@@ -166,7 +173,7 @@ class QueueReader(Reader):
                 if (found := self._event(partition, place, failures)) is not None:
                     end = found
         if not records:
-            return Run(partition, None, end)
+            return PartitionRead(partition, None, end)
         headers = self._headers(count) if sizes[_VALUELESS] else {}
         text, key_text = (np.empty(sizes[one] + records, np.uint8) for one in (_TEXT, _KEY_TEXT))
         columns = np.empty((4, records + 1), dtype=np.int64)
@@ -180,7 +187,7 @@ class QueueReader(Reader):
         by_producer = int(time_type[0]) & 0xFFFFFFFF == TIMESTAMP_CREATE_TIME
         taken = consecutive(offsets[:records]), times[:records]
         made = ConsumerRecords(*taken, values, keys, by_producer=by_producer, headers=headers)
-        return Run(partition, made, end)
+        return PartitionRead(partition, made, end)
 
     def _headers(self, count: int) -> dict[int, Headers]:
         """Return the headers of records without a value, by their place among the records."""

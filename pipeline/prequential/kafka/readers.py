@@ -23,7 +23,7 @@ class Failure(NamedTuple):
     error: KafkaError
 
 
-class Run(NamedTuple):
+class PartitionRead(NamedTuple):
     """The result of one read for one partition."""
 
     partition: int
@@ -33,16 +33,16 @@ class Run(NamedTuple):
     end: int | None
 
 
-class Look(NamedTuple):
+class TopicRead(NamedTuple):
     """The result of one read of a topic."""
 
-    runs: list[Run]
+    runs: list[PartitionRead]
     failures: list[Failure]
     #: Whether the read left no available records.
     whole: bool
 
 
-class Reader(ABC):
+class PartitionReader(ABC):
     """A client that reads partitions of one topic from given offsets."""
 
     def __init__(self, consumer: Consumer, topic: str) -> None:
@@ -62,7 +62,7 @@ class Reader(ABC):
         (self.consumer.pause if on else self.consumer.resume)([TopicPartition(self.topic, partition)])
 
     @abstractmethod
-    def look(self, most: int) -> Look:
+    def look(self, most: int) -> TopicRead:
         """Return about `most` available records at most, without waiting; can be called in any thread."""
 
     @abstractmethod
@@ -75,18 +75,18 @@ class Reader(ABC):
         self.consumer.close()
 
 
-class ObjectReader(Reader):
+class ObjectReader(PartitionReader):
     """Reads records as the client's own message objects."""
 
-    def look(self, most: int) -> Look:
-        """See `Reader`."""
+    def look(self, most: int) -> TopicRead:
+        """See `PartitionReader`."""
         return sorted_out(self.consumer.consume(most, 0), most)
 
     def release(self) -> None:
         """Do nothing: this reader has no resources of its own."""
 
 
-def sorted_out(messages: list[Message], most: int) -> Look:
+def sorted_out(messages: list[Message], most: int) -> TopicRead:
     """Return the messages of one topic, grouped by partition in their order.
 
     While few records arrive, a message that reports the partition's end follows each record.
@@ -94,7 +94,7 @@ def sorted_out(messages: list[Message], most: int) -> Look:
     by_partition: dict[int, list[Message]] = {}
     for partition, run in groupby(messages, Message.partition):
         by_partition.setdefault(partition, []).extend(run)
-    look = Look([], [], len(messages) < most)
+    look = TopicRead([], [], len(messages) < most)
     for partition, of_partition in by_partition.items():
         records, end = [], None
         for message in of_partition:
@@ -106,7 +106,7 @@ def sorted_out(messages: list[Message], most: int) -> Look:
             else:
                 look.failures.append(failure_of(message, error))
         if records or end is not None:
-            look.runs.append(Run(partition, ConsumerRecords.of(records) if records else None, end))
+            look.runs.append(PartitionRead(partition, ConsumerRecords.of(records) if records else None, end))
     return look
 
 

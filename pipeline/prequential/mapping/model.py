@@ -85,10 +85,10 @@ class MappingError(ValueError):
         self.keys = tuple(keys)
 
 
-class Origin(NamedTuple):
+class MappingOrigin(NamedTuple):
     """The place of a mapping: its section, and the file and line of each part, by the keys that lead to it.
 
-    >>> Origin("files.labels", {("ts",): "conf.yaml line 7"}).place("ts", "unit")
+    >>> MappingOrigin("files.labels", {("ts",): "conf.yaml line 7"}).place("ts", "unit")
     'conf.yaml line 7: files.labels.ts.unit'
     """
 
@@ -197,14 +197,14 @@ class Field:
         return self.parts or (() if self.path is None else (self.path,))
 
 
-class Share(NamedTuple):
+class ProbabilityField(NamedTuple):
     """A probability: the value at a path, or 1 minus that value."""
 
     path: Path
     is_remainder: bool = False
 
 
-class Condition(NamedTuple):
+class RecordCondition(NamedTuple):
     """Selects the records with (`equal`) or without this value at a path; None: with any value."""
 
     path: Path
@@ -221,10 +221,10 @@ class RecordMapping:
     #: Fields by name, without `y_proba` and `segments`.
     fields: Mapping[str, Field] = field(default_factory=dict, hash=False)
     #: Probabilities by class; or the path of an object that contains them.
-    y_proba: Mapping[str, Share] | Path | None = field(default=None, hash=False)
+    y_proba: Mapping[str, ProbabilityField] | Path | None = field(default=None, hash=False)
     segments: Mapping[str, Field] | Path | None = field(default=None, hash=False)
-    when: tuple[Condition, ...] = ()
-    origin: Origin = field(default_factory=lambda: Origin("the mapping"), compare=False)
+    when: tuple[RecordCondition, ...] = ()
+    origin: MappingOrigin = field(default_factory=lambda: MappingOrigin("the mapping"), compare=False)
     #: Required fields that the section does not mention. Their path is their own name.
     implied: frozenset[str] = frozenset()
 
@@ -243,7 +243,7 @@ class RecordMapping:
 
 def parse(
     section: Any, kind: int | None = None, *, bare: bool = False, formats: Sequence[str] = ("json",),
-    origin: Origin | None = None,
+    origin: MappingOrigin | None = None,
 ) -> RecordMapping:  # fmt: skip
     """Parse the mapping of a section, given as YAML returns it.
 
@@ -277,7 +277,7 @@ stream, instance_id, y_true, ts, value
             hint = f"; did you mean {near[0]}?" if near else ";"
             unknown = f"unknown field {name!r} of {KINDS[kind]}{hint} known: {', '.join(known)}"
             raise MappingError((name,), unknown)
-    parser = _Parser(bare)
+    parser = _MappingParser(bare)
     given = {name: one for name, one in section.items() if one is not None}
     single = [name for name in known if name in given and name not in SEVERAL]
     fields = {name: parser.field(given[name], name) for name in single}
@@ -288,11 +288,11 @@ stream, instance_id, y_true, ts, value
         parser.probabilities(given["y_proba"], fields["y_pred"]) if "y_proba" in given else None,
         parser.segments(given["segments"]) if "segments" in given else None,
         parser.conditions(given["when"]) if "when" in given else (),
-        origin or Origin("the mapping"), frozenset(implied),
+        origin or MappingOrigin("the mapping"), frozenset(implied),
     )  # fmt: skip
 
 
-def same_names(kind: int, columns: Sequence[str], origin: Origin | None = None) -> RecordMapping:
+def same_names(kind: int, columns: Sequence[str], origin: MappingOrigin | None = None) -> RecordMapping:
     """Return the mapping of a table whose columns have the names of input fields; other columns are ignored.
 
     The entries of objects may be separate columns (`y_proba.UP`, `segments.country`). Labels in the rows of
@@ -349,7 +349,7 @@ def _kind(value: Any) -> int:
     return KINDS.index(value)
 
 
-class _Parser:
+class _MappingParser:
     """Parses the parts of a mapping."""
 
     def __init__(self, bare: bool) -> None:
@@ -392,7 +392,7 @@ class _Parser:
         names = settings.pop("map", None)
         return Field(self._path(given["path"], (*keys, "path")), names=names, **settings)
 
-    def probabilities(self, given: Any, y_pred: Field) -> Mapping[str, Share] | Path:
+    def probabilities(self, given: Any, y_pred: Field) -> Mapping[str, ProbabilityField] | Path:
         """Parse the probabilities by class; for two classes, one probability determines the other."""
         if isinstance(given, str):
             return self._path(given, ("y_proba",))
@@ -401,13 +401,13 @@ class _Parser:
                 ("y_proba",),
                 f"y_proba is {values.quoted(given)}: expected classes and the path of each one's probability",
             )
-        shares: dict[str, Share] = {}
+        shares: dict[str, ProbabilityField] = {}
         for key, text in given.items():
             name = self._value(_class, key, ("y_proba", key))
             remainder = isinstance(text, str) and _REST.match(text.strip()) is not None
             path_text = _REST.sub("", text.strip(), count=1) if remainder else text
             path = self._path(path_text, ("y_proba", key))
-            shares[as_text(name)] = Share(path, remainder)
+            shares[as_text(name)] = ProbabilityField(path, remainder)
         if len(shares) == 1:
             [(name, share)] = shares.items()
             others = {as_text(one) for one in (y_pred.above, y_pred.below) if one is not None}
@@ -419,7 +419,7 @@ class _Parser:
                     f"written as `1 - {share.path}`",
                 )
             [other] = others - {name}
-            shares[other] = Share(share.path, not share.is_remainder)
+            shares[other] = ProbabilityField(share.path, not share.is_remainder)
         return shares
 
     def segments(self, given: Any) -> Mapping[str, Field] | Path:
@@ -431,15 +431,15 @@ class _Parser:
             raise MappingError(("segments",), wrong)
         return {as_text(key): self.field(one, key, "segments") for key, one in given.items()}
 
-    def conditions(self, given: Any) -> tuple[Condition, ...]:
+    def conditions(self, given: Any) -> tuple[RecordCondition, ...]:
         """Parse one condition, or a list of conditions that must all hold."""
         return tuple(self._condition(one) for one in (given if isinstance(given, list) else [given]))
 
-    def _condition(self, given: Any) -> Condition:
+    def _condition(self, given: Any) -> RecordCondition:
         match = _CONDITION.fullmatch(given.strip()) if isinstance(given, str) else None
         if match is None:
-            return Condition(self._path(self._compared(given, given, ""), ("when",)))
-        return Condition(
+            return RecordCondition(self._path(self._compared(given, given, ""), ("when",)))
+        return RecordCondition(
             self._path(self._compared(given, match[1], match[3]), ("when",)), match[3].strip("\"'"),
             match[2] == "=",
         )  # fmt: skip

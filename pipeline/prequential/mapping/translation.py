@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from prequential.mapping import conversion
 from prequential.mapping.clocks import Clocks
 from prequential.mapping.columns import whole_column
-from prequential.mapping.model import TARGETS, Condition, Field, Path, RecordMapping, as_text
+from prequential.mapping.model import TARGETS, Field, Path, RecordCondition, RecordMapping, as_text
 from prequential.mapping.uses import Uses
 from prequential.topics import values
 from prequential.topics.messages import (
@@ -40,7 +40,7 @@ _REQUIRED = ("stream", "model", "instance_id", *TARGETS)
 Converter = Callable[[str, Any], Any]
 
 
-class Table(Protocol):
+class SourceColumns(Protocol):
     """A batch of a source's records, which returns columns by path."""
 
     def __len__(self) -> int: ...
@@ -54,10 +54,10 @@ class Table(Protocol):
         ...
 
 
-class Records:
+class KafkaRecords:
     """A batch of Kafka records: decoded values, and keys, headers, topics and timestamps (ms) if known.
 
-    >>> Records([{"a": {"b": 1}}, {}]).column(Path.parse("value.a.b"))
+    >>> KafkaRecords([{"a": {"b": 1}}, {}]).column(Path.parse("value.a.b"))
     [1, None]
     """
 
@@ -155,9 +155,9 @@ class Translator:
     ...     "y_true": {"path": "value.paid", "map": {"1": "good", "0": "bad"}},
     ...     "ts": {"path": "value.at", "unit": "s"}}
     >>> translate = Translator(parse(section))
-    >>> translate(Records([{"id": 7, "paid": 1, "at": 1.5}])).records
+    >>> translate(KafkaRecords([{"id": 7, "paid": 1, "at": 1.5}])).records
     [Label(stream='s', instance_id='7', y_true='good', ts=1500, value=None)]
-    >>> translate(Records([{"id": 7, "paid": "2"}])).reasons
+    >>> translate(KafkaRecords([{"id": 7, "paid": "2"}])).reasons
     {0: "value.paid is '2': expected 1 or 0"}
     """
 
@@ -179,7 +179,7 @@ class Translator:
         #: Counts the entries and conditions of the mapping that occurred.
         self.uses = Uses(mapping)
 
-    def __call__(self, table: Table) -> Translated:
+    def __call__(self, table: SourceColumns) -> Translated:
         """Return the input records of a batch."""
         count, mapping = len(table), self.mapping
         kept = self._kept(table, count)
@@ -199,7 +199,7 @@ class Translator:
                 records[place] = record
         return Translated(records, batch.reasons, frozenset(range(count)).difference(kept))
 
-    def times(self, table: Table) -> tuple[frozenset[int], list[int | None]]:
+    def times(self, table: SourceColumns) -> tuple[frozenset[int], list[int | None]]:
         """Return the places of the skipped records, and the `ts` (ms) of all others in their order.
 
         The `ts` is None for a record without a time.
@@ -209,12 +209,12 @@ class Translator:
         passed = frozenset(range(count)).difference(batch.kept)
         return passed, list(self._column("ts", batch, []))
 
-    def _kept(self, table: Table, count: int) -> Sequence[int]:
+    def _kept(self, table: SourceColumns, count: int) -> Sequence[int]:
         """Return the places of the records that the conditions select."""
         kept: Sequence[int] = range(count)
         conditions = self.mapping.when
         if self._unlabelled and (path := self.mapping.fields["y_true"].path) is not None:
-            conditions = (*conditions, Condition(path))
+            conditions = (*conditions, RecordCondition(path))
         for number, condition in enumerate(conditions):
             column, asked = table.column(condition.path), kept
             kept = [place for place in kept if _holds(condition, column[place])]
@@ -295,7 +295,7 @@ class Translator:
 class _Batch:
     """The selected records of a batch, and the reasons why some are invalid."""
 
-    def __init__(self, table: Table, kept: Sequence[int], reasons: dict[int, str]) -> None:
+    def __init__(self, table: SourceColumns, kept: Sequence[int], reasons: dict[int, str]) -> None:
         self._table, self.kept, self.reasons = table, kept, reasons
 
     def column(self, path: Path) -> list[Any]:
@@ -425,7 +425,7 @@ def _converter(name: str, one: Field) -> Converter:
     return convert
 
 
-def _holds(condition: Condition, value: Any) -> bool:
+def _holds(condition: RecordCondition, value: Any) -> bool:
     if condition.value is None:
         return not conversion.is_absent(value)
     wanted = condition.value

@@ -15,7 +15,7 @@ from prequential.notifying.choosing import chosen
 from prequential.notifying.counting import Sending, exposition
 from prequential.notifying.forms import body, identifier, read
 from prequential.notifying.posting import Poster
-from prequential.notifying.reading import LOOK_SECONDS, Reader
+from prequential.notifying.reading import LOOK_SECONDS, RecordReader
 from prequential.notifying.retrying import pause
 from prequential.notifying.signing import headers, key_of
 from prequential.program.stopping import Stop, stop_signals
@@ -45,7 +45,7 @@ class Notifier:
         self._poster = Poster(resolved("notify.url", config.notify.url), config.notify.timeout / 1000)
         kafka = config.kafka
         self._topics = {kafka.topic(name): name for name in config.notify.topics}
-        self._reader = Reader(kafka, config.notify_group, list(self._topics))
+        self._reader = RecordReader(kafka, config.notify_group, list(self._topics))
         self._counts: Counter[str] = Counter()
         self._sending: Sending | None = None
         self._turned = time.monotonic()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import aiohttp
-from prequential.notifying.retrying import Answer
+from prequential.notifying.retrying import WebhookAnswer
 from prequential.program.version import VERSION
 from prequential.topics.errors import UsageError
 
@@ -45,7 +45,7 @@ class Poster:
         self._loop = asyncio.new_event_loop()
         self._session: aiohttp.ClientSession | None = None
 
-    def post(self, content: bytes, headers: Mapping[str, str]) -> Answer:
+    def post(self, content: bytes, headers: Mapping[str, str]) -> WebhookAnswer:
         """Post the content; returns the answer, at the latest after the timeout."""
         return self._loop.run_until_complete(self._post(content, headers))
 
@@ -55,7 +55,7 @@ class Poster:
             self._loop.run_until_complete(self._session.close())
         self._loop.close()
 
-    async def _post(self, content: bytes, headers: Mapping[str, str]) -> Answer:
+    async def _post(self, content: bytes, headers: Mapping[str, str]) -> WebhookAnswer:
         if self._session is None:
             agent = {"User-Agent": f"prequential/{VERSION}"}
             self._session = aiohttp.ClientSession(headers=agent, timeout=self._timeout, trust_env=True)
@@ -63,10 +63,10 @@ class Poster:
             async with self._session.post(
                 self._url, data=content, headers=headers, allow_redirects=False
             ) as answer:
-                return Answer(answer.status, answer.headers.get("Retry-After"))
+                return WebhookAnswer(answer.status, answer.headers.get("Retry-After"))
         except asyncio.TimeoutError:
-            return Answer(0, why=f"no answer within {self._seconds:g} s")
+            return WebhookAnswer(0, why=f"no answer within {self._seconds:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # The errors' texts may contain the whole address. It is a secret where it suffices for posting.
             reason = getattr(error, "strerror", None)
-            return Answer(0, why=f"{type(error).__name__}{f': {reason}' if reason else ''}")
+            return WebhookAnswer(0, why=f"{type(error).__name__}{f': {reason}' if reason else ''}")

@@ -36,7 +36,7 @@ _SILENT_SECONDS = 60.0
 Place = tuple[str, int]
 
 
-class Reader:
+class RecordReader:
     """Returns the records that this process has to send, one after the other; `topics` are full names.
 
     `done` marks a record as finished. Until then the record's next reader, in any process, reads it again.

@@ -16,7 +16,7 @@ _LONGEST_ASKED = 3600.0
 _LATER = frozenset({408, 425, 429})
 
 
-class Answer(NamedTuple):
+class WebhookAnswer(NamedTuple):
     """The result of a request; without a status (0), `why` is the error."""
 
     status: int

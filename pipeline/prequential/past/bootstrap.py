@@ -15,7 +15,7 @@ from prequential.core.compiled.kernel import Floats, Ints, taken
 from prequential.core.detectors.signals import SQUARED_LOSS
 from prequential.core.detectors.watch import LOSSES
 from prequential.core.tables.outcomes import Log
-from prequential.past.sequences import Sequence
+from prequential.past.sequences import PastSequence
 from prequential.topics.outputs import identity
 
 #: Autocorrelation of neighbours beyond which blocks grow no longer: a sample can't tell it from 1.
@@ -25,7 +25,7 @@ _MOST_CORRELATED = 0.99
 _SEED_DIGITS = 15
 
 
-class Run(NamedTuple):
+class ResampledRun(NamedTuple):
     """Outcomes of a past sequence by their places in it, (m,) int64 from 0, one after the other.
 
     `factors`, (m,), multiply regression errors; None: errors stay as they are.
@@ -72,7 +72,7 @@ def blocks(random: np.random.Generator, n: int, length: int, block: int) -> Ints
     return places
 
 
-def risen(random: np.random.Generator, past: Sequence, places: Ints, rise: Floats) -> Run:
+def risen(random: np.random.Generator, past: PastSequence, places: Ints, rise: Floats) -> ResampledRun:
     """The run of these places with its mean loss risen by `rise`, (m,) float64 from 0 on, at each outcome.
 
     For classification, correct outcomes become wrong ones, drawn from the past's own. Each is drawn
@@ -82,12 +82,12 @@ def risen(random: np.random.Generator, past: Sequence, places: Ints, rise: Float
     loss, most = past.loss, float(rise.max(initial=0.0))
     mean = float(loss.mean())
     if most == 0.0:
-        return Run(places, None)
+        return ResampledRun(places, None)
     if past.numbers:
         if mean == 0.0:
             raise ValueError("no prediction was wrong, so there is no error to be multiplied")
         factors = 1.0 + rise / mean
-        return Run(places, np.sqrt(factors) if LOSSES[past.config.loss] == SQUARED_LOSS else factors)
+        return ResampledRun(places, np.sqrt(factors) if LOSSES[past.config.loss] == SQUARED_LOSS else factors)
     if mean == 0.0:
         raise ValueError("no prediction was wrong, so there is none to take for those that become wrong")
     if mean + most > 1.0:
@@ -95,10 +95,10 @@ def risen(random: np.random.Generator, past: Sequence, places: Ints, rise: Float
     wrong = np.flatnonzero(loss > 0.0)
     replaced = (loss[places] == 0.0) & (random.random(len(places)) * (1.0 - mean) < rise)
     others = wrong[random.integers(0, len(wrong), len(places))]
-    return Run(np.where(replaced, others, places), None)
+    return ResampledRun(np.where(replaced, others, places), None)
 
 
-def log_of(past: Sequence, run: Run, since: int = 0) -> Log:
+def log_of(past: PastSequence, run: ResampledRun, since: int = 0) -> Log:
     """The run as m rows of an outcome log, of a sequence in row 0 with outcomes from 1.
 
     Its label times go on from `since` (ms), each outcome as long after the one before as it was in the past.

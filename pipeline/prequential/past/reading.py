@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from prequential.past.sequences import Sequence as Outcomes
+from prequential.past.sequences import PastSequence as Outcomes
 from prequential.past.sequences import sequences
 from prequential.replay.sources import Located, place_of
 from prequential.replay.summary import Account, Summary, why

@@ -19,7 +19,7 @@ from prequential.core.detectors import signals
 from prequential.core.detectors.signals import WRONG
 from prequential.core.detectors.watch import LOSSES
 from prequential.core.measures.positive import Positives
-from prequential.core.past.past import Past
+from prequential.core.past.past import PastOutcomes
 from prequential.core.shard import Shard
 from prequential.core.tables.outcomes import Log
 from prequential.core.tables.streams import BASELINE, BASELINE_AGE
@@ -33,7 +33,7 @@ Values = npt.NDArray[np.int32] | Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Sequence:
+class PastSequence:
     """The outcomes of one (stream, model, segment, stage), in order (`prequential.core.tables.outcomes`)."""
 
     stream: str
@@ -101,14 +101,14 @@ def sequences(
     put: Callable[[Output], None] = lambda output: None,
     progress: Progress | None = None,
     ended: Callable[[Shard], None] = lambda shard: None,
-) -> list[Sequence]:
+) -> list[PastSequence]:
     """All sequences of files (`prequential.replay.sources`), or (None) of the cluster's topics to their ends.
 
     `put` takes alarms and dead letters on the way, `ended` each shard at its end; there are no metrics
     messages. In the order of streams, models, segments and stages as they first came. Raises WorkError if
     the cluster or a topic can't be read.
     """
-    all_sequences: list[Sequence] = []
+    all_sequences: list[PastSequence] = []
 
     def finish(shard: Shard) -> None:
         all_sequences.extend(_of_shard(shard))
@@ -127,15 +127,15 @@ def sequences(
     finish(
         replay(
             config, sources, put, lambda processed: progress.advance(task, processed), metrics=False,
-            past=Past(),
+            past=PastOutcomes(),
         )
     )  # fmt: skip
     return all_sequences
 
 
-def _of_shard(shard: Shard) -> list[Sequence]:
+def _of_shard(shard: Shard) -> list[PastSequence]:
     """The sequences of a shard that messages are about."""
-    catalog, past = shard.catalog, cast(Past, shard.state.past)
+    catalog, past = shard.catalog, cast(PastOutcomes, shard.state.past)
     by_place = []
     for entity, place, rows in past.sequences():
         about = catalog.entities[entity]
@@ -145,7 +145,7 @@ def _of_shard(shard: Shard) -> list[Sequence]:
         stage = (stream.evaluated if about.age is None else (about.age,))[place]
         if stream.reports(stage):
             watched = about.kind not in (BASELINE, BASELINE_AGE)
-            sequence = Sequence(
+            sequence = PastSequence(
                 stream.name, shard.partition, about.model, about.segment, stage, stream.config,
                 tuple(stream.class_names), catalog.positives_of(stream), watched, rows,
             )  # fmt: skip

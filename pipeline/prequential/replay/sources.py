@@ -10,8 +10,8 @@ from typing import IO, Protocol
 
 import numpy as np
 from prequential.core.input.merge import Batch
-from prequential.core.past.course import Courses
-from prequential.core.past.past import Past
+from prequential.core.past.course import PastCourses
+from prequential.core.past.past import PastOutcomes
 from prequential.core.shard import Shard
 from prequential.mapping.clocks import Clocks, TimeColumn
 from prequential.mapping.uses import Uses
@@ -239,8 +239,8 @@ def replay(
     progress: Callable[[int], None] = lambda processed: None,
     *,
     metrics: bool = True,
-    courses: Courses | None = None,
-    past: Past | None = None,
+    courses: PastCourses | None = None,
+    past: PastOutcomes | None = None,
 ) -> Shard:
     """Process complete files in a shard, which ends with a last set of messages for every sequence.
 

@@ -14,7 +14,7 @@ from prequential.core.comparisons import pair_statuses as comparisons
 from prequential.core.comparisons.confidence_sequence import level_of
 from prequential.core.input.refusals import Refusal
 from prequential.core.measures.registry import INDEX
-from prequential.core.output.estimates import State
+from prequential.core.output.estimates import EstimatorState
 from prequential.core.past.course import COURSE_STAGES
 from prequential.core.shard import Shard
 from prequential.core.tables.logs import (
@@ -41,7 +41,7 @@ from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.reasons import kind_of
 from prequential.wording.comparing import WHOLE, Pair, latest_of, recent_of
 from prequential.wording.expected import ExpectedPeriod, expected_period
-from prequential.wording.incidents import Newest
+from prequential.wording.incidents import NewestIncidents
 
 #: Kinds of entities that evaluate a stream as a whole, in stages without an age; and in all stages.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
@@ -68,7 +68,7 @@ def place_in_words(place: Place) -> str:
     return f"{place['topic']}/{place['partition']} offset {place['offset']}"
 
 
-class Kind(msgspec.Struct):
+class KindCounts(msgspec.Struct):
     """Counts of the records of one kind: read, used and dropped."""
 
     read: int = 0
@@ -107,14 +107,14 @@ class WaitingLabels(msgspec.Struct):
     labels: int
 
 
-class Course(msgspec.Struct):
+class LossCourse(msgspec.Struct):
     """Mean losses by blocks of outcomes: the share of wrong predictions, or the mean of |error|."""
 
     outcomes: int
     loss: list[float]
 
 
-class Sequence(msgspec.Struct):
+class SequenceSummary(msgspec.Struct):
     """The evaluation of a model in a stage: outcomes, measures by estimator and name, and its course."""
 
     stream: str
@@ -124,7 +124,7 @@ class Sequence(msgspec.Struct):
     task: str
     outcomes: int
     measures: dict[str, dict[str, float]]
-    course: Course
+    course: LossCourse
     #: Identical stages, as each instance has had one prediction.
     same: list[str] = []
     #: By estimator, the outcomes in its memory, as in messages (`n`).
@@ -137,7 +137,7 @@ class Sequence(msgspec.Struct):
         return stage in (self.stage, *self.same)
 
 
-class Expected(msgspec.Struct):
+class ExpectedSummary(msgspec.Struct):
     """Expected measures of a model at the end: of its newest whole period, and of pending predictions.
 
     A period is left out if it is final.
@@ -153,7 +153,7 @@ class Expected(msgspec.Struct):
     untimed: bool = False
 
 
-class Emission(msgspec.Struct):
+class EmissionTimes(msgspec.Struct):
     """The times between metrics messages: of a stream with its own settings, or (null) of all others."""
 
     stream: str | None
@@ -164,7 +164,7 @@ class Emission(msgspec.Struct):
     untimed: bool = False
 
 
-class Saying(msgspec.Struct):
+class SummaryFinding(msgspec.Struct):
     """A finding."""
 
     code: str
@@ -176,17 +176,17 @@ class Summary(msgspec.Struct):
     """The JSON that `replay --summary` writes: records, outcomes, models, and likely mistakes."""
 
     evaluated: bool
-    records: dict[str, Kind]
+    records: dict[str, KindCounts]
     dropped: list[Drop]
     outcomes: list[Outcomes]
     waiting_labels: list[WaitingLabels]
-    emission: list[Emission] | None
-    sequences: list[Sequence]
+    emission: list[EmissionTimes] | None
+    sequences: list[SequenceSummary]
     comparisons: list[Pair]
     alarms: list[Alarm]
     incidents: list[Incident]  # the newest message of each
-    findings: list[Saying]
-    expected: list[Expected] = []
+    findings: list[SummaryFinding]
+    expected: list[ExpectedSummary] = []
 
 
 class Account:
@@ -203,15 +203,15 @@ class Account:
     ) -> None:
         self._place, self._find = place, find
         self.alarms: list[Alarm] = []
-        self.incidents = Newest()
+        self.incidents = NewestIncidents()
         self._refusals: dict[tuple[int, str], tuple[Refusal, Place]] = {}  # by kinds of records and reasons
-        self._records = {name: Kind() for name in KINDS}
+        self._records = {name: KindCounts() for name in KINDS}
         self._drops: dict[tuple[int, str], Drop] = {}
         self._outcomes: list[Outcomes] = []
         self._labels: list[WaitingLabels] = []
-        self._sequences: list[Sequence] = []
+        self._sequences: list[SequenceSummary] = []
         self._pairs: list[Pair] = []
-        self._expected: list[Expected] = []
+        self._expected: list[ExpectedSummary] = []
         self._streams: list[StreamFacts] = []
         self._misplaced: dict[str, int] = {}
         self._evaluated = False
@@ -255,7 +255,7 @@ class Account:
             time_columns=tuple(self.time_columns),
         )  # fmt: skip
 
-    def summary(self, emission: list[Emission] | None) -> Summary:
+    def summary(self, emission: list[EmissionTimes] | None) -> Summary:
         """Return the summary of all shards so far.
 
         `emission` has the times between metrics messages (see `emission_of`); None: unknown.
@@ -267,7 +267,7 @@ class Account:
             for refusal, place in self._refusals.values()
         ]
         drops = sorted([*unusable, *self._drops.values()], key=lambda drop: -drop.count)
-        sayings = [Saying(*finding[:3]) for finding in findings(self.facts())]
+        sayings = [SummaryFinding(*finding[:3]) for finding in findings(self.facts())]
         return Summary(
             self._evaluated, self._records, drops, self._outcomes, self._labels, emission, self._sequences,
             self._pairs, self.alarms, list(self.incidents), sayings, self._expected,
@@ -348,16 +348,16 @@ class Account:
         return None if instance_id is None else self._find(kind, stream.name, instance_id)
 
 
-def emission_of(config: Config, configured: Config, *, untimed: bool = False) -> list[Emission]:
+def emission_of(config: Config, configured: Config, *, untimed: bool = False) -> list[EmissionTimes]:
     """Return the times between messages of a replay: first for all streams, then for those that differ.
 
     `configured` is the configuration as you wrote it, before defaults that depend on the files. `untimed`
     means that `every_ms` counts rows.
     """
 
-    def emission_for(name: str | None, stream: StreamConfig, written: StreamConfig) -> Emission:
+    def emission_for(name: str | None, stream: StreamConfig, written: StreamConfig) -> EmissionTimes:
         by_default = stream.emit_every != written.emit_every
-        return Emission(name, stream.emit_outcomes, stream.emit_every, by_default, untimed)
+        return EmissionTimes(name, stream.emit_outcomes, stream.emit_every, by_default, untimed)
 
     emissions = [emission_for(None, config.defaults, configured.defaults)]
     for name, stream in config.streams.items():
@@ -367,14 +367,14 @@ def emission_of(config: Config, configured: Config, *, untimed: bool = False) ->
     return emissions
 
 
-def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
+def _sequences(shard: Shard, stream: Stream) -> Iterator[SequenceSummary]:
     """Yield the sequences of a stream as a whole: model by model, in every stage that has messages."""
     catalog, entities = shard.catalog, shard.catalog.columns.entities
     rows = [
         about.row for about in catalog.entities_of(stream)
         if about.kind in _ALL_STAGES and entities.outcomes[about.row]
     ]  # fmt: skip
-    by_name: dict[tuple[str, str], Sequence] = {}
+    by_name: dict[tuple[str, str], SequenceSummary] = {}
     for about, model, stage, estimator, state, details, same in shard.reporter.estimates(rows):
         if model != about.model:
             continue
@@ -384,9 +384,9 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[Sequence]:
             course = courses.course(about.row, with_course.index(stage))
         sequence = by_name.setdefault(
             (model, stage),
-            Sequence(
+            SequenceSummary(
                 stream.name, shard.partition, model, stage, stream.config.task,
-                int(entities.outcomes[about.row]), {}, Course(*course), same,
+                int(entities.outcomes[about.row]), {}, LossCourse(*course), same,
             ),
         )  # fmt: skip
         sequence.n[estimator] = state.n
@@ -415,7 +415,7 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
         )  # fmt: skip
 
 
-def _expected(shard: Shard, stream: Stream) -> Iterator[Expected]:
+def _expected(shard: Shard, stream: Stream) -> Iterator[ExpectedSummary]:
     """Yield expected measures of models with periods, if there are any."""
     clock = int(shard.catalog.columns.streams.clock[stream.code])
     expectations = shard.reporter.expectations
@@ -428,13 +428,13 @@ def _expected(shard: Shard, stream: Stream) -> Iterator[Expected]:
             newest.measures,
         )
         if period is not None or waiting is not None:
-            yield Expected(
+            yield ExpectedSummary(
                 stream.name, shard.partition, model, period,
                 None if waiting is None else waiting.as_message(), shard.catalog.untimed,
             )  # fmt: skip
 
 
-def _measures(names: tuple[str, ...], state: State) -> dict[str, float]:
+def _measures(names: tuple[str, ...], state: EstimatorState) -> dict[str, float]:
     return {name: state.values[INDEX[name]] for name in names if not state.reasons[INDEX[name]]}
 
 

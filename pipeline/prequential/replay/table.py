@@ -18,7 +18,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _WIDE = 100
 
 
-class Row(NamedTuple):
+class ModelRow(NamedTuple):
     """A row of the table. The course has values from 0 to 1, and `ends` marks the last row of a group."""
 
     names: tuple[str, ...]
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 
 def models_table(
-    rows: Sequence[Row], names: Sequence[str], columns: Sequence[str], course: str | None, *, title: str,
+    rows: Sequence[ModelRow], names: Sequence[str], columns: Sequence[str], course: str | None, *, title: str,
     caption: str,
 ) -> Table:  # fmt: skip
     """Return a table with a column for each of `names`, then of `columns`, then the course.

@@ -9,8 +9,8 @@ import msgspec
 from prequential.core.estimators.naming import recency
 from prequential.diagnosis.found import Finding
 from prequential.replay.emission import POINTS
-from prequential.replay.summary import Saying, Sequence, Summary, place_in_words
-from prequential.replay.table import Row, models_table, print_wide, with_courses
+from prequential.replay.summary import SequenceSummary, Summary, SummaryFinding, place_in_words
+from prequential.replay.table import ModelRow, models_table, print_wide, with_courses
 from prequential.settings.durations import shown_duration
 from prequential.settings.stages import FINAL, INITIAL
 from prequential.topics.errors import Fault
@@ -84,7 +84,7 @@ def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) ->
         _print(f"looks wrong: {finding_in_words(finding)}", console)
 
 
-def finding_in_words(said: Saying) -> str:
+def finding_in_words(said: SummaryFinding) -> str:
     """Return a finding as one sentence, with the name of its stream."""
     return str(Finding(said.code, said.stream, said.sentence))
 
@@ -135,7 +135,7 @@ def outcome_lines(summary: Summary) -> Iterator[str]:
         yield said
 
 
-def _table(rows: list[Sequence], task: str, console: Console) -> Table:
+def _table(rows: list[SequenceSummary], task: str, console: Console) -> Table:
     """Return the table of models, as the demo shows it."""
     whole, latest = COLUMNS[task]
     several = len({one.stream for one in rows}) > 1
@@ -150,7 +150,7 @@ def _table(rows: list[Sequence], task: str, console: Console) -> Table:
         of_whole, of_latest = one.measures[first], one.measures[last]
         name = f"{one.stream}/{one.model}" if several else one.model
         lines.append(
-            Row(
+            ModelRow(
                 (name if new else "", marked(one.stage, one.same), f"{one.outcomes:,}"),
                 (*map(of_whole.get, whole), *map(of_latest.get, latest)),
                 course_of(one),
@@ -190,7 +190,7 @@ def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
     return whole, next((name for name in names if recency(name) is not None), whole)
 
 
-def course_of(one: Sequence) -> list[float]:
+def course_of(one: SequenceSummary) -> list[float]:
     """Return the course of a sequence as heights from 0 to 1.
 
     The heights are accuracies; for regression, they are errors as shares of the largest one.

@@ -15,8 +15,8 @@ from prequential.dashboard.history import History
 from prequential.report import challengers
 from prequential.report.challengers import Challenge
 from prequential.topics.errors import UsageError
-from prequential.watching.ranking import Ranking, Row, is_baseline
-from prequential.watching.state import Sequence as SequenceKey
+from prequential.watching.ranking import RankedModel, Ranking, is_baseline
+from prequential.watching.state import SequenceName as SequenceKey
 
 #: Quantities of a model in conditions, in addition to its measures.
 _COUNTS = ("outcomes", "n", "alarms", "incidents")
@@ -65,7 +65,7 @@ class Condition(NamedTuple):
                 answers += self._answers(history, ranking.row(model))
         return answers or [Answer(True, f"`{self.text}`: no model that it is about has such a sequence")]
 
-    def _answers(self, history: History, row: Row) -> Iterator[Answer]:
+    def _answers(self, history: History, row: RankedModel) -> Iterator[Answer]:
         key = row.model.key
         if self.measure in _OF_COUNTS:
             value = self._count(history, row)
@@ -88,7 +88,7 @@ class Condition(NamedTuple):
     def _holds(self, value: float) -> bool:
         return _OPERATORS[self.sign](value, self.bound)
 
-    def _count(self, history: History, row: Row) -> float:
+    def _count(self, history: History, row: RankedModel) -> float:
         key = row.model.key
         if self.measure == "incidents":
             return len(history.incidents.of_model(key.stream, key.model, key.partition))
@@ -99,7 +99,7 @@ class Condition(NamedTuple):
             if any(self._chooses("stage", stage) for stage in stages)
         )  # fmt: skip
 
-    def _sequences(self, row: Row) -> list[SequenceKey]:
+    def _sequences(self, row: RankedModel) -> list[SequenceKey]:
         """Those that are chosen; else of the whole stream, as it is shown, over all history."""
         whole = [one for one in row.model.sequences if one.segment is None]
         stage = row.sequence.stage if row.sequence is not None else None

@@ -22,7 +22,7 @@ from prequential.dashboard.series import Point, Series
 from prequential.dashboard.server import static_files
 from prequential.topics.errors import Fault
 from prequential.topics.reasons import printable
-from prequential.watching.ranking import Choice, Row, measures_shown
+from prequential.watching.ranking import Choice, RankedModel, measures_shown
 from prequential.watching.state import ModelKey
 
 #: Bytes of a report: what any mail server takes.
@@ -212,7 +212,7 @@ def fit(parts: Iterable[dict[str, Any]], budget: float) -> list[dict[str, Any]]:
     return fitting
 
 
-def _models(history: History, rows: list[Row], budget: int) -> list[dict[str, Any]]:
+def _models(history: History, rows: list[RankedModel], budget: int) -> list[dict[str, Any]]:
     """Pages of models, the worst first: as they are shown, then in other estimators, then in segments."""
     keys = [row.model.key for row in rows]
 
@@ -256,7 +256,7 @@ def _size(detail: Detail, keys: list[ModelKey], made: Callable[[Detail, ModelKey
     return max(sizes, default=0) * len(keys)
 
 
-def _pair_pages(history: History, rows: list[Row]) -> Iterator[dict[str, Any]]:
+def _pair_pages(history: History, rows: list[RankedModel]) -> Iterator[dict[str, Any]]:
     """Of streams in the order of their worst models; sure ones first."""
     seen = set()
     streams = dict.fromkeys((row.model.key.stream, row.model.key.partition) for row in rows)

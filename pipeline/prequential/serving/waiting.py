@@ -13,7 +13,7 @@ X = TypeVar("X")
 _STEPS = 100
 
 
-class _Instance(Generic[X]):
+class _WaitingInstance(Generic[X]):
     __slots__ = ("bucket", "labels", "ts", "x")
 
     def __init__(self, x: X, ts: int) -> None:
@@ -112,7 +112,7 @@ class WaitingInstances(Generic[X]):
         #: Instances that left because they were older than `horizon`.
         self.expired = 0
         self._labels = 0
-        self._instances: OrderedDict[Hashable, _Instance[X]] = OrderedDict()  # as they were added
+        self._instances: OrderedDict[Hashable, _WaitingInstance[X]] = OrderedDict()  # as they were added
         self._turns: OrderedDict[Hashable, None] = OrderedDict()  # by latest prediction, oldest first
         # Who gets to an age when; a heap of these times. An emptied bucket stays until its time.
         self._buckets: dict[int, OrderedDict[Hashable, None]] = {}
@@ -137,7 +137,7 @@ class WaitingInstances(Generic[X]):
         if len(self._instances) == self.limit:
             self._remove(next(iter(self._instances)))
             self.dropped += 1
-        self._instances[instance_id] = _Instance(x, ts)
+        self._instances[instance_id] = _WaitingInstance(x, ts)
         self._predicted(instance_id, after=ts)
 
     def label(self, instance_id: Hashable) -> X | None:
@@ -211,14 +211,14 @@ class WaitingInstances(Generic[X]):
                 break
         return instance_id, instance.x
 
-    def _remove(self, instance_id: Hashable) -> _Instance[X] | None:
+    def _remove(self, instance_id: Hashable) -> _WaitingInstance[X] | None:
         instance = self._instances.pop(instance_id, None)
         if instance is not None:
             del self._turns[instance_id]
             self._leave_bucket(instance_id, instance)
         return instance
 
-    def _leave_bucket(self, instance_id: Hashable, instance: _Instance[X]) -> None:
+    def _leave_bucket(self, instance_id: Hashable, instance: _WaitingInstance[X]) -> None:
         if instance.bucket is not None:
             del self._buckets[instance.bucket][instance_id]
             instance.bucket = None

@@ -94,7 +94,7 @@ def _mapping(entries: Mapping[str, Any]) -> str:
     return "{" + ", ".join(f"{key}: {_plain(value)}" for key, value in entries.items()) + "}"
 
 
-class Settings(msgspec.Struct, frozen=True):
+class ListedSettings(msgspec.Struct, frozen=True):
     """What a digest of a stream's settings (`config` in messages) stands for."""
 
     config: str

@@ -137,7 +137,7 @@ def _unknown(value: object) -> ValueError:
     return ValueError(f"unknown stage {value!r}; known: {', '.join(CONFIGURED)}, and e.g. {AFTER}:10m")
 
 
-class Pair(NamedTuple):
+class StagePair(NamedTuple):
     """Two stages of a model that are compared with each other, by their names."""
 
     first: str
@@ -147,7 +147,7 @@ class Pair(NamedTuple):
         return f"{self.first}{_BETWEEN}{self.second}"
 
 
-def parse_pair(value: Any) -> Pair:
+def parse_pair(value: Any) -> StagePair:
     """Two stages, written as one; raises ValueError quoting it.
 
     Whether there are such stages is the caller's to ask.
@@ -162,7 +162,7 @@ def parse_pair(value: Any) -> Pair:
     first, between, second = value.partition(_BETWEEN) if isinstance(value, str) else ("", "", "")
     if not between or _BETWEEN in second or first == second:
         raise ValueError(f"{value!r}: expected two stages such as {INITIAL}{_BETWEEN}{FINAL}")
-    return Pair(first, second)
+    return StagePair(first, second)
 
 
 def sides(name: str) -> tuple[str, ...]:

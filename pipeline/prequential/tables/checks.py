@@ -11,7 +11,7 @@ from prequential.mapping.conversion import is_absent, lacks_offset, time
 from prequential.mapping.model import Path, RecordMapping
 from prequential.mapping.units import RFC3339, UNITS
 from prequential.settings.model import ConfigError
-from prequential.tables.rows import RowFile, Rows, some
+from prequential.tables.rows import FileRows, RowFile, some
 from prequential.topics.values import quoted
 
 #: The times of current streams lie within the first bounds (ms, 1990 to 2100). The second bounds are wider
@@ -57,7 +57,7 @@ def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object,
             yield (file.name, "unit"), already
 
 
-def check_first(mapping: RecordMapping, file: RowFile, rows: Rows) -> None:
+def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
     """Raise ConfigError if no first row of a file has a mapped path, or if their times have another unit."""
     sentences = []
     if fields := rows.fields():

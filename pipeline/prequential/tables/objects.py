@@ -68,7 +68,7 @@ def _with_text_keys(value: Any) -> Any:
     return value
 
 
-class Objects:
+class DictRows:
     """Dicts in memory, one for each row, with the interface of a file of rows (see `RowFile`).
 
     `number` is the field, if any, that contains the number of the row and is no column.
@@ -99,12 +99,12 @@ class Objects:
     def __len__(self) -> int:
         return len(self._objects)
 
-    def numbered(self, field: str) -> Objects:
+    def numbered(self, field: str) -> DictRows:
         """Return the same objects with an added field of row numbers, counted from 0."""
         rows = [{**one, field: place} for place, one in enumerate(self._objects)]
-        return Objects(self.name, rows, field)
+        return DictRows(self.name, rows, field)
 
-    def hold(self) -> Objects:
+    def hold(self) -> DictRows:
         """Return these objects themselves, because they are already in memory."""
         return self
 

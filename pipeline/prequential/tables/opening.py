@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import msgspec
 from prequential.mapping.clocks import TimeColumn, time_names
-from prequential.mapping.model import Field, MappingError, Origin, Path, RecordMapping, same_names
+from prequential.mapping.model import Field, MappingError, MappingOrigin, Path, RecordMapping, same_names
 from prequential.replay.sources import Located, Source, read_lines
 from prequential.settings.model import Config, ConfigError
 from prequential.tables.checks import check_columns
@@ -65,7 +65,7 @@ def table_sources(
     shared = files.get(PREDICTIONS) is not None and files.get(PREDICTIONS) is files.get(LABELS)
     mappings: dict[int, Sequence[RecordMapping]] = {}
     for kind, file in sorted(files.items()):
-        by_name = _by_name(kind, file, Origin(section(KINDS[kind])))
+        by_name = _by_name(kind, file, MappingOrigin(section(KINDS[kind])))
         mappings[kind] = [_with_names(one, by_name) for one in config.files.get(KINDS[kind], ())] or [by_name]
         if shared and kind == LABELS:
             mappings[kind] = [_completed(one, mappings[PREDICTIONS][0]) for one in mappings[kind]]
@@ -110,7 +110,7 @@ def _lines(kind: int, stored: Stored) -> Source:
         raise WorkError(f"can't read {stored.name!r}: {error}") from error
 
 
-def _by_name(kind: int, file: RowFile, origin: Origin) -> RecordMapping:
+def _by_name(kind: int, file: RowFile, origin: MappingOrigin) -> RecordMapping:
     """Return the mapping of a file whose columns have the names of input fields."""
     columns = columns_of(file)
     try:

@@ -18,8 +18,8 @@ Progress = Callable[[int, "float | None"], None]
 _MOST_FIELDS = 30
 
 
-class Rows(Protocol):
-    """A batch of rows of a file (a `prequential.mapping.translation.Table`)."""
+class FileRows(Protocol):
+    """A batch of rows of a file (a `prequential.mapping.translation.SourceColumns`)."""
 
     @property
     def reasons(self) -> Mapping[int, str]:
@@ -50,7 +50,7 @@ class Rows(Protocol):
 class Held(Protocol):
     """All rows of a file in memory."""
 
-    def take(self, rows: Sequence[int]) -> Rows:
+    def take(self, rows: Sequence[int]) -> FileRows:
         """Return the rows with these numbers, counted from 0."""
 
 
@@ -84,7 +84,7 @@ class RowFile(Protocol):
     def select(self, paths: Sequence[Path]) -> None:
         """Select paths to read, in addition to those selected before; other columns need not be read."""
 
-    def batches(self, progress: Progress = ...) -> Iterator[Rows]:
+    def batches(self, progress: Progress = ...) -> Iterator[FileRows]:
         """Yield the rows in their order, in batches. Raises WorkError if the file is unreadable."""
 
     def hold(self) -> Held:

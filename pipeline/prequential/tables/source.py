@@ -22,7 +22,7 @@ from prequential.mapping.translation import Translator
 from prequential.mapping.uses import Uses
 from prequential.replay.summary import Place
 from prequential.tables.checks import check_first
-from prequential.tables.rows import BATCH, Progress, RowFile, Rows
+from prequential.tables.rows import BATCH, FileRows, Progress, RowFile
 from prequential.topics.decoding import LABELS, Decoded
 from prequential.topics.errors import Fault, WorkError, existing
 from prequential.topics.messages import Record
@@ -49,7 +49,7 @@ class _Recent(NamedTuple):
     first: int
     stop: int
     row: int | None
-    rows: Rows
+    rows: FileRows
 
 
 #: Consecutive numbers as a range, which needs no memory for each, or any numbers, (n,) int64.
@@ -215,7 +215,7 @@ class TableSource:
         )  # fmt: skip
 
     def _times_of(
-        self, translator: Translator, kind: str | None, rows: Rows
+        self, translator: Translator, kind: str | None, rows: FileRows
     ) -> tuple[frozenset[int], list[int | None]]:
         """Return the places of skipped rows and the times of the others, and count the times' zones."""
         translator.clocks = self.clocks
@@ -227,7 +227,7 @@ class TableSource:
             self.clocks.note("aware" if aware else "naive", example + "Z" * aware, len(some))
         return passed, times
 
-    def _places(self, rows: Rows, passed: Sequence[frozenset[int]]) -> tuple[Ints, Any]:
+    def _places(self, rows: FileRows, passed: Sequence[frozenset[int]]) -> tuple[Ints, Any]:
         """Return the row and the mapping of each record of a batch, ordered by row and then by mapping.
 
         An unreadable row counts as one record.
@@ -241,7 +241,7 @@ class TableSource:
         places, of_mapping = np.nonzero(meant)
         return places, of_mapping.astype(np.uint16)
 
-    def _in_file_order(self) -> Iterator[tuple[int, Rows, _Read]]:
+    def _in_file_order(self) -> Iterator[tuple[int, FileRows, _Read]]:
         row = 0
         for rows in self.file.batches():
             translated = [translator(rows) for translator in self._translators]
@@ -249,7 +249,7 @@ class TableSource:
             yield row, rows, _read(rows, places, of_mapping, translated)
             row += len(rows)
 
-    def _in_order_of_time(self) -> Iterator[tuple[None, Rows, _Read]]:
+    def _in_order_of_time(self) -> Iterator[tuple[None, FileRows, _Read]]:
         held = self.file.hold()
         for start in range(0, len(self), BATCH):
             rows = held.take(_array(self._rows[start : start + BATCH]).tolist())
@@ -260,7 +260,7 @@ class TableSource:
             yield None, rows, _read(rows, np.arange(len(rows)), which, translated)
 
 
-def _read(rows: Rows, places: Ints, of_mapping: Any, translated: Sequence[Any]) -> _Read:
+def _read(rows: FileRows, places: Ints, of_mapping: Any, translated: Sequence[Any]) -> _Read:
     first = translated[0]
     if len(translated) == 1 and not rows.reasons and len(places) == len(rows):
         return _Read(range(len(rows)), first.records, first.reasons)

@@ -17,7 +17,7 @@ _ALARMS = 50
 _CHANGES = 20
 
 
-class Change:
+class AlarmGroup:
     """Alarms of one model that follow each other closely: within 10 minutes, or within 1,000 outcomes.
 
     Without times (`untimed`), only the number of outcomes counts.
@@ -63,11 +63,11 @@ class Change:
         return near or (not alarm.untimed and abs(alarm.ts - self.ts) <= _GAP_MS)
 
 
-class Changes:
+class AlarmGroups:
     """The changes of one model, the oldest first."""
 
     def __init__(self) -> None:
-        self._changes: deque[Change] = deque(maxlen=_CHANGES)
+        self._changes: deque[AlarmGroup] = deque(maxlen=_CHANGES)
 
     def add(self, alarm: Notice, time: int) -> None:
         """Add an alarm that was published at this time (epoch ms)."""
@@ -75,13 +75,13 @@ class Changes:
         if newest is not None and newest.goes_on_with(alarm):
             newest.add(alarm, time)
         else:
-            self._changes.append(Change(alarm, time))
+            self._changes.append(AlarmGroup(alarm, time))
 
     @property
-    def newest(self) -> Change | None:
+    def newest(self) -> AlarmGroup | None:
         """Return the newest change; None without any."""
         return self._changes[-1] if self._changes else None
 
-    def newest_first(self) -> list[Change]:
+    def newest_first(self) -> list[AlarmGroup]:
         """All that are kept."""
         return list(reversed(self._changes))

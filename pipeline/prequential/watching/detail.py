@@ -7,11 +7,11 @@ from typing import Any
 
 from prequential.core.measures.registry import NAMES
 from prequential.topics.reasons import printable
-from prequential.watching.changes import Change
+from prequential.watching.changes import AlarmGroup
 from prequential.watching.expected import expected_lines
 from prequential.watching.messages import Reading
-from prequential.watching.ranking import Row, measures_shown
-from prequential.watching.state import Model, Sequence, State, coverage_of
+from prequential.watching.ranking import RankedModel, measures_shown
+from prequential.watching.state import ModelState, SequenceName, WatchState, coverage_of
 from prequential.watching.table import change_line, shown_changes
 from prequential.watching.text import age, clock, count, duration, measure_text, number, rows
 from prequential.wording.comparing import Pair, standing
@@ -30,7 +30,7 @@ _NAMES_WIDTH, _MEASURE = 44, 11
 _LISTED = 40
 
 
-def detail(row: Row, state: State, by: str | None, now: int, width: int) -> Group:
+def detail(row: RankedModel, state: WatchState, by: str | None, now: int, width: int) -> Group:
     """Return a model's messages, segments, coverage and alarms, to be printed; `now` in epoch ms."""
     model, reading, shown = row.model, row.reading, row.sequence
     readings = {sequence: state.reading(newest) for sequence, newest in model.sequences.items()}
@@ -64,7 +64,7 @@ def detail(row: Row, state: State, by: str | None, now: int, width: int) -> Grou
     return Group(*parts)
 
 
-def _fields(row: Row, now: int) -> Table:
+def _fields(row: RankedModel, now: int) -> Table:
     model, reading = row.model, row.reading
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_row("stream", Text(printable(model.key.stream)))
@@ -81,7 +81,7 @@ def _fields(row: Row, now: int) -> Table:
     return grid
 
 
-def _estimates(readings: Mapping[Sequence, Reading | None], names: list[str]) -> Table:
+def _estimates(readings: Mapping[SequenceName, Reading | None], names: list[str]) -> Table:
     """Return a table of sequences, either of the model as a whole or of its segments."""
     grid = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     of_segments = any(sequence.segment is not None for sequence in readings)
@@ -103,14 +103,14 @@ def _estimates(readings: Mapping[Sequence, Reading | None], names: list[str]) ->
     return grid
 
 
-def _expected(model: Model) -> Iterator[Text]:
+def _expected(model: ModelState) -> Iterator[Text]:
     """Yield lines about the newest whole period, the pending predictions, and the assumptions."""
     if lines := expected_lines(model):
         yield from map(Text, lines)
         yield Text(ASSUMPTION, style="dim")
 
 
-def _comparisons(pairs: Iterable[Pair], model: Model) -> Iterator[Text]:
+def _comparisons(pairs: Iterable[Pair], model: ModelState) -> Iterator[Text]:
     """Yield the model's comparisons, those of the stream as a whole first."""
     its_pairs = [pair for pair in pairs if model.key.model in (pair.model, pair.against)]
     for pair in sorted(its_pairs, key=lambda pair: pair.segment or ""):
@@ -154,7 +154,7 @@ def _numbers(values: Mapping[str, float]) -> Text:
     return Text("  ".join(f"{name} {text(value)}" for name, text, value in shown))
 
 
-def _alarms(changes: Iterable[Change]) -> Iterator[Text]:
+def _alarms(changes: Iterable[AlarmGroup]) -> Iterator[Text]:
     for change in changes:
         for alarm in reversed(change.alarms):
             segment = f" {printable(alarm.segment)}" if alarm.segment is not None else ""

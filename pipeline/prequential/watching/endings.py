@@ -9,7 +9,7 @@ from typing import NamedTuple
 _DUE_REPORTS = 10
 
 
-class Ended(NamedTuple):
+class EndedStage(NamedTuple):
     """Estimators of a stage; `whole` if none is left of it."""
 
     stage: str
@@ -54,7 +54,7 @@ class Endings:
         self._stages: dict[str, _Stage] = {}
         self._changing = False
 
-    def add(self, stage: str, estimator: str, config: str, outcomes: int) -> list[Ended]:
+    def add(self, stage: str, estimator: str, config: str, outcomes: int) -> list[EndedStage]:
         """Add a message, and return the stages and estimators that have ended by it."""
         known = self._stages.get(stage)
         if known is None or known.config != config:
@@ -68,18 +68,18 @@ class Endings:
         known.estimators[estimator] = config
         return ended
 
-    def _ended(self, stage: str, known: _Stage) -> list[Ended]:
+    def _ended(self, stage: str, known: _Stage) -> list[EndedStage]:
         """Return the estimators of this stage, and the stages with another configuration, that have ended."""
         ended = []
         gone = frozenset(name for name, config in known.estimators.items() if config != known.config)
         if gone:
-            ended.append(Ended(stage, gone, whole=False))
+            ended.append(EndedStage(stage, gone, whole=False))
         others = [(name, one) for name, one in self._stages.items() if one.config != known.config]
         for name, one in others:
             share = min(1.0, one.newest / max(1, known.before))
             due = share * (known.newest - known.first)
             if due >= _DUE_REPORTS * known.longest:
-                ended.append(Ended(name, frozenset(one.estimators), whole=True))
+                ended.append(EndedStage(name, frozenset(one.estimators), whole=True))
         for ending in ended:
             if ending.whole:
                 del self._stages[ending.stage]

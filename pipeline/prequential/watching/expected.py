@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from prequential.watching.messages import PeriodReading
-from prequential.watching.state import Model, coverage_of
+from prequential.watching.state import ModelState, coverage_of
 from prequential.wording.expected import ExpectedPeriod, expected_period, in_words
 
 #: Fields that the line about pending predictions needs.
 _NEEDED = {"predictions", "labels", "right"}
 
 
-def expected_lines(model: Model) -> list[str]:
+def expected_lines(model: ModelState) -> list[str]:
     """Return sentences, the most important first; none for a model without periods."""
     period = None if model.period is None else _period(model.period)
     return list(in_words(period, _waiting(model), untimed=model.untimed))
@@ -26,7 +26,7 @@ def _period(said: PeriodReading) -> ExpectedPeriod | None:
     return expected_period(about.start, about.end, share, said.measures, expected, final=said.is_final)
 
 
-def _waiting(model: Model) -> Mapping[str, Any] | None:
+def _waiting(model: ModelState) -> Mapping[str, Any] | None:
     """Return the pending predictions in the newest `coverage`."""
     said = coverage_of(model).get("waiting_expected")
     return said if isinstance(said, dict) and said.keys() >= _NEEDED else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
-from prequential.watching.changes import Change
+from prequential.watching.changes import AlarmGroup
 from prequential.watching.text import age, counted, moment
 from prequential.wording.incidents import cause_in_words, levels_in_words
 from rich.text import Text
@@ -58,22 +58,22 @@ def decode_incident(value: bytes) -> Incident:
     return _decode(value)
 
 
-class OpenIncident:
+class ShownIncident:
     """The newest message about an incident; `time` is when it was published (epoch ms)."""
 
     def __init__(self, message: Incident, time: int) -> None:
         self.message, self.time = message, time
 
-    def covers(self, change: Change) -> bool:
+    def covers(self, change: AlarmGroup) -> bool:
         """Return whether grouped alarms belong to this incident."""
         return change.ts >= self.message.opened["ts"]
 
 
-class Incidents:
+class OpenIncidents:
     """The incidents of one model that have not ended."""
 
     def __init__(self) -> None:
-        self._open: dict[str, OpenIncident] = {}
+        self._open: dict[str, ShownIncident] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -85,16 +85,16 @@ class Incidents:
             return
         self._open.pop(message.id, None)
         if message.status != CLOSED:
-            self._open[message.id] = OpenIncident(message, time)
+            self._open[message.id] = ShownIncident(message, time)
             if len(self._open) > _KEPT:
                 del self._open[next(iter(self._open))]
 
-    def newest_first(self) -> list[OpenIncident]:
+    def newest_first(self) -> list[ShownIncident]:
         """Return all incidents that are open or have recovered, the newest first."""
         return list(reversed(self._open.values()))
 
 
-def incident_line(incident: OpenIncident, now: int, width: int, whose: str = "") -> Text:
+def incident_line(incident: ShownIncident, now: int, width: int, whose: str = "") -> Text:
     """Return an incident as one line: the name `whose`, the start, the severity and the causes."""
     message = incident.message
     where = [] if message.segment is None else [printable(message.segment)]

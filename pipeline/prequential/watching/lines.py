@@ -19,7 +19,7 @@ from prequential.watching.messages import (
     decode_notice,
     decode_reading,
 )
-from prequential.watching.state import State
+from prequential.watching.state import WatchState
 from prequential.watching.text import clock
 from prequential.wording.comparing import Pair, pair_of
 from prequential.wording.measures import COLUMNS
@@ -46,7 +46,7 @@ def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
     return metrics_line(heading, decode_reading(value)) + _place(heading, split)
 
 
-def newest_lines(state: State) -> Iterator[str]:
+def newest_lines(state: WatchState) -> Iterator[str]:
     """Yield the newest message of each sequence by name with its pairs; then alarms and incidents."""
     alarms: list[Notice] = []
     incidents: list[Incident] = []

@@ -69,7 +69,7 @@ class Reading(msgspec.Struct, gc=False):
     same: tuple[str, ...] = ()
 
 
-class Period(msgspec.Struct, gc=False):
+class PeriodProgress(msgspec.Struct, gc=False):
     """The period of prediction time in a message, and its progress (epoch ms, counts)."""
 
     start: int
@@ -79,7 +79,7 @@ class Period(msgspec.Struct, gc=False):
     status: str = "provisional"
 
 
-class Expected(msgspec.Struct, gc=False):
+class PeriodExpectation(msgspec.Struct, gc=False):
     """Expected measures of a period; `maturity` is None until the period's time has passed."""
 
     #: By measure: value, interval and record, as in the message.
@@ -90,9 +90,9 @@ class Expected(msgspec.Struct, gc=False):
 class PeriodReading(msgspec.Struct, gc=False):
     """A message about a period; `measures` are computed from the labels so far."""
 
-    period: Period
+    period: PeriodProgress
     measures: dict[str, float]
-    expected: Expected | None = None
+    expected: PeriodExpectation | None = None
     untimed: bool = False
 
     @property
@@ -184,7 +184,7 @@ class _Verdict(msgspec.Struct):
             raise ValueError("expected since with a verdict, and none while it is undecided or by_partition")
 
 
-class _Waiting(msgspec.Struct):
+class _PendingFields(msgspec.Struct):
     """Expected measures of pending predictions."""
 
     predictions: float
@@ -201,7 +201,7 @@ class _Coverage(msgspec.Struct):
     labelled: dict[str, float] | None = None
     labelled_by_class: dict[str, float] | None = None
     segment_psi: dict[str, float] | None = None
-    waiting_expected: _Waiting | None = None
+    waiting_expected: _PendingFields | None = None
 
 
 decode_heading = msgspec.json.Decoder(Heading).decode

@@ -45,7 +45,7 @@ class Pace:
         return max(_LEAST_MS, _TIMES * self._longest) if self._pauses >= _KNOWN else None
 
 
-class Silence(NamedTuple):
+class ModelSilence(NamedTuple):
     """There are no new outcomes since a time (epoch ms); `alone`: other models of the stream have some."""
 
     since: int
@@ -78,9 +78,9 @@ class StreamPace(NamedTuple):
         return cls(now, longest, sum(now - one.newest <= (one.patience or longest) for one in paces))
 
 
-def silence(pace: Pace, stream: StreamPace) -> Silence | None:
+def silence(pace: Pace, stream: StreamPace) -> ModelSilence | None:
     """Return the silence of a model that exceeds its own patience, or its stream's if it has none yet."""
     patience = pace.patience or stream.patience
     if not patience or stream.now - pace.newest <= patience:
         return None
-    return Silence(pace.newest, alone=stream.talking > 0)
+    return ModelSilence(pace.newest, alone=stream.talking > 0)

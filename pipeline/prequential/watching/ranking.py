@@ -11,10 +11,10 @@ from prequential.core.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.core.measures.declaration import CLASSIFICATION, REGRESSION
 from prequential.core.measures.registry import MEASURES, NAMES, OF_NUMBERS
 from prequential.settings.stages import FINAL
-from prequential.watching.changes import Change
-from prequential.watching.incidents import OpenIncident
+from prequential.watching.changes import AlarmGroup
+from prequential.watching.incidents import ShownIncident
 from prequential.watching.messages import Reading
-from prequential.watching.state import Model, ModelKey, Sequence, State
+from prequential.watching.state import ModelKey, ModelState, SequenceName, WatchState
 from prequential.wording.measures import COLUMNS, COMPARED
 
 #: Milliseconds for which a model with an alarm is listed above the others: the time in which you should
@@ -45,13 +45,13 @@ class Choice:
     search: str = ""
 
 
-class Row(NamedTuple):
+class RankedModel(NamedTuple):
     """A model as it is shown: one of its sequences, and its newest change."""
 
-    model: Model
-    sequence: Sequence | None
+    model: ModelState
+    sequence: SequenceName | None
     reading: Reading | None
-    change: Change | None
+    change: AlarmGroup | None
     #: Whether the model has the chosen stage and estimator, and shows them.
     as_chosen: bool
 
@@ -60,7 +60,7 @@ class Ranking:
     """The models of a state in the order of a choice."""
 
     def __init__(
-        self, state: State, urgency: Callable[[Row], tuple[Any, ...]] = lambda row: (),
+        self, state: WatchState, urgency: Callable[[RankedModel], tuple[Any, ...]] = lambda row: (),
         live: bool = True,
     ) -> None:
         self._state = state
@@ -70,13 +70,13 @@ class Ranking:
         #: Whether there is a current time, by which models may be silent.
         self.live = live
         #: By model: the sequence that is shown, and the generation and the choice that it was selected for.
-        self._shown: dict[ModelKey, tuple[Sequence | None, int, Choice]] = {}
+        self._shown: dict[ModelKey, tuple[SequenceName | None, int, Choice]] = {}
 
     def choose(self, **what: Any) -> None:
         """Change fields of the `Choice`."""
         self.choice = replace(self.choice, **what)
 
-    def rows(self, now: int) -> list[Row]:
+    def rows(self, now: int) -> list[RankedModel]:
         """Return the models that match the choice, in order; `now` in epoch ms."""
         wanted = self.choice.search.casefold()
         rows = [
@@ -87,7 +87,7 @@ class Ranking:
         rows.sort(key=lambda row: self._place(row, now), reverse=self.choice.reverse)
         return rows
 
-    def row(self, model: Model) -> Row:
+    def row(self, model: ModelState) -> RankedModel:
         """Return a model with the sequence that is shown by the choice, and its newest change."""
         sequence = self._sequence(model)
         choice = self.choice
@@ -96,9 +96,9 @@ class Ranking:
             and choice.estimator in (None, sequence.estimator)
         )
         newest = model.sequences.get(sequence) if sequence is not None else None
-        return Row(model, sequence, self._state.reading(newest), model.changes.newest, as_chosen)
+        return RankedModel(model, sequence, self._state.reading(newest), model.changes.newest, as_chosen)
 
-    def _sequence(self, model: Model) -> Sequence | None:
+    def _sequence(self, model: ModelState) -> SequenceName | None:
         """Return the sequence of a model that is shown: the chosen one, or else the nearest one."""
         known = self._shown.get(model.key)
         if known is not None and known[1:] == (model.generation, self.choice):
@@ -108,7 +108,7 @@ class Ranking:
         self._shown[model.key] = sequence, model.generation, self.choice
         return sequence
 
-    def _distance(self, model: Model, sequence: Sequence) -> tuple[Any, ...]:
+    def _distance(self, model: ModelState, sequence: SequenceName) -> tuple[Any, ...]:
         stage, estimator = self.choice.stage, self.choice.estimator
         kind = sequence.estimator.partition(":")[0]
         return (
@@ -121,7 +121,7 @@ class Ranking:
             sequence.estimator,
         )
 
-    def _place(self, row: Row, now: int) -> tuple[Any, ...]:
+    def _place(self, row: RankedModel, now: int) -> tuple[Any, ...]:
         """Return the sort key: baselines last, models with a recent alarm first, then the worst first."""
         by, model, change = self.choice.by, row.model, row.change
         alone = is_baseline(model.key.model)
@@ -138,14 +138,14 @@ class Ranking:
         return (alone, *self._urgency(row), calm, *_badness(row.reading, by), model.key)
 
 
-def is_recent(change: Change, now: int) -> bool:
+def is_recent(change: AlarmGroup, now: int) -> bool:
     """Return whether the newest alarm of a change was published within the last hour; `now` in epoch ms."""
     return now - change.time <= RECENT_MS
 
 
-def is_shown(change: Change | OpenIncident, now: int) -> bool:
+def is_shown(change: AlarmGroup | ShownIncident, now: int) -> bool:
     """Return whether a change is listed below the table: an incident until its end, alarms for an hour."""
-    return isinstance(change, OpenIncident) or is_recent(change, now)
+    return isinstance(change, ShownIncident) or is_recent(change, now)
 
 
 def is_baseline(model: str) -> bool:

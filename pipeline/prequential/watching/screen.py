@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from prequential.topics.reasons import printable
-from prequential.watching.changes import Change
+from prequential.watching.changes import AlarmGroup
 from prequential.watching.detail import detail
-from prequential.watching.incidents import OpenIncident
+from prequential.watching.incidents import ShownIncident
 from prequential.watching.keyboard import CLOSED
-from prequential.watching.ranking import Choice, Ranking, Row, is_shown
-from prequential.watching.state import Model, ModelKey, State
+from prequential.watching.ranking import Choice, RankedModel, Ranking, is_shown
+from prequential.watching.state import ModelKey, ModelState, WatchState
 from prequential.watching.table import change_lines, label, newest_changes, table, warnings
 from prequential.watching.text import clock, counted, elide, moment
 from rich.console import (  # `Console`: the type that rich calls with
@@ -44,15 +44,15 @@ _NO_KEYS = "standard input is no terminal: no keys; Ctrl-C ends"
 class Screen:
     """The content of the screen, for rich; `press` takes keys, and `refresh` reads the state again."""
 
-    def __init__(self, state: State, cluster: str, choice: Choice | None = None) -> None:
+    def __init__(self, state: WatchState, cluster: str, choice: Choice | None = None) -> None:
         self._state, self._cluster = state, cluster
         self._ranking = Ranking(state)
         self._ranking.choice = choice or Choice()
-        self._rows: list[Row] = []
-        self._recent: list[tuple[Change | OpenIncident, Model]] = []
+        self._rows: list[RankedModel] = []
+        self._recent: list[tuple[AlarmGroup | ShownIncident, ModelState]] = []
         #: The model at the cursor (None: the first one), and the opened model.
         self._chosen: ModelKey | None = None
-        self._opened: Model | None = None
+        self._opened: ModelState | None = None
         #: The current line of the list, its first visible line, and the first visible line of the opened
         #: model; then the number of lines, and of lines that fit.
         self._at = self._top = self._scrolled = 0

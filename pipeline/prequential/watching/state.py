@@ -7,9 +7,9 @@ from typing import NamedTuple
 import msgspec
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Incident
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.watching.changes import Changes
-from prequential.watching.endings import Ended, Endings
-from prequential.watching.incidents import Incidents, decode_incident
+from prequential.watching.changes import AlarmGroups
+from prequential.watching.endings import EndedStage, Endings
+from prequential.watching.incidents import OpenIncidents, decode_incident
 from prequential.watching.messages import (
     ABSENT,
     Heading,
@@ -23,8 +23,8 @@ from prequential.watching.messages import (
     decode_period,
     decode_reading,
 )
-from prequential.watching.pace import Pace, Silence, StreamPace, silence
-from prequential.wording.comparing import Pair, Pairs
+from prequential.watching.pace import ModelSilence, Pace, StreamPace, silence
+from prequential.wording.comparing import NewestPairs, Pair
 
 #: The topics whose messages are read.
 TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
@@ -38,7 +38,7 @@ class ModelKey(NamedTuple):
     partition: int
 
 
-class Sequence(NamedTuple):
+class SequenceName(NamedTuple):
     """The part of a model that a metrics message is about."""
 
     segment: str | None
@@ -46,7 +46,7 @@ class Sequence(NamedTuple):
     estimator: str
 
 
-class Newest:
+class NewestReading:
     """The newest message of a sequence, which is decoded once, at its first use."""
 
     __slots__ = ("reading", "same", "value")
@@ -63,17 +63,17 @@ class Newest:
         self.value, self.reading = value, None
 
 
-class Model:
+class ModelState:
     """The state of a model. `time` is the time of its newest message (Kafka's time, epoch ms)."""
 
     def __init__(self, key: ModelKey) -> None:
         self.key = key
-        self.sequences: dict[Sequence, Newest] = {}
+        self.sequences: dict[SequenceName, NewestReading] = {}
         #: Counts how often a sequence was added or dropped.
         self.generation = 0
         self.endings = Endings()
-        self.changes = Changes()
-        self.incidents = Incidents()
+        self.changes = AlarmGroups()
+        self.incidents = OpenIncidents()
         self.time = 0
         #: No record of the model's stream had a time, so label times and `time` have no meaning.
         self.untimed = False
@@ -84,12 +84,12 @@ class Model:
         #: The newest message about the newest period whose time has passed.
         self.period: PeriodReading | None = None
 
-    def stages_of(self, sequence: Sequence) -> tuple[str, ...]:
+    def stages_of(self, sequence: SequenceName) -> tuple[str, ...]:
         """Return the stage of a sequence, and the stages that are identical so far."""
         return sequence.stage, *self.sequences[sequence].same
 
 
-class State:
+class WatchState:
     """The newest messages of all sequences, pairs and incidents, and alarms grouped by change.
 
     `stream` and `model` restrict the state to messages about them.
@@ -102,9 +102,9 @@ class State:
             METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm,
             INCIDENTS: self._incident,
         }  # fmt: skip
-        self.models: dict[ModelKey, Model] = {}
+        self.models: dict[ModelKey, ModelState] = {}
         #: By stream and partition.
-        self._pairs: dict[tuple[str, int], Pairs] = {}
+        self._pairs: dict[tuple[str, int], NewestPairs] = {}
         #: By stream and partition: the paces of its models' metrics; and their summary, with the number of
         #: messages and the time for which it was computed.
         self._paces: dict[tuple[str, int], list[Pace]] = {}
@@ -136,7 +136,7 @@ class State:
             self.unreadable += 1
             return False
 
-    def reading(self, newest: Newest | None) -> Reading | None:
+    def reading(self, newest: NewestReading | None) -> Reading | None:
         """Return the newest message of a sequence; None without one that can be read."""
         if newest is None:
             return None
@@ -159,7 +159,7 @@ class State:
         """Return a stream's partitions in ascending order; the merged evaluation, if any, comes first."""
         return self._partitions.get(stream, [])
 
-    def silence(self, model: Model, now: int | None) -> Silence | None:
+    def silence(self, model: ModelState, now: int | None) -> ModelSilence | None:
         """Return a model's silence if it is unusually long; `now` in epoch ms, None for files."""
         if model.untimed:
             return None
@@ -191,10 +191,10 @@ class State:
                 model.period = said
             self._period_said(model, said)
         else:
-            sequence = Sequence(heading.segment, heading.stage, heading.estimator)
+            sequence = SequenceName(heading.segment, heading.stage, heading.estimator)
             newest = model.sequences.get(sequence)
             if newest is None:
-                newest = model.sequences[sequence] = Newest()
+                newest = model.sequences[sequence] = NewestReading()
                 model.generation += 1
             newest.put(value)
             if newest.same != heading.same:
@@ -209,7 +209,7 @@ class State:
                     self._drop(model, ended)
         return True
 
-    def _drop(self, model: Model, ended: Ended) -> None:
+    def _drop(self, model: ModelState, ended: EndedStage) -> None:
         """Drop sequences that the configuration has ended, including those of segments."""
         gone = [
             one for one in model.sequences
@@ -223,16 +223,18 @@ class State:
             pairs.drop(model.key.model, ended.stage)
         self._dropped(model, gone)
 
-    def _dropped(self, model: Model, gone: list[Sequence]) -> None:
+    def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None:
         """Called with sequences that have ended, so that a subclass can drop them."""
 
     def _made_by(self, heading: Heading, time: int) -> None:
         """Called with each metrics message, so that a subclass can keep the settings that made it."""
 
-    def _noted(self, model: Model, sequence: Sequence, newest: Newest, heading: Heading) -> None:
+    def _noted(
+        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: Heading
+    ) -> None:
         """Called with each metrics message, so that a subclass can keep more than the newest."""
 
-    def _period_said(self, model: Model, said: PeriodReading) -> None:
+    def _period_said(self, model: ModelState, said: PeriodReading) -> None:
         """Called with each message about a period of prediction time, for a subclass to keep."""
 
     def _comparison(self, value: bytes, time: int) -> bool:
@@ -240,7 +242,7 @@ class State:
         if self._stream not in (None, said.stream) or self._model not in (None, said.model, said.against):
             return False
         self._compared(said)
-        return self._pairs.setdefault((said.stream, said.partition), Pairs()).update(said)
+        return self._pairs.setdefault((said.stream, said.partition), NewestPairs()).update(said)
 
     def _compared(self, said: Comparison) -> None:
         """Called with each comparison, for a subclass to keep."""
@@ -254,7 +256,7 @@ class State:
         self._alarmed(model, alarm)
         return True
 
-    def _alarmed(self, model: Model, alarm: Notice) -> None:
+    def _alarmed(self, model: ModelState, alarm: Notice) -> None:
         """Called with each alarm, for a subclass to keep."""
 
     def _incident(self, value: bytes, time: int) -> bool:
@@ -266,17 +268,17 @@ class State:
         self._incident_said(model, message)
         return True
 
-    def _incident_said(self, model: Model, said: Incident) -> None:
+    def _incident_said(self, model: ModelState, said: Incident) -> None:
         """Called with each message about an incident, for a subclass to keep."""
 
-    def _known(self, stream: str, name: str, partition: int, time: int, untimed: bool) -> Model | None:
+    def _known(self, stream: str, name: str, partition: int, time: int, untimed: bool) -> ModelState | None:
         """Return the model that a message of this time is about; None if the model is excluded."""
         key = ModelKey(stream, name, partition)
         model = self.models.get(key)
         if model is None:
             if self._stream not in (None, stream) or self._model not in (None, name):
                 return None
-            model = self.models[key] = Model(key)
+            model = self.models[key] = ModelState(key)
             self._paces.setdefault((stream, partition), []).append(model.pace)
             partitions = self._partitions.setdefault(stream, [])
             if partition not in partitions:
@@ -290,7 +292,7 @@ class State:
         return model
 
 
-def coverage_of(model: Model) -> dict[str, object]:
+def coverage_of(model: ModelState) -> dict[str, object]:
     """Return the label coverage in a model's newest messages; empty without one."""
     try:
         return {} if model.coverage is ABSENT else decode_coverage(model.coverage)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from prequential.topics.reasons import printable
-from prequential.watching.changes import Change
-from prequential.watching.incidents import OpenIncident, incident_line
+from prequential.watching.changes import AlarmGroup
+from prequential.watching.incidents import ShownIncident, incident_line
 from prequential.watching.lines import partition_name
-from prequential.watching.ranking import Ranking, Row, is_baseline, is_recent, measures_shown
-from prequential.watching.state import Model, ModelKey, State
+from prequential.watching.ranking import RankedModel, Ranking, is_baseline, is_recent, measures_shown
+from prequential.watching.state import ModelKey, ModelState, WatchState
 from prequential.watching.text import age, count, counted, elide, measure_text, moment
 from rich.cells import cell_len
 from rich.console import RenderableType
@@ -32,14 +32,19 @@ _CHANGE_WIDTH = 54
 _NAMED = 3
 
 
-def label(key: ModelKey, state: State) -> str:
+def label(key: ModelKey, state: WatchState) -> str:
     """Return a stream's name, with the partition if there are several."""
     name = printable(key.stream)
     return f"{name}[{partition_name(key.partition)}]" if key.stream in state.split else name
 
 
 def table(
-    rows: Sequence[Row], state: State, by: str | None, width: int, now: int, chosen: int | None = None
+    rows: Sequence[RankedModel],
+    state: WatchState,
+    by: str | None,
+    width: int,
+    now: int,
+    chosen: int | None = None,
 ) -> Table:
     """Return a table of these rows, of which one may be highlighted; `now` in epoch ms.
 
@@ -83,7 +88,7 @@ def table(
     return grid
 
 
-def _mark(row: Row) -> str:
+def _mark(row: RankedModel) -> str:
     """Return the mark of a model that isn't shown in the chosen stage and estimator."""
     return "" if row.as_chosen or row.reading is None else "*"
 
@@ -92,7 +97,7 @@ def _longest(head: str, names: Iterable[str]) -> int:
     return max([len(head), *map(cell_len, names)])
 
 
-def whole_table(state: State, now: int, width: int, ranking: Ranking) -> list[RenderableType]:
+def whole_table(state: WatchState, now: int, width: int, ranking: Ranking) -> list[RenderableType]:
     """Return the complete output for a console without scrolling: warnings, models, and their changes.
 
     `now` is epoch ms, `width` the console's in characters.
@@ -106,15 +111,15 @@ def whole_table(state: State, now: int, width: int, ranking: Ranking) -> list[Re
 
 
 def change_lines(
-    changes: Iterable[tuple[Change | OpenIncident, Model]], state: State, now: int, width: int
+    changes: Iterable[tuple[AlarmGroup | ShownIncident, ModelState]], state: WatchState, now: int, width: int
 ) -> list[Text]:
     """Return the changes of several models, each as a line."""
     return [change_line(one, now, width, _names_of_change(model, state, width)) for one, model in changes]
 
 
-def change_line(change: Change | OpenIncident, now: int, width: int, whose: str = "") -> Text:
+def change_line(change: AlarmGroup | ShownIncident, now: int, width: int, whose: str = "") -> Text:
     """Return a change as one line: the name `whose`, the time, the number of alarms, and their signals."""
-    if isinstance(change, OpenIncident):
+    if isinstance(change, ShownIncident):
         return incident_line(change, now, width, whose)
     where = [printable(segment) for segment in change.segments]
     if len(where) > 1:
@@ -131,7 +136,7 @@ def change_line(change: Change | OpenIncident, now: int, width: int, whose: str 
     return line
 
 
-def _names_of_change(model: Model, state: State, width: int) -> str:
+def _names_of_change(model: ModelState, state: WatchState, width: int) -> str:
     """Return the names of a model for the line of its change, as wide as the rest of the line allows."""
     half = max(_NAME_WIDTH, (width - _CHANGE_WIDTH) // 2)
     name = printable(model.key.model)
@@ -139,7 +144,7 @@ def _names_of_change(model: Model, state: State, width: int) -> str:
     return f"{stream} {elide(name, max(half, 2 * half - cell_len(stream)))}"
 
 
-def warnings(state: State, trouble: str | None, now: int, *, reading: bool = False) -> list[Text]:
+def warnings(state: WatchState, trouble: str | None, now: int, *, reading: bool = False) -> list[Text]:
     """Return the warnings above the table, without which you would misread the table.
 
     While existing messages are still being read (`reading`), there are no warnings about silent models and
@@ -159,7 +164,7 @@ def warnings(state: State, trouble: str | None, now: int, *, reading: bool = Fal
     return lines
 
 
-def silent_warning(state: State, now: int) -> str | None:
+def silent_warning(state: WatchState, now: int) -> str | None:
     """Return a warning about models with unusually long pauses, and their starts (`now` in epoch ms)."""
     silent = [
         (key, one) for key, model in state.models.items()
@@ -195,7 +200,7 @@ key records by stream with murmur2'
     )
 
 
-def shown_changes(model: Model) -> list[Change | OpenIncident]:
+def shown_changes(model: ModelState) -> list[AlarmGroup | ShownIncident]:
     """Return a model's current incidents, and the changes whose alarms belong to no current incident."""
     incidents = model.incidents.newest_first()
     changes = model.changes.newest_first()
@@ -203,7 +208,7 @@ def shown_changes(model: Model) -> list[Change | OpenIncident]:
     return [*incidents, *uncovered]
 
 
-def newest_changes(models: Iterable[Model]) -> list[tuple[Change | OpenIncident, Model]]:
+def newest_changes(models: Iterable[ModelState]) -> list[tuple[AlarmGroup | ShownIncident, ModelState]]:
     """Return all changes with their models, the newest first."""
     changes = [(change, model) for model in models for change in shown_changes(model)]
     return sorted(changes, key=lambda one: -one[0].time)

@@ -34,7 +34,7 @@ _FETCH_BYTES = 1 << 20
 _SILENCE_SECONDS = 30.0
 
 
-class Record(NamedTuple):
+class OutputRecord(NamedTuple):
     """A record of an output topic: the topic's name without prefix, and Kafka's time (epoch ms)."""
 
     topic: str
@@ -124,7 +124,7 @@ class Tail:
         """Close the client; nothing is committed."""
         self._consumer.close()
 
-    def take(self, seconds: float = _BATCH_SECONDS) -> list[Record]:
+    def take(self, seconds: float = _BATCH_SECONDS) -> list[OutputRecord]:
         """Return the records that arrived, after at most `seconds`.
 
         Raises WorkError for errors that further reading can't fix.
@@ -138,14 +138,14 @@ class Tail:
                         self._note_place(message)
                     time, headers = message.timestamp()[1], message.headers()
                     settings = dict(headers).get(SETTINGS_HEADER) if headers else None
-                    taken.append(Record(names[message.topic()], message.value(), time, settings))
+                    taken.append(OutputRecord(names[message.topic()], message.value(), time, settings))
                 else:
                     self._note_error(message)
         if taken:
             self.trouble = None
         return taken
 
-    def to_end(self) -> Iterator[Record]:
+    def to_end(self) -> Iterator[OutputRecord]:
         """Yield the records up to the initial ends.
 
         Raises WorkError if the cluster stops answering before the end.

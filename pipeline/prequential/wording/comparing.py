@@ -32,7 +32,7 @@ A_LEADS, B_LEADS = "a_better", "b_better"
 _LEAST_SHOWN = 0.0005
 
 
-class Latest(msgspec.Struct):
+class LatestDifference(msgspec.Struct):
     """The comparison of two models in the latest outcomes: those in the memory of one estimator."""
 
     estimator: str
@@ -68,7 +68,7 @@ class Pair(msgspec.Struct):
     verdict: str
     since: int | None
     #: None if no estimator forgets, or none has forgotten anything yet.
-    latest: Latest | None = None
+    latest: LatestDifference | None = None
     #: True if no record had a time; then `ts` is not a time.
     untimed: bool = False
     #: None while the verdict is undecided.
@@ -106,25 +106,27 @@ def recent_of(said: Mapping[str, Any]) -> Recent | None:
     return None if since is None else Recent(said["verdict"], since)
 
 
-def latest_of(differences: Mapping[str, tuple[float, float | None]], outcomes: int) -> Latest | None:
+def latest_of(
+    differences: Mapping[str, tuple[float, float | None]], outcomes: int
+) -> LatestDifference | None:
     """Return the latest outcomes, by the estimator that covers the most recent ones.
 
     That is the shortest window, else the fastest fading factor, else the shortest half-life. An estimator
     that still remembers all `outcomes` adds nothing to the whole run. `found`: n and difference by estimator.
 
     >>> latest_of({"all": (4000, 0.031), "window:1000": (1000, -0.04), "fading:0.9": (9.5, 0.2)}, 4000)
-    Latest(estimator='window:1000', n=1000, difference=-0.04)
+    LatestDifference(estimator='window:1000', n=1000, difference=-0.04)
     >>> latest_of({"window:1000": (700, 0.1)}, 700)
     """
     known = [
-        Latest(name, n, difference)
+        LatestDifference(name, n, difference)
         for name, (n, difference) in differences.items()
         if difference is not None and n < outcomes and recency(name) is not None
     ]
     return min(known, key=lambda one: recency(one.estimator) or (0, 0.0), default=None)
 
 
-class Pairs:
+class NewestPairs:
     """The newest messages of each pair, stage and loss."""
 
     def __init__(self) -> None:
@@ -157,7 +159,7 @@ class Pairs:
         return list(self._found.values())
 
 
-def _sooner(one: Latest, other: Latest) -> bool:
+def _sooner(one: LatestDifference, other: LatestDifference) -> bool:
     """Return whether the first estimator covers more recent outcomes."""
     return (recency(one.estimator) or (0, 0.0)) < (recency(other.estimator) or (0, 0.0))
 
@@ -200,13 +202,13 @@ def standing(pair: Pair) -> str:
 
     >>> about = "s", 0, "nb", "tree", None, "final", "error"
     >>> whole = *about, 4000, 0, 0.031, (0.012, 0.05), 0.05, "b_better", 712
-    >>> standing(Pair(*whole, Latest("window:1000", 1000, 0.02)))
+    >>> standing(Pair(*whole, LatestDifference("window:1000", 1000, 0.02)))
     'tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 \
 of 4,000; also in the latest 1,000 outcomes: by 0.020'
-    >>> standing(Pair(*whole, Latest("window:1000", 1000, -0.04)))
+    >>> standing(Pair(*whole, LatestDifference("window:1000", 1000, -0.04)))
     'in the latest 1,000 outcomes nb vs tree: error lower by 0.040; but tree beats nb over the whole run: \
 error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000'
-    >>> standing(Pair(*whole, Latest("window:1000", 1000, -0.04), recent=Recent("a_better", 2900)))
+    >>> standing(Pair(*whole, LatestDifference("window:1000", 1000, -0.04), recent=Recent("a_better", 2900)))
     'nb has been better than tree since about outcome 2,900, in the latest 1,000 outcomes error is lower by \
 0.040; but tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since \
 outcome 712 of 4,000'

@@ -31,7 +31,7 @@ _ID = re.compile("[0-9a-f]{4,32}")
 _SORTS: dict[str, Any] = {"revision": Incident, "detector": Alarm, "estimator": Metrics}
 
 
-class Known:
+class ExplainingMessages:
     """Messages that explain: all incidents and alarms, and the newest metrics of each sequence."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ def _began(incident: Incident) -> str:
     return f"outcome {point['outcome']:,}" if incident.untimed else clock(point["ts"])
 
 
-def explain(known: Known, incident: Incident) -> Iterator[str]:
+def explain(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     """Yield an explanation as lines of text under headings.
 
     They show since when the model is worse, by how much, what changed, and other models and baselines.
@@ -142,7 +142,7 @@ def _labels_of(incident: Incident, place: dict[str, int]) -> str:
     return "" if incident.untimed else f", labels of {clock(place['ts'])}"
 
 
-def _how_bad(known: Known, incident: Incident) -> Iterator[str]:
+def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     yield (
         f"mean loss {_level(incident.before)} → {_level(incident.after)}: severity {incident.severity:.2f}"
     )
@@ -158,7 +158,7 @@ def _how_bad(known: Known, incident: Incident) -> Iterator[str]:
                 yield f"newest {name} of {one.estimator}: {one.measures[name]:.4g} ({when})"
 
 
-def _others(known: Known, incident: Incident) -> Iterator[str]:
+def _others(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     """Return lines about other models of the stream, by whether they changed at the same time."""
     incidents = known.newest()
     models = {one.model for one in incidents if one.stream == incident.stream}
@@ -231,7 +231,7 @@ def _baselines(incident: Incident) -> Iterator[str]:
         yield "none are known"
 
 
-def _alarms(known: Known, incident: Incident) -> Iterator[str]:
+def _alarms(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     yield f"{incident.alarm_count:,}"
     for name in incident.alarms:
         alarm = known.alarms.get(name)

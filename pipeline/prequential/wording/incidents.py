@@ -90,7 +90,7 @@ def sentence(message: Incident) -> str:
     )
 
 
-class Newest:
+class NewestIncidents:
     """The newest message about each incident, by the order in which they opened."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ COMPARED = tuple(dict.fromkeys((
 )))  # fmt: skip
 
 
-class Beside(NamedTuple):
+class BaselineReference(NamedTuple):
     """A baseline's accuracy, as a reference for a measure's value."""
 
     measure: str
@@ -31,13 +31,13 @@ class Beside(NamedTuple):
     one_less: bool  # whether 1 minus it is the reference
 
 
-def beside(measure: str) -> list[Beside]:
+def baseline_references(measure: str) -> list[BaselineReference]:
     """Return the references of a measure: baselines if it is a share of correct ones, or 1 minus it."""
     loss = LOSSES.get(measure)
     if loss is None or loss.signal != "error":
         return []
     return [
-        Beside(name, one.reference, not loss.one_less)
+        BaselineReference(name, one.reference, not loss.one_less)
         for name, one in MEASURES.items()
         if one.reference is not None and not one.quality and one.needs_label
     ]

@@ -9,7 +9,7 @@ from prequential.settings.stages import PERIOD
 from prequential.topics.reasons import printable
 
 
-class Raised(Protocol):
+class AlarmFields(Protocol):
     """The fields of an alarm that are needed."""
 
     stage: str
@@ -18,7 +18,7 @@ class Raised(Protocol):
     statistic: float
 
 
-def of_period(alarm: Raised) -> str | None:
+def of_period(alarm: AlarmFields) -> str | None:
     """Return an alarm of a period in words; None if the alarm is about outcomes.
 
     >>> from types import SimpleNamespace

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from prequential.wording.measures import COLUMNS
 
 
-class Beside(NamedTuple):
+class ReferenceComparison(NamedTuple):
     """A measure next to its reference."""
 
     measure: str
@@ -28,11 +28,11 @@ class Beside(NamedTuple):
     def __str__(self) -> str:
         """Return it in one line.
 
-        >>> print(Beside("accuracy", 1000, 0.863, 0.552, -0.311, (-0.345, -0.277)))
+        >>> print(ReferenceComparison("accuracy", 1000, 0.863, 0.552, -0.311, (-0.345, -0.277)))
         accuracy 0.552, in the reference's 1,000 outcomes 0.863: -0.311 (-0.345 to -0.277)
-        >>> print(Beside("recall", 100, 0.5, 0.5, 0.0, None))
+        >>> print(ReferenceComparison("recall", 100, 0.5, 0.5, 0.0, None))
         recall 0.500, in the reference's 100 outcomes 0.500
-        >>> print(Beside("recall", 100, 0.5, 0.6, 0.1, (-0.1, 0.3)))
+        >>> print(ReferenceComparison("recall", 100, 0.5, 0.6, 0.1, (-0.1, 0.3)))
         recall 0.600, in the reference's 100 outcomes 0.500: +0.100 (-0.100 to +0.300), which may be chance
         """
         then = f"in the reference's {self.outcomes:,} outcomes {self.reference:.3f}"
@@ -44,16 +44,16 @@ class Beside(NamedTuple):
         return f"{said}: {self.difference:+.3f} ({low:+.3f} to {high:+.3f}){chance}"
 
 
-def referred(said: Mapping[str, Any]) -> Iterator[Beside]:
+def referred(said: Mapping[str, Any]) -> Iterator[ReferenceComparison]:
     """Return the entries of the field `reference` of a message, in its order."""
     for name, one in said.get("measures", {}).items():
         value, difference = float(one["value"]), float(one["difference"])
         interval = one["interval"]
         ends = None if interval is None else (float(interval[0]), float(interval[1]))
-        yield Beside(name, int(said["outcomes"]), value, value + difference, difference, ends)
+        yield ReferenceComparison(name, int(said["outcomes"]), value, value + difference, difference, ends)
 
 
-def main_one(said: Mapping[str, Any]) -> Beside | None:
+def main_one(said: Mapping[str, Any]) -> ReferenceComparison | None:
     """Return the measure that stands for all, if one is shown; None without one."""
     found = {one.measure: one for one in referred(said)}
     order = [name for names in COLUMNS.values() for name in names]

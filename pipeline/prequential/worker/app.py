@@ -46,7 +46,7 @@ from prequential.worker.findings import LOOK_SECONDS, Findings
 from prequential.worker.heap import give_back
 from prequential.worker.merge_notes import require_room
 from prequential.worker.merging import Merging
-from prequential.worker.origin import Origin, present_origin
+from prequential.worker.origin import TopicsOrigin, present_origin
 from prequential.worker.runner import ShardRunner
 from prequential.worker.snapshot_turn import SnapshotTurn
 
@@ -291,7 +291,7 @@ class Worker(Served):
             log.error("%s: %r", what, error)
         return failed[0] if failed else None
 
-    def _check_topics(self) -> Origin:
+    def _check_topics(self) -> TopicsOrigin:
         """Refuse topics that the worker can't use; warn of settings that lead to wrong results."""
         kafka, horizon = self.config.kafka, self.config.longest_horizon
         specs = topic_specs(kafka, horizon, wide=bool(self.config.wide))

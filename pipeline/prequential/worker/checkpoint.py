@@ -37,10 +37,10 @@ from prequential.worker.journal import (
     Quarantine,
     encode_entry,
 )
-from prequential.worker.messages import Messages
-from prequential.worker.origin import Origin
+from prequential.worker.messages import MessageConverter
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
-from prequential.worker.recovery import GENERATION, Known
+from prequential.worker.recovery import GENERATION, RecoveredState
 from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from prequential.worker.statistics import ShardStatistics
@@ -91,7 +91,7 @@ class Checkpoint:
         partition: int,
         shard: Shard,
         originals: Originals,
-        origin: Origin,
+        origin: TopicsOrigin,
         fetcher: Fetcher,
         statistics: ShardStatistics,
         publisher: Publisher,
@@ -110,7 +110,7 @@ class Checkpoint:
         self._in_thread = in_thread
         self._turn = turn
         self._who = object()  # stands for the shard in the line for the turn, without a reference to it
-        self._messages = Messages(config, partition, shard.catalog.streams, originals, origin)
+        self._messages = MessageConverter(config, partition, shard.catalog.streams, originals, origin)
         self._journal_number = 0
         self._journal_offset = 0
         self._paced_at = monotonic()  # when a commit last happened or could have happened
@@ -148,7 +148,7 @@ class Checkpoint:
             return not self._forgotten
         return under_way.done() and not under_way.cancelled() and under_way.exception() is None
 
-    def resume(self, known: Known) -> None:
+    def resume(self, known: RecoveredState) -> None:
         """Continue from what the shard's previous worker has committed."""
         if known.manifest is not None:
             self.generation = known.manifest.generation

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from prequential.core.shard import Shard
 from prequential.core.snapshot import read_snapshot
-from prequential.core.snapshot.read_snapshot import Part, ReadSnapshot
+from prequential.core.snapshot.read_snapshot import ReadSnapshot, SnapshotPart
 from prequential.http.exposition import Family, labels
 from prequential.kafka.fetching import Fetcher
 from prequential.program.version import VERSION
@@ -58,7 +58,7 @@ class Exporter:
     def text(self, in_loop: InLoop) -> str:
         """Return all metrics; call it in a thread that may wait for the event loop."""
         scrape = Scrape(self._http, self._config.group)
-        scraped: list[tuple[ShardRunner, list[Part]]] = in_loop(partial(self._begin, scrape))
+        scraped: list[tuple[ShardRunner, list[SnapshotPart]]] = in_loop(partial(self._begin, scrape))
         for runner, parts in scraped:
             for part in parts:
                 taken = in_loop(partial(self._take, scrape, runner, part))
@@ -70,7 +70,7 @@ class Exporter:
 
     # ---- in the event loop
 
-    def _begin(self, scrape: Scrape) -> list[tuple[ShardRunner, list[Part]]]:
+    def _begin(self, scrape: Scrape) -> list[tuple[ShardRunner, list[SnapshotPart]]]:
         """Add the samples of whole shards, and return each shard with its parts."""
         runners = list(self._runners.values())
         self._shards(scrape.families, runners)
@@ -97,7 +97,7 @@ class Exporter:
         # While a shard is being restored, its numbers are from the past: a counter would seem to fall.
         return not runner.recovering and self._runners.get(runner.partition) is runner
 
-    def _take(self, scrape: Scrape, runner: ShardRunner, part: Part) -> ReadSnapshot | None:
+    def _take(self, scrape: Scrape, runner: ShardRunner, part: SnapshotPart) -> ReadSnapshot | None:
         """Return copies of a part; None if the shard has left in the meantime."""
         if not self._is_shown(runner):
             return None

@@ -21,7 +21,7 @@ from prequential.diagnosis.facts import (
 )
 from prequential.diagnosis.findings import Example, Facts, StreamFacts, findings
 from prequential.diagnosis.found import Finding
-from prequential.diagnosis.identifiers import Cause, likely_cause
+from prequential.diagnosis.identifiers import IdentifierDifference, likely_cause
 from prequential.settings.model import Config
 from prequential.topics.partitioning import partition_of
 from prequential.topics.reasons import printable
@@ -46,7 +46,7 @@ _EXAMPLES = 1
 _SHOWN = 20
 
 
-class Counts(NamedTuple):
+class ShardCounts(NamedTuple):
     """The counts of a shard at some time."""
 
     streams: dict[str, StreamFacts]
@@ -55,19 +55,19 @@ class Counts(NamedTuple):
 
 
 #: The counts of a shard without records.
-_NOTHING = Counts({}, (0, 0, 0), {})
+_NOTHING = ShardCounts({}, (0, 0, 0), {})
 
 
 class _Window:
     """The counts of a shard at the beginning of this hour, and of the previous one."""
 
-    def __init__(self, shard: Shard, now: float, began: Counts) -> None:
+    def __init__(self, shard: Shard, now: float, began: ShardCounts) -> None:
         self.shard = shard
         self.before = self._middle = began
         self._turn = now + _HOUR
-        self.examples: dict[str, tuple[Example, Cause | None]] = {}
+        self.examples: dict[str, tuple[Example, IdentifierDifference | None]] = {}
 
-    def turn(self, now: float, counts: Counts) -> None:
+    def turn(self, now: float, counts: ShardCounts) -> None:
         if now >= self._turn:
             self.before, self._middle, self._turn = self._middle, counts, now + _HOUR
             self.examples.clear()
@@ -129,14 +129,14 @@ class Findings:
         return window
 
     @staticmethod
-    async def _counts(shard: Shard) -> Counts:
+    async def _counts(shard: Shard) -> ShardCounts:
         """Return the counts of a shard, collected in small parts."""
         streams: dict[str, StreamFacts] = {}
         for start in range(0, len(shard.catalog.streams), _STREAMS):
             streams |= {facts.name: facts for facts in streams_of(shard, start, start + _STREAMS)}
             await asyncio.sleep(0)
         refusals = {(one.kind, one.sentence): one.records for one in shard.refusals.known()}
-        return Counts(streams, read_by(shard), refusals)
+        return ShardCounts(streams, read_by(shard), refusals)
 
     @staticmethod
     async def _with_examples(window: _Window, streams: list[StreamFacts]) -> list[StreamFacts]:
@@ -156,7 +156,7 @@ class Findings:
         return with_examples
 
 
-def _since(shard: Shard, before: Counts) -> list[Refusal]:
+def _since(shard: Shard, before: ShardCounts) -> list[Refusal]:
     """Return the invalid records since `before`."""
     return [
         one._replace(records=one.records - before.refusals.get((one.kind, one.sentence), 0))

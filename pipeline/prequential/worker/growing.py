@@ -33,9 +33,9 @@ from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 from prequential.worker.batches import Originals
 from prequential.worker.checkpoint import Checkpoint
 from prequential.worker.journal import Grown
-from prequential.worker.origin import Origin, present_origin
+from prequential.worker.origin import TopicsOrigin, present_origin
 from prequential.worker.publisher import Publisher, ShardLost
-from prequential.worker.recovery import Known, read_known
+from prequential.worker.recovery import RecoveredState, read_known
 from prequential.worker.runner import ShardRunner
 from prequential.worker.side_thread import SideThread
 from prequential.worker.snapshot_turn import SnapshotTurn
@@ -54,8 +54,8 @@ _LOOK_SECONDS, _FETCH_SECONDS = 0.2, 0.01
 class _Plan(NamedTuple):
     """The work of one run of the command."""
 
-    before: Origin
-    after: Origin
+    before: TopicsOrigin
+    after: TopicsOrigin
     #: By input, where each partition ended when the command began.
     ends: tuple[list[int], ...]
     #: Previous shards that are not split yet.
@@ -165,7 +165,7 @@ def _partitions_of(config: Config, number: int) -> int | None:
     return None if known.manifest is None else known.manifest.origin.partitions
 
 
-def _known(config: Config, number: int) -> Known:
+def _known(config: Config, number: int) -> RecoveredState:
     """Read a shard's topics without a check of their origin: the inputs may not have its partition yet."""
     return read_known(config, number, None, rebuild=False, stopped=lambda: False, whole=False)
 
@@ -251,7 +251,7 @@ class _Growth:
         publisher = Publisher(self._config, number)
         try:
             await self._in_thread(publisher.take_over)
-            known: Known = await self._in_thread(_known, self._config, number)
+            known: RecoveredState = await self._in_thread(_known, self._config, number)
             if moved and _has_begun(known):
                 raise WorkError(f"shard {number} has begun already: make topics under another kafka.prefix")
             shard = Shard(self._config, number, after)
@@ -272,7 +272,7 @@ class _Growth:
         )
 
 
-def _has_begun(known: Known) -> bool:
+def _has_begun(known: RecoveredState) -> bool:
     """Return whether a new shard has a state or journal entries that this command did not write."""
     return (known.manifest is not None and any(known.manifest.vector)) or any(
         not isinstance(entry.note, Grown) for entry in known.journal

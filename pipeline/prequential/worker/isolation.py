@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from prequential.core.input.merge import Merge, OffsetVector
 from prequential.topics.errors import Fault
-from prequential.worker.journal import Attempt, Idle, PairStatus, Quarantine, Suspicion
+from prequential.worker.journal import Attempt, Idle, JournalStatus, Quarantine, Suspicion
 
 #: Records of a part at first. Parts are small enough that the shard can try the records of one part singly in
 #: a few seconds, and large enough that a whole micro-batch takes only about as long.
@@ -36,7 +36,7 @@ class Isolation:
     the worker died, it then takes the next records in parts.
     """
 
-    def __init__(self, status: PairStatus) -> None:
+    def __init__(self, status: JournalStatus) -> None:
         suspicion = status.suspicion or Suspicion()
         self.deaths = suspicion.deaths
         # Outputs that a silence made due are published before the first part is tried.

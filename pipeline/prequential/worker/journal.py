@@ -24,7 +24,7 @@ from typing import NamedTuple, Union
 import msgspec
 from prequential.core.input.merge import OffsetVector
 from prequential.topics.errors import WorkError
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 
 #: Version of the journal's form and meaning: for entries without a note, which came first, and for entries
 #: with a note.
@@ -140,7 +140,7 @@ class JournalEntry(NamedTuple):
 
     number: int
     vectors: list[OffsetVector]
-    origin: Origin
+    origin: TopicsOrigin
     note: Note | None = None
 
     def continues(self, before: JournalEntry) -> bool:
@@ -157,7 +157,7 @@ class _Plain(msgspec.Struct, array_like=True):
     format: int
     number: int
     steps: list[int]
-    origin: Origin
+    origin: TopicsOrigin
     note: Note | None = None
 
 
@@ -169,10 +169,10 @@ def encode_entry(entry: JournalEntry) -> bytes:
 
     The steps are the first vector, and the differences of the others from their predecessors.
 
-    >>> entry = JournalEntry(7, [(1, 2, 3), (4, 2, 9)], Origin(4))
+    >>> entry = JournalEntry(7, [(1, 2, 3), (4, 2, 9)], TopicsOrigin(4))
     >>> decode_entry(encode_entry(entry)) == entry
     True
-    >>> noted = JournalEntry(8, [(4, 3, 9)], Origin(4), Attempt(2, 1, (1, 2)))
+    >>> noted = JournalEntry(8, [(4, 3, 9)], TopicsOrigin(4), Attempt(2, 1, (1, 2)))
     >>> decode_entry(encode_entry(noted)) == noted
     True
     """
@@ -223,7 +223,7 @@ class Suspicion(NamedTuple):
     alone: int = 0
 
 
-class PairStatus(NamedTuple):
+class JournalStatus(NamedTuple):
     """The combined result of the entries of a journal."""
 
     #: Steps in order whose outputs are published, and steps whose outputs may be unpublished.
@@ -235,8 +235,8 @@ class PairStatus(NamedTuple):
     suspicion: Suspicion | None
 
 
-def standing(entries: Iterable[JournalEntry]) -> PairStatus:
-    """Combine the entries from the first to the last into a `PairStatus`.
+def standing(entries: Iterable[JournalEntry]) -> JournalStatus:
+    """Combine the entries from the first to the last into a `JournalStatus`.
 
     - At an entry without a note, everything before it is published. Its own offset vectors are open, even
       those that were open before.
@@ -250,11 +250,11 @@ def standing(entries: Iterable[JournalEntry]) -> PairStatus:
     - A death, a quarantine or a loss does not change offset vectors.
     - When the inputs have grown, everything before is published.
 
-    >>> first = JournalEntry(1, [(5, 0, 0)], Origin(1), Attempt(0, 5))
-    >>> parts = JournalEntry(2, [(2, 0, 0)], Origin(1), Attempt(1, 2))
+    >>> first = JournalEntry(1, [(5, 0, 0)], TopicsOrigin(1), Attempt(0, 5))
+    >>> parts = JournalEntry(2, [(2, 0, 0)], TopicsOrigin(1), Attempt(1, 2))
     >>> standing([first, parts])[:2]
     ([], [(2, 0, 0), (5, 0, 0)])
-    >>> standing([first, parts, JournalEntry(3, [(3, 0, 0)], Origin(1), Attempt(1, 1, (0, 2)))])[:2]
+    >>> standing([first, parts, JournalEntry(3, [(3, 0, 0)], TopicsOrigin(1), Attempt(1, 1, (0, 2)))])[:2]
     ([(2, 0, 0)], [(3, 0, 0), (5, 0, 0)])
     """
     settled: list[Step] = []
@@ -291,7 +291,7 @@ def standing(entries: Iterable[JournalEntry]) -> PairStatus:
                 suspicion = _of_rest(suspicion or Suspicion())
             else:
                 suspicion = None if note is None else Suspicion(note.deaths + 1)
-    return PairStatus(settled, open_, quarantined, suspicion)
+    return JournalStatus(settled, open_, quarantined, suspicion)
 
 
 def _of_rest(last: Suspicion) -> Suspicion:
@@ -326,8 +326,8 @@ class Generation(NamedTuple):
 def generations(entries: Iterable[JournalEntry]) -> list[Generation]:
     """Split a journal by the number of the inputs' partitions; return at least one part.
 
-    >>> grown = JournalEntry(2, [], Origin(4), Grown(2))
-    >>> [one[:3] for one in generations([JournalEntry(1, [(5, 0, 0)], Origin(2)), grown])]
+    >>> grown = JournalEntry(2, [], TopicsOrigin(4), Grown(2))
+    >>> [one[:3] for one in generations([JournalEntry(1, [(5, 0, 0)], TopicsOrigin(2)), grown])]
     [(None, 2, [(5, 0, 0)]), (2, 4, [])]
     >>> [one[:3] for one in generations([grown, grown])]  # of a new shard; the command was started twice
     [(2, 4, [])]

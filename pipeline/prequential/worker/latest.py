@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from prequential.core.merging.names import Names
+from prequential.core.merging.names import PartNames
 from prequential.topics.errors import Fault
 from prequential.topics.outputs import Encoded, Metrics, decoded
 from prequential.topics.specs import METRICS
@@ -14,7 +14,7 @@ from prequential.topics.specs import METRICS
 _Key = tuple[str, str, str | None, str, str]
 
 
-class Latest:
+class LatestMessages:
     """The latest messages of streams in all partitions. One thread adds them, others may read them."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Latest:
         #: By stream and model, the expected values of pending predictions.
         self.waiting: dict[tuple[str, str], dict[str, Any]] = {}
 
-    def keep(self, stream: str, names: Names) -> None:
+    def keep(self, stream: str, names: PartNames) -> None:
         """Forget models and segments of a stream that no longer have messages."""
         for key in [one for one in self.metrics if one[0] == stream and not names.has(*one[1:3])]:
             del self.metrics[key]

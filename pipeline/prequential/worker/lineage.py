@@ -21,14 +21,14 @@ from prequential.topics.specs import INPUTS
 from prequential.worker.batches import SharedParser, to_batch
 from prequential.worker.journal import Generation, Grown, Idle, Step, generations
 from prequential.worker.losses import LostRecords, refusal
-from prequential.worker.origin import Origin
-from prequential.worker.recovery import Known, Waiting, read_known, read_partition
+from prequential.worker.origin import TopicsOrigin
+from prequential.worker.recovery import RecoveredState, Waiting, read_known, read_partition
 
 
 def made_anew(
-    config: Config, partition: int, origin: Origin, known: Known, stopped: Callable[[], bool],
+    config: Config, partition: int, origin: TopicsOrigin, known: RecoveredState, stopped: Callable[[], bool],
     waiting: Waiting | None = None,
-) -> Known:  # fmt: skip
+) -> RecoveredState:  # fmt: skip
     """Return `known` of a shard without a snapshot, with its state directly after the last growth.
 
     Returns `known` itself if the inputs have never grown. Raises WorkError if records or entries that it
@@ -47,7 +47,7 @@ class _Lineage:
     """Follows journals from their beginnings, without publishing."""
 
     def __init__(
-        self, config: Config, origin: Origin, stopped: Callable[[], bool], waiting: Waiting | None
+        self, config: Config, origin: TopicsOrigin, stopped: Callable[[], bool], waiting: Waiting | None
     ) -> None:
         self._config, self._origin, self._stopped, self._waiting = config, origin, stopped, waiting
         self._generations: dict[int, list[Generation]] = {}

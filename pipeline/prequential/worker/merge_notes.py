@@ -11,7 +11,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
-from prequential.core.merging.merger import Said
+from prequential.core.merging.merger import ReportedMoments
 from prequential.settings.model import Config
 from prequential.topics.errors import WorkError
 from prequential.topics.partitioning import partition_of
@@ -26,13 +26,13 @@ _BYTES = 6
 _encode, _decode = msgspec.json.encode, msgspec.json.Decoder(dict[str, str]).decode
 
 
-def text_of(said: Mapping[str, Said], wide: Collection[str]) -> str:
+def text_of(said: Mapping[str, ReportedMoments], wide: Collection[str]) -> str:
     """Return the text of these moments by stream.
 
     `wide` names the streams that lie in all partitions. Other streams were in all partitions earlier, or are
     by another worker's configuration. The text includes them only if there is room.
 
-    >>> text_of({"ads": Said(1_700_000_000_000)}, ["ads"])
+    >>> text_of({"ads": ReportedMoments(1_700_000_000_000)}, ["ads"])
     '{"ads":"AYvP5WgBAAAAAAAA"}'
     """
     text = _text_of(said)
@@ -41,7 +41,7 @@ def text_of(said: Mapping[str, Said], wide: Collection[str]) -> str:
     return _text_of({name: moments for name, moments in said.items() if name in wide})
 
 
-def _text_of(said: Mapping[str, Said]) -> str:
+def _text_of(said: Mapping[str, ReportedMoments]) -> str:
     moments = {
         name: b64encode(b"".join((moment + 1).to_bytes(_BYTES, "big") for moment in one)).decode()
         for name, one in said.items()
@@ -49,10 +49,10 @@ def _text_of(said: Mapping[str, Said]) -> str:
     return _encode(moments).decode()
 
 
-def said_of(text: str) -> dict[str, Said]:
+def said_of(text: str) -> dict[str, ReportedMoments]:
     """Return the moments of a text, which may be empty.
 
-    >>> said_of(text_of({"ads": Said(1_700_000_000_000, 0)}, ["ads"]))
+    >>> said_of(text_of({"ads": ReportedMoments(1_700_000_000_000, 0)}, ["ads"]))
     {'ads': Said(metrics=1700000000000, comparisons=0)}
     """
     found = {}
@@ -61,7 +61,7 @@ def said_of(text: str) -> dict[str, Said]:
         metrics, comparisons = (
             int.from_bytes(both[at : at + _BYTES], "big") - 1 for at in (0, _BYTES)
         )
-        found[name] = Said(metrics, comparisons)
+        found[name] = ReportedMoments(metrics, comparisons)
     return found
 
 
@@ -84,4 +84,4 @@ def require_room(config: Config, partitions: int) -> None:
 
 
 def _size(names: Iterable[str]) -> int:
-    return len(_text_of(dict.fromkeys(names, Said())).encode())
+    return len(_text_of(dict.fromkeys(names, ReportedMoments())).encode())

@@ -26,7 +26,7 @@ from prequential.topics.clients import is_temporary
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join
 from prequential.topics.specs import PARTS
-from prequential.worker.latest import Latest
+from prequential.worker.latest import LatestMessages
 from prequential.worker.merge_notes import said_of, text_of
 
 log = logging.getLogger(__name__)
@@ -50,14 +50,14 @@ class Merging(threading.Thread):
         self._topic = config.kafka.topic(PARTS)
         self._end = threading.Event()
         self._mergers: dict[int, Merger] = {}
-        self._latest: dict[int, Latest] = {}  # by partition of the parts' topic
+        self._latest: dict[int, LatestMessages] = {}  # by partition of the parts' topic
 
     def stop(self) -> None:
         """End the thread after the transaction that is under way."""
         self._end.set()
         self.join(_ANSWER_SECONDS)
 
-    def latest(self) -> list[Latest]:
+    def latest(self) -> list[LatestMessages]:
         """Return the latest messages of the streams merged here, one object per partition of parts."""
         return list(self._latest.values())
 
@@ -139,7 +139,7 @@ class Merging(threading.Thread):
             log.error("%s/%d offset %d is not a valid part: %s", self._topic, number, message.offset(), why)
             return []
         found = merger.add(part, message.offset())
-        latest = self._latest.setdefault(number, Latest())
+        latest = self._latest.setdefault(number, LatestMessages())
         for output in found:
             latest.note(output)
         if found:

@@ -23,18 +23,23 @@ from prequential.topics.specs import (
 )
 from prequential.wording.incidents import sentence
 from prequential.worker.batches import Originals
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.publisher import Outgoing
 from prequential.worker.settings_header import SettingsHeader
 
 log = logging.getLogger(__name__)
 
 
-class Messages:
+class MessageConverter:
     """Converts a shard's outputs to messages; `originals` has the original records of dead letters."""
 
     def __init__(
-        self, config: Config, partition: int, streams: list[Stream], originals: Originals, origin: Origin
+        self,
+        config: Config,
+        partition: int,
+        streams: list[Stream],
+        originals: Originals,
+        origin: TopicsOrigin,
     ) -> None:
         self._config, self._partition, self._streams = config, partition, streams
         self._originals, self._origin = originals, origin

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
-from prequential.core.past.course import Courses
-from prequential.core.past.past import Past
+from prequential.core.past.course import PastCourses
+from prequential.core.past.past import PastOutcomes
 from prequential.core.shard import Shard
 from prequential.core.snapshot.split import split, streams_of
 from prequential.kafka.consumer_records import ConsumerRecords
@@ -94,8 +94,8 @@ def replay_topics(
                 continue  # its turn comes when its parent grows
             log.warning("shard %d: its state from when the topics grew can't be replayed any more", partition)
         shard = Shard(config, partition, first.partitions or origin.partitions)
-        shard.state.courses = Courses()
-        shard.state.past = Past() if past else None
+        shard.state.courses = PastCourses()
+        shard.state.past = PastOutcomes() if past else None
         _ShardReplay(cluster, shard).run()
     for message in cluster.parts.merged(config):
         put(message)

@@ -14,7 +14,7 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import INPUTS
 
 
-class Origin(NamedTuple):
+class TopicsOrigin(NamedTuple):
     """The input topics' IDs (empty where the broker provides none), and their number of partitions."""
 
     partitions: int
@@ -22,12 +22,12 @@ class Origin(NamedTuple):
     predictions: str = ""
     labels: str = ""
 
-    def difference(self, now: Origin) -> str | None:
+    def difference(self, now: TopicsOrigin) -> str | None:
         """Return in what way the topics differ `now`; None if they are the same.
 
-        >>> Origin(4, "a", "b", "c").difference(Origin(4, "a", "b", "d"))
+        >>> TopicsOrigin(4, "a", "b", "c").difference(TopicsOrigin(4, "a", "b", "d"))
         'labels was recreated'
-        >>> Origin(4).difference(Origin(8, "a", "b", "c"))
+        >>> TopicsOrigin(4).difference(TopicsOrigin(8, "a", "b", "c"))
         'the topics had 4 partitions and have 8'
         """
         recreated = [
@@ -41,18 +41,20 @@ class Origin(NamedTuple):
             return f"the topics had {self.partitions} partitions and have {now.partitions}"
         return None
 
-    def has_grown(self, now: Origin) -> bool:
+    def has_grown(self, now: TopicsOrigin) -> bool:
         """Return whether the topics are the same, but have a multiple of the partitions `now`.
 
-        >>> Origin(2, "a", "b", "c").has_grown(Origin(4, "a", "b", "c")), Origin(2).has_grown(Origin(3))
-        (True, False)
+        >>> TopicsOrigin(2, "a", "b", "c").has_grown(TopicsOrigin(4, "a", "b", "c"))
+        True
+        >>> TopicsOrigin(2).has_grown(TopicsOrigin(3))
+        False
         """
         same = self._replace(partitions=now.partitions).difference(now) is None
         return same and now.partitions > self.partitions and now.partitions % self.partitions == 0
 
 
-def present_origin(kafka: KafkaConfig) -> Origin:
+def present_origin(kafka: KafkaConfig) -> TopicsOrigin:
     """Return the present origin of the cluster's input topics; raises WorkError if a topic is missing."""
     by_name = identities(kafka, [kafka.topic(name) for name in INPUTS])
     topics = list(by_name.values())
-    return Origin(topics[0].partitions, *(topic.id for topic in topics))
+    return TopicsOrigin(topics[0].partitions, *(topic.id for topic in topics))

@@ -18,7 +18,7 @@ from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
 from prequential.worker.journal import JournalEntry, Lost, decode_entry
 from prequential.worker.losses import goes_on_from, loss, missing_entries
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.snapshots import MANIFEST_KEY, Manifest, SnapshotReader
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ Waiting = Callable[[Union[str, None]], None]
 GENERATION = "generation"
 
 
-class Known(NamedTuple):
+class RecoveredState(NamedTuple):
     """The state of a shard according to its topics."""
 
     manifest: Manifest | None
@@ -127,13 +127,13 @@ def _reader(kafka: KafkaConfig, topic: str, partition: int, offset: int) -> Cons
 def read_known(
     config: Config,
     partition: int,
-    origin: Origin | None,
+    origin: TopicsOrigin | None,
     rebuild: bool,
     stopped: Callable[[], bool],
     *,
     whole: bool = True,
     waiting: Waiting | None = None,
-) -> Known:
+) -> RecoveredState:
     """Read the snapshot and the journal of a shard to their ends.
 
     Both must belong to the present input topics `origin`; otherwise the function raises WorkError with the
@@ -183,7 +183,7 @@ def read_known(
             "the journal of shard %d begins at entry %d: %d are missing",
             partition, journal[0].number, missing,
         )  # fmt: skip
-    known = Known(manifest, parts, journal, journal_number, journal_offset)
+    known = RecoveredState(manifest, parts, journal, journal_number, journal_offset)
     if not whole:
         return known
     start, accepted = goes_on_from((0, 0, 0) if manifest is None else tuple(manifest.vector), journal)
@@ -231,7 +231,7 @@ def _beginning(
             return low
 
 
-def _check_origin(then: Origin, now: Origin | None, partition: int) -> None:
+def _check_origin(then: TopicsOrigin, now: TopicsOrigin | None, partition: int) -> None:
     if now is None or not (difference := then.difference(now)):
         return
     changed = f"shard {partition}: {difference} since its state was written"

@@ -26,15 +26,15 @@ from prequential.worker.back_pressure import BackPressure
 from prequential.worker.batches import Content, Originals, SharedParser, to_batch
 from prequential.worker.checkpoint import Checkpoint
 from prequential.worker.isolation import Isolation, to_quarantine
-from prequential.worker.journal import Idle, PairStatus, Step, Suspicion, standing
+from prequential.worker.journal import Idle, JournalStatus, Step, Suspicion, standing
 from prequential.worker.lineage import made_anew
 from prequential.worker.losses import LostRecords, refusal, way_out
 from prequential.worker.open_transactions import OpenTransaction
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
-from prequential.worker.recovery import Known, read_known
+from prequential.worker.recovery import RecoveredState, read_known
 from prequential.worker.side_thread import SideThread
-from prequential.worker.silence import Silence
+from prequential.worker.silence import SilenceTimer
 from prequential.worker.snapshot_turn import SnapshotTurn
 from prequential.worker.snapshots import MANIFEST_KEY
 from prequential.worker.statistics import ShardStatistics
@@ -79,7 +79,7 @@ class ShardRunner:
         config: Config,
         partition: int,
         fetcher: Fetcher,
-        origin: Origin,
+        origin: TopicsOrigin,
         *,
         rebuild: bool,
         on_lost: Callable[[int, str], None],
@@ -124,7 +124,7 @@ class ShardRunner:
         self._was_full = False  # the last micro-batch
         self._most = _ROUND  # records of each topic in the next one
         self._round_at = 0.0
-        self._silence = Silence(config)
+        self._silence = SilenceTimer(config)
         self._originals = Originals()
         self._parser = SharedParser.of(self._config)
         self._journal: deque[Step] = deque()  # steps yet to be followed
@@ -227,7 +227,7 @@ class ShardRunner:
             await self._write_error(error)
             raise
 
-    def _read(self) -> Known:
+    def _read(self) -> RecoveredState:
         """Do step 2; blocks for as long as there is no broker."""
         self._wait(None)
         place, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
@@ -266,7 +266,7 @@ class ShardRunner:
         except Exception as why:  # the first error ends the process; this one only costs its successor time
             log.warning("shard %d: could not write the error into the journal: %r", self.partition, why)
 
-    async def _restore(self, known: Known) -> None:
+    async def _restore(self, known: RecoveredState) -> None:
         started = monotonic()
         if not known.fresh:
             restored = self.shard.restore(known.parts)
@@ -302,7 +302,7 @@ class ShardRunner:
         begins = fresh and not any(self.shard.merge.vector)
         self._fetcher.open(self.partition, _BEGINNING if begins else self.shard.merge.vector)
 
-    async def _skip(self, known: Known) -> None:
+    async def _skip(self, known: RecoveredState) -> None:
         """Skip lost records, whose loss was accepted earlier or is accepted now."""
         for lost in known.accepted:
             self.shard.skip(lost.begins, lost.missing)
@@ -314,7 +314,7 @@ class ShardRunner:
                 known.lost.says([self._config.kafka.topic(name) for name in INPUTS]),
             )  # fmt: skip
 
-    async def _be_cautious(self, status: PairStatus) -> None:
+    async def _be_cautious(self, status: JournalStatus) -> None:
         """Workers have died at some record: skip it if it is known, or isolate it."""
         suspicion = status.suspicion or Suspicion()
         record = to_quarantine(suspicion, self._config.worker.quarantine_after)

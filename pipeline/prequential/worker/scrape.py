@@ -13,7 +13,7 @@ from prequential.core.delay import coverage, latency, maturity, selection
 from prequential.core.delay.coverage import AT_HORIZON
 from prequential.core.delay.latency import BOUNDS
 from prequential.core.measures.registry import INDEX, MEASURES
-from prequential.core.output.estimates import Line
+from prequential.core.output.estimates import MessageSubject
 from prequential.core.snapshot.read_snapshot import ReadSnapshot
 from prequential.core.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.http.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
@@ -212,7 +212,7 @@ class Scrape:
         partition = taken.catalog.partition
         http = self._http
 
-        def shows(line: Line, config: StreamConfig) -> bool:
+        def shows(line: MessageSubject, config: StreamConfig) -> bool:
             stage = http.shows_stage(line.stage, config, line.same)
             return stage and http.shows_estimator(line.estimator, config)
 

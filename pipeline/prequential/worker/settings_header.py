@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 from prequential.core.catalog.streams import Stream
 from prequential.kafka.transactions import Outgoing
-from prequential.settings.listing import Settings, texts
+from prequential.settings.listing import ListedSettings, texts
 from prequential.topics.outputs import Encoded, Output
 from prequential.topics.specs import METRICS, SETTINGS_HEADER
 
@@ -69,7 +69,7 @@ class SettingsHeader:
                 stream = self._due.pop(output.stream)
                 if self._is_due(stream, now):
                     self._published[stream.config.digest] = now
-                    settings = Settings(stream.config.digest, texts(stream.config))
+                    settings = ListedSettings(stream.config.digest, texts(stream.config))
                     header = [(SETTINGS_HEADER, msgspec.json.encode(settings))]
                     messages[place] = msgspec.structs.replace(messages[place], headers=header)
         if len(self._due) < before:

@@ -9,14 +9,14 @@ from time import monotonic
 from prequential.settings.model import Config
 
 
-class Silence:
+class SilenceTimer:
     """Decides when a silence has lasted long enough to publish, and again each time its length has doubled.
 
     The shard publishes again because each stream may have its own `emit.idle`. Also, a stream in all
     partitions is merged only up to a time that every partition has reached.
 
     >>> now = 100.0
-    >>> silence = Silence(Config(), lambda: now)
+    >>> silence = SilenceTimer(Config(), lambda: now)
     >>> now = 130.5
     >>> silence.due(), silence.due()
     (30000, None)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from prequential.core.input.merge import OffsetVector
 from prequential.topics.errors import WorkError
-from prequential.worker.origin import Origin
+from prequential.worker.origin import TopicsOrigin
 
 #: Format of the snapshots that this version writes; it can't read any other format.
 FORMAT = 11
@@ -41,7 +41,7 @@ class Manifest(msgspec.Struct):
     journal_number: int
     journal_offset: int
     config: str
-    origin: Origin
+    origin: TopicsOrigin
 
 
 def chunk_key(generation: int, place: int) -> bytes:

@@ -20,10 +20,10 @@ from prequential.topics.messages import (
     MAX_NESTING,
     MAX_VALUE_BYTES,
     SUM_SURELY_WITHIN,
+    GivenProbabilities,
     Instance,
     Label,
     Prediction,
-    Probabilities,
     Record,
     WireInstance,
     WireLabel,
@@ -46,7 +46,7 @@ _LENIENT: tuple[Callable[..., Any], ...] = tuple(
 )
 
 _object: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]).decode
-_probabilities = msgspec.json.Decoder(Probabilities).decode
+_probabilities = msgspec.json.Decoder(GivenProbabilities).decode
 
 #: What decoding foreign bytes may raise; anything else is a bug and must end the process.
 #: (`MsgspecError` for JSON and types, TypeError for a record without a value.)

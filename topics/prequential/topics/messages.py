@@ -205,7 +205,7 @@ class WirePrediction(Prediction, gc=False):
     model_version: Union[Name, int, None] = None
 
 
-class Probabilities(msgspec.Struct, gc=False):
+class GivenProbabilities(msgspec.Struct, gc=False):
     """What a prediction says of probabilities, with whatever numbers: to find the one that is wrong."""
 
     y_proba: dict[Name, float] | None = None

@@ -15,7 +15,7 @@ import msgspec
 LOST = ("lost_records", "lost_journal_entries")
 
 
-class Memory(msgspec.Struct, gc=False, omit_defaults=True):
+class MemoryPart(msgspec.Struct, gc=False, omit_defaults=True):
     """What an estimator that adds up has of one sequence.
 
     Attributes
@@ -61,11 +61,11 @@ class Foreseen(msgspec.Struct, gc=False, omit_defaults=True):
     known
         False where nothing can be said before a horizon has passed.
     cells
-        As in `Memory`.
+        As in `MemoryPart`.
     right
         How many will be wrong, and right, where classes are too many to be told apart.
     sums
-        The first sums of scores, as in `Memory`, where mean losses are expected.
+        The first sums of scores, as in `MemoryPart`, where mean losses are expected.
     halves
         By measure half of the width of its interval, where it has one.
     """
@@ -79,7 +79,7 @@ class Foreseen(msgspec.Struct, gc=False, omit_defaults=True):
     halves: dict[str, float] = {}
 
 
-class Period(msgspec.Struct, gc=False, omit_defaults=True):
+class PeriodPart(msgspec.Struct, gc=False, omit_defaults=True):
     """What has become of the predictions of one period (`prequential.core.delay.periods`).
 
     Attributes
@@ -101,7 +101,7 @@ class Period(msgspec.Struct, gc=False, omit_defaults=True):
     start: int
     end: int
     predictions: int
-    memory: Memory
+    memory: MemoryPart
     labelled: int = 0
     revisions: int = 0
     corrections: int = 0
@@ -139,9 +139,9 @@ class Evaluated(msgspec.Struct, gc=False, omit_defaults=True):
     single: bool
     changed: bool
     counts: dict[str, int]
-    memories: list[Memory]
+    memories: list[MemoryPart]
     coverage: dict[str, Any] | None = None
-    periods: list[Period] = []
+    periods: list[PeriodPart] = []
 
 
 class Compared(msgspec.Struct, gc=False, omit_defaults=True):

@@ -19,7 +19,7 @@ _FIRST_YEAR, _LAST_YEAR = 1970, 2100
 _DAY, _SECOND = 86_400, 1_000
 
 
-class Changes(NamedTuple):
+class ClockChanges(NamedTuple):
     """When the clocks of a zone change, (n,) ms of UTC, and the offsets from UTC before and after it, ms.
 
     Row 0 is before all times, so there always is a latest change.
@@ -39,7 +39,7 @@ class LocalTimes(NamedTuple):
 
 
 @cache
-def changes_of(zone: str) -> Changes:
+def changes_of(zone: str) -> ClockChanges:
     """The changes of a zone's clock from 1970 to 2100.
 
     >>> changes = changes_of("Europe/Berlin")
@@ -71,7 +71,7 @@ def changes_of(zone: str) -> Changes:
             low, high = (middle, high) if offset(middle) == present else (low, middle)
         rows.append((high * _SECOND, present, after))
         present = after
-    return Changes(*(np.array(column, dtype=np.int64) for column in zip(*rows)))
+    return ClockChanges(*(np.array(column, dtype=np.int64) for column in zip(*rows)))
 
 
 def utc_of(local: _Times, zone: str) -> LocalTimes:

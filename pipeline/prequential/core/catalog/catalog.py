@@ -12,15 +12,15 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from prequential.core.catalog.ended import Ended
+from prequential.core.catalog.ended import EndedEntities
 from prequential.core.catalog.plans import Plan
-from prequential.core.catalog.prices import Prices
+from prequential.core.catalog.prices import CostTables
 from prequential.core.catalog.stream_settings import write_settings
 from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, as_columns, grown, records
 from prequential.core.estimators.naming import CORRECTED_SUFFIX
 from prequential.core.measures.positive import Positives
-from prequential.core.tables.keys import Key, Table
+from prequential.core.tables.keys import Key, StateTable
 from prequential.core.tables.streams import (
     AGE,
     BASELINE,
@@ -39,7 +39,7 @@ from prequential.core.tables.streams import (
     Ages,
     Classes,
     Entities,
-    Pairs,
+    LabelPairs,
     Registry,
     SegmentRows,
     Streams,
@@ -54,7 +54,7 @@ from prequential.topics.errors import Fault, existing
 NO_CLASS_NAME = "@none"
 
 #: Schemas of a registry's tables.
-_SCHEMAS: tuple[Any, ...] = (Streams, Classes, Pairs, Entities, SegmentRows, Ages)
+_SCHEMAS: tuple[Any, ...] = (Streams, Classes, LabelPairs, Entities, SegmentRows, Ages)
 
 
 class Catalog:
@@ -83,13 +83,13 @@ class Catalog:
         self._registry: Any = None
         self.columns: Registry
         self.registry = Registry(
-            records(Streams, 16), records(Classes, 16), records(Pairs, 16), records(Entities, 16),
+            records(Streams, 16), records(Classes, 16), records(LabelPairs, 16), records(Entities, 16),
             SegmentRows(np.zeros(16, np.int32)), Ages(np.zeros(16, np.int64)),
         )  # fmt: skip
         #: Entities that only previous configurations evaluated.
-        self.ended = Ended()
+        self.ended = EndedEntities()
         #: Tables of costs, for streams that have some.
-        self._prices = Prices()
+        self._prices = CostTables()
         #: Entities that had ended and started again, since this list was last emptied.
         self.begun_anew: list[int] = []
         #: Model, key and position of each row in `SegmentRows`.
@@ -490,7 +490,7 @@ class Catalog:
 
     # ---- views
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self) -> Iterator[StateTable]:
         """All tables of the state, with their names, the keys of their rows, and the numbers of used rows."""
         columns, streams, entities = self.columns, len(self.streams), len(self.entities)
         for name, key, table, names, rows, links in (
@@ -504,10 +504,10 @@ class Catalog:
             ),
             ("classes.", Key.CLASS, columns.classes, CLASS_STATE, self._class_rows, {}),
         ):  # fmt: skip
-            yield Table(name, key, {one: getattr(table, one) for one in names}, rows, links=links)
-        yield Table("pairs", Key.TRANSITION, columns.pairs.pairs, self._pair_places)
+            yield StateTable(name, key, {one: getattr(table, one) for one in names}, rows, links=links)
+        yield StateTable("pairs", Key.TRANSITION, columns.pairs.pairs, self._pair_places)
         rows, links = len(self.segment_origin), {"": Key.ENTITY}
-        yield Table("segment_rows", Key.SEGMENT, columns.segment_rows.entity, rows, links=links)
+        yield StateTable("segment_rows", Key.SEGMENT, columns.segment_rows.entity, rows, links=links)
         for plan in self.plans:
             yield from plan.tables()
 

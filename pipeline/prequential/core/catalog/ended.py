@@ -14,10 +14,10 @@ from typing import Any
 Names = tuple[int, int, str, str | None, str | None]
 
 
-class Ended:
+class EndedEntities:
     """Outcomes and revisions of entities that ended while their models went on.
 
-    >>> ended = Ended()
+    >>> ended = EndedEntities()
     >>> ended.note((0, 3, "nb", "arm=A", None), 40, 2)
     >>> ended.take((0, 3, "nb", "arm=A", None)), ended.take((0, 3, "nb", "arm=A", None))
     ((40, 2), None)

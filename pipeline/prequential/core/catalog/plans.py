@@ -18,12 +18,12 @@ from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.histograms import keeps_histogram
 from prequential.core.estimators.naming import parse_estimator
 from prequential.core.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
-from prequential.core.estimators.reference import Reference
+from prequential.core.estimators.reference import ReferenceTables
 from prequential.core.estimators.residuals import DETAIL as RESIDUALS
 from prequential.core.estimators.rows import unrevised
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.alarms import Alarms, new_alarms
-from prequential.core.tables.keys import Key, Table
+from prequential.core.tables.keys import Key, StateTable
 from prequential.core.tables.outcomes import Log
 from prequential.settings.model import StreamConfig
 
@@ -58,7 +58,9 @@ class Plan:
         self._free: list[int] = []  # first rows of entities that are gone
         if reference is None and config.objective and config.estimators:
             reference = config.objective.reference
-        self.reference = None if self.numbers or reference is None else Reference(reference, 16, capacity)
+        self.reference = (
+            None if self.numbers or reference is None else ReferenceTables(reference, 16, capacity)
+        )
         by_details = not self.numbers and bool({"intervals", "dependence"} & set(config.details))
         paired = by_details or self.reference is not None
         self.estimators = [self._estimator(name, paired) for name in config.estimators]
@@ -212,12 +214,12 @@ class Plan:
 
     # ---- as a whole
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self) -> Iterator[StateTable]:
         """All tables of estimators, detectors and signals; their rows are sequences."""
         for name, tables in self.named_tables():
             for i, table in enumerate(tables):
                 prefix = f"plan {self.number}|{name}|{i}|"
-                yield Table(prefix, Key.SEQUENCE, table, self.rows, (self.number,))
+                yield StateTable(prefix, Key.SEQUENCE, table, self.rows, (self.number,))
 
     def named_tables(self) -> Iterator[tuple[str, Sequence[Any]]]:
         """The same tables, by the name of the estimator, reference or detector that has them."""

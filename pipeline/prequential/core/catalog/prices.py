@@ -11,7 +11,7 @@ from prequential.core.measures.positive import NO_COSTS, NONE_PRICED, PER_OUTCOM
 from prequential.core.tables.streams import Registry
 
 
-class Prices:
+class CostTables:
     """Tables for all streams that have costs; rebuilt when streams or classes of these streams are added."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from prequential.core.compiled import ids
 from prequential.core.compiled.kernel import as_records, columns_of, grown, of_one_length, records, tables_of
 from prequential.core.tables import settled
 from prequential.core.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
-from prequential.core.tables.keys import Key, Table
+from prequential.core.tables.keys import Key, StateTable
 from prequential.core.tables.records import Rows
 from prequential.core.tables.store import (
     LABELS,
@@ -99,7 +99,7 @@ def ensure_rows(
     return wider
 
 
-def tables(store: Store) -> Iterator[Table]:
+def tables(store: Store) -> Iterator[StateTable]:
     """The store's tables that are state, with the keys of their rows.
 
     For `_SINGLE` columns, snapshots omit the second dimension, or have a single number where there is no
@@ -108,23 +108,23 @@ def tables(store: Store) -> Iterator[Table]:
     known, pools = ids.used(store.ids), store.pools
     slots = len(known.stream)
     of_slots = {field: getattr(known, field) for field in ("stream", "offset", "size")}
-    yield Table("ids|", Key.SLOT, of_slots, links={"stream": Key.STREAM})
+    yield StateTable("ids|", Key.SLOT, of_slots, links={"stream": Key.STREAM})
     others = {field: column for field, column in known._asdict().items() if field not in of_slots}
-    yield Table("ids|", Key.NONE, others)
-    yield Table("deadline", Key.SLOT, store.links.deadline, slots)
+    yield StateTable("ids|", Key.NONE, others)
+    yield StateTable("deadline", Key.SLOT, store.links.deadline, slots)
     links = {"first": Key.PREDICTION, "label": Key.LABEL}
-    yield Table("instances|", Key.SLOT, store.instances, slots, links=links)
-    yield Table("marks|", Key.SLOT, _flat(store.marks, slots), slots)
+    yield StateTable("instances|", Key.SLOT, store.instances, slots, links=links)
+    yield StateTable("marks|", Key.SLOT, _flat(store.marks, slots), slots)
     predictions, labels, probabilities = pools.end.tolist()
     links = {"next": Key.PREDICTION, "model": Key.ENTITY}  # and `extra`, while a prediction is pending
-    yield Table("predictions|", Key.PREDICTION, store.predictions, predictions, links=links)
-    yield Table("values|", Key.PREDICTION, _flat(store.values, predictions), predictions)
-    yield Table("labels|", Key.LABEL, store.labels, labels, links={"next": Key.LABEL})
-    yield Table("label_values|", Key.LABEL, store.label_values, labels)
+    yield StateTable("predictions|", Key.PREDICTION, store.predictions, predictions, links=links)
+    yield StateTable("values|", Key.PREDICTION, _flat(store.values, predictions), predictions)
+    yield StateTable("labels|", Key.LABEL, store.labels, labels, links={"next": Key.LABEL})
+    yield StateTable("label_values|", Key.LABEL, store.label_values, labels)
     links = {"next": Key.PROBABILITY}
-    yield Table("probabilities|", Key.PROBABILITY, store.probabilities, probabilities, links=links)
-    yield Table("pools|", Key.NONE, pools)
-    yield Table("settled|", Key.NONE, settled.dump(store.settled))
+    yield StateTable("probabilities|", Key.PROBABILITY, store.probabilities, probabilities, links=links)
+    yield StateTable("pools|", Key.NONE, pools)
+    yield StateTable("settled|", Key.NONE, settled.dump(store.settled))
 
 
 #: Names that have at most one column.

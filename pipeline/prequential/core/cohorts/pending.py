@@ -22,7 +22,7 @@ from prequential.core.compiled.kernel import Floats, Ints, inner, zeros
 PLACES = OPEN + 1
 
 
-class Pending(NamedTuple):
+class PendingCohorts(NamedTuple):
     """By sequence: values that wait, by cohort from the oldest one on."""
 
     oldest: Ints  # number of the oldest cohort that doesn't count yet …
@@ -50,9 +50,9 @@ class Position(NamedTuple):
     frontier: int  # cohorts before this one are closed now
 
 
-def new_pending(rows: int) -> Pending:
+def new_pending(rows: int) -> PendingCohorts:
     """Return rows (sequences) without pending values; columns of (rows, PLACES)."""
-    return zeros(Pending, rows, n=PLACES, total=PLACES, squares=PLACES)
+    return zeros(PendingCohorts, rows, n=PLACES, total=PLACES, squares=PLACES)
 
 
 def new_closed() -> Closed:
@@ -61,14 +61,14 @@ def new_closed() -> Closed:
 
 
 @inner
-def begin(pending: Pending, row: int, at: Position) -> None:
+def begin(pending: PendingCohorts, row: int, at: Position) -> None:
     """Prepare a row for its first value, whose prediction lies at `at` (see `add`)."""
     pending.oldest[row] = at.frontier if at.cohort <= CLOSED else min(at.cohort, at.frontier)
     pending.epoch[row] = at.epoch
 
 
 @inner
-def add(pending: Pending, row: int, at: Position, x: float, closed: Closed) -> int:
+def add(pending: PendingCohorts, row: int, at: Position, x: float, closed: Closed) -> int:
     """Take the row's next value x; returns the number of cohorts that count from now on, in `closed`.
 
     Parameters
@@ -104,7 +104,7 @@ def add(pending: Pending, row: int, at: Position, x: float, closed: Closed) -> i
 
 
 @inner
-def _add_late(pending: Pending, row: int, begin: int, x: float, closed: Closed, count: int) -> int:
+def _add_late(pending: PendingCohorts, row: int, begin: int, x: float, closed: Closed, count: int) -> int:
     """Take a value whose cluster, which begins at `begin` (ms), is closed; -1: the value counts at once."""
     if begin > pending.late[row]:
         count = _close_late(pending, row, closed, count)
@@ -116,7 +116,7 @@ def _add_late(pending: Pending, row: int, begin: int, x: float, closed: Closed, 
 
 
 @inner
-def _close_late(pending: Pending, row: int, closed: Closed, count: int) -> int:
+def _close_late(pending: PendingCohorts, row: int, closed: Closed, count: int) -> int:
     """Close the late cluster; it follows the first `count` cohorts in `closed`."""
     if not pending.n[row, OPEN]:
         return count
@@ -128,7 +128,7 @@ def _close_late(pending: Pending, row: int, closed: Closed, count: int) -> int:
 
 
 @inner
-def _coarsen(pending: Pending, row: int) -> None:
+def _coarsen(pending: PendingCohorts, row: int) -> None:
     """Double the size of the row's cohorts: they are those of the next epoch."""
     base = pending.oldest[row]
     for place in range(OPEN):
@@ -144,7 +144,7 @@ def _coarsen(pending: Pending, row: int) -> None:
 
 
 @inner
-def _close_until(pending: Pending, row: int, frontier: int, closed: Closed, count: int) -> int:
+def _close_until(pending: PendingCohorts, row: int, frontier: int, closed: Closed, count: int) -> int:
     """Close the cohorts before `frontier`; they follow the first `count` ones in `closed`."""
     passed = frontier - pending.oldest[row]
     if passed <= 0:

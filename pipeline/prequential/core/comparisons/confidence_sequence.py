@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from prequential.core.cohorts.blocks import Blocks, inflation
 from prequential.core.cohorts.blocks import add as add_block
-from prequential.core.cohorts.pending import Closed, Pending, Position, begin
+from prequential.core.cohorts.pending import Closed, PendingCohorts, Position, begin
 from prequential.core.cohorts.pending import add as add_outcome
 from prequential.core.comparisons import A_BETTER, B_BETTER, UNDECIDED, normal_mixture
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, inner, kernel, records
@@ -105,7 +105,7 @@ def declare(table: Sequences, row: int, largest: float, level: float, signs: boo
 
 @inner
 def step(
-    table: Sequences, pending: Pending, blocks: Blocks, row: int, difference: float, at: Position,
+    table: Sequences, pending: PendingCohorts, blocks: Blocks, row: int, difference: float, at: Position,
     closed: Closed,
 ) -> int:  # fmt: skip
     """Take the row's next difference, loss of A less loss of B; returns how many more cohorts count now.

@@ -27,7 +27,7 @@ OF_LOSSES = 4
 WRITTEN, GROUPS, NEEDED, BEGAN = range(4)
 
 
-class Pairs(NamedTuple):
+class JointPairs(NamedTuple):
     """By pair of entities; row 0 stands for none."""
 
     a: Ints32  # entity of the model, and of the one that it is compared against
@@ -45,7 +45,7 @@ class Pairs(NamedTuple):
     rank: Ints
 
 
-class Seen(NamedTuple):
+class JointSeen(NamedTuple):
     """By entity: the last instance for which it had an outcome, and its row for its first stage.
 
     While `initial` is the same as `final` and has no rows, this is the row for `final`.
@@ -55,21 +55,21 @@ class Seen(NamedTuple):
     row: Ints32
 
 
-class Prices(NamedTuple):
+class JointPrices(NamedTuple):
     """What outcomes cost, as `measures.positive.Positives` has it."""
 
     priced: Bytes
     costs: Floats
 
 
-class Walk(NamedTuple):
+class JointWalk(NamedTuple):
     """The tables that a walk over the outcome log needs, and its position."""
 
     heads: Ints32  # by entity: its first pair as A
-    pairs: Pairs
-    seen: Seen
+    pairs: JointPairs
+    seen: JointSeen
     used: Ints  # (4,): see `WRITTEN` and those behind it
-    prices: Prices
+    prices: JointPrices
 
 
 class Joint(NamedTuple):
@@ -95,7 +95,7 @@ def new_joint(rows: int) -> Joint:
 
 
 @inner
-def _has_loss(log: Log, row: int, code: int, registry: Registry, prices: Prices) -> bool:
+def _has_loss(log: Log, row: int, code: int, registry: Registry, prices: JointPrices) -> bool:
     """Whether an outcome has a loss: of probabilities where there were any, a cost by value with one."""
     if code == COST:
         by_value = prices.priced[registry.entities.stream[log.entity[row]]] == PER_VALUE
@@ -104,7 +104,7 @@ def _has_loss(log: Log, row: int, code: int, registry: Registry, prices: Prices)
 
 
 @inner
-def _cost(log: Log, row: int, registry: Registry, prices: Prices) -> float:
+def _cost(log: Log, row: int, registry: Registry, prices: JointPrices) -> float:
     """What an outcome costs."""
     stream = registry.entities.stream[log.entity[row]]
     first = registry.streams.classes[stream]
@@ -113,7 +113,7 @@ def _cost(log: Log, row: int, registry: Registry, prices: Prices) -> float:
 
 
 @inner
-def _loss(log: Log, row: int, code: int, registry: Registry, prices: Prices) -> float:
+def _loss(log: Log, row: int, code: int, registry: Registry, prices: JointPrices) -> float:
     """An outcome's loss."""
     if code == COST:
         return _cost(log, row, registry, prices)
@@ -126,7 +126,7 @@ def _loss(log: Log, row: int, code: int, registry: Registry, prices: Prices) -> 
 
 
 @inner
-def _losses_of(pairs: Pairs, pair: int) -> int:
+def _losses_of(pairs: JointPairs, pair: int) -> int:
     """How many losses of a pair are added up."""
     count = 0
     for code in range(LOG_LOSS, COST + 1):
@@ -135,7 +135,7 @@ def _losses_of(pairs: Pairs, pair: int) -> int:
 
 
 @inner
-def _is_new(log: Log, pairs: Pairs, seen: Seen, pair: int, row: int, group: int) -> bool:
+def _is_new(log: Log, pairs: JointPairs, seen: JointSeen, pair: int, row: int, group: int) -> bool:
     """Whether the instance has a new joint outcome of a pair, A's being in `row`."""
     b = pairs.b[pair]
     return seen.group[b] == group and (log.kind[row] == OUTCOME or log.kind[seen.row[b]] == OUTCOME)
@@ -143,8 +143,8 @@ def _is_new(log: Log, pairs: Pairs, seen: Seen, pair: int, row: int, group: int)
 
 @inner
 def _write(
-    log: Log, pairs: Pairs, joint: Joint, used: Ints, pair: int, row: int, other: int, registry: Registry,
-    prices: Prices,
+    log: Log, pairs: JointPairs, joint: Joint, used: Ints, pair: int, row: int, other: int,
+    registry: Registry, prices: JointPrices,
 ) -> None:  # fmt: skip
     """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`.
 
@@ -195,7 +195,7 @@ def _note(joint: Joint, at: int, log: Log, row: int, other: int, group: int) -> 
 
 @kernel
 def find(
-    log: Log, start: int, stop: int, registry: Registry, walk: Walk, joint: Joint
+    log: Log, start: int, stop: int, registry: Registry, walk: JointWalk, joint: Joint
 ) -> int:
     """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 

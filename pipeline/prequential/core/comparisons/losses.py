@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from prequential.core.comparisons.joint import Joint
 from prequential.core.compiled.kernel import Ints32, kernel
-from prequential.core.estimators.declaration import COUNTS, Additions, Codes, Payload
+from prequential.core.estimators.declaration import COUNTS, Additions, CountCodes, Payload
 from prequential.core.estimators.rows import unrevised
 from prequential.core.estimators.sums import additions, losses
 from prequential.core.tables.outcomes import SCORED
@@ -17,7 +17,7 @@ RIGHT_AND_WRONG = Payload(COUNTS, 4)
 LOSSES = losses(2)
 
 
-def counts_of(joint: Joint, rows: Ints32) -> Codes:
+def counts_of(joint: Joint, rows: Ints32) -> CountCodes:
     """The amounts that these rows of the log add, all of them rows of right and wrong."""
     return unrevised(joint.sequence[rows], joint.t1[rows], joint.code[rows].astype(np.int32))
 

@@ -8,8 +8,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from prequential.core.catalog.streams import Entity
 from prequential.core.comparisons.pairing import Pairing
-from prequential.core.comparisons.reporting import ComparisonReporter, Known, Place, by_name, read
-from prequential.core.comparisons.tables import Side
+from prequential.core.comparisons.reporting import (
+    ComparisonReporter,
+    PairSequence,
+    PairSubject,
+    by_name,
+    read,
+)
+from prequential.core.comparisons.tables import PairSide
 from prequential.core.compiled.kernel import Ints, taken
 from prequential.settings.stages import parse as parse_stage
 
@@ -23,8 +29,8 @@ _PAIR = 4_000
 class Copies(NamedTuple):
     """Copies of some pairs' sequences: `places` locates them in the copies, by tables and side."""
 
-    places: list[tuple[Known, list[Place]]]
-    sides: dict[tuple[int, int], Side]
+    places: list[tuple[PairSubject, list[PairSequence]]]
+    sides: dict[tuple[int, int], PairSide]
 
 
 class PairStatus(NamedTuple):
@@ -68,7 +74,7 @@ def take(
     compared with each other are asked for one by one.
     """
     rows: dict[tuple[int, int], list[int]] = {}
-    places: list[tuple[Known, list[Place]]] = []
+    places: list[tuple[PairSubject, list[PairSequence]]] = []
     for entity in entities:
         for pair in pairing.by_entity.get(entity, ()):
             if pairing.ends[pair][0] != entity:

@@ -28,17 +28,17 @@ from prequential.core.comparisons.joint import (
     NEEDED,
     OF_LOSSES,
     WRITTEN,
-    Pairs,
-    Prices,
-    Seen,
-    Walk,
+    JointPairs,
+    JointPrices,
+    JointSeen,
+    JointWalk,
     find,
     new_joint,
 )
-from prequential.core.comparisons.tables import Comparisons, JointRow, Side, codes_of, prices_of
+from prequential.core.comparisons.tables import Comparisons, JointRow, PairSide, codes_of, prices_of
 from prequential.core.compiled.kernel import capacity_for, grown, records
 from prequential.core.estimators.naming import CORRECTED_SUFFIX
-from prequential.core.tables.keys import Table
+from prequential.core.tables.keys import StateTable
 from prequential.core.tables.logs import OUTCOMES, Logs
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.settings.model import StreamConfig
@@ -86,10 +86,10 @@ class Pairing:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self.pairs: Pairs = records(Pairs, 16)
+        self.pairs: JointPairs = records(JointPairs, 16)
         self.count = 1  # rows of `pairs` in use, or free again; row 0 stands for none
         self.heads = np.zeros(16, dtype=np.int32)
-        self.seen: Seen = records(Seen, 16)
+        self.seen: JointSeen = records(JointSeen, 16)
         self.tables: list[Comparisons] = []
         self._by_config: dict[str, Comparisons] = {}
         self._joint = new_joint(_JOINT_ROWS)
@@ -275,7 +275,7 @@ class Pairing:
         a, _ = self.ends[pair]
         return self._catalog.plans[self._catalog.columns.entities.plan[a]].stages
 
-    def rows_of(self, pair: int, stage: str) -> list[tuple[Side, int]]:
+    def rows_of(self, pair: int, stage: str) -> list[tuple[PairSide, int]]:
         """A pair's sequences in a stage, of all losses; raises ValueError for a stage that it isn't in."""
         stages, tables = self.stages(pair), self.tables[self.pairs.plan[pair]]
         if stage not in stages:
@@ -289,7 +289,7 @@ class Pairing:
             for table in side.tables(0):
                 table.copy(row, other)
 
-    def all_tables(self) -> Iterator[Table]:
+    def all_tables(self) -> Iterator[StateTable]:
         """All tables that are state, with what their rows stand for."""
         for tables in self.tables:
             yield from tables.tables()
@@ -380,10 +380,10 @@ class Pairing:
         These are as they were when it made them due, until the next ones are asked for.
         """
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
-        prices = Prices(*self._catalog.prices())
+        prices = JointPrices(*self._catalog.prices())
         while start < count and self.count > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
-            walk = Walk(self.heads, self.pairs, self.seen, used, prices)
+            walk = JointWalk(self.heads, self.pairs, self.seen, used, prices)
             start = find(log, start, count, self._catalog.registry, walk, self._joint)
             written = int(used[WRITTEN])
             if used[BEGAN]:

@@ -34,7 +34,7 @@ PRIOR = 20.0
 _LEAST = 16
 
 
-class Recent(NamedTuple):
+class RecentTables(NamedTuple):
     """By sequence: since the last confirmed change."""
 
     counted: Ints  # outcomes
@@ -52,14 +52,16 @@ class Recent(NamedTuple):
     verdict: Bytes
 
 
-def new_recent(rows: int) -> Recent:
+def new_recent(rows: int) -> RecentTables:
     """Nothing has counted."""
     marks = dict.fromkeys(("mark_counted", "mark_total", "mark_variance", "mark_deviation"), 2 * LENGTHS)
-    return zeros(Recent, rows, **marks)
+    return zeros(RecentTables, rows, **marks)
 
 
 @inner
-def follow(recent: Recent, blocks: Blocks, table: Sequences, row: int, closed: Closed, count: int) -> bool:
+def follow(
+    recent: RecentTables, blocks: Blocks, table: Sequences, row: int, closed: Closed, count: int
+) -> bool:
     """Take the first `count` cohorts of `closed`; whether the verdict is another one now."""
     verdict = recent.verdict[row]
     if not table.largest[row] > 0.0:
@@ -88,7 +90,7 @@ def follow(recent: Recent, blocks: Blocks, table: Sequences, row: int, closed: C
 
 
 @inner
-def _add(recent: Recent, blocks: Blocks, row: int, count: int, total: float, variance: float) -> None:
+def _add(recent: RecentTables, blocks: Blocks, row: int, count: int, total: float, variance: float) -> None:
     """A cohort counts."""
     mean = recent.total[row] / (recent.counted[row] + PRIOR)
     recent.deviation[row] += total - count * mean
@@ -105,7 +107,7 @@ def _add(recent: Recent, blocks: Blocks, row: int, count: int, total: float, var
 
 
 @inner
-def _set_mark(recent: Recent, row: int, column: int) -> None:
+def _set_mark(recent: RecentTables, row: int, column: int) -> None:
     """It is now."""
     recent.mark_counted[row, column], recent.mark_total[row, column] = recent.counted[row], recent.total[row]
     recent.mark_variance[row, column] = recent.variance[row]
@@ -113,7 +115,7 @@ def _set_mark(recent: Recent, row: int, column: int) -> None:
 
 
 @inner
-def _copy_mark(recent: Recent, row: int, source: int, column: int) -> None:
+def _copy_mark(recent: RecentTables, row: int, source: int, column: int) -> None:
     """It is another one."""
     recent.mark_counted[row, column] = recent.mark_counted[row, source]
     recent.mark_total[row, column] = recent.mark_total[row, source]
@@ -122,7 +124,7 @@ def _copy_mark(recent: Recent, row: int, source: int, column: int) -> None:
 
 
 @inner
-def _changed(recent: Recent, row: int, f: float, needed: float, signs: bool) -> int:
+def _changed(recent: RecentTables, row: int, f: float, needed: float, signs: bool) -> int:
     """The mark since which the mean has changed; -1: it hasn't."""
     mark, most = -1, 0.0
     for j in range(LENGTHS):
@@ -136,7 +138,7 @@ def _changed(recent: Recent, row: int, f: float, needed: float, signs: bool) -> 
 
 
 @inner
-def _restart(recent: Recent, blocks: Blocks, row: int, mark: int, f: float) -> None:
+def _restart(recent: RecentTables, blocks: Blocks, row: int, mark: int, f: float) -> None:
     """Forget what counted up to a mark, and the dependence; f is kept for a start."""
     recent.inflation[row] = f
     recent.before[row] += recent.mark_counted[row, mark]

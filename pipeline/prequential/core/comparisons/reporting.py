@@ -14,9 +14,9 @@ from prequential.core.comparisons import DEFINED, REASONS, VERDICTS, mcnemar
 from prequential.core.comparisons.confidence_sequence import level_of
 from prequential.core.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
 from prequential.core.comparisons.pairing import DueReport, Pairing
-from prequential.core.comparisons.tables import Side
+from prequential.core.comparisons.tables import PairSide
 from prequential.core.compiled.kernel import Floats, Ints
-from prequential.core.output.texts import Draft, Values, Who, Writer, joined, vocabulary
+from prequential.core.output.texts import Draft, MessageValues, Who, Writer, joined, vocabulary
 from prequential.core.tables.logs import Logs
 from prequential.settings.model import StreamConfig
 from prequential.settings.stages import INITIAL
@@ -33,7 +33,7 @@ Ordered: TypeAlias = tuple[tuple[Any, ...], list[Encoded]]
 _ENDINGS = (b"}", b',"significant":false}', b',"significant":true}')
 
 
-class Place(NamedTuple):
+class PairSequence(NamedTuple):
     """A sequence of a pair: its stage and loss, and where it lies."""
 
     stage: str
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     same: list[str]  # stages that are the same up to now
 
 
-class Known(NamedTuple):
+class PairSubject(NamedTuple):
     """What doesn't change of a pair."""
 
     a: Entity
@@ -53,12 +53,12 @@ class Known(NamedTuple):
     rank: int  # it is the k-th pair to begin, see `Pairs`
     single: bool  # whether `initial` is the same as `final`, so that messages report `final` only
     number: int  # of its tables
-    places: list[Place]  # that messages are about
+    places: list[PairSequence]  # that messages are about
     at: dict[tuple[int, int], list[int]]  # by side and row: which places; losses may be the same
 
 
 #: A sequence that is due, and its pair.
-_Report: TypeAlias = tuple[DueReport, Known]
+_Report: TypeAlias = tuple[DueReport, PairSubject]
 
 
 class Statistics(NamedTuple):
@@ -90,7 +90,7 @@ class ComparisonReporter:
     def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
         self._catalog = catalog
         self._pairing = pairing
-        self._known_pairs: dict[int, Known] = {}
+        self._known_pairs: dict[int, PairSubject] = {}
         self._writer = Writer(COMPARISONS, vocabulary(NAMES, REASONS, counts=COUNTS), _ENDINGS)
         self._all_columns = self._writer.columns(tuple(range(len(NAMES))))
         self._thresholds: dict[float, float] = {}
@@ -151,11 +151,11 @@ class ComparisonReporter:
             ]  # fmt: skip
         return _in_order(self._report(reports, replaying=replaying))
 
-    def _pair_of(self, reports: DueReport) -> Known:
+    def _pair_of(self, reports: DueReport) -> PairSubject:
         """The pair that a sequence is of."""
         return self.known(int(self._pairing.tables[reports.number].sides[reports.side].due.pair[reports.row]))
 
-    def _stream_of(self, known: Known) -> Stream:
+    def _stream_of(self, known: PairSubject) -> Stream:
         return self._catalog.streams[known.a.stream]
 
     def _report(self, reports: list[_Report], *, replaying: bool) -> list[Ordered]:
@@ -164,7 +164,7 @@ class ComparisonReporter:
             self._pairing.tables[one.number].sides[one.side].report(one.row)
         return [] if replaying or not reports else self._messages(reports)
 
-    def known(self, pair: int) -> Known:
+    def known(self, pair: int) -> PairSubject:
         """What doesn't change of a pair: of the present one with this number."""
         catalog, pairing = self._catalog, self._pairing
         a, b = map(catalog.entity, pairing.ends[pair])
@@ -177,7 +177,7 @@ class ComparisonReporter:
         stages = pairing.stages(pair)
         number = int(pairing.pairs.plan[pair])
         tables = pairing.tables[number]
-        places: list[Place] = []
+        places: list[PairSequence] = []
         at: dict[tuple[int, int], list[int]] = {}
         for place, loss, _, side, row in pairing.sequences(pair):
             stage = stages[place]
@@ -193,8 +193,8 @@ class ComparisonReporter:
                     whose | {"estimator": name, "loss": loss} for name in tables.estimators
                 )
                 at.setdefault((side, row), []).append(len(places))
-                places.append(Place(stage, loss, side, row, of_estimators, same))
-        known = Known(a, b, pairing.order_of(pair), rank, single, number, places, at)
+                places.append(PairSequence(stage, loss, side, row, of_estimators, same))
+        known = PairSubject(a, b, pairing.order_of(pair), rank, single, number, places, at)
         self._known_pairs[pair] = known
         return known
 
@@ -243,7 +243,7 @@ class ComparisonReporter:
 
     def _values(
         self, statistics: dict[tuple[int, int], SideStatistics], levels: dict[tuple[int, int], list[float]]
-    ) -> tuple[Values, dict[tuple[int, int], int]]:
+    ) -> tuple[MessageValues, dict[tuple[int, int], int]]:
         """The statistics of all sides, estimator by estimator; by side, where its own begin."""
         parts, first, at = [], {}, 0
         for key, side in statistics.items():
@@ -255,7 +255,7 @@ class ComparisonReporter:
                 rejects = np.where(exact, values[:, P_VALUE] < level, abs(values[:, MCNEMAR]) > beyond)
                 ending = np.where(reasons[:, MCNEMAR] == DEFINED, 1 + rejects, 0)
                 wholes = np.full(len(n), whole, dtype=np.uint8)
-                parts.append(Values(n.astype(np.float64), wholes, values, reasons, ending))
+                parts.append(MessageValues(n.astype(np.float64), wholes, values, reasons, ending))
                 at += len(n)
         return joined(parts), first
 
@@ -265,7 +265,7 @@ class ComparisonReporter:
         return self._thresholds[level]
 
     def _find(
-        self, places: list[tuple[DueReport, Known, int]]
+        self, places: list[tuple[DueReport, PairSubject, int]]
     ) -> tuple[dict[tuple[int, int], SideStatistics], dict[tuple[int, int], list[float]]]:
         """By tables and side: statistics and verdicts of their sequences, and the levels of tests."""
         rows: dict[tuple[int, int], list[int]] = {}
@@ -283,7 +283,7 @@ def _in_order(messages_by_place: list[Ordered]) -> list[Encoded]:
     return [message for _, messages in sorted(messages_by_place, key=itemgetter(0)) for message in messages]
 
 
-def read(side: Side, rows: list[int]) -> SideStatistics:
+def read(side: PairSide, rows: list[int]) -> SideStatistics:
     """The statistics and verdicts of these sequences."""
     sequences = np.array(rows, dtype=np.int64)
     bounds = np.zeros((len(sequences), 4))

@@ -19,7 +19,14 @@ from prequential.core.comparisons.joint import ABSOLUTE, COST, ERROR, LOSS_NAMES
 from prequential.core.comparisons.losses import LOSSES, RIGHT_AND_WRONG, additions_of, counts_of
 from prequential.core.comparisons.measuring import NAMES, from_counts, from_sums
 from prequential.core.comparisons.recent import new_recent
-from prequential.core.comparisons.updating import Due, Times, Verdicts, note_times, step_counted, step_losses
+from prequential.core.comparisons.updating import (
+    PairSettings,
+    PairVerdicts,
+    Times,
+    note_times,
+    step_counted,
+    step_losses,
+)
 from prequential.core.compiled.kernel import (
     Floats,
     Ints,
@@ -32,7 +39,7 @@ from prequential.core.compiled.kernel import (
     zeros,
 )
 from prequential.core.estimators.accumulator import Accumulator
-from prequential.core.tables.keys import Key, Table
+from prequential.core.tables.keys import Key, StateTable
 from prequential.settings.model import StreamConfig
 
 #: Names of the two sorts of sequences, as snapshots have them.
@@ -60,7 +67,7 @@ def prices_of(config: StreamConfig) -> str:
     return json.dumps([config.costs, config.cost_per_value, config.value_limit], sort_keys=True)
 
 
-class Side:
+class PairSide:
     """Sequences of one sort: counted, or of losses that are added up."""
 
     def __init__(self, names: Sequence[str], counted: bool) -> None:
@@ -74,7 +81,7 @@ class Side:
         self.pending, self.blocks = new_pending(16), new_blocks(16)
         self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
         self._closed = new_closed()
-        self.times, self.due = zeros(Times, 16), zeros(Due, 16)
+        self.times, self.due = zeros(Times, 16), zeros(PairSettings, 16)
         self._due_rows = np.zeros(0, dtype=np.int32)
         payload = RIGHT_AND_WRONG if counted else LOSSES
         self.estimators = [Accumulator(name, payload, 16) for name in names]
@@ -111,11 +118,13 @@ class Side:
         for one in self.estimators:
             one.ensure(rows)
 
-    def tables(self, number: int) -> Iterator[Table]:
+    def tables(self, number: int) -> Iterator[StateTable]:
         """All of them; their rows are joint sequences, `number` that of the configuration's tables."""
         side = SIDES[not self.counted]
         for name, table in self.named():
-            yield Table(f"comparisons {number}|{side}|{name}|", Key.JOINT, table, self.rows, (number, side))
+            yield StateTable(
+                f"comparisons {number}|{side}|{name}|", Key.JOINT, table, self.rows, (number, side)
+            )
 
     def named(self) -> Iterator[tuple[str, Any]]:
         """All of them, by the names that snapshots have; estimators' by theirs."""
@@ -134,7 +143,7 @@ class Side:
         they were then; they stay due until `report`.
         """
         self._due_rows = grown(self._due_rows, len(rows))
-        verdicts = Verdicts(
+        verdicts = PairVerdicts(
             self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, self._closed
         )
         done, count = (step_counted if self.counted else step_losses)(
@@ -181,7 +190,7 @@ class Side:
         """Bytes of a sequence that `part` copies."""
         return sum(map(row_bytes, self._read())) + sum(one.row_bytes for one in self.estimators)
 
-    def part(self, rows: Ints) -> Side:
+    def part(self, rows: Ints) -> PairSide:
         """Copies of these sequences alone, one after the other; they are for reading."""
         part = copy.copy(self)
         part.rows = len(rows)
@@ -194,7 +203,7 @@ class Side:
         """Tables that readings need, in addition to those of estimators."""
         return self.sequences, self.recent, self.times
 
-    def adopt(self, other: Side, row: int, new_row: int) -> list[str]:
+    def adopt(self, other: PairSide, row: int, new_row: int) -> list[str]:
         """Copy a sequence of another configuration; returns the estimators that are new and start empty."""
         former = dict(other.named())
         missing = [name for name in self.names if name not in former]
@@ -227,11 +236,11 @@ class Comparisons:
         self.number = number
         self.estimators = tuple(estimators)
         self.codes = codes
-        self.counted = Side(estimators, True)
-        self.scored = Side(estimators, False)
+        self.counted = PairSide(estimators, True)
+        self.scored = PairSide(estimators, False)
 
     @property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[PairSide, PairSide]:
         """Both."""
         return self.counted, self.scored
 
@@ -245,7 +254,7 @@ class Comparisons:
                 else:
                     yield JointRow(stage, loss, code, 1, place + self.added.index(code))
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self) -> Iterator[StateTable]:
         """All of them."""
         for side in self.sides:
             yield from side.tables(self.number)

@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.cohorts.blocks import Blocks
-from prequential.core.cohorts.pending import Closed, Pending, Position
+from prequential.core.cohorts.pending import Closed, PendingCohorts, Position
 from prequential.core.comparisons.confidence_sequence import Sequences, step
 from prequential.core.comparisons.joint import Joint
-from prequential.core.comparisons.recent import Recent, follow
+from prequential.core.comparisons.recent import RecentTables, follow
 from prequential.core.compiled.kernel import Bytes, Ints, Ints32, inner, kernel
 
 
-class Verdicts(NamedTuple):
+class PairVerdicts(NamedTuple):
     """What the verdicts of sequences are made of, by sequence."""
 
     sequences: Sequences
-    pending: Pending
+    pending: PendingCohorts
     blocks: Blocks
-    recent: Recent
+    recent: RecentTables
     recent_blocks: Blocks
     closed: Closed  # not by sequence: for a step to write to
 
@@ -32,7 +32,7 @@ class Times(NamedTuple):
     verdicts: Bytes  # both verdicts after the newest joint outcome, as one number
 
 
-class Due(NamedTuple):
+class PairSettings(NamedTuple):
     """By sequence, what follows from the configuration: nothing of it is state."""
 
     every: Ints  # messages are due after every so many joint outcomes; 0: not by count; -1: there are none
@@ -52,7 +52,7 @@ def note_times(table: Times, joint: Joint, rows: Ints32) -> None:
 
 
 @inner
-def _is_due(table: Sequences, recent: Recent, times: Times, due: Due, q: int) -> bool:
+def _is_due(table: Sequences, recent: RecentTables, times: Times, due: PairSettings, q: int) -> bool:
     """Whether a sequence's newest outcome has made messages due: by count, or by a verdict."""
     verdicts = _VERDICTS * table.verdict[q] + recent.verdict[q]
     changed = verdicts != times.verdicts[q]
@@ -65,7 +65,7 @@ def _is_due(table: Sequences, recent: Recent, times: Times, due: Due, q: int) ->
 
 @kernel
 def step_counted(
-    verdicts: Verdicts, times: Times, due: Due, joint: Joint, rows: Ints32, due_rows: Ints32
+    verdicts: PairVerdicts, times: Times, due: PairSettings, joint: Joint, rows: Ints32, due_rows: Ints32
 ) -> tuple[int, int]:
     """Differences of 0/1 loss, of these rows of the log, up to one whose sequence is due.
 
@@ -91,7 +91,7 @@ def step_counted(
 
 @kernel
 def step_losses(
-    verdicts: Verdicts, times: Times, due: Due, joint: Joint, rows: Ints32, due_rows: Ints32
+    verdicts: PairVerdicts, times: Times, due: PairSettings, joint: Joint, rows: Ints32, due_rows: Ints32
 ) -> tuple[int, int]:
     """Differences of losses, otherwise as `step_counted`."""
     table, pending, blocks, recent, recent_blocks, closed = verdicts

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from prequential.core.compiled.kernel import Ints, with_tables
 from prequential.core.delay import coverage, expected, following, latency, periods, selection
-from prequential.core.tables.keys import Table
+from prequential.core.tables.keys import StateTable
 from prequential.core.tables.logs import EVENTS, LATENCIES, SEGMENT_EVENTS, Logs
 from prequential.settings.model import StreamConfig
 
@@ -115,7 +115,7 @@ class Accounts:
 
     # ---- as a whole
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self) -> Iterator[StateTable]:
         """All tables that are state, of all accounts, with the key of their rows."""
         for name, part in _PARTS.items():
             yield from part.tables(getattr(self, name))

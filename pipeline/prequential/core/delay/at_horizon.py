@@ -9,13 +9,26 @@ horizon gets the opposite of the sum of these corrections.
 from __future__ import annotations
 
 from prequential.core.compiled.kernel import Ints32, inner
-from prequential.core.delay.calibrating import DOUBT, OFF, SEEN, Look, Model, Scratch
+from prequential.core.delay.calibrating import (
+    DOUBT,
+    OFF,
+    SEEN,
+    CalibrationScratch,
+    ModelCounters,
+    PeriodEstimates,
+)
 from prequential.core.delay.expected import SLOTS
 
 
 @inner
 def correct_events(
-    model: Model, whole: Ints32, block: int, scratch: Scratch, result: Look, i: int, j: int
+    model: ModelCounters,
+    whole: Ints32,
+    block: int,
+    scratch: CalibrationScratch,
+    result: PeriodEstimates,
+    i: int,
+    j: int,
 ) -> None:
     """For predictions of class j, put the correction, its variance and its number of predictions, by label.
 

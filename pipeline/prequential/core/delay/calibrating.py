@@ -24,7 +24,7 @@ COLUMNS = 8
 SEEN, OFF, DOUBT = range(3)
 
 
-class Look(NamedTuple):
+class PeriodEstimates(NamedTuple):
     """Estimates of n periods, in order of time."""
 
     cells: Floats  # (n, J, K): predictions of class j that have, or will have, the label k
@@ -33,7 +33,7 @@ class Look(NamedTuple):
     coming: Floats  # (n, J, B): pending predictions of a stratum that will have a label
 
 
-class Model(NamedTuple):
+class ModelCounters(NamedTuple):
     """The counters of a model, and the sizes that give their places; times in ms."""
 
     faded: Floats  # counters of all models, of which its own begin …
@@ -60,7 +60,7 @@ class OpenPeriods(NamedTuple):
     end: Ints
 
 
-class Scratch(NamedTuple):
+class CalibrationScratch(NamedTuple):
     """Arrays for intermediate results."""
 
     shares: Floats  # (J, B, K): of labels
@@ -78,7 +78,7 @@ class Scratch(NamedTuple):
 
 @inner
 def calibrate(
-    faded: Floats, at: int, squares: int, predicted: int, labels: int, bins: int, scratch: Scratch
+    faded: Floats, at: int, squares: int, predicted: int, labels: int, bins: int, scratch: CalibrationScratch
 ) -> None:
     """Compute the shares of labels, and of predictions without one, by stratum.
 
@@ -120,7 +120,7 @@ def calibrate(
 
 
 @inner
-def add_up(faded: Floats, delays: int, predicted: int, labels: int, scratch: Scratch) -> None:
+def add_up(faded: Floats, delays: int, predicted: int, labels: int, scratch: CalibrationScratch) -> None:
     """Compute cumulative sums of labels by delay, from the shortest on: of each (j, k), and of all."""
     for a in range(BUCKETS + 1):
         scratch.all_sums[a] = 0.0
@@ -135,7 +135,7 @@ def add_up(faded: Floats, delays: int, predicted: int, labels: int, scratch: Scr
 
 @inner
 def share_arrived(
-    model: Model, newest: float, oldest: float, edges: Floats, scratch: Scratch, slot: int
+    model: ModelCounters, newest: float, oldest: float, edges: Floats, scratch: CalibrationScratch, slot: int
 ) -> None:  # fmt: skip
     """Compute F for a slot: the share of the labels of (j, k) that has come by its ages."""
     predicted, labels = model.predicted, model.labels
@@ -163,7 +163,9 @@ def share_arrived(
 
 
 @inner
-def weigh(whole: Ints32, met: int, labels: int, j: int, k: int, sampled: bool, scratch: Scratch) -> float:
+def weigh(
+    whole: Ints32, met: int, labels: int, j: int, k: int, sampled: bool, scratch: CalibrationScratch
+) -> float:
     """Return how many labels k of predictions of class j have come.
 
     Puts their mean weights in `scratch.weights`. `met`: where counts by slot begin.

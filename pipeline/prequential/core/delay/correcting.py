@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prequential.core.compiled.kernel import Floats, inner
-from prequential.core.delay.calibrating import Scratch
+from prequential.core.delay.calibrating import CalibrationScratch
 from prequential.core.delay.expected import LEVEL
 
 #: With fewer labels there is no correction.
@@ -47,7 +47,14 @@ def spread_over(
 
 @inner
 def believe(
-    scratch: Scratch, j: int, k: int, noise: float, delta: float, doubt: float, chance: float, known: bool
+    scratch: CalibrationScratch,
+    j: int,
+    k: int,
+    noise: float,
+    delta: float,
+    doubt: float,
+    chance: float,
+    known: bool,
 ) -> tuple[float, float, float]:
     """Move the level by a period's correction; `known`: whether there are enough labels.
 

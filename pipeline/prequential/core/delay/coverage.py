@@ -24,7 +24,7 @@ from prequential.core.compiled.pool import (
 )
 from prequential.core.delay.latency import AGES, BOUNDS_MS, position
 from prequential.core.tables.events import EXPIRED, LATE, MET, WAITS, Events
-from prequential.core.tables.keys import Key, Table, of_pool
+from prequential.core.tables.keys import Key, StateTable, of_pool
 
 #: Cohorts within one horizon, at most about this many.
 COHORTS = 128
@@ -50,7 +50,7 @@ HORIZON = len(AGES)
 _NO_STEP, NO_COHORT = -(1 << 62), 1 << 62
 
 
-class Models(NamedTuple):
+class CoverageModels(NamedTuple):
     """By model (row)."""
 
     waiting: Ints  # pending predictions
@@ -75,7 +75,7 @@ class Cohorts(NamedTuple):
 class Coverage(NamedTuple):
     """The tables of a shard."""
 
-    models: Models
+    models: CoverageModels
     pool: Pool
     cohorts: Cohorts
 
@@ -84,19 +84,19 @@ def new_coverage() -> Coverage:
     """Empty tables."""
     pool = new_pool()
     types: dict[str, Any] = dict.fromkeys(("first", "added", "met"), np.int32)
-    models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
+    models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in CoverageModels._fields}
     models["folded"], models["shares"] = np.zeros((0, _SIZE), dtype=np.int64), np.zeros((0, len(SHARES)))
     rows = len(pool.owner)
     cohorts = Cohorts(np.zeros((rows, MET_AT), dtype=np.int64), np.zeros((rows, _AGES), dtype=np.int64))
-    return Coverage(Models(**models), pool, cohorts)
+    return Coverage(CoverageModels(**models), pool, cohorts)
 
 
-def tables(coverage: Coverage) -> Iterator[Table]:
+def tables(coverage: Coverage) -> Iterator[StateTable]:
     """What their rows stand for."""
     links = dict.fromkeys(("first", "added", "met"), Key.COHORT)
-    yield Table("coverage|models.", Key.ENTITY, coverage.models, links=links)
+    yield StateTable("coverage|models.", Key.ENTITY, coverage.models, links=links)
     yield from of_pool("coverage|pool", Key.COHORT, Key.ENTITY, coverage.pool)
-    yield Table("coverage|cohorts.", Key.COHORT, coverage.cohorts)
+    yield StateTable("coverage|cohorts.", Key.COHORT, coverage.cohorts)
 
 
 def of_snapshot(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,7 +300,7 @@ def _take_out(coverage: Coverage, events: Events, stop: int) -> None:
 
 
 @kernel
-def _add(models: Models, pool: Pool, cohorts: Cohorts, model: int, number: int) -> int:
+def _add(models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, number: int) -> int:
     """Add an empty cohort to a model; returns its row, or 0 if the pool is full."""
     if models.cohorts[model] > 4 * COHORTS and models.cohorts[model] % COHORTS == 0:
         # No curve has been asked for in a long time, and only that folds cohorts.
@@ -317,7 +317,7 @@ def _add(models: Models, pool: Pool, cohorts: Cohorts, model: int, number: int) 
 
 
 @inner
-def fold(models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int) -> None:
+def fold(models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, clock: int) -> None:
     """Add up cohorts that will not change any more, so that their number is bounded.
 
     These are the cohorts older than the horizon. If there are very many cohorts, those of the future are also

@@ -9,7 +9,13 @@ from __future__ import annotations
 import math
 
 from prequential.core.compiled.kernel import Ints32, inner
-from prequential.core.delay.calibrating import DELAYS, INPUTS, Look, Model, Scratch
+from prequential.core.delay.calibrating import (
+    DELAYS,
+    INPUTS,
+    CalibrationScratch,
+    ModelCounters,
+    PeriodEstimates,
+)
 from prequential.core.delay.expected import SLOTS
 
 #: Strata with fewer expected predictions are merged into one; it counts as having at least this many
@@ -21,7 +27,14 @@ _LEAST_VARIANCE = 1e-9
 
 
 @inner
-def deviate(model: Model, whole: Ints32, block: int, scratch: Scratch, result: Look, i: int) -> None:
+def deviate(
+    model: ModelCounters,
+    whole: Ints32,
+    block: int,
+    scratch: CalibrationScratch,
+    result: PeriodEstimates,
+    i: int,
+) -> None:
     """Put the deviations of a period in delays and inputs; its counts begin at `block`.
 
     The correction gives the deviation in concept.
@@ -32,7 +45,7 @@ def deviate(model: Model, whole: Ints32, block: int, scratch: Scratch, result: L
 
 
 @inner
-def _delays(model: Model, whole: Ints32, block: int, scratch: Scratch) -> float:
+def _delays(model: ModelCounters, whole: Ints32, block: int, scratch: CalibrationScratch) -> float:
     """Labels so far, less the labels expected by the predictions' ages, in standard deviations."""
     predicted, labels, bins = model.predicted, model.labels, model.bins
     met = block + predicted * bins
@@ -61,7 +74,7 @@ def _delays(model: Model, whole: Ints32, block: int, scratch: Scratch) -> float:
 
 
 @inner
-def _inputs(model: Model, whole: Ints32, block: int) -> float:
+def _inputs(model: ModelCounters, whole: Ints32, block: int) -> float:
     """Compare the strata of the predictions with the past: √(2χ²) - √(2f - 1) with f degrees of freedom.
 
     The result is about standard normal if nothing has changed (Fisher 1922).
@@ -96,7 +109,7 @@ def _inputs(model: Model, whole: Ints32, block: int) -> float:
 
 
 @inner
-def _before(model: Model, expired: int, stratum: int, labels: int) -> float:
+def _before(model: ModelCounters, expired: int, stratum: int, labels: int) -> float:
     """Past predictions of a stratum, with and without labels; weighted sampled labels stand for all."""
     count = 0.0 if model.squares else model.faded[expired + stratum]
     for k in range(labels):

@@ -36,9 +36,16 @@ from prequential.core.compiled.pool import (
     with_free_row,
 )
 from prequential.core.delay.calendars import UTC, Calendars, ends_of, new_calendars, with_calendar
-from prequential.core.delay.records import NEVER, Records, Said, new_records, new_said, record_tables
+from prequential.core.delay.records import (
+    NEVER,
+    MaturityRecords,
+    ReportedEstimates,
+    new_records,
+    new_said,
+    record_tables,
+)
 from prequential.core.delay.usual import Usual, new_usual, usual_tables
-from prequential.core.tables.keys import Key, Table, of_pool
+from prequential.core.tables.keys import Key, StateTable, of_pool
 from prequential.core.tables.scores import CONFIDENCE_BINS
 
 #: Buckets of delays, as shares of the horizon: the upper bound of each is 3/4 of the next one's. The first
@@ -85,7 +92,7 @@ def _edges() -> Floats:
 EDGES = _edges()
 
 
-class Models(NamedTuple):
+class ExpectedModels(NamedTuple):
     """By model (row)."""
 
     width: Ints  # of a period, ms; 0: it has no estimates
@@ -111,7 +118,7 @@ class Models(NamedTuple):
     first_usual: Ints32  # see `prequential.core.delay.usual`
 
 
-class Periods(NamedTuple):
+class ExpectedPeriods(NamedTuple):
     """By period: rows of a pool, whose owners are models and whose keys are starts, ms."""
 
     block: Ints  # first place of its counters; 0: it is closed
@@ -126,28 +133,28 @@ class Floating(NamedTuple):
     counts: Floats
 
 
-class Whole(NamedTuple):
+class PeriodCounters(NamedTuple):
     """Counters of periods."""
 
     counts: Ints32
 
 
-class Expected(NamedTuple):
+class ExpectedTables(NamedTuple):
     """The tables of a shard. `used`: by kind of block the first unused place; `free`: see `take_block`."""
 
     calendars: Calendars
-    models: Models
+    models: ExpectedModels
     pool: Pool
-    periods: Periods
+    periods: ExpectedPeriods
     of_models: Floating
-    of_periods: Whole
+    of_periods: PeriodCounters
     used: Ints  # (2,)
     free: Ints  # (2, _SIZES): first place of the first free block of a size; 0: none
     wants: Ints  # (1,): why following the log stopped (see `prequential.core.delay.following`)
     said_pool: Pool
-    said: Said
+    said: ReportedEstimates
     record_pool: Pool
-    records: Records
+    records: MaturityRecords
     usual_pool: Pool
     usual: Usual
 
@@ -175,41 +182,41 @@ class Shape(NamedTuple):
         return j * (self.bins + SLOTS) * (k + 2) + 2 * j * self.bins * k * self.sampled
 
 
-def new_expected() -> Expected:
+def new_expected() -> ExpectedTables:
     """Empty tables."""
     pool = new_pool()
     types: dict[str, Any] = dict.fromkeys(
         ("calendar", "bins", "losses", "sampled", "at_horizon", "layout", "size", "codes", "classes", "first",
          "periods", "first_record", "first_usual"), np.int32,
     )  # fmt: skip
-    models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields}
+    models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in ExpectedModels._fields}
     models["codes"] = np.zeros((0, MOST_CLASSES), dtype=np.int32)
     rows = len(pool.owner)
     whole = np.zeros(rows, dtype=np.int64)
-    periods = Periods(whole, np.zeros(rows, np.uint8), np.zeros(rows, np.int32), whole.copy())
-    return Expected(
-        new_calendars(), Models(**models), pool, periods, Floating(np.zeros(16)),
-        Whole(np.zeros(16, dtype=np.int32)),
+    periods = ExpectedPeriods(whole, np.zeros(rows, np.uint8), np.zeros(rows, np.int32), whole.copy())
+    return ExpectedTables(
+        new_calendars(), ExpectedModels(**models), pool, periods, Floating(np.zeros(16)),
+        PeriodCounters(np.zeros(16, dtype=np.int32)),
         np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
         new_pool(), new_said(0), new_pool(), new_records(0), new_pool(), new_usual(0),
     )  # fmt: skip
 
 
-def tables(expected: Expected) -> Iterator[Table]:
+def tables(expected: ExpectedTables) -> Iterator[StateTable]:
     """What their rows stand for."""
     links = {
         "first": Key.EXPECTED_PERIOD, "first_record": Key.EXPECTED_RECORD,
         "first_usual": Key.EXPECTED_USUAL, "block": Key.EXPECTED_OF_MODEL,
     }  # fmt: skip
-    yield Table("expected|calendars.", Key.NONE, expected.calendars)
-    yield Table("expected|models.", Key.ENTITY, expected.models, links=links)
+    yield StateTable("expected|calendars.", Key.NONE, expected.calendars)
+    yield StateTable("expected|models.", Key.ENTITY, expected.models, links=links)
     yield from of_pool("expected|pool", Key.EXPECTED_PERIOD, Key.ENTITY, expected.pool)
     links = {"block": Key.EXPECTED_OF_PERIOD, "first_said": Key.EXPECTED_SAID}
-    yield Table("expected|periods.", Key.EXPECTED_PERIOD, expected.periods, links=links)
-    yield Table("expected|of_models.", Key.EXPECTED_OF_MODEL, expected.of_models)
-    yield Table("expected|of_periods.", Key.EXPECTED_OF_PERIOD, expected.of_periods)
+    yield StateTable("expected|periods.", Key.EXPECTED_PERIOD, expected.periods, links=links)
+    yield StateTable("expected|of_models.", Key.EXPECTED_OF_MODEL, expected.of_models)
+    yield StateTable("expected|of_periods.", Key.EXPECTED_OF_PERIOD, expected.of_periods)
     counters = {"used": expected.used, "free": expected.free, "wants": expected.wants}
-    yield Table("expected|", Key.NONE, counters)
+    yield StateTable("expected|", Key.NONE, counters)
     yield from record_tables(expected.said_pool, expected.said, expected.record_pool, expected.records)
     yield from usual_tables(expected.usual_pool, expected.usual)
 
@@ -217,15 +224,15 @@ def tables(expected: Expected) -> Iterator[Table]:
 # ---- models
 
 
-def with_models(expected: Expected, models: int) -> Expected:
+def with_models(expected: ExpectedTables, models: int) -> ExpectedTables:
     """The tables with at least this many models; new models have no estimates."""
     return expected._replace(models=grown(expected.models, models))
 
 
 def with_model(
-    expected: Expected, model: int, width: int, *, horizon: int, settle: int, numbers: bool, binned: bool,
-    scored: bool, sampled: bool = False, at_horizon: int = 0, zone: str = UTC,
-) -> tuple[Expected, bool]:  # fmt: skip
+    expected: ExpectedTables, model: int, width: int, *, horizon: int, settle: int, numbers: bool,
+    binned: bool, scored: bool, sampled: bool = False, at_horizon: int = 0, zone: str = UTC,
+) -> tuple[ExpectedTables, bool]:  # fmt: skip
     """The tables with a model (row) that has periods of `width` ms; and whether its counters were kept.
 
     They are kept unless the width, calendar, horizon, bins, losses, sampling or class at the horizon change.
@@ -254,7 +261,7 @@ def with_model(
     return expected, same
 
 
-def known_of(models: Models, whose: Ints, clocks: Ints) -> Any:
+def known_of(models: ExpectedModels, whose: Ints, clocks: Ints) -> Any:
     """Whether models can have estimates at these clocks (ms): (m,) bool.
 
     If a class is known at the horizon alone, estimates begin one horizon after the first prediction: earlier
@@ -263,7 +270,7 @@ def known_of(models: Models, whose: Ints, clocks: Ints) -> Any:
     return (models.at_horizon[whose] == 0) | (clocks > models.since[whose] + models.horizon[whose])
 
 
-def shape_of(models: Models, model: int, layout: int | None = None) -> Shape:
+def shape_of(models: ExpectedModels, model: int, layout: int | None = None) -> Shape:
     """The layout of a model's counters.
 
     Parameters
@@ -285,7 +292,7 @@ def shape_of(models: Models, model: int, layout: int | None = None) -> Shape:
     return Shape(PREDICTED[layout], LABELS[layout], *own)
 
 
-def without(expected: Expected, models: Ints) -> Expected:
+def without(expected: ExpectedTables, models: Ints) -> ExpectedTables:
     """The tables without the data of these models."""
     for model in models[models < len(expected.models.first)].tolist():
         if expected.models.width[model]:
@@ -295,7 +302,7 @@ def without(expected: Expected, models: Ints) -> Expected:
     return expected
 
 
-def _forget_all(expected: Expected, model: int) -> None:
+def _forget_all(expected: ExpectedTables, model: int) -> None:
     """Free a model's block, periods and records."""
     models = expected.models
     for row in open_rows(expected, model).tolist():
@@ -312,7 +319,7 @@ def _forget_all(expected: Expected, model: int) -> None:
 # ---- blocks
 
 
-def take_block(expected: Expected, which: int, size: int, places: int) -> tuple[Expected, int]:
+def take_block(expected: ExpectedTables, which: int, size: int, places: int) -> tuple[ExpectedTables, int]:
     """Take a block of counters, all 0, for a model (0) or a period (1).
 
     The first place of a free block has the place of the next free one. Returns the tables and the block's
@@ -334,19 +341,19 @@ def take_block(expected: Expected, which: int, size: int, places: int) -> tuple[
     return expected, at
 
 
-def give_block(expected: Expected, which: int, size: int, at: int) -> None:
+def give_block(expected: ExpectedTables, which: int, size: int, at: int) -> None:
     """Free a block."""
     counts = expected.of_periods.counts if which else expected.of_models.counts
     counts[at] = expected.free[which, size]
     expected.free[which, size] = at
 
 
-def _size_of(models: Models, model: int) -> int:
+def _size_of(models: ExpectedModels, model: int) -> int:
     more = 2 if models.sampled[model] else int(models.losses[model] > 0)
     return 6 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
 
 
-def begin(expected: Expected, model: int) -> Expected:
+def begin(expected: ExpectedTables, model: int) -> ExpectedTables:
     """Give a model an empty block; returns the tables, wider if there was no room."""
     models, shape = expected.models, shape_of(expected.models, model)
     models.size[model] = _size_of(models, model)
@@ -367,7 +374,7 @@ class Counters(NamedTuple):
     squares: Floats  # (J, B): of weights; where labels aren't sampled (0,)
 
 
-def counters_of(expected: Expected, model: int) -> Counters:
+def counters_of(expected: ExpectedTables, model: int) -> Counters:
     """The counters of a model that has a block."""
     shape, at = shape_of(expected.models, model), int(expected.models.block[model])
     j, k, b, losses, sampled = shape
@@ -380,13 +387,13 @@ def counters_of(expected: Expected, model: int) -> Counters:
     return Counters(*counters)
 
 
-def losses_at(models: Models, whose: Ints) -> Ints:
+def losses_at(models: ExpectedModels, whose: Ints) -> Ints:
     """Where the sums of losses by stratum begin, for models with the same layout, (m,)."""
     j, k, b, _, _ = shape_of(models, int(whose[0]))
     return models.block[whose] + j * b * (k + 1) + j * k * (BUCKETS + LEVEL)
 
 
-def levels_of(expected: Expected, model: int) -> Floats:
+def levels_of(expected: ExpectedTables, model: int) -> Floats:
     """(J, K, LEVEL): a view."""
     return counters_of(expected, model).levels
 
@@ -413,12 +420,12 @@ def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
 # ---- periods
 
 
-def open_rows(expected: Expected, model: int) -> Ints32:
+def open_rows(expected: ExpectedTables, model: int) -> Ints32:
     """Rows of a model's periods that aren't closed, in order of time, (n,) int32."""
     return all_open_rows(expected, np.array([model]))[0]
 
 
-def all_open_rows(expected: Expected, whose: Ints) -> tuple[Ints32, Ints]:
+def all_open_rows(expected: ExpectedTables, whose: Ints) -> tuple[Ints32, Ints]:
     """The rows of `open_rows` for many models, model by model; and the cumulative number of rows by model."""
     rows = np.empty(int(expected.models.periods[whose].sum()), dtype=np.int32)
     ends = np.empty(len(whose), dtype=np.int64)
@@ -441,13 +448,13 @@ def _open_rows(pool: Pool, first: Ints32, block: Ints, whose: Ints, rows: Ints32
         ends[m] = count
 
 
-def ends_of_periods(expected: Expected, rows: Ints32) -> Ints:
+def ends_of_periods(expected: ExpectedTables, rows: Ints32) -> Ints:
     """Ends (ms) of the periods in these rows of the pool, (n,) int64, by the calendars of their models."""
     models, of = expected.models, expected.pool.owner[rows]
     return ends_of(expected.calendars, models.calendar[of], models.width[of], expected.pool.key[rows])
 
 
-def close(expected: Expected, model: int, row: int) -> None:
+def close(expected: ExpectedTables, model: int, row: int) -> None:
     """Free the counters of a period that is final or dropped; its row stays."""
     if expected.periods.block[row]:
         give_block(expected, 1, int(expected.models.size[model]), int(expected.periods.block[row]))
@@ -456,7 +463,7 @@ def close(expected: Expected, model: int, row: int) -> None:
         expected.models.periods[model] -= 1
 
 
-def forget_before(expected: Expected, whose: Ints, starts: Ints) -> None:
+def forget_before(expected: ExpectedTables, whose: Ints, starts: Ints) -> None:
     """Remove models' periods that begin before these times; open ones are closed first."""
     found = np.zeros(len(whose), dtype=np.uint8)
     _has_before(expected.pool, expected.models.first, whose, starts, found)
@@ -474,7 +481,7 @@ def _has_before(pool: Pool, first: Ints32, whose: Ints, starts: Ints, found: Byt
         found[m] = row > 0
 
 
-def _forget_before(expected: Expected, model: int, start: int) -> None:
+def _forget_before(expected: ExpectedTables, model: int, start: int) -> None:
     models, pool = expected.models, expected.pool
     row, previous = int(models.first[model]), 0
     while row:
@@ -485,7 +492,7 @@ def _forget_before(expected: Expected, model: int, start: int) -> None:
             previous, row = row, int(pool.next[row])
 
 
-def open_period(expected: Expected, model: int, start: int) -> Expected:
+def open_period(expected: ExpectedTables, model: int, start: int) -> ExpectedTables:
     """Give a period, by its start (ms), a row and counters; returns the tables, maybe wider."""
     models, shape = expected.models, shape_of(expected.models, model)
     pool = with_free_row(expected.pool)

@@ -29,10 +29,10 @@ from prequential.core.delay.calibrating import (
     SEEN,
     WAITING,
     WEIGHT,
-    Look,
-    Model,
+    CalibrationScratch,
+    ModelCounters,
     OpenPeriods,
-    Scratch,
+    PeriodEstimates,
     add_up,
     calibrate,
     share_arrived,
@@ -54,8 +54,8 @@ from prequential.core.delay.expected import (
     EDGES,
     LEVEL,
     SLOTS,
-    Expected,
-    Models,
+    ExpectedModels,
+    ExpectedTables,
     ends_of_periods,
     shape_of,
 )
@@ -63,7 +63,7 @@ from prequential.core.delay.sampled import expect_sampled
 
 
 class _Together(NamedTuple):
-    """Models with the same layout, for one loop: see `Model`."""
+    """Models with the same layout, for one loop: see `ModelCounters`."""
 
     at: Ints
     levels: Ints
@@ -81,11 +81,11 @@ class Group(NamedTuple):
     places: Ints  # of the models among all requested models
     rows: Ints  # places of their periods among all requested periods …
     ends: Ints  # … and the cumulative number of them by model
-    look: Look  # the estimates of these periods
+    look: PeriodEstimates  # the estimates of these periods
 
 
 def look_together(
-    expected: Expected, whose: Ints, rows: Ints32, ends: Ints, clocks: Ints, *, closing: bool = False
+    expected: ExpectedTables, whose: Ints, rows: Ints32, ends: Ints, clocks: Ints, *, closing: bool = False
 ) -> list[Group]:
     """Estimate periods of models.
 
@@ -122,13 +122,13 @@ def look_together(
 
 
 def _look_at(
-    expected: Expected, whose: Ints, rows: Ints32, ends: Ints, clocks: Ints, closing: bool
-) -> Look:
+    expected: ExpectedTables, whose: Ints, rows: Ints32, ends: Ints, clocks: Ints, closing: bool
+) -> PeriodEstimates:
     """Estimate the periods of models with the same layout."""
     models, n = expected.models, len(rows)
     j, k, b, _, sampled = shape_of(models, int(whose[0]))
-    result = Look(np.zeros((n, j, k)), np.zeros((n, COLUMNS)), np.zeros((n, j, b)))
-    scratch = Scratch(
+    result = PeriodEstimates(np.zeros((n, j, k)), np.zeros((n, COLUMNS)), np.zeros((n, j, b)))
+    scratch = CalibrationScratch(
         np.zeros((j, b, k)), np.zeros((j, b)), np.zeros((SLOTS, j, k)), np.zeros((j, k)), np.zeros((j, k)),
         np.zeros((j, k, 2)), np.zeros(k), np.zeros((k, 3)), np.zeros((j, k, BUCKETS + 1)),
         np.zeros(BUCKETS + 1),
@@ -149,7 +149,7 @@ def _look_at(
     return result
 
 
-def _last(models: Models, whose: Ints) -> Ints:
+def _last(models: ExpectedModels, whose: Ints) -> Ints:
     """The place of the class that is known at the horizon alone; -1: there is none, or it hasn't come yet."""
     known = np.arange(models.codes.shape[1]) < models.classes[whose, None]
     found = known & (models.codes[whose] == models.at_horizon[whose, None] - 1)
@@ -158,15 +158,15 @@ def _last(models: Models, whose: Ints) -> Ints:
 
 @kernel
 def _look(
-    faded: Floats, together: _Together, closing: bool, periods: OpenPeriods, edges: Floats, scratch: Scratch,
-    result: Look,
+    faded: Floats, together: _Together, closing: bool, periods: OpenPeriods, edges: Floats,
+    scratch: CalibrationScratch, result: PeriodEstimates,
 ) -> None:  # fmt: skip
     _, predicted, labels = result.cells.shape
     bins, i = result.coming.shape[2], 0
     for m in range(len(together.ends)):
         if i == together.ends[m]:  # no period: it may have no counters yet
             continue
-        model = Model(
+        model = ModelCounters(
             faded, together.at[m], together.levels[m], together.squares[m], predicted, labels, bins,
             together.horizon[m], together.clock[m], closing, together.closes[m] != 0,
             together.last[m],
@@ -193,7 +193,12 @@ def _look(
 
 @inner
 def _expect(
-    model: Model, whole: Ints32, block: int, scratch: Scratch, result: Look, i: int
+    model: ModelCounters,
+    whole: Ints32,
+    block: int,
+    scratch: CalibrationScratch,
+    result: PeriodEstimates,
+    i: int,
 ) -> None:
     """Estimate one period, whose counts begin at `block`."""
     faded, predicted, labels, bins = model.faded, model.predicted, model.labels, model.bins
@@ -265,7 +270,14 @@ def _expect(
 
 @inner
 def _count(
-    whole: Ints32, block: int, predicted: int, labels: int, bins: int, scratch: Scratch, result: Look, i: int
+    whole: Ints32,
+    block: int,
+    predicted: int,
+    labels: int,
+    bins: int,
+    scratch: CalibrationScratch,
+    result: PeriodEstimates,
+    i: int,
 ) -> float:
     """Count the labels of a period so far and estimate those to come; returns the number so far.
 

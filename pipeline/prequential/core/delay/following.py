@@ -18,8 +18,8 @@ from prequential.core.delay.expected import (
     PREDICTED,
     RIGHT_WRONG,
     SLOTS,
-    Expected,
-    Models,
+    ExpectedModels,
+    ExpectedTables,
     begin,
     counters_of,
     give_block,
@@ -54,7 +54,7 @@ def _fading() -> float:
 FADING = _fading()
 
 
-def update(expected: Expected, events: Events, start: int, stop: int) -> Expected:
+def update(expected: ExpectedTables, events: Events, start: int, stop: int) -> ExpectedTables:
     """Follow the events of predictions in rows `start` to `stop` of the log.
 
     Returns the tables, maybe with more rows.
@@ -88,7 +88,7 @@ def update(expected: Expected, events: Events, start: int, stop: int) -> Expecte
 
 
 @inner
-def _place_of(models: Models, model: int, code: int, capacity: int) -> int:
+def _place_of(models: ExpectedModels, model: int, code: int, capacity: int) -> int:
     """Place of a class among those of a model; a new class gets the next place. -1: none is left."""
     count = np.int64(models.classes[model])
     for place in range(count):
@@ -115,7 +115,7 @@ def bucket_of(edges: Floats, share: float) -> int:
 
 
 @kernel
-def _update(expected: Expected, edges: Floats, events: Events, start: int, stop: int) -> int:
+def _update(expected: ExpectedTables, edges: Floats, events: Events, start: int, stop: int) -> int:
     """Follow the log; returns the row that needs something in the tables, or `stop`."""
     models, pool, periods, wants = expected.models, expected.pool, expected.periods, expected.wants
     calendars = expected.calendars
@@ -249,7 +249,7 @@ def _fade(faded: Floats, at: int, predicted: int, labels: int, bins: int, beyond
 # ---- more classes
 
 
-def _widen(expected: Expected, model: int) -> Expected:
+def _widen(expected: ExpectedTables, model: int) -> ExpectedTables:
     """Make room for more classes in the blocks; beyond the largest number, only right and wrong remain."""
     models = expected.models
     before, old_size, old = shape_of(models, model), int(models.size[model]), int(models.block[model])

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
-from prequential.core.tables.keys import Key, Table
+from prequential.core.tables.keys import Key, StateTable
 
 #: Upper bounds in seconds: from immediate labels to those that take a month.
 BOUNDS = (0.1, 1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0, 259200.0, 604800.0, 2592000.0)
@@ -86,7 +86,7 @@ _ZERO = -1
 _USED = 0
 
 
-class Streams(NamedTuple):
+class LatencyStreams(NamedTuple):
     """By stream."""
 
     counts: Ints  # (streams, bounds + 1): labels by latency, the last beyond all bounds
@@ -107,42 +107,42 @@ class Bins(NamedTuple):
     counts: Ints  # (blocks, _BLOCK)
 
 
-class Latencies(NamedTuple):
+class LatencyTables(NamedTuple):
     """The tables of a shard."""
 
-    streams: Streams
+    streams: LatencyStreams
     bins: Bins
     counters: Ints
 
 
-def new_latencies() -> Latencies:
+def new_latencies() -> LatencyTables:
     """Tables without streams; `with_streams` adds rows."""
     counters = np.zeros(1, dtype=np.int64)
     counters[_USED] = 1
-    streams = Streams(
+    streams = LatencyStreams(
         np.zeros((0, len(BOUNDS) + 1), dtype=np.int64), np.zeros(0, dtype=np.int64),
         np.zeros(0, dtype=np.int64), np.zeros((0, _BLOCKS), dtype=np.int32),
         np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2), dtype=np.int64),
         np.zeros((0, 2, _RECENT_BLOCKS), dtype=np.int32), np.zeros(0, dtype=np.uint8),
         np.zeros(0, dtype=np.int64),
     )  # fmt: skip
-    return Latencies(streams, Bins(np.zeros((16, _BLOCK), dtype=np.int64)), counters)
+    return LatencyTables(streams, Bins(np.zeros((16, _BLOCK), dtype=np.int64)), counters)
 
 
-def tables(latencies: Latencies) -> Iterator[Table]:
+def tables(latencies: LatencyTables) -> Iterator[StateTable]:
     """What their rows stand for."""
     links = {"block": Key.BINS, "recent_block": Key.BINS}
-    yield Table("latencies|streams.", Key.STREAM, latencies.streams, links=links)
-    yield Table("latencies|bins.", Key.BINS, latencies.bins)
-    yield Table("latencies|counters", Key.NONE, latencies.counters)
+    yield StateTable("latencies|streams.", Key.STREAM, latencies.streams, links=links)
+    yield StateTable("latencies|bins.", Key.BINS, latencies.bins)
+    yield StateTable("latencies|counters", Key.NONE, latencies.counters)
 
 
-def with_streams(latencies: Latencies, streams: int) -> Latencies:
+def with_streams(latencies: LatencyTables, streams: int) -> LatencyTables:
     """The tables with at least this many streams."""
     return latencies._replace(streams=grown(latencies.streams, streams))
 
 
-def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) -> Latencies:
+def update(latencies: LatencyTables, streams: Ints32, values: Ints, clocks: Ints) -> LatencyTables:
     """Count latencies (ms) of streams (rows) at their clocks (ms), three arrays of (n,); returns the tables.
 
     Negative latencies are ignored. The returned tables have more rows if more bins are needed.
@@ -161,7 +161,7 @@ def update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints) ->
     return latencies
 
 
-def quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
+def quantiles(latencies: LatencyTables, streams: Ints) -> list[dict[str, int]]:
     """The quantiles `QUANTILES` of label latencies (ms), by name, with an accuracy of 1%; {} without labels.
 
     For each of these streams, (n,) int64 rows, over its whole life.
@@ -176,7 +176,7 @@ def quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
     return _named(values, labels)
 
 
-def recent_quantiles(latencies: Latencies, streams: Ints) -> list[dict[str, int]]:
+def recent_quantiles(latencies: LatencyTables, streams: Ints) -> list[dict[str, int]]:
     """As `quantiles`, to 4%, but of the latest labels: those of the last five to ten minutes, or 100 to 200.
 
     >>> slower = np.repeat([5_000, 30_000], 2_000)  # ms, a label each second
@@ -196,20 +196,20 @@ def _named(values: Ints, labels: Ints) -> list[dict[str, int]]:
     return [dict(zip(QUANTILES, row)) if some else {} for row, some in zip(values.tolist(), labels.tolist())]
 
 
-def part(latencies: Latencies, streams: Ints) -> Latencies:
+def part(latencies: LatencyTables, streams: Ints) -> LatencyTables:
     """A read-only copy of the data of these streams."""
     table = of_rows(latencies.streams, streams)
     return latencies._replace(streams=table, bins=_bins_of(latencies, table, streams))
 
 
-def of_streams(latencies: Latencies, streams: Sequence[int]) -> Latencies:
+def of_streams(latencies: LatencyTables, streams: Sequence[int]) -> LatencyTables:
     """A copy of the data of these streams, in rows from 0 on, in this order."""
     table = taken(latencies.streams, np.array(streams, dtype=np.int64))
     bins = _bins_of(latencies, table, slice(None))
-    return Latencies(table, bins, np.array([len(bins.counts)], dtype=np.int64))
+    return LatencyTables(table, bins, np.array([len(bins.counts)], dtype=np.int64))
 
 
-def counts_of(latencies: Latencies, stream: int) -> tuple[dict[int, int], dict[int, int]]:
+def counts_of(latencies: LatencyTables, stream: int) -> tuple[dict[int, int], dict[int, int]]:
     """The number of labels in each bin, of a stream's whole life and of its latest labels; they are additive.
 
     >>> latencies, first = with_streams(new_latencies(), 1), np.zeros(3, dtype=np.int32)
@@ -241,7 +241,7 @@ def _without_none(counts: dict[int, int]) -> dict[int, int]:
     return {key: count for key, count in sorted(counts.items()) if count}
 
 
-def of_counts(life: Mapping[int, int], recent: Mapping[int, int]) -> Latencies:
+def of_counts(life: Mapping[int, int], recent: Mapping[int, int]) -> LatencyTables:
     """Latencies of one stream from its labels in each bin (`counts_of`), for quantiles only."""
     latencies = with_streams(new_latencies(), 1)
     table = latencies.streams
@@ -262,7 +262,7 @@ def of_counts(life: Mapping[int, int], recent: Mapping[int, int]) -> Latencies:
     return latencies._replace(bins=bins)
 
 
-def _bins_of(latencies: Latencies, table: Streams, rows: Ints | slice) -> Bins:
+def _bins_of(latencies: LatencyTables, table: LatencyStreams, rows: Ints | slice) -> Bins:
     """Only the blocks of these rows; the rows of `table` get their new places."""
     blocks = table.block[rows], table.recent_block[rows]
     # Block 0 means none, also in the copy.
@@ -295,7 +295,7 @@ def _key(value: int) -> int:
 
 
 @inner
-def _begin_generation(latencies: Latencies, stream: int) -> None:
+def _begin_generation(latencies: LatencyTables, stream: int) -> None:
     """Empty the older generation, which becomes the newer one."""
     table, bins = latencies.streams, latencies.bins.counts
     newer = 1 - table.newer[stream]
@@ -309,7 +309,7 @@ def _begin_generation(latencies: Latencies, stream: int) -> None:
 
 
 @kernel
-def _update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints, start: int) -> int:
+def _update(latencies: LatencyTables, streams: Ints32, values: Ints, clocks: Ints, start: int) -> int:
     """Count from row `start` on; returns the row that needs more blocks, or the end."""
     table, bins, counters = latencies.streams, latencies.bins.counts, latencies.counters
     for i in range(start, len(values)):
@@ -350,21 +350,21 @@ def _update(latencies: Latencies, streams: Ints32, values: Ints, clocks: Ints, s
 
 
 @kernel
-def _quantiles(latencies: Latencies, streams: Ints, shares: Floats, values: Ints, labels: Ints) -> None:
+def _quantiles(latencies: LatencyTables, streams: Ints, shares: Floats, values: Ints, labels: Ints) -> None:
     for i in range(len(streams)):
         labels[i] = _of_life(latencies, streams[i], shares, values[i])
 
 
 @kernel
 def _recent_quantiles(
-    latencies: Latencies, streams: Ints, shares: Floats, values: Ints, labels: Ints
+    latencies: LatencyTables, streams: Ints, shares: Floats, values: Ints, labels: Ints
 ) -> None:
     for i in range(len(streams)):
         labels[i] = _of_late(latencies, streams[i], shares, values[i])
 
 
 @inner
-def _of_life(latencies: Latencies, stream: int, shares: Floats, values: Ints) -> int:
+def _of_life(latencies: LatencyTables, stream: int, shares: Floats, values: Ints) -> int:
     """Put the quantile of each share, ascending, into `values`; returns the number of labels."""
     table, bins = latencies.streams, latencies.bins.counts
     labels = 0
@@ -388,7 +388,7 @@ def _of_life(latencies: Latencies, stream: int, shares: Floats, values: Ints) ->
 
 
 @inner
-def _of_late(latencies: Latencies, stream: int, shares: Floats, values: Ints) -> int:
+def _of_late(latencies: LatencyTables, stream: int, shares: Floats, values: Ints) -> int:
     """As `_of_life`, for both generations together."""
     table, bins = latencies.streams, latencies.bins.counts
     labels = table.recent[stream, 0] + table.recent[stream, 1]

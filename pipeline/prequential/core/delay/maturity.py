@@ -14,7 +14,7 @@ from prequential.core.delay.coverage import (
     SHARES,
     Cohorts,
     Coverage,
-    Models,
+    CoverageModels,
     fold,
 )
 from prequential.core.delay.latency import BOUNDS_MS
@@ -116,7 +116,7 @@ def _new_sums(models: int) -> Ints:
 
 @kernel
 def _make_anew(
-    models: Models, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, folds: Bytes,
+    models: CoverageModels, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, folds: Bytes,
     places: Ints, sums: Ints,
 ) -> None:  # fmt: skip
     """Compute the shares of these models again, at these clocks; fold cohorts of models with `folds`.
@@ -146,14 +146,18 @@ def _make_anew(
 
 
 @kernel
-def _count_each(models: Models, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, sums: Ints) -> None:
+def _count_each(
+    models: CoverageModels, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, sums: Ints
+) -> None:
     """Count all cohorts of each of these models, at these clocks."""
     for i in range(len(which)):
         _count_all(models, pool, cohorts, which[i], clocks[i], sums[i])
 
 
 @inner
-def _count_all(models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: int, sums: Ints) -> None:
+def _count_all(
+    models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, clock: int, sums: Ints
+) -> None:
     """Count all cohorts of a model at this time, for the ages of `SHARES`; `sums` are zeros."""
     _count_folded(models, model, sums)
     row = np.int64(models.first[model])
@@ -163,7 +167,7 @@ def _count_all(models: Models, pool: Pool, cohorts: Cohorts, model: int, clock: 
 
 
 @inner
-def _count_folded(models: Models, model: int, sums: Ints) -> None:
+def _count_folded(models: CoverageModels, model: int, sums: Ints) -> None:
     """Count the folded cohorts of a model."""
     folded = models.folded[model]
     _count(sums, folded[MADE], folded[MET_AT:], models.horizon[model], NO_COHORT)
@@ -171,7 +175,7 @@ def _count_folded(models: Models, model: int, sums: Ints) -> None:
 
 @inner
 def _count_row(
-    models: Models, pool: Pool, cohorts: Cohorts, model: int, row: int, clock: int, sums: Ints
+    models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, row: int, clock: int, sums: Ints
 ) -> None:
     """Count a cohort of a model."""
     least = clock - (pool.key[row] + 1) * models.width[model]

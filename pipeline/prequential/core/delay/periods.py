@@ -29,7 +29,7 @@ from prequential.core.delay.calendars import UTC, Calendars, new_calendars, star
 from prequential.core.delay.period_cells import Cells, add_stake, counts_of, take_stake
 from prequential.core.tables import outcomes
 from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
-from prequential.core.tables.keys import Key, Table, of_pool
+from prequential.core.tables.keys import Key, StateTable, of_pool
 from prequential.core.tables.outcomes import COVERED, INTERVAL, VALUED, VALUED_BEFORE
 from prequential.core.tables.outcomes import SCORED as HAS_SCORE
 from prequential.core.tables.outcomes import WEIGHTED as HAS_WEIGHT
@@ -66,7 +66,7 @@ PREDICTIONS, LABELLED, REVISIONS, CORRECTIONS, FINAL, AT_HORIZON = range(6)
 COLUMNS = 6
 
 
-class Models(NamedTuple):
+class PeriodModels(NamedTuple):
     """By model (row)."""
 
     width: Ints  # of a period, ms; 0: it has no periods
@@ -95,11 +95,11 @@ class Periods(NamedTuple):
     dropped: Bytes  # it is too old, or of the future with too many others; its counts are freed
     first_cell: Ints32  # 0: none
     cells: Ints32  # how many
-    sums: Ints32  # row in `Sums`, 0: none
+    sums: Ints32  # row in `PeriodSums`, 0: none
     known: Bytes  # whether baselines had an earlier label to predict from at any of its outcomes
 
 
-class Sums(NamedTuple):
+class PeriodSums(NamedTuple):
     """Sums of scores (see `prequential.core.tables.scores`), and the spread of labels for regression."""
 
     sums: Floats  # (rows, SIZE)
@@ -114,12 +114,12 @@ class PeriodTables(NamedTuple):
     """
 
     calendars: Calendars
-    models: Models
+    models: PeriodModels
     pool: Pool
     periods: Periods
     cell_pool: Pool
     cells: Cells
-    sums: Sums
+    sums: PeriodSums
     sums_used: Ints
 
 
@@ -130,7 +130,9 @@ def new_periods() -> PeriodTables:
     types: dict[str, Any] = dict.fromkeys(("final_at", "expected"), np.float64)
     types |= dict.fromkeys(("numbers", "valued", "changed", "dropped", "is_reported", "known"), np.uint8)
     types |= dict.fromkeys(("calendar", "first", "first_cell", "cells", "sums"), np.int32)
-    models = Models(**{name: np.zeros(0, dtype=types.get(name, np.int64)) for name in Models._fields})
+    models = PeriodModels(
+        **{name: np.zeros(0, dtype=types.get(name, np.int64)) for name in PeriodModels._fields}
+    )
     shapes: dict[str, Any] = dict.fromkeys(("state", "reported"), (rows, COLUMNS))
     periods = Periods(
         **{
@@ -138,23 +140,23 @@ def new_periods() -> PeriodTables:
             for name in Periods._fields
         }
     )
-    sums = Sums(np.zeros((2, SIZE)), np.zeros((2, 4)), np.zeros(2, dtype=np.int32))
+    sums = PeriodSums(np.zeros((2, SIZE)), np.zeros((2, 4)), np.zeros(2, dtype=np.int32))
     cells = Cells(np.zeros(rows, dtype=np.int64), np.zeros((rows, 0)))
     used = np.array([1, 0], dtype=np.int64)
     return PeriodTables(new_calendars(), models, pool, periods, cell_pool, cells, sums, used)
 
 
-def tables(periods: PeriodTables) -> Iterator[Table]:
+def tables(periods: PeriodTables) -> Iterator[StateTable]:
     """What their rows stand for."""
-    yield Table("periods|calendars.", Key.NONE, periods.calendars)
-    yield Table("periods|models.", Key.ENTITY, periods.models, links={"first": Key.PERIOD})
+    yield StateTable("periods|calendars.", Key.NONE, periods.calendars)
+    yield StateTable("periods|models.", Key.ENTITY, periods.models, links={"first": Key.PERIOD})
     yield from of_pool("periods|pool", Key.PERIOD, Key.ENTITY, periods.pool)
     links = {"first_cell": Key.PERIOD_CELL, "sums": Key.PERIOD_SCORES}
-    yield Table("periods|periods.", Key.PERIOD, periods.periods, links=links)
+    yield StateTable("periods|periods.", Key.PERIOD, periods.periods, links=links)
     yield from of_pool("periods|cell_pool", Key.PERIOD_CELL, Key.PERIOD, periods.cell_pool)
-    yield Table("periods|cells.", Key.PERIOD_CELL, periods.cells)
-    yield Table("periods|sums.", Key.PERIOD_SCORES, periods.sums, links={"next": Key.PERIOD_SCORES})
-    yield Table("periods|sums_used", Key.NONE, periods.sums_used)
+    yield StateTable("periods|cells.", Key.PERIOD_CELL, periods.cells)
+    yield StateTable("periods|sums.", Key.PERIOD_SCORES, periods.sums, links={"next": Key.PERIOD_SCORES})
+    yield StateTable("periods|sums_used", Key.NONE, periods.sums_used)
 
 
 def with_model(

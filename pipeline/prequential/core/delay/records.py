@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, kernel
 from prequential.core.compiled.pool import Pool
-from prequential.core.tables.keys import Key, Table, of_pool
+from prequential.core.tables.keys import Key, StateTable, of_pool
 
 #: Lower bounds of maturities in 28ths of the horizon after the period's end.
 MATURITIES = (0, 1, 2, 6, 14)
@@ -53,13 +53,13 @@ NEVER = 1 << 62
 _FIRST_HALF = 1.645 * 1.3
 
 
-class Said(NamedTuple):
+class ReportedEstimates(NamedTuple):
     """By period and measure: rows of a pool, whose owners are periods and whose keys are measures."""
 
     what: Any  # (rows, maturities, 6), of four bytes; NaN: there was no estimate
 
 
-class Records(NamedTuple):
+class MaturityRecords(NamedTuple):
     """By model and measure: rows of a pool, whose owners are models and whose keys are measures."""
 
     scores: Any  # (rows, maturities, FINALS), of four bytes: |estimate - final|/scale, negative: not covered
@@ -70,7 +70,7 @@ class Records(NamedTuple):
     last: Floats  # the value of the last final period; NaN: there is none
 
 
-class Record(NamedTuple):
+class MaturityRecord(NamedTuple):
     """The record of estimates at a maturity; errors are means, NaN without any."""
 
     finals: int
@@ -84,33 +84,35 @@ class Grade(NamedTuple):
     """Half the width of an estimate's interval, and its record; None: too few final periods."""
 
     half: float
-    record: Record | None
+    record: MaturityRecord | None
 
 
 #: The estimates of a value without any.
 NO_GRADES: Any = np.full((len(MATURITIES), _COLUMNS), np.nan, dtype=np.float32)
 
 
-def new_said(rows: int) -> Said:
+def new_said(rows: int) -> ReportedEstimates:
     """Return rows without estimates."""
-    return Said(np.zeros((rows, len(MATURITIES), _COLUMNS), dtype=np.float32))
+    return ReportedEstimates(np.zeros((rows, len(MATURITIES), _COLUMNS), dtype=np.float32))
 
 
-def new_records(rows: int) -> Records:
+def new_records(rows: int) -> MaturityRecords:
     """Return rows without grades."""
     shape = (rows, len(MATURITIES))
-    return Records(
+    return MaturityRecords(
         np.zeros((*shape, FINALS), dtype=np.float32), np.zeros(shape, dtype=np.int64), np.zeros(shape),
         np.zeros((*shape, 3)), np.zeros((*shape, 3), dtype=np.int64), np.zeros(rows),
     )  # fmt: skip
 
 
-def record_tables(said_pool: Pool, said: Said, record_pool: Pool, records: Records) -> Iterator[Table]:
+def record_tables(
+    said_pool: Pool, said: ReportedEstimates, record_pool: Pool, records: MaturityRecords
+) -> Iterator[StateTable]:
     """What their rows stand for."""
     yield from of_pool("expected|said_pool", Key.EXPECTED_SAID, Key.EXPECTED_PERIOD, said_pool)
-    yield Table("expected|said.", Key.EXPECTED_SAID, said)
+    yield StateTable("expected|said.", Key.EXPECTED_SAID, said)
     yield from of_pool("expected|record_pool", Key.EXPECTED_RECORD, Key.ENTITY, record_pool)
-    yield Table("expected|records.", Key.EXPECTED_RECORD, records)
+    yield StateTable("expected|records.", Key.EXPECTED_RECORD, records)
 
 
 def maturity_of(clock: Any, end: Any, horizon: Any) -> Any:
@@ -152,7 +154,7 @@ def next_maturity(clock: Any, end: Any, horizon: Any) -> Ints:
 # ---- one value
 
 
-def begin(records: Records, row: int) -> None:
+def begin(records: MaturityRecords, row: int) -> None:
     """Reset a row: it has no grades. Changes only `records`."""
     records.scores[row] = 0.0
     records.finals[row] = records.counts[row] = 0
@@ -160,7 +162,7 @@ def begin(records: Records, row: int) -> None:
 
 
 @kernel
-def ratio_of(records: Records, row: int, maturity: int, room: Floats) -> float:
+def ratio_of(records: MaturityRecords, row: int, maturity: int, room: Floats) -> float:
     """Half the width of an interval in scales, from the errors at a maturity; NaN: there are too few of them.
 
     It is the ⌈(n + 1)·level⌉-th smallest of n errors, or the largest. If errors are exchangeable, the next
@@ -179,7 +181,7 @@ def ratio_of(records: Records, row: int, maturity: int, room: Floats) -> float:
     return room[min(finals, math.ceil((finals + 1) * level - _ROUNDING)) - 1]
 
 
-def graded(records: Records, row: int, maturity: int, scale: float) -> Grade:
+def graded(records: MaturityRecords, row: int, maturity: int, scale: float) -> Grade:
     """The interval of an estimate, and the record that it is based on."""
     ratio = ratio_of(records, row, maturity, np.empty(FINALS))
     if ratio != ratio:
@@ -190,12 +192,12 @@ def graded(records: Records, row: int, maturity: int, scale: float) -> Grade:
         error if count else np.nan
         for error, count in zip(records.errors[row, maturity].tolist(), records.counts[row, maturity])
     ]
-    return Grade(ratio * scale, Record(finals, covered / finals, *errors))
+    return Grade(ratio * scale, MaturityRecord(finals, covered / finals, *errors))
 
 
 def say(
-    said: Said, row: int, maturity: int, estimate: float, scale: float, half: float, labelled_so_far: float,
-    last_final: float, weight: float,
+    said: ReportedEstimates, row: int, maturity: int, estimate: float, scale: float, half: float,
+    labelled_so_far: float, last_final: float, weight: float,
 ) -> None:  # fmt: skip
     """Keep the first estimate of a period at a maturity.
 
@@ -207,7 +209,7 @@ def say(
     said.what[row, maturity] = (estimate, scale, half, *naive, weight)
 
 
-def grade(records: Records, row: int, said: Any, final: float, variance: float = 0.0) -> None:
+def grade(records: MaturityRecords, row: int, said: Any, final: float, variance: float = 0.0) -> None:
     """Grade the estimates `said` (maturities, 6) of a period by its final value.
 
     `variance` is the variance of a final value that is itself an estimate. An earlier estimate shares its

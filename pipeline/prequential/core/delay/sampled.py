@@ -12,10 +12,10 @@ from prequential.core.delay.calibrating import (
     SCALE,
     WAITING,
     WEIGHT,
-    Look,
-    Model,
+    CalibrationScratch,
+    ModelCounters,
     OpenPeriods,
-    Scratch,
+    PeriodEstimates,
     weigh,
 )
 from prequential.core.delay.correcting import (
@@ -31,7 +31,12 @@ from prequential.core.delay.expected import LEVEL, SLOTS
 
 @inner
 def expect_sampled(
-    model: Model, periods: OpenPeriods, block: int, scratch: Scratch, result: Look, i: int
+    model: ModelCounters,
+    periods: OpenPeriods,
+    block: int,
+    scratch: CalibrationScratch,
+    result: PeriodEstimates,
+    i: int,
 ) -> None:
     """Estimate one period with sampled labels; the estimate is for all of its predictions.
 
@@ -106,7 +111,14 @@ def expect_sampled(
 
 @inner
 def _count_sampled(
-    whole: Ints32, block: int, predicted: int, labels: int, bins: int, scratch: Scratch, result: Look, i: int
+    whole: Ints32,
+    block: int,
+    predicted: int,
+    labels: int,
+    bins: int,
+    scratch: CalibrationScratch,
+    result: PeriodEstimates,
+    i: int,
 ) -> float:
     """As `_count` in `expecting`, but for all predictions, as if a label was requested for each."""
     met, slots_met = block + predicted * bins, block + predicted * bins * (labels + 2) + predicted * SLOTS

@@ -14,7 +14,7 @@ import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
 from prequential.core.compiled.mathematics import log
 from prequential.core.tables.events import EXPIRED, MET, Events
-from prequential.core.tables.keys import Key, Table
+from prequential.core.tables.keys import Key, StateTable
 from prequential.core.tables.logs import SegmentEvents
 
 #: Added to every count, so that a group that lacks a value has a finite index.
@@ -30,14 +30,14 @@ _GONE = -1
 _SIZES = 17
 
 
-class Models(NamedTuple):
+class SelectionModels(NamedTuple):
     """By model (row)."""
 
     block: Ints  # first row of its block; -1: it isn't evaluated any more
     capacity: Ints32  # rows of it; 0: no block yet
 
 
-class Counts(NamedTuple):
+class SelectionCounts(NamedTuple):
     """By model and class code, or by segment."""
 
     counts: Ints  # (rows, 2): with a label, without one
@@ -46,9 +46,9 @@ class Counts(NamedTuple):
 class Selection(NamedTuple):
     """The tables of a shard; rows of `classes` below `used[0]` are, or were, in a block."""
 
-    models: Models
-    classes: Counts
-    segments: Counts  # by (model, segment), rows that the caller gives out
+    models: SelectionModels
+    classes: SelectionCounts
+    segments: SelectionCounts  # by (model, segment), rows that the caller gives out
     free: Ints  # (_SIZES,): by size the first row of a free block, -1: none; its first count links the next
     used: Ints
 
@@ -56,19 +56,19 @@ class Selection(NamedTuple):
 def new_selection() -> Selection:
     """Empty tables."""
     return Selection(
-        Models(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)),
-        Counts(np.zeros((16, 2), dtype=np.int64)), Counts(np.zeros((0, 2), dtype=np.int64)),
+        SelectionModels(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)),
+        SelectionCounts(np.zeros((16, 2), dtype=np.int64)), SelectionCounts(np.zeros((0, 2), dtype=np.int64)),
         np.full(_SIZES, -1, dtype=np.int64), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
 
 
-def tables(selection: Selection) -> Iterator[Table]:
+def tables(selection: Selection) -> Iterator[StateTable]:
     """What their rows stand for."""
     links = {"block": Key.PREDICTED}
-    yield Table("selection|models.", Key.ENTITY, selection.models, links=links)
-    yield Table("selection|classes.", Key.PREDICTED, selection.classes)
-    yield Table("selection|segments.", Key.SEGMENT, selection.segments)
-    yield Table("selection|", Key.NONE, {"free": selection.free, "used": selection.used})
+    yield StateTable("selection|models.", Key.ENTITY, selection.models, links=links)
+    yield StateTable("selection|classes.", Key.PREDICTED, selection.classes)
+    yield StateTable("selection|segments.", Key.SEGMENT, selection.segments)
+    yield StateTable("selection|", Key.NONE, {"free": selection.free, "used": selection.used})
 
 
 def with_rows(selection: Selection, models: int, segments: int) -> Selection:
@@ -111,7 +111,7 @@ def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selec
     return selection
 
 
-def _classes_of(selection: Selection, table: Models, models: Ints) -> Counts:
+def _classes_of(selection: Selection, table: SelectionModels, models: Ints) -> SelectionCounts:
     """The counts by class of these models, one after the other; `table` gets their new places."""
     lengths = table.capacity[models].astype(np.int64)
     starts = np.cumsum(lengths) - lengths

@@ -14,7 +14,7 @@ import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints
 from prequential.core.compiled.pool import Pool
 from prequential.core.delay.records import MATURITIES
-from prequential.core.tables.keys import Key, Table, of_pool
+from prequential.core.tables.keys import Key, StateTable, of_pool
 
 #: The signals, in the order of the deviations (`calibrating.CONCEPT` …).
 SIGNALS = ("concept", "delays", "inputs")
@@ -43,10 +43,10 @@ def new_usual(rows: int) -> Usual:
     return Usual(np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape))
 
 
-def usual_tables(pool: Pool, usual: Usual) -> Iterator[Table]:
+def usual_tables(pool: Pool, usual: Usual) -> Iterator[StateTable]:
     """What their rows stand for."""
     yield from of_pool("expected|usual_pool", Key.EXPECTED_USUAL, Key.ENTITY, pool)
-    yield Table("expected|usual.", Key.EXPECTED_USUAL, usual)
+    yield StateTable("expected|usual.", Key.EXPECTED_USUAL, usual)
 
 
 def begin(usual: Usual, row: int) -> None:

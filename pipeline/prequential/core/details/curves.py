@@ -40,7 +40,7 @@ class Histogram(NamedTuple):
     positives: Floats
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """The results of a threshold; None where a share has no outcomes to be a share of."""
 
     threshold: float
@@ -82,7 +82,7 @@ class Since(NamedTuple):
     ts: int | None  # the latest label time then, epoch ms; None where no record had a time
 
 
-class Said(NamedTuple):
+class ReportedHistogram(NamedTuple):
     """A histogram that a message had, with the outcomes of its sequence and the label time then."""
 
     since: Since
@@ -159,7 +159,7 @@ def histogram_of(message: Mapping[str, Any]) -> Histogram:
     return found
 
 
-def points(one: Histogram) -> list[Point]:
+def points(one: Histogram) -> list[CurvePoint]:
     """The results of each threshold, from above 1 (no positives are predicted) down to 0.
 
     ROC is `recall` by `false_positive_rate`, the other curve `precision` by `recall`. Of thresholds with
@@ -170,11 +170,11 @@ def points(one: Histogram) -> list[Point]:
     [(0.0, 0.0, None), (1.0, 0.3333333333333333, 0.5), (1.0, 1.0, 0.25)]
     """
     hits, false = _above(one.positives), _above(one.negatives)
-    found: list[Point] = []
+    found: list[CurvePoint] = []
     for place in range(BINS, -1, -1):
         if place < BINS and hits[place] == hits[place + 1] and false[place] == false[place + 1]:
             continue
-        found.append(Point(
+        found.append(CurvePoint(
             float(THRESHOLDS[place]), _share(hits[place], hits[0]), _share(false[place], false[0]),
             _share(hits[place], hits[place] + false[place]),
         ))  # fmt: skip
@@ -279,7 +279,7 @@ def best_threshold(
     )  # fmt: skip
 
 
-def better_since(course: Sequence[Said], costs: Costs, best: BestThreshold) -> Since | None:
+def better_since(course: Sequence[ReportedHistogram], costs: Costs, best: BestThreshold) -> Since | None:
     """Since when the best threshold of now has cost less than the present one, without a break.
 
     Of the newest messages in a row in which the interval of the gain is above 0, the result is the first. The
@@ -304,7 +304,7 @@ def better_since(course: Sequence[Said], costs: Costs, best: BestThreshold) -> S
     >>> said = {"bins": [20, 180], "negatives": [90, 0], "positives": [0, 90]}
     >>> worse = {"bins": [20, 80, 180], "negatives": [90, 0, 0], "positives": [0, 20, 90]}
     >>> course = [
-    ...     Said(Since(100 * number, None), histogram_of(one))
+    ...     ReportedHistogram(Since(100 * number, None), histogram_of(one))
     ...     for number, one in enumerate((said, worse, worse))
     ... ]
     >>> costs = Costs(false_positive=1, false_negative=5)

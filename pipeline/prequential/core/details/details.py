@@ -21,7 +21,7 @@ from prequential.core.details.normalisation import RATIOS, normalised
 from prequential.core.estimators.pairs import CELL, MAJORITY, PERSISTENT, WRONG
 from prequential.core.measures.agreement import Totals
 from prequential.core.measures.declaration import NO_POSITIVE, REASONS
-from prequential.core.measures.per_class import Binary, Classes, binary, f1, new_classes, precision, recall
+from prequential.core.measures.per_class import Binary, ClassCells, binary, f1, new_classes, precision, recall
 from prequential.core.measures.table import sum_up
 from prequential.core.tables.outcomes import weight_of
 
@@ -121,7 +121,7 @@ def confusion(cells: Floats, capacity: int, names: list[str]) -> dict[str, dict[
     return matrix
 
 
-def _by_class(totals: Totals, matrix: Classes, names: list[str]) -> dict[str, dict[str, float]]:
+def _by_class(totals: Totals, matrix: ClassCells, names: list[str]) -> dict[str, dict[str, float]]:
     """`precision`, `recall`, `f1` and `support` (labels) of each class present, where they have a value."""
     by_class = {}
     for code, name in enumerate(names):
@@ -154,7 +154,7 @@ def _class_ratio(one: Binary, n: float) -> dict[str, Any]:
     }
 
 
-class Share(NamedTuple):
+class WeightedShare(NamedTuple):
     """A share of outcomes: its value, the weight that it is a share of, and its 95% interval."""
 
     value: float
@@ -164,7 +164,7 @@ class Share(NamedTuple):
 
 def shares_of(
     totals: Totals, one: Binary | None, pairs: list[Floats], size: float, known: bool
-) -> dict[str, Share]:
+) -> dict[str, WeightedShare]:
     """The measures that are shares of outcomes, by name, in the order of messages.
 
     Parameters
@@ -196,11 +196,13 @@ def shares_of(
     for name, (part, whole, each) in parts.items():
         if whole:
             value = min(1.0, part / whole)
-            shares[name] = Share(value, whole, wilson(value, whole * each))
+            shares[name] = WeightedShare(value, whole, wilson(value, whole * each))
     if one is not None and one.tp + one.fp:
         predicted = one.tp + one.fp
         value = min(1.0, one.tp / predicted)
-        shares["precision"] = Share(value, predicted, wilson(value, less_one(predicted * worth[CELL])))
+        shares["precision"] = WeightedShare(
+            value, predicted, wilson(value, less_one(predicted * worth[CELL]))
+        )
     return shares
 
 

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from prequential.core.compiled.kernel import Floats
-from prequential.core.details.details import Share, shares_of
+from prequential.core.details.details import WeightedShare, shares_of
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.reference import Reference
+from prequential.core.estimators.reference import ReferenceTables
 from prequential.core.measures.declaration import NO_POSITIVE
 from prequential.core.measures.per_class import binary, new_classes
 from prequential.core.measures.table import sum_up
@@ -36,7 +36,7 @@ def refers(config: StreamConfig) -> bool:
     return config.objective is not None and config.objective.reference is not None
 
 
-class Side(NamedTuple):
+class ReferenceSide(NamedTuple):
     """The counts of a sequence in a reference, or in a memory."""
 
     cells: Floats
@@ -46,7 +46,7 @@ class Side(NamedTuple):
     effective: Callable[[float, bool], float]
 
 
-def difference(present: Share, reference: Share) -> tuple[float, float]:
+def difference(present: WeightedShare, reference: WeightedShare) -> tuple[float, float]:
     """The 95% interval, (low, high), of the difference of two shares of disjoint outcomes.
 
     References
@@ -57,7 +57,8 @@ def difference(present: Share, reference: Share) -> tuple[float, float]:
     Examples
     --------
     >>> from prequential.core.details.intervals import wilson
-    >>> low, high = difference(Share(56 / 70, 70, wilson(56 / 70, 70)), Share(48 / 80, 80, wilson(0.6, 80)))
+    >>> before = WeightedShare(56 / 70, 70, wilson(56 / 70, 70))
+    >>> low, high = difference(before, WeightedShare(48 / 80, 80, wilson(0.6, 80)))
     >>> round(low, 4), round(high, 4)  # table II, a
     (0.0524, 0.3339)
     """
@@ -74,8 +75,8 @@ def _both(a: float, b: float) -> float:
 
 
 def beside(
-    reference: Reference, estimator: Estimator, sequence: int, now: Side, outcomes: int, ts: int,
-    positive: int, measures: tuple[str, ...],
+    reference: ReferenceTables, estimator: Estimator, sequence: int, now: ReferenceSide, outcomes: int,
+    ts: int, positive: int, measures: tuple[str, ...],
 ) -> dict[str, Any] | None:  # fmt: skip
     """A memory's shares compared with the reference's, as messages have it; None: there is nothing to report.
 
@@ -111,7 +112,7 @@ def beside(
     if made is None or made[0] != counted:
         made = reference.made[sequence] = counted, _shares(first, counts.capacity, positive)
     then, present = made[1], _shares(now, estimator.capacity, positive)
-    since: dict[str, Share] = {}
+    since: dict[str, WeightedShare] = {}
     if estimator.memory.forgets:
         older = outcomes - before - size, max(0, ts - int(extent.until[sequence]))
         common = size * estimator.memory.weight_left(estimator.parameter, *older)
@@ -141,19 +142,19 @@ def short(value: float) -> float:
     return round(value, _DECIMALS) + 0.0  # no -0.0
 
 
-def side_of(estimator: Estimator, sequence: int, cells: Floats) -> Side:
+def side_of(estimator: Estimator, sequence: int, cells: Floats) -> ReferenceSide:
     """What an estimator has counted of a sequence, of which these are the joint cells."""
     pairs, known = estimator.pairs_of(sequence), estimator.knows_labels(sequence)
-    return Side(cells, pairs, known, partial(estimator.effective, sequence))
+    return ReferenceSide(cells, pairs, known, partial(estimator.effective, sequence))
 
 
-def _less(whole: Side, part: Side) -> Side:
+def _less(whole: ReferenceSide, part: ReferenceSide) -> ReferenceSide:
     """The counts of a whole without those of a part of it."""
     pairs = [a - b for a, b in zip(whole.pairs, part.pairs)]
-    return Side(whole.cells - part.cells, pairs, whole.known, whole.effective)
+    return ReferenceSide(whole.cells - part.cells, pairs, whole.known, whole.effective)
 
 
-def _shares(side: Side, capacity: int, positive: int) -> dict[str, Share]:
+def _shares(side: ReferenceSide, capacity: int, positive: int) -> dict[str, WeightedShare]:
     matrix = new_classes(capacity)
     totals = sum_up(side.cells, matrix)
     if not totals.n:

@@ -32,7 +32,7 @@ class Adwin(NamedTuple):
     alarms: Ints  # raised so far
 
 
-class Settings(NamedTuple):
+class AdwinParameters(NamedTuple):
     """The parameters as the loop takes them, see `DETECTOR`."""
 
     delta: float
@@ -42,13 +42,13 @@ class Settings(NamedTuple):
     grace_period: int
 
 
-def new_table(rows: int, settings: Settings) -> Adwin:
+def new_table(rows: int, settings: AdwinParameters) -> Adwin:
     """Empty windows of sequences."""
     return zeros(Adwin, rows, counts=SIZES, totals=SIZES * (settings.max_buckets + 1))
 
 
 @inner
-def _insert(table: Adwin, settings: Settings, q: int, x: float) -> None:
+def _insert(table: Adwin, settings: AdwinParameters, q: int, x: float) -> None:
     """Add a value as a bucket. If there are too many buckets of a size, the two oldest are merged.
 
     If there are too many of the largest size, the two oldest are dropped.
@@ -87,7 +87,7 @@ def _forget(table: Adwin, q: int, n: float, total: float) -> None:
 
 
 @inner
-def _vector(table: Adwin, settings: Settings, q: int) -> tuple[bool, float, float]:
+def _vector(table: Adwin, settings: AdwinParameters, q: int) -> tuple[bool, float, float]:
     """Look for a boundary of buckets whose sides' means differ: whether there is one, by what, and the bound.
 
     |μ0 - μ1| > ε = sqrt(2·m·σ²·ln(2·ln n/δ)) + 2/3·m·ln(2·ln n/δ), m = 1/(n0 - l + 1) + 1/(n1 - l + 1),
@@ -118,7 +118,7 @@ def _vector(table: Adwin, settings: Settings, q: int) -> tuple[bool, float, floa
 
 
 @inner
-def step(table: Adwin, settings: Settings, q: int, x: float) -> tuple[bool, float, float]:
+def step(table: Adwin, settings: AdwinParameters, q: int, x: float) -> tuple[bool, float, float]:
     """Feed sequence `q` a value: whether there is an alarm, the statistic and its bound."""
     _insert(table, settings, q, bounded(x))
     table.ticks[q] += 1
@@ -137,7 +137,7 @@ def step(table: Adwin, settings: Settings, q: int, x: float) -> tuple[bool, floa
 @kernel
 def run(
     table: Adwin,
-    settings: Settings,
+    settings: AdwinParameters,
     log: Log,
     rows: Ints32,
     values: Floats,
@@ -161,7 +161,7 @@ DETECTOR = Detector(
         Parameter("min_window_length", 5, "values that each side of a cut has at least", 1, 1 << 40),
         Parameter("grace_period", 10, "values before the first look", 0, 1 << 40),
     ),
-    Settings,
+    AdwinParameters,
     new_table,
     run,
 )

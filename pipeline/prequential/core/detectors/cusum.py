@@ -39,7 +39,7 @@ class Cusum(NamedTuple):
     begun: Bytes  # whether there was one
 
 
-class Settings(NamedTuple):
+class CusumParameters(NamedTuple):
     """Parameters."""
 
     k: float
@@ -50,13 +50,13 @@ class Settings(NamedTuple):
     kind: int = 0  # the kind of signal, see `budgets`
 
 
-def new_table(rows: int, settings: Settings) -> Cusum:
+def new_table(rows: int, settings: CusumParameters) -> Cusum:
     """Tests of sequences without values."""
     return zeros(Cusum, rows, losses=WIDTH)
 
 
 @inner
-def threshold_of(table: Cusum, settings: Settings, q: int) -> float:
+def threshold_of(table: Cusum, settings: CusumParameters, q: int) -> float:
     """h of sequence `q`."""
     return table.threshold[q] if settings.apart > 0.0 and table.threshold[q] > 0.0 else settings.h
 
@@ -72,7 +72,7 @@ def _off(table: Cusum, q: int, x: float) -> float:
 
 
 @inner
-def step(table: Cusum, settings: Settings, q: int, x: float) -> tuple[bool, float]:
+def step(table: Cusum, settings: CusumParameters, q: int, x: float) -> tuple[bool, float]:
     """Feed sequence `q` a value; returns whether there is an alarm, and the statistic.
 
     z is the value's deviation in standard deviations, at most 10 up or down. The sum S = max(0, S + z - k)
@@ -104,7 +104,7 @@ def step(table: Cusum, settings: Settings, q: int, x: float) -> tuple[bool, floa
 @kernel
 def run(
     table: Cusum,
-    settings: Settings,
+    settings: CusumParameters,
     log: Log,
     rows: Ints32,
     values: Floats,
@@ -137,7 +137,7 @@ DETECTOR = Detector(
         Parameter("min_outcomes", MIN_OUTCOMES, "values before the first comparison", 2, 1 << 40),
         Parameter("direction", "increase", "of a change of the mean", among=DIRECTIONS),
     ),
-    Settings,
+    CusumParameters,
     new_table,
     run,
     drift="k",

@@ -25,7 +25,7 @@ class Ddm(NamedTuple):
     alarms: Ints  # raised so far
 
 
-class Settings(NamedTuple):
+class DdmParameters(NamedTuple):
     """Parameters."""
 
     warm_start: int
@@ -33,13 +33,13 @@ class Settings(NamedTuple):
     drift_threshold: float
 
 
-def new_table(rows: int, settings: Settings) -> Ddm:
+def new_table(rows: int, settings: DdmParameters) -> Ddm:
     """Tests of sequences without values."""
     return zeros(Ddm, rows)
 
 
 @inner
-def step(table: Ddm, settings: Settings, q: int, x: float) -> tuple[bool, float, float]:
+def step(table: Ddm, settings: DdmParameters, q: int, x: float) -> tuple[bool, float, float]:
     """Feed sequence `q` an error (1) or none (0): whether there is an alarm, the statistic and its bound.
 
     With p the error rate of n outcomes and s = sqrt(p(1 - p)/n): an alarm when p + s > p_best + c·s_best,
@@ -65,7 +65,7 @@ def step(table: Ddm, settings: Settings, q: int, x: float) -> tuple[bool, float,
 @kernel
 def run(
     table: Ddm,
-    settings: Settings,
+    settings: DdmParameters,
     log: Log,
     rows: Ints32,
     values: Floats,
@@ -91,7 +91,7 @@ DETECTOR = Detector(
         Parameter("warning_threshold", 2.0, "standard deviations above the best that are a warning"),
         Parameter("drift_threshold", 3.0, "standard deviations above the best that are an alarm"),
     ),
-    Settings,
+    DdmParameters,
     new_table,
     run,
     binary=True,

@@ -35,14 +35,14 @@ class Ecdd(NamedTuple):
     alarms: Ints  # raised so far
 
 
-class Settings(NamedTuple):
+class EcddParameters(NamedTuple):
     """Parameters."""
 
     run_length: int
     min_outcomes: int
 
 
-def new_table(rows: int, settings: Settings) -> Ecdd:
+def new_table(rows: int, settings: EcddParameters) -> Ecdd:
     """Charts of sequences without outcomes."""
     return zeros(Ecdd, rows)
 
@@ -59,7 +59,7 @@ def limit(p: float, run_length: int) -> float:
 
 
 @inner
-def step(table: Ecdd, settings: Settings, q: int, x: float) -> tuple[bool, float, float]:
+def step(table: Ecdd, settings: EcddParameters, q: int, x: float) -> tuple[bool, float, float]:
     """Feed sequence `q` an error (1) or none (0); returns whether it alarms, the statistic and its bound.
 
     p is the error rate of all n outcomes, and the statistic is z = (1 - λ)·z + λ·x with z_0 = 0. There is an
@@ -85,7 +85,7 @@ def step(table: Ecdd, settings: Settings, q: int, x: float) -> tuple[bool, float
 @kernel
 def run(
     table: Ecdd,
-    settings: Settings,
+    settings: EcddParameters,
     log: Log,
     rows: Ints32,
     values: Floats,
@@ -110,7 +110,7 @@ DETECTOR = Detector(
         Parameter("average_run_length", 400, "outcomes between false alarms", among=_RUN_LENGTHS),
         Parameter("min_outcomes", MIN_OUTCOMES, "outcomes before the first alarm", 1, 1 << 40),
     ),
-    Settings,
+    EcddParameters,
     new_table,
     run,
     binary=True,

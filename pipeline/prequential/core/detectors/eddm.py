@@ -28,7 +28,7 @@ class Eddm(NamedTuple):
     alarms: Ints  # raised so far
 
 
-class Settings(NamedTuple):
+class EddmParameters(NamedTuple):
     """Parameters."""
 
     warm_start: int
@@ -36,13 +36,13 @@ class Settings(NamedTuple):
     beta: float
 
 
-def new_table(rows: int, settings: Settings) -> Eddm:
+def new_table(rows: int, settings: EddmParameters) -> Eddm:
     """Tests of sequences without values."""
     return zeros(Eddm, rows)
 
 
 @inner
-def step(table: Eddm, settings: Settings, q: int, x: float) -> tuple[bool, float]:
+def step(table: Eddm, settings: EddmParameters, q: int, x: float) -> tuple[bool, float]:
     """Feed sequence `q` an error (1) or none (0); returns whether there is an alarm, and the statistic.
 
     The statistic is (p' + 2s')/(p'_max + 2s'_max): p' is the mean distance between errors, and s' its
@@ -79,7 +79,7 @@ def step(table: Eddm, settings: Settings, q: int, x: float) -> tuple[bool, float
 @kernel
 def run(
     table: Eddm,
-    settings: Settings,
+    settings: EddmParameters,
     log: Log,
     rows: Ints32,
     values: Floats,
@@ -112,7 +112,7 @@ DETECTOR = Detector(
         Parameter("alpha", 0.95, "ratio below which there is a warning", 0, 1, above=True),
         Parameter("beta", 0.9, "ratio below which there is an alarm", 0, 1, above=True),
     ),
-    Settings,
+    EddmParameters,
     new_table,
     run,
     binary=True,

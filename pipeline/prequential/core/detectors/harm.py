@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 
 from prequential.core.cohorts.blocks import LENGTHS, Blocks, clear, inflation
 from prequential.core.cohorts.blocks import add as add_block
-from prequential.core.cohorts.pending import PLACES, Closed, Pending, Position, begin, new_closed
+from prequential.core.cohorts.pending import PLACES, Closed, PendingCohorts, Position, begin, new_closed
 from prequential.core.cohorts.pending import add as add_outcome
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.core.compiled.mathematics import log as ln
@@ -88,7 +88,7 @@ class Harm(NamedTuple):
     begun: Bytes  # whether there was any value
     resting: Bytes  # whether it pauses: there was an alarm, and no recovery yet
     alarms: Ints  # raised so far
-    # Losses that don't count yet (`Pending`):
+    # Losses that don't count yet (`PendingCohorts`):
     oldest: Ints
     epoch: Ints
     late: Ints
@@ -112,12 +112,12 @@ class Tests(NamedTuple):
     """All tests of a detector, with views of their parts (`parts_of`)."""
 
     table: Harm
-    pending: Pending  # losses that don't count yet
+    pending: PendingCohorts  # losses that don't count yet
     blocks: Blocks
     closed: Closed  # for `step` to write to
 
 
-class Settings(NamedTuple):
+class HarmParameters(NamedTuple):
     """Parameters."""
 
     bound: float
@@ -128,7 +128,7 @@ class Settings(NamedTuple):
     scale: float
 
 
-def new_table(rows: int, settings: Settings) -> Harm:
+def new_table(rows: int, settings: HarmParameters) -> Harm:
     """Tests of sequences without values."""
     widths = dict.fromkeys(("n", "total", "variance", "tests"), RANGES)
     widths |= dict.fromkeys(("waiting", "waiting_total", "waiting_squares"), PLACES)
@@ -136,9 +136,9 @@ def new_table(rows: int, settings: Settings) -> Harm:
     return zeros(Harm, rows, **widths)
 
 
-def parts_of(table: Harm) -> tuple[Pending, Blocks]:
+def parts_of(table: Harm) -> tuple[PendingCohorts, Blocks]:
     """Views: losses that don't count yet, by sequence, and blocks, in row RANGES·sequence + range."""
-    pending = Pending(
+    pending = PendingCohorts(
         table.oldest, table.epoch, table.late, table.waiting, table.waiting_total, table.waiting_squares
     )
     columns: Any = table[table._fields.index("block_number") :]
@@ -177,7 +177,9 @@ def _add(table: Harm, blocks: Blocks, q: int, r: int, count: int, total: float, 
 
 
 @inner
-def _refer(table: Harm, blocks: Blocks, settings: Settings, q: int, count: int, x: float, x2: float) -> None:
+def _refer(
+    table: Harm, blocks: Blocks, settings: HarmParameters, q: int, count: int, x: float, x2: float
+) -> None:
     """Add losses of the reference period, by Σ x and Σ x²; the last ones set the threshold."""
     scale = settings.scale
     _add(table, blocks, q, 0, count, x / scale, x2 / (scale * scale))
@@ -209,13 +211,13 @@ def _pause(table: Harm, q: int, count: int, total: float) -> None:
 
 
 @inner
-def rho_of(settings: Settings, theta: float) -> float:
+def rho_of(settings: HarmParameters, theta: float) -> float:
     """ρ for bounds that are tightest at Σ (x_i - θ)² ≈ 80·scale²: for 0 and 1 after 1,000 values at 0.1."""
     return RHO * max(1.0, settings.scale / theta * (settings.scale / theta))
 
 
 @inner
-def _level(settings: Settings, r: int, tests: int) -> float:
+def _level(settings: HarmParameters, r: int, tests: int) -> float:
     """The level of a range's test after `tests` earlier ones."""
     share = 1.0
     if settings.restart > 0:
@@ -225,7 +227,7 @@ def _level(settings: Settings, r: int, tests: int) -> float:
 
 
 @inner
-def _look(table: Harm, blocks: Blocks, settings: Settings, q: int, theta: float) -> float:
+def _look(table: Harm, blocks: Blocks, settings: HarmParameters, q: int, theta: float) -> float:
     """The risk's lower bound if it is above θ, else -1.
 
     s can only be beyond the bound if s²/(2·(v + ρ)) >= ln(1/(2·level)), since M is at most e^(s²/2a)·2. No
@@ -248,7 +250,7 @@ def _look(table: Harm, blocks: Blocks, settings: Settings, q: int, theta: float)
 
 @inner
 def _count(
-    table: Harm, blocks: Blocks, settings: Settings, q: int, count: int, x: float, x2: float, look: bool
+    table: Harm, blocks: Blocks, settings: HarmParameters, q: int, count: int, x: float, x2: float, look: bool
 ) -> float:
     """Count losses by Σ x and Σ x²; returns the risk's lower bound if there is an alarm, else -1.
 
@@ -291,7 +293,7 @@ def _count(
 
 @inner
 def step(
-    tests: Tests, settings: Settings, q: int, loss: float, at: Position
+    tests: Tests, settings: HarmParameters, q: int, loss: float, at: Position
 ) -> tuple[bool, float, float]:
     """Feed sequence `q` a loss; returns whether there is an alarm, the risk's lower bound, and θ.
 
@@ -315,7 +317,7 @@ def step(
 
 @kernel
 def _run(
-    tests: Tests, settings: Settings, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,
+    tests: Tests, settings: HarmParameters, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,
     alarms: Alarms,
 ) -> None:  # fmt: skip
     for i in range(len(rows)):
@@ -328,7 +330,7 @@ def _run(
 
 
 def run(
-    table: Harm, settings: Settings, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,
+    table: Harm, settings: HarmParameters, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,
     alarms: Alarms,
 ) -> None:  # fmt: skip
     """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
@@ -360,7 +362,7 @@ DETECTOR = Detector(
             "scale", 1.0, "largest loss, or a usual one where there is none", above=True, always=False
         ),
     ),
-    Settings,
+    HarmParameters,
     new_table,
     run,
     problem=problem,

@@ -28,7 +28,7 @@ class HddmA(NamedTuple):
     alarms: Ints  # raised so far
 
 
-class Settings(NamedTuple):
+class HddmAParameters(NamedTuple):
     """Parameters."""
 
     drift_confidence: float
@@ -36,7 +36,7 @@ class Settings(NamedTuple):
     two_sided_test: bool
 
 
-def new_table(rows: int, settings: Settings) -> HddmA:
+def new_table(rows: int, settings: HddmAParameters) -> HddmA:
     """Tests of sequences without values."""
     return zeros(HddmA, rows)
 
@@ -54,7 +54,7 @@ def _bound(n: float, vector: float, confidence: float) -> float:
 
 
 @inner
-def step(table: HddmA, settings: Settings, q: int, x: float) -> tuple[bool, float, float]:
+def step(table: HddmA, settings: HddmAParameters, q: int, x: float) -> tuple[bool, float, float]:
     """Feed sequence `q` an error (1) or none (0); returns whether it alarms, the statistic and its bound.
 
     z̄ is the mean of all n outcomes. x̄ is the mean of the first m < n, for which x̄ + sqrt(ln(1/α)/2m) was
@@ -90,7 +90,7 @@ def step(table: HddmA, settings: Settings, q: int, x: float) -> tuple[bool, floa
 @kernel
 def run(
     table: HddmA,
-    settings: Settings,
+    settings: HddmAParameters,
     log: Log,
     rows: Ints32,
     values: Floats,
@@ -116,7 +116,7 @@ DETECTOR = Detector(
         Parameter("warning_confidence", 0.005, "significance of a warning", 0, 1, above=True, below=True),
         Parameter("two_sided_test", False, "whether a fall of the error rate is an alarm, too"),
     ),
-    Settings,
+    HddmAParameters,
     new_table,
     run,
     binary=True,

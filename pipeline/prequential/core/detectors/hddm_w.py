@@ -31,7 +31,7 @@ class HddmW(NamedTuple):
     alarms: Ints  # raised so far
 
 
-class Settings(NamedTuple):
+class HddmWParameters(NamedTuple):
     """Parameters."""
 
     drift_confidence: float
@@ -40,7 +40,7 @@ class Settings(NamedTuple):
     two_sided_test: bool
 
 
-def new_table(rows: int, settings: Settings) -> HddmW:
+def new_table(rows: int, settings: HddmWParameters) -> HddmW:
     """Tests of sequences without values."""
     return zeros(HddmW, rows, begun=_SAMPLES, mean=_SAMPLES, bound=_SAMPLES)
 
@@ -69,7 +69,9 @@ def _radius(squares: float, confidence: float) -> float:
 
 
 @inner
-def _compare(table: HddmW, settings: Settings, q: int, before: int, sign: float) -> tuple[int, float, float]:
+def _compare(
+    table: HddmW, settings: HddmWParameters, q: int, before: int, sign: float
+) -> tuple[int, float, float]:
     """Whether the mean has risen since a cut: alarm (2), warning (1) or none (0); the rise, and its bound."""
     if not table.begun[q, before + 1]:
         return 0, 0.0, 0.0
@@ -82,7 +84,7 @@ def _compare(table: HddmW, settings: Settings, q: int, before: int, sign: float)
 
 
 @inner
-def step(table: HddmW, settings: Settings, q: int, x: float) -> tuple[bool, float, float]:
+def step(table: HddmW, settings: HddmWParameters, q: int, x: float) -> tuple[bool, float, float]:
     """Feed sequence `q` an error (1) or none (0): whether there is an alarm, the statistic and its bound.
 
     An alarm when the mean after the cut is above that before it by more than sqrt(v·ln(1/α)/2), v the sum of
@@ -120,7 +122,7 @@ def step(table: HddmW, settings: Settings, q: int, x: float) -> tuple[bool, floa
 @kernel
 def run(
     table: HddmW,
-    settings: Settings,
+    settings: HddmWParameters,
     log: Log,
     rows: Ints32,
     values: Floats,
@@ -147,7 +149,7 @@ DETECTOR = Detector(
         Parameter("lambda_val", 0.05, "weight of an outcome when it comes", 0, 1, above=True),
         Parameter("two_sided_test", False, "whether a fall of the error rate is an alarm, too"),
     ),
-    Settings,
+    HddmWParameters,
     new_table,
     run,
     binary=True,

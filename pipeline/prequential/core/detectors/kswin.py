@@ -41,7 +41,7 @@ class Kswin(NamedTuple):
     alarms: Ints  # raised so far
 
 
-class Settings(NamedTuple):
+class KswinParameters(NamedTuple):
     """Parameters."""
 
     alpha: float
@@ -49,14 +49,14 @@ class Settings(NamedTuple):
     stat_size: int
 
 
-def new_table(rows: int, settings: Settings) -> Kswin:
+def new_table(rows: int, settings: KswinParameters) -> Kswin:
     """Empty windows of sequences."""
     size = settings.window_size
     return zeros(Kswin, rows, values=size, places=size)
 
 
 @inner
-def _insert(table: Kswin, settings: Settings, q: int, x: float) -> None:
+def _insert(table: Kswin, settings: KswinParameters, q: int, x: float) -> None:
     """Put a value into the window; a full window drops its oldest value."""
     size = settings.window_size
     at, values, places = table.n[q] % size, table.values[q], table.places[q]
@@ -100,7 +100,7 @@ def _numbers(table: Kswin, q: int, numbers: Ints) -> None:
 
 
 @inner
-def _draw(table: Kswin, settings: Settings, q: int, numbers: Ints, weights: Ints) -> None:
+def _draw(table: Kswin, settings: KswinParameters, q: int, numbers: Ints, weights: Ints) -> None:
     """Set weights by place: 1 for the newest values, -1 for a sample of the others.
 
     Each sample has the same probability (Knuth's algorithm S).
@@ -148,7 +148,7 @@ def p_value(n: int, apart: int) -> float:
 
 @inner
 def step(
-    table: Kswin, settings: Settings, q: int, x: float, numbers: Ints, weights: Ints
+    table: Kswin, settings: KswinParameters, q: int, x: float, numbers: Ints, weights: Ints
 ) -> tuple[bool, float]:
     """Feed sequence `q` a value; returns whether there is an alarm, and the p-value.
 
@@ -174,7 +174,7 @@ def step(
 @allocating
 def run(
     table: Kswin,
-    settings: Settings,
+    settings: KswinParameters,
     log: Log,
     rows: Ints32,
     values: Floats,
@@ -205,7 +205,7 @@ DETECTOR = Detector(
         Parameter("window_size", 100, "values in the window", 2, _LONGEST),
         Parameter("stat_size", 30, "newest values, which are compared with as many others", 1, _LONGEST // 2),
     ),
-    Settings,
+    KswinParameters,
     new_table,
     run,
     problem=problem,

@@ -32,7 +32,7 @@ class PageHinkley(NamedTuple):
     begun: Bytes  # whether there was one
 
 
-class Settings(NamedTuple):
+class PageHinkleyParameters(NamedTuple):
     """Parameters of the test."""
 
     delta: float  # δ
@@ -43,19 +43,19 @@ class Settings(NamedTuple):
     kind: int = 0  # the kind of signal, see `budgets`
 
 
-def new_table(rows: int, settings: Settings) -> PageHinkley:
+def new_table(rows: int, settings: PageHinkleyParameters) -> PageHinkley:
     """Tests of sequences without values."""
     return zeros(PageHinkley, rows, losses=WIDTH)
 
 
 @inner
-def threshold_of(table: PageHinkley, settings: Settings, q: int) -> float:
+def threshold_of(table: PageHinkley, settings: PageHinkleyParameters, q: int) -> float:
     """λ of sequence `q`."""
     return table.threshold[q] if settings.apart > 0.0 and table.threshold[q] > 0.0 else settings.threshold
 
 
 @inner
-def step(table: PageHinkley, settings: Settings, q: int, x: float) -> tuple[bool, float]:
+def step(table: PageHinkley, settings: PageHinkleyParameters, q: int, x: float) -> tuple[bool, float]:
     """Feed sequence `q` the value x_T; returns whether there is an alarm, and the statistic.
 
     The mean is x̄_T = (x_1 + … + x_T)/T, and m_T = m_{T-1} + x_T - x̄_T - δ. The minimum is `M_T =
@@ -88,7 +88,7 @@ def step(table: PageHinkley, settings: Settings, q: int, x: float) -> tuple[bool
 @kernel
 def run(
     table: PageHinkley,
-    settings: Settings,
+    settings: PageHinkleyParameters,
     log: Log,
     rows: Ints32,
     values: Floats,
@@ -123,7 +123,7 @@ DETECTOR = Detector(
         ),
         Parameter("direction", "increase", "of a change of the mean", among=DIRECTIONS, always=False),
     ),
-    Settings,
+    PageHinkleyParameters,
     new_table,
     run,
     drift="delta",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.core.estimators.declaration import NO_OUTCOME, Additions
-from prequential.core.estimators.measuring import Measured
+from prequential.core.estimators.measuring import MeasuredValues
 from prequential.core.estimators.sums import RIGHT
 from prequential.core.measures.declaration import DEFINED
 from prequential.core.measures.directions import worse
@@ -197,7 +197,7 @@ def is_of_sums(measure: str) -> bool:
 
 
 @kernel
-def feed(measured: Measured, measure: int, outcome: Bytes, values: Floats, fed: Bytes) -> None:
+def feed(measured: MeasuredValues, measure: int, outcome: Bytes, values: Floats, fed: Bytes) -> None:
     """Write a measure (a column) where it has a value, turned so that it grows when the model gets worse."""
     for i in range(len(outcome)):
         fed[i] = 0

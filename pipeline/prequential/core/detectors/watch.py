@@ -18,9 +18,9 @@ from prequential.core.estimators.accumulator import Accumulator, new_counted
 from prequential.core.estimators.declaration import NO_CELL, NO_OUTCOME, Additions, Counted, Payload
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.histograms import keeps_histogram, rank_bins
-from prequential.core.estimators.measuring import NO_SUMS, Asked, block_of, measure, new_measured
+from prequential.core.estimators.measuring import NO_SUMS, MeasureRequest, block_of, measure, new_measured
 from prequential.core.estimators.naming import SCALED, canonical, parse_estimator, parse_signal
-from prequential.core.estimators.rows import Rows
+from prequential.core.estimators.rows import LogRows
 from prequential.core.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
 from prequential.core.measures.declaration import COSTS
 from prequential.core.measures.positive import Positives
@@ -48,7 +48,7 @@ _BINARY = tuple(name for name in OWN_LOSSES if OF_MEASURES[name].largest == 1.0)
 _BOUNDED = (*(name for name in OWN_LOSSES if OF_MEASURES[name].largest > 1.0), SCALED)
 
 
-class WatchedRows(Rows):
+class WatchedRows(LogRows):
     """Rows of the log with their losses, for signals."""
 
     def __init__(
@@ -161,7 +161,7 @@ class Signal:
         """Write a measure after each row, turned so that it grows when the model gets worse, by blocks."""
         ranked = NAMES[self._measure] in OF_RANKS and estimator.histogram is None
         whole = estimator.memory.whole
-        asked = Asked(self._capacity, rows.positives, estimator.numbers, False, whole)
+        asked = MeasureRequest(self._capacity, rows.positives, estimator.numbers, False, whole)
         step = block_of(*(one.payload for one in estimator.accumulators()))
         for start in range(0, len(rows), step):
             span = slice(start, start + step)

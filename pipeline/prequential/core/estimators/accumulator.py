@@ -14,7 +14,7 @@ from prequential.core.estimators.declaration import (
     UNREAD_COUNTS,
     UNREAD_SUMS,
     Additions,
-    Codes,
+    CountCodes,
     Counted,
     Payload,
 )
@@ -42,7 +42,7 @@ class Accumulator:
 
     # ---- counts
 
-    def count(self, codes: Codes, into: Counted = UNREAD_COUNTS, run: Run = run) -> None:
+    def count(self, codes: CountCodes, into: Counted = UNREAD_COUNTS, run: Run = run) -> None:
         """Add rows of a log to a payload of counts; `run` calls the loop.
 
         With `into`, the reading after each row that is an outcome is written to the same row of `into`.

@@ -2,9 +2,9 @@
 
 A *memory* determines the weight of each outcome of a sequence: all equal, only the last W, or fading. A
 *payload* determines what an outcome adds: 1 to one of `width` counts, or numbers to `width` sums. Rows of a
-log are first converted to these additions (`Codes`, `Additions`), once for all estimators; then the loops of
-memories add them. A new memory is a module here and a line of the registry; a new payload makes `Codes` or
-`Additions`.
+log are first converted to these additions (`CountCodes`, `Additions`), once for all estimators; then the
+loops of memories add them. A new memory is a module here and a line of the registry; a new payload makes
+`CountCodes` or `Additions`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prequential.core.compiled.kernel import Bytes, Floats, Ints, Ints32
 #: scores for regression, and of residuals by bin of the prediction.
 COUNTS, RIGHT_OR_WRONG, LOSSES, CLASS_SCORES, NUMBER_SCORES, RESIDUALS = range(6)
 
-#: In `Codes`: there is no cell, so the row adds no count, or is no revision.
+#: In `CountCodes`: there is no cell, so the row adds no count, or is no revision.
 NO_CELL = -1
 
 #: In `Codes`, and in place of an outcome's cell in a window: its label is withdrawn.
@@ -42,7 +42,7 @@ class Payload(NamedTuple):
     kept: int = 0  # of sums: the numbers of each outcome that a window keeps to compute them
 
 
-class Codes(NamedTuple):
+class CountCodes(NamedTuple):
     """By row of a log: which count it adds 1 to. All columns have equal length."""
 
     sequence: Ints32

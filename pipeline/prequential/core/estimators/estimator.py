@@ -12,7 +12,7 @@ from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.declaration import COUNTS, Payload
 from prequential.core.estimators.histograms import OF_SCORES
 from prequential.core.estimators.residuals import OF_RESIDUALS, bins_of
-from prequential.core.estimators.rows import Rows, payload_of_cells, payload_of_scores, places
+from prequential.core.estimators.rows import LogRows, payload_of_cells, payload_of_scores, places
 from prequential.core.estimators.sums import OF_COSTS
 from prequential.core.tables import scores
 from prequential.core.tables.outcomes import COVERED, IN_TOP, INTERVAL, RANKED
@@ -80,7 +80,7 @@ class Estimator:
             self.sums = Accumulator(self.name, self.sums.payload, self.rows)
             self.sums.follow(self.cells, slice(None))
 
-    def update(self, rows: Rows) -> None:
+    def update(self, rows: LogRows) -> None:
         """Add rows of the log: joint cells, scores (once `score` was called), and all other payloads."""
         self.cells.count(rows.cells, run=rows.run)
         if self.summed:

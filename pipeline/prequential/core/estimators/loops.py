@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from prequential.core.compiled.kernel import Floats, Ints, inner, kernel, named
-from prequential.core.estimators.declaration import LOSSES, NO_CELL, REVISED, Additions, Codes, Counted
+from prequential.core.estimators.declaration import LOSSES, NO_CELL, REVISED, Additions, CountCodes, Counted
 
 
 class CountSteps(NamedTuple):
@@ -62,7 +62,7 @@ def count_loops(memory: str, steps: CountSteps) -> tuple[Callable[..., None], Ca
 
     put = inner(named(put, memory))
 
-    def update_counts(table: Any, codes: Codes, parameter: float, into: Counted) -> None:
+    def update_counts(table: Any, codes: CountCodes, parameter: float, into: Counted) -> None:
         reading = len(into.n) > 0
         for i in range(len(codes.cell)):
             cell = codes.cell[i]

@@ -27,7 +27,7 @@ NO_SUMS: Floats = np.zeros((0, 0))
 NOTHING_ADDED: Additions = additions(0, OF_CLASSES)
 
 
-class Asked(NamedTuple):
+class MeasureRequest(NamedTuple):
     """What to measure: the task, the classes, and whose predictions."""
 
     capacity: int  # k, the room for classes
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
     whole: bool  # whether every outcome in memory counts 1
 
 
-class Measured(NamedTuple):
+class MeasuredValues(NamedTuple):
     """By sequence: outcomes in memory, and values or reasons by measure (columns as `NAMES`)."""
 
     n: Floats
@@ -47,8 +47,8 @@ class Measured(NamedTuple):
 
 @allocating
 def measure(
-    counted: Counted, summed: Floats, paid: Floats, sequences: Ints, asked: Asked, into: Measured,
-    positive: Ints,
+    counted: Counted, summed: Floats, paid: Floats, sequences: Ints, asked: MeasureRequest,
+    into: MeasuredValues, positive: Ints,
 ) -> None:  # fmt: skip
     """Compute measures from readings of counts and sums, a row for each of `sequences`.
 
@@ -90,10 +90,10 @@ def measure(
             positive[i] = NO_POSITIVE if asked.chance else positive_of(positives, q, classes.labels)
 
 
-def new_measured(rows: int) -> Measured:
+def new_measured(rows: int) -> MeasuredValues:
     """Zeros for the measures of sequences: (rows,) weights, (rows, measures) values and reasons."""
     shape = rows, len(NAMES)
-    return Measured(np.zeros(rows), np.zeros(shape), np.zeros(shape, dtype=np.int64))
+    return MeasuredValues(np.zeros(rows), np.zeros(shape), np.zeros(shape, dtype=np.int64))
 
 
 def block_of(*payloads: Payload) -> int:
@@ -103,8 +103,8 @@ def block_of(*payloads: Payload) -> int:
 
 def measured(
     estimator: Estimator, sequences: Ints, positives: Positives, chance: bool = False, *,
-    ranked: bool = True, into: Measured | None = None, run: Run = run,
-) -> Measured:  # fmt: skip
+    ranked: bool = True, into: MeasuredValues | None = None, run: Run = run,
+) -> MeasuredValues:  # fmt: skip
     """The measures of these sequences, (n,) int64, in as many rows.
 
     Parameters
@@ -133,7 +133,7 @@ def measured(
     into = into or new_measured(len(sequences))
     rank = estimator.memory.rank
     ranked = ranked and estimator.summed and not estimator.numbers and not chance
-    asked = Asked(estimator.capacity, positives, estimator.numbers, chance, estimator.memory.whole)
+    asked = MeasureRequest(estimator.capacity, positives, estimator.numbers, chance, estimator.memory.whole)
     step = block_of(*(one.payload for one in estimator.accumulators()))
     for start in range(0, len(sequences), step):
         some = sequences[start : start + step]
@@ -152,7 +152,7 @@ def measured(
     return into
 
 
-class Reading:
+class SequenceMeasures:
     """The measures of one sequence by one estimator, as often as they are asked for.
 
     It is invalid once a table of the estimator has been replaced, such as by one with more rows.
@@ -165,7 +165,7 @@ class Reading:
         self._repeated: Repeated | None = None
         self._summed = False
 
-    def now(self) -> Measured:
+    def now(self) -> MeasuredValues:
         """The measures now, in one row: the same arrays each time."""
         into = self._into
         into.values.fill(0.0)

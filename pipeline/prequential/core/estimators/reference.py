@@ -17,7 +17,7 @@ from prequential.core.compiled.kernel import Bytes, Ints, Ints32, grown, kernel,
 from prequential.core.compiled.repeated import Run
 from prequential.core.estimators.declaration import NO_CELL
 from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.rows import Rows, unrevised
+from prequential.core.estimators.rows import LogRows, unrevised
 from prequential.core.tables.outcomes import OUTCOME, Log
 from prequential.settings.durations import duration
 
@@ -65,7 +65,7 @@ def select(
             into[1 + sign, i] = pairs[sign, i] if within else NO_CELL
 
 
-class Reference:
+class ReferenceTables:
     """References of a plan's sequences: their extents and counts."""
 
     def __init__(self, extent: int | str, rows: int, capacity: int) -> None:
@@ -82,7 +82,7 @@ class Reference:
         self.table = grown(self.table, rows)
         self.counts.ensure(rows)
 
-    def update(self, read: Rows, pairs: npt.NDArray[np.int32], run: Run) -> None:
+    def update(self, read: LogRows, pairs: npt.NDArray[np.int32], run: Run) -> None:
         """Add rows of the log; `pairs` are their codes by sign, (signs, n). `run` calls each loop."""
         cells = read.cells
         into = np.empty((1 + len(pairs), len(read)), np.int32)
@@ -96,7 +96,7 @@ class Reference:
         """All tables; each has a row for each sequence."""
         return [self.table, *self.counts.tables()]
 
-    def adopt(self, other: Reference, rows: Ints, new_rows: Ints) -> None:
+    def adopt(self, other: ReferenceTables, rows: Ints, new_rows: Ints) -> None:
         """Copy `rows` of another reference of the same extent to `new_rows` of this one."""
         source: Any
         target: Any

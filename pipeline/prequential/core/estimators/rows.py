@@ -10,14 +10,14 @@ import numpy.typing as npt
 from prequential.core.compiled.kernel import Ints, Ints32, kernel
 from prequential.core.compiled.repeated import Run, run
 from prequential.core.estimators import histograms, sums
-from prequential.core.estimators.declaration import COUNTS, NO_CELL, WITHDRAWN, Additions, Codes, Payload
+from prequential.core.estimators.declaration import COUNTS, NO_CELL, WITHDRAWN, Additions, CountCodes, Payload
 from prequential.core.measures.positive import Positives
 from prequential.core.tables.outcomes import REVISION, Log, cell_of
 from prequential.core.tables.store import NO_CLASS
 from prequential.topics.errors import existing
 
 
-class Rows:
+class LogRows:
     """Rows of the log for sequences of one plan; each payload is computed when it is first needed.
 
     `capacity` is the room for classes; `numbers`: the task is regression. `run` calls each loop that reads
@@ -33,20 +33,20 @@ class Rows:
         self.numbers, self.run = numbers, run
         self._capacity, self._positives, self._extended = capacity, positives, extended
         #: By sign, if details need them: pairs of neighbours.
-        self.pairs: Sequence[Codes] = ()
+        self.pairs: Sequence[CountCodes] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @cached_property
-    def cells(self) -> Codes:
+    def cells(self) -> CountCodes:
         """The joint cells to which the rows add 1, or between which they move an outcome."""
         into = _new_codes(len(self.rows))
         self.run(joint_codes, self.log, self.rows, self._capacity, into)
         return into
 
     @cached_property
-    def histogram(self) -> Codes:
+    def histogram(self) -> CountCodes:
         """The counts of a histogram of scores to which the rows add 1."""
         cell = np.empty(len(self.rows), np.int32)
         self.run(histograms.histogram_codes, self.log, self.rows, cell)
@@ -81,7 +81,7 @@ def payload_of_scores(numbers: bool, extended: bool = False) -> Payload:
 
 
 @kernel
-def joint_codes(log: Log, rows: Ints32, capacity: int, into: Codes) -> None:
+def joint_codes(log: Log, rows: Ints32, capacity: int, into: CountCodes) -> None:
     """Write the joint cell of each row of the log, with room for `capacity` classes."""
     for i in range(len(rows)):
         row = rows[i]
@@ -94,17 +94,17 @@ def joint_codes(log: Log, rows: Ints32, capacity: int, into: Codes) -> None:
             into.revised[i] = cell_of(label, prediction, bits, capacity) if label != NO_CLASS else WITHDRAWN
 
 
-def _new_codes(rows: int) -> Codes:
-    return Codes(
+def _new_codes(rows: int) -> CountCodes:
+    return CountCodes(
         np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.int32),
         np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.uint8),
     )  # fmt: skip
 
 
-def unrevised(sequence: Ints32, t1: Ints, cell: npt.NDArray[np.int32]) -> Codes:
+def unrevised(sequence: Ints32, t1: Ints, cell: npt.NDArray[np.int32]) -> CountCodes:
     """Codes of counts without revisions and baselines, from three columns of (n,)."""
     rows = len(cell)
-    return Codes(
+    return CountCodes(
         sequence, t1, cell, np.full(rows, NO_CELL, np.int32), np.zeros(rows, np.int64),
         np.zeros(rows, np.uint8),
     )  # fmt: skip

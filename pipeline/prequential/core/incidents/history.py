@@ -38,7 +38,7 @@ from prequential.core.incidents.clusters import (
     without_owners,
 )
 from prequential.core.incidents.lasting import Scratch, new_scratch
-from prequential.core.tables.keys import Key, Table
+from prequential.core.tables.keys import Key, StateTable
 
 #: Classes with columns of their own; all others share the last one.
 MOST_CLASSES = 16
@@ -144,21 +144,21 @@ OWNER_SETTINGS = ("position", "owner", "kind", "fixed", "budget", "model")
 POOLS = ("outcomes", "predictions", "parts")
 
 
-def tables(history: History, entities: int) -> Iterator[Table]:
+def tables(history: History, entities: int) -> Iterator[StateTable]:
     """The tables that are state of so many entities, and what their rows stand for."""
     links = {"owner": Key.ENTITY, "model": Key.ENTITY}
-    yield Table("incidents|owners|", Key.ENTITY, history.owners, entities, links=links)
-    yield Table("incidents|versions", Key.ENTITY, history.versions, entities)
+    yield StateTable("incidents|owners|", Key.ENTITY, history.owners, entities, links=links)
+    yield StateTable("incidents|versions", Key.ENTITY, history.versions, entities)
     links = {"first": Key.BLOCK, "cells": Key.BLOCK_CELL}
     for name in POOLS:
         pool: Pool = getattr(history, name)
         blocks, cells = pool.used.tolist()
-        yield Table(f"incidents|{name}|lines|", Key.ENTITY, pool.lines, entities, links=links)
-        yield Table(f"incidents|{name}|blocks|", Key.BLOCK, pool.blocks, blocks, (name,))
+        yield StateTable(f"incidents|{name}|lines|", Key.ENTITY, pool.lines, entities, links=links)
+        yield StateTable(f"incidents|{name}|blocks|", Key.BLOCK, pool.blocks, blocks, (name,))
         if len(pool.sums):
-            yield Table(f"incidents|{name}|sums|", Key.BLOCK, pool.sums, blocks, (name,))
-        yield Table(f"incidents|{name}|cells", Key.BLOCK_CELL, pool.cells, cells, (name,))
-        yield Table(f"incidents|{name}|used", Key.NONE, pool.used)
+            yield StateTable(f"incidents|{name}|sums|", Key.BLOCK, pool.sums, blocks, (name,))
+        yield StateTable(f"incidents|{name}|cells", Key.BLOCK_CELL, pool.cells, cells, (name,))
+        yield StateTable(f"incidents|{name}|used", Key.NONE, pool.used)
 
 
 def with_entities(history: History, entities: int) -> History:

@@ -23,7 +23,7 @@ from prequential.core.measures.declaration import (
 _TINY = 1e-280
 
 
-class Classes(NamedTuple):
+class ClassCells(NamedTuple):
     """The matrix by class i, each against all others: columns of (k,) counts or weights."""
 
     labels: Floats
@@ -46,14 +46,14 @@ class Binary(NamedTuple):
 
 
 @allocating
-def new_classes(capacity: int) -> Classes:
+def new_classes(capacity: int) -> ClassCells:
     """Uninitialised arrays for the results of `sum_up` by class: columns of (capacity,) float64."""
     room = np.empty((8, capacity))
-    return Classes(room[0], room[1], room[2], room[3], room[4], room[5], room[6], room[7])
+    return ClassCells(room[0], room[1], room[2], room[3], room[4], room[5], room[6], room[7])
 
 
 @kernel
-def binary(n: float, c: Classes, positive: int) -> Binary:
+def binary(n: float, c: ClassCells, positive: int) -> Binary:
     """The class with code `positive` against all others, of n outcomes.
 
     If it has no place among the classes, no outcome has it: there are n true negatives.
@@ -68,7 +68,7 @@ def binary(n: float, c: Classes, positive: int) -> Binary:
     help="Arithmetic mean of the recalls of the classes with labels",
 )  # fmt: skip
 @inner
-def balanced_accuracy(c: Classes) -> Result:
+def balanced_accuracy(c: ClassCells) -> Result:
     """Arithmetic mean of the recalls of the classes that have labels (2019 paper, eq. 2).
 
     >>> from prequential.core.measures.table import classes_of
@@ -88,7 +88,7 @@ def balanced_accuracy(c: Classes) -> Result:
     help="Geometric mean of the recalls of the classes with labels",
 )  # fmt: skip
 @inner
-def g_mean(c: Classes) -> Result:
+def g_mean(c: ClassCells) -> Result:
     """Geometric mean of the recalls of the classes that have labels (2019 paper, eq. 4).
 
     >>> from prequential.core.measures.table import classes_of
@@ -238,7 +238,7 @@ def _weighted(b: Binary, square: float) -> Result:
 
 @measure(CLASSES, "mean of r_i/h_i", low=0, high=1, help="Mean precision of the classes")
 @inner
-def macro_precision(c: Classes) -> Result:
+def macro_precision(c: ClassCells) -> Result:
     """Mean of the precisions of the classes present; one without a value counts 0.
 
     >>> from prequential.core.measures.table import classes_of
@@ -254,7 +254,7 @@ def macro_precision(c: Classes) -> Result:
 
 @measure(CLASSES, "mean of r_i/t_i", low=0, high=1, help="Mean recall of the classes")
 @inner
-def macro_recall(c: Classes) -> Result:
+def macro_recall(c: ClassCells) -> Result:
     """Mean of the recalls of the classes present; one without a value counts 0.
 
     >>> from prequential.core.measures.table import classes_of
@@ -270,7 +270,7 @@ def macro_recall(c: Classes) -> Result:
 
 @measure(CLASSES, "mean of 2·r_i/(t_i + h_i)", low=0, high=1, help="Mean F1 of the classes")
 @inner
-def macro_f1(c: Classes) -> Result:
+def macro_f1(c: ClassCells) -> Result:
     """Mean of the F1 of the classes present; one without a value counts 0.
 
     >>> from prequential.core.measures.table import classes_of
@@ -288,7 +288,7 @@ def macro_f1(c: Classes) -> Result:
     help="Mean F1 of the classes, weighted with their labels",
 )  # fmt: skip
 @inner
-def weighted_f1(c: Classes) -> Result:
+def weighted_f1(c: ClassCells) -> Result:
     """Mean of the classes' F1, weighted with their labels; one without a value counts 0.
 
     >>> from prequential.core.measures.table import classes_of
@@ -303,7 +303,7 @@ def weighted_f1(c: Classes) -> Result:
 
 
 @inner
-def f1_of(c: Classes, i: int) -> float:
+def f1_of(c: ClassCells, i: int) -> float:
     """The F1 of a class; 0 if it has no value.
 
     >>> from prequential.core.measures.table import classes_of
@@ -314,7 +314,7 @@ def f1_of(c: Classes, i: int) -> float:
 
 
 @inner
-def present(c: Classes) -> int:
+def present(c: ClassCells) -> int:
     """How many classes have a label or a prediction.
 
     >>> from prequential.core.measures.table import classes_of

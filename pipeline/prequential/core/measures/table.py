@@ -41,7 +41,7 @@ from prequential.core.measures.declaration import (
     ZERO_DENOMINATOR,
     Input,
 )
-from prequential.core.measures.per_class import Classes, binary, new_classes
+from prequential.core.measures.per_class import ClassCells, binary, new_classes
 from prequential.core.measures.positive import Positives, positive_of
 from prequential.core.measures.registry import INDEX, MEASURES, made_of
 from prequential.core.tables import scores
@@ -146,7 +146,7 @@ def _others(values: Floats, others: Floats) -> None:
 
 
 @kernel
-def sum_up(cells: Floats, c: Classes) -> Totals:
+def sum_up(cells: Floats, c: ClassCells) -> Totals:
     """Fill `c` with the matrix by class from joint cells, (4·k²,); returns the sums over all of it.
 
     Sums follow the order of the classes, so room for more of them changes no bit.
@@ -208,7 +208,7 @@ def sum_up(cells: Floats, c: Classes) -> Totals:
 
 
 @inner
-def expect(t: Totals, c: Classes) -> Totals:
+def expect(t: Totals, c: ClassCells) -> Totals:
     """The expected totals of random predictions with the same distribution, in n-fold counts; updates `c`.
 
     The cell (i, j) has labels of i · predictions of j (2015 paper, section 4.1: the random classifier).
@@ -245,7 +245,14 @@ def _refuse_infinite(values: Floats, reasons: Ints) -> None:
 
 @inner
 def _put_measures(
-    t: Totals, c: Classes, positive: int, k: Paid, sums: Floats, scored: bool, values: Floats, reasons: Ints
+    t: Totals,
+    c: ClassCells,
+    positive: int,
+    k: Paid,
+    sums: Floats,
+    scored: bool,
+    values: Floats,
+    reasons: Ints,
 ) -> None:
     _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
     if t.n > 0.0:
@@ -256,7 +263,7 @@ def _put_measures(
 
 
 @inner
-def _put_expected(t: Totals, c: Classes, positive: int, k: Paid, values: Floats, reasons: Ints) -> None:
+def _put_expected(t: Totals, c: ClassCells, positive: int, k: Paid, values: Floats, reasons: Ints) -> None:
     _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
     if t.n > 0.0:
         _put_matrix(expect(t, c), c, positive, k, values, reasons)
@@ -281,7 +288,7 @@ class InMemory(NamedTuple):
 
 @kernel
 def measure_cells(
-    memory: InMemory, c: Classes, positives: Positives, sequence: int, chance: bool, values: Floats,
+    memory: InMemory, c: ClassCells, positives: Positives, sequence: int, chance: bool, values: Floats,
     reasons: Ints,
 ) -> None:  # fmt: skip
     """Compute all measures for classification of one sequence, from joint cells and sums of scores, if any.
@@ -341,7 +348,7 @@ def measure_numbers(
         _refuse_infinite(values, reasons)
 
 
-def classes_of(rows: Sequence[Sequence[float]]) -> Classes:
+def classes_of(rows: Sequence[Sequence[float]]) -> ClassCells:
     """The matrix by class, from counts by label (rows) and prediction.
 
     >>> classes_of([[40, 10], [5, 45]]).predictions.tolist()

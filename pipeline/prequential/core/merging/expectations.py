@@ -16,13 +16,13 @@ from prequential.core.delay.accounts import samples
 from prequential.core.measures.registry import MEASURES
 from prequential.core.merging.foreseeing import MEANS
 from prequential.core.merging.parting_periods import ALL
-from prequential.core.merging.periods import Whole
-from prequential.core.merging.sums import Classes, added
+from prequential.core.merging.periods import MergedPeriod
+from prequential.core.merging.sums import MergedClasses, added
 from prequential.core.output.missing import miss
 from prequential.core.output.period_measures import expected_of
 from prequential.core.tables.scores import SIZE
 from prequential.settings.model import StreamConfig
-from prequential.topics.parts import Foreseen, Memory
+from prequential.topics.parts import Foreseen, MemoryPart
 
 #: Fields that depend on the order of a partition's own periods.
 _BY_PARTITION = ["record", "signals"]
@@ -31,7 +31,7 @@ _BY_PARTITION = ["record", "signals"]
 _SAMPLED = "by_partition"
 
 
-def foreseen(of: Whole, classes: Classes, places: Sequence[Sequence[int]]) -> dict[str, Any]:
+def foreseen(of: MergedPeriod, classes: MergedClasses, places: Sequence[Sequence[int]]) -> dict[str, Any]:
     """The field `expected` of a period's message.
 
     Parameters
@@ -70,7 +70,7 @@ def foreseen(of: Whole, classes: Classes, places: Sequence[Sequence[int]]) -> di
 
 
 def _values(
-    of: Whole, classes: Classes, places: Sequence[Sequence[int]]
+    of: MergedPeriod, classes: MergedClasses, places: Sequence[Sequence[int]]
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Expected values of measures, and the reasons why others have none."""
     config = classes.stream.config
@@ -85,7 +85,7 @@ def _values(
             told_apart = False
             right += here.right
         right += _right(cells)
-        memories.append((Memory(ALL, ALL, cells=cells), places[number]))
+        memories.append((MemoryPart(ALL, ALL, cells=cells), places[number]))
         has_losses |= here is not None and here.sums is not None
         if sums is not None:
             losses[:MEANS] += sums[:MEANS]
@@ -104,7 +104,7 @@ def _right(cells: Sequence[tuple[int, int, float]]) -> tuple[float, float]:
 
 
 def _with_interval(
-    config: StreamConfig, name: str, value: float, of: Whole, known: Sequence[Foreseen]
+    config: StreamConfig, name: str, value: float, of: MergedPeriod, known: Sequence[Foreseen]
 ) -> dict[str, Any]:
     """A value with its interval, which assumes that all partitions err by their half width to the same side.
 

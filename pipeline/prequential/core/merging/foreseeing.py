@@ -17,7 +17,7 @@ from prequential.core.delay.expecting import look_together
 from prequential.core.measures.registry import INDEX
 from prequential.core.output.expectations import scale_of
 from prequential.core.output.period_measures import expected
-from prequential.core.state import State
+from prequential.core.state import ShardState
 from prequential.core.tables.scores import SIZE, WIDTHS
 from prequential.topics.parts import Foreseen
 
@@ -26,7 +26,7 @@ MEANS = WIDTHS + 1
 
 
 def foreseen_of(
-    state: State, stream: Stream, model: int, of: Sequence[PeriodState]
+    state: ShardState, stream: Stream, model: int, of: Sequence[PeriodState]
 ) -> dict[int, Foreseen]:
     """The expectations for a model's provisional periods, by the period's row; the state stays unchanged."""
     tables, catalog = state.accounts.expected, state.catalog
@@ -72,7 +72,7 @@ def foreseen_of(
 
 
 def _halves(
-    state: State, model: int, maturity: int, about: npt.NDArray[np.float64], values: dict[str, float]
+    state: ShardState, model: int, maturity: int, about: npt.NDArray[np.float64], values: dict[str, float]
 ) -> dict[str, float]:
     """Half widths of intervals, for measures that have enough final periods at this maturity."""
     tables, halves = state.accounts.expected, {}

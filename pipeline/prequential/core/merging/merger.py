@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from prequential.core.merging.messages import Merged
-from prequential.core.merging.names import Names
+from prequential.core.merging.names import PartNames
 from prequential.settings.model import Config
 from prequential.topics.outputs import Encoded
 from prequential.topics.parts import Part
@@ -23,7 +23,7 @@ NEVER = -1
 LAST = 1 << 52
 
 
-class Said(NamedTuple):
+class ReportedMoments(NamedTuple):
     """The latest moments (epoch ms) of a stream that have messages."""
 
     metrics: int = NEVER  # the latest moment with messages
@@ -38,7 +38,7 @@ class _Waiting(NamedTuple):
 class _Stream:
     """The parts of one stream that are still needed: from the latest moments with messages on."""
 
-    def __init__(self, said: Said, *, compares: bool) -> None:
+    def __init__(self, said: ReportedMoments, *, compares: bool) -> None:
         """`compares`: whether messages about pairs have their own moments."""
         self.said = said
         self._compares = compares
@@ -79,7 +79,7 @@ class _Stream:
         """The moment before which no part is needed."""
         return min(self.said.metrics, self.said.comparisons) if self._compares else self.said.metrics
 
-    def done(self, said: Said) -> None:
+    def done(self, said: ReportedMoments) -> None:
         """Note the latest moments with messages, and drop the parts before them."""
         self.said = said
         for waiting in self.parts.values():
@@ -98,7 +98,9 @@ class Merger:
     to add parts again. `end` is the offset of the next part.
     """
 
-    def __init__(self, config: Config, said: Mapping[str, Said] | None = None, end: int = 0) -> None:
+    def __init__(
+        self, config: Config, said: Mapping[str, ReportedMoments] | None = None, end: int = 0
+    ) -> None:
         self._config = config
         self._streams = {name: self._stream(name, moments) for name, moments in (said or {}).items()}
         self._end = end
@@ -106,13 +108,13 @@ class Merger:
         #: here.
         self.passed_over = 0
         #: By stream, the names at its latest moment.
-        self.names: dict[str, Names] = {}
+        self.names: dict[str, PartNames] = {}
 
-    def _stream(self, name: str, said: Said) -> _Stream:
+    def _stream(self, name: str, said: ReportedMoments) -> _Stream:
         return _Stream(said, compares=self._config.stream(name).emit_comparisons is not None)
 
     @property
-    def said(self) -> dict[str, Said]:
+    def said(self) -> dict[str, ReportedMoments]:
         """By stream, the latest moments that have messages."""
         return {name: one.said for name, one in self._streams.items()}
 
@@ -126,7 +128,7 @@ class Merger:
         """Add a part; returns the messages that it completes."""
         self._end = offset + 1
         if part.stream not in self._streams:
-            self._streams[part.stream] = self._stream(part.stream, Said())
+            self._streams[part.stream] = self._stream(part.stream, ReportedMoments())
         stream = self._streams[part.stream]
         stream.add(part, offset)
         messages: list[Encoded] = []
@@ -154,7 +156,7 @@ class Merger:
         parts = stream.at(stream.said.metrics)
         return parts if parts and self._agree(stream.said.metrics, parts) else None
 
-    def _is_time(self, said: Said, moment: int, stream: str, *, is_last: bool) -> bool:
+    def _is_time(self, said: ReportedMoments, moment: int, stream: str, *, is_last: bool) -> bool:
         """Whether messages about pairs are due.
 
         They are due if a multiple of `emit.comparisons` has passed since the latest ones, or at the end of a

@@ -15,11 +15,11 @@ from prequential.core.delay import latency, maturity
 from prequential.core.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.core.measures.registry import by_name
 from prequential.core.merging.expectations import foreseen
-from prequential.core.merging.names import Names
+from prequential.core.merging.names import PartNames
 from prequential.core.merging.parting_periods import ALL
 from prequential.core.merging.periods import news
-from prequential.core.merging.sums import Classes, added, called, measured, totals
-from prequential.core.output.estimates import State, intermediate
+from prequential.core.merging.sums import MergedClasses, added, called, measured, totals
+from prequential.core.output.estimates import EstimatorState, intermediate
 from prequential.core.output.waiting import Waiting, together
 from prequential.core.tables.streams import MODEL
 from prequential.settings.model import Config, StreamConfig
@@ -45,7 +45,7 @@ class Merged:
 
     def __init__(self, config: Config, parts: Sequence[Part], changed: Sequence[bool]) -> None:
         """`changed`: which partitions may have changed at this moment."""
-        self.names = Names(config, parts)
+        self.names = PartNames(config, parts)
         self._parts = parts = self.names.parts()
         self._name = parts[0].stream
         self._config: StreamConfig = config.stream(self._name)
@@ -54,7 +54,7 @@ class Merged:
             name for part in parts for one in part.evaluated for memory in one.memories
             for name in called(memory.cells, part)
         }  # fmt: skip
-        self._classes = Classes(config, self._name, self._used)
+        self._classes = MergedClasses(config, self._name, self._used)
         self._places = self._classes.places(parts)
         self._of_stream = totals(part.counts for part in parts)
         self._lost = {name: self._of_stream[name] for name in LOST if name in self._of_stream}
@@ -121,7 +121,7 @@ class Merged:
             if not (single and stage == INITIAL):
                 yield stage, parts(stage, stream.bins)
 
-    def _state(self, who: _Who, stage: str, estimator: str, chance: bool) -> State:
+    def _state(self, who: _Who, stage: str, estimator: str, chance: bool) -> EstimatorState:
         memories = [
             (memory, self._places[number])
             for number, one in self._of[who] for memory in one.memories
@@ -188,7 +188,7 @@ class Merged:
             for some in found.values() for whole in some for number, one in whole.periods
             for of in (one.memory.cells, one.expected.cells if one.expected else ())
         ))  # fmt: skip
-        classes = self._classes if used == self._used else Classes(self._settings, self._name, used)
+        classes = self._classes if used == self._used else MergedClasses(self._settings, self._name, used)
         places = classes.places(self._parts)
         for model, some in found.items():
             of = [one for _, one in self._of[MODEL, model, None, None]]

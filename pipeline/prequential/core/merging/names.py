@@ -16,7 +16,7 @@ from prequential.settings.model import Config
 from prequential.topics.parts import Compared, Part
 
 
-class Names:
+class PartNames:
     """The names that the parts of a stream have at one moment."""
 
     def __init__(self, config: Config, parts: Sequence[Part]) -> None:

@@ -14,12 +14,12 @@ from prequential.core.estimators.accumulator import Accumulator
 from prequential.core.estimators.estimator import Estimator
 from prequential.core.estimators.sums import MEAN, REST, SPREAD, is_any
 from prequential.core.output.waiting import all_waiting
-from prequential.core.state import State
+from prequential.core.state import ShardState
 from prequential.core.tables.scores import SIZE
 from prequential.core.tables.streams import AGE, MODEL, SEGMENT
 from prequential.settings.stages import INITIAL
 from prequential.topics.errors import existing
-from prequential.topics.parts import LOST, Compared, Evaluated, Memory, Part
+from prequential.topics.parts import LOST, Compared, Evaluated, MemoryPart, Part
 
 #: Kinds of entities that don't depend on the previous label, which may be in another partition.
 _KINDS = (MODEL, SEGMENT, AGE)
@@ -29,7 +29,7 @@ _RETIRED = 100
 
 
 def part_of(
-    state: State, reporter: ComparisonReporter, name: str, since: int, until: int
+    state: ShardState, reporter: ComparisonReporter, name: str, since: int, until: int
 ) -> Part:
     """A shard's part of a stream from `since` to `until`, multiples of its `emit.every` (epoch ms)."""
     catalog, config = state.catalog, state.config.stream(name)
@@ -60,7 +60,7 @@ def part_of(
     return part
 
 
-def _counts(state: State, stream: Stream) -> dict[str, int]:
+def _counts(state: ShardState, stream: Stream) -> dict[str, int]:
     streams, code = state.catalog.columns.streams, stream.code
     names = (
         "duplicate_instances", "duplicate_labels", "late_label", "unmatched_label", "after_settle",
@@ -74,7 +74,7 @@ def _counts(state: State, stream: Stream) -> dict[str, int]:
     return counts
 
 
-def _evaluated(state: State, stream: Stream, about: Entity) -> Evaluated:
+def _evaluated(state: ShardState, stream: Stream, about: Entity) -> Evaluated:
     catalog, row = state.catalog, about.row
     entities = catalog.columns.entities
     model = 0 if about.kind == SEGMENT else int(entities.model[row])  # as in the counts of messages
@@ -90,7 +90,7 @@ def _evaluated(state: State, stream: Stream, about: Entity) -> Evaluated:
     )  # fmt: skip
 
 
-def _coverage(state: State, stream: Stream, row: int) -> dict[str, object]:
+def _coverage(state: ShardState, stream: Stream, row: int) -> dict[str, object]:
     account, clock = state.accounts.coverage, int(state.catalog.columns.streams.clock[stream.code])
     [oldest] = coverage.oldest(account, np.array([row]), np.array([clock]))
     waiting = int(account.models.waiting[row])
@@ -101,7 +101,7 @@ def _coverage(state: State, stream: Stream, row: int) -> dict[str, object]:
     return found if expected is None else found | {"expected": expected}
 
 
-def _memories(state: State, about: Entity, plan: Plan) -> Iterator[Memory]:
+def _memories(state: ShardState, about: Entity, plan: Plan) -> Iterator[MemoryPart]:
     entities = state.catalog.columns.entities
     first, single = int(entities.first[about.row]), bool(entities.single[about.row])
     stages = plan.stages if about.age is None else (about.age,)
@@ -113,12 +113,12 @@ def _memories(state: State, about: Entity, plan: Plan) -> Iterator[Memory]:
                 yield _memory(stage, estimator, first + place)
 
 
-def _memory(stage: str, estimator: Estimator, sequence: int) -> Memory:
+def _memory(stage: str, estimator: Estimator, sequence: int) -> MemoryPart:
     at = np.array([sequence])
     cells = estimator.cells_of(sequence)
     by_class = cells.reshape(-1, 4).sum(axis=1)
     places = np.flatnonzero(by_class).tolist()
-    memory = Memory(
+    memory = MemoryPart(
         stage, estimator.name, _label_time(estimator.cells, sequence),
         [(*divmod(place, estimator.capacity), float(by_class[place])) for place in places],
     )  # fmt: skip
@@ -142,7 +142,7 @@ def _label_time(accumulator: Accumulator, sequence: int) -> int:
     return 0 if accumulator.memory.whole else int(accumulator.table.latest[sequence])
 
 
-def _compared(state: State, reporter: ComparisonReporter, stream: Stream) -> Iterator[Compared]:
+def _compared(state: ShardState, reporter: ComparisonReporter, stream: Stream) -> Iterator[Compared]:
     pairing = state.pairing
     pairs = {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}
     for known in sorted((reporter.known(pair) for pair in pairs), key=lambda one: one.order):

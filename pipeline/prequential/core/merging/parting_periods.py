@@ -10,16 +10,16 @@ from prequential.core.catalog.streams import Stream
 from prequential.core.delay import due_periods, periods
 from prequential.core.measures.costs import SUMS, sum_up_stakes
 from prequential.core.merging.foreseeing import foreseen_of
-from prequential.core.state import State
+from prequential.core.state import ShardState
 from prequential.core.tables.streams import MODEL
 from prequential.settings.stages import PERIOD
-from prequential.topics.parts import Memory, Part, Period
+from prequential.topics.parts import MemoryPart, Part, PeriodPart
 
 #: The estimator whose rules apply to a period's outcomes: the one that forgets nothing.
 ALL = "all"
 
 
-def add_periods(part: Part, state: State, spoken_of: Mapping[int, Sequence[int]]) -> None:
+def add_periods(part: Part, state: ShardState, spoken_of: Mapping[int, Sequence[int]]) -> None:
     """Add to a part the periods of its models.
 
     The part gets all periods that aren't forgotten. Another partition may have news of any of them at any
@@ -45,7 +45,7 @@ def add_periods(part: Part, state: State, spoken_of: Mapping[int, Sequence[int]]
             known = due_periods.known(state.accounts.periods, model, said)
             foreseen = foreseen_of(state, stream, model, known)
             one.periods = [
-                Period(
+                PeriodPart(
                     of.start, of.end, of.predictions, _memory(state, stream, plan, of.row), of.labelled,
                     of.revisions, of.corrections, of.at_horizon, of.newest_ts if of.labelled else 0,
                     of.is_final, of.row in said, foreseen.get(of.row),
@@ -53,12 +53,12 @@ def add_periods(part: Part, state: State, spoken_of: Mapping[int, Sequence[int]]
             ]  # fmt: skip
 
 
-def _memory(state: State, stream: Stream, plan: Plan, row: int) -> Memory:
+def _memory(state: ShardState, stream: Stream, plan: Plan, row: int) -> MemoryPart:
     tables, k = state.accounts.periods, plan.capacity
     by_class = periods.cells_of(tables, row, k).reshape(-1, 4).sum(axis=1)
     places = np.flatnonzero(by_class).tolist()
     cells = [(*divmod(place, k), float(by_class[place])) for place in places]
-    memory = Memory(PERIOD, ALL, cells=cells)
+    memory = MemoryPart(PERIOD, ALL, cells=cells)
     sums = periods.sums_of(tables, row)
     if sums is not None:
         memory.sums = sums.tolist()

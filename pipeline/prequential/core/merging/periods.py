@@ -14,19 +14,19 @@ from prequential.core.delay import records
 from prequential.core.delay.due_periods import PeriodState
 from prequential.core.tables.streams import MODEL
 from prequential.settings.model import StreamConfig
-from prequential.topics.parts import Part, Period
+from prequential.topics.parts import Part, PeriodPart
 
 #: By model, then start, then partition (number): the partition's results for a period.
-_Known: TypeAlias = dict[str, dict[int, dict[int, Period]]]
+_Known: TypeAlias = dict[str, dict[int, dict[int, PeriodPart]]]
 
 
-class Whole(NamedTuple):
+class MergedPeriod(NamedTuple):
     """A period in all partitions."""
 
     state: PeriodState
     finals: int  # number of partitions in which the period is final
     maturity: int  # by the stream's clock (see `prequential.core.delay.records`)
-    periods: list[tuple[int, Period]]  # the partitions (numbers) that have the period, with their results
+    periods: list[tuple[int, PeriodPart]]  # the partitions (numbers) that have the period, with their results
 
     @property
     def is_final(self) -> bool:
@@ -48,7 +48,7 @@ class Whole(NamedTuple):
 
 def news(
     config: StreamConfig, parts: Sequence[Part], changed: Sequence[bool], before: Sequence[Part] | None
-) -> dict[str, list[Whole]]:
+) -> dict[str, list[MergedPeriod]]:
     """The periods that have messages: by model, in order of names, then in order of time.
 
     A period has a message if a partition reports it by its own rule, or if it has become final. A period with
@@ -75,7 +75,7 @@ def news(
     known, former = _known(parts), _known(before or ())
     clocks, remembered = [part.clock for part in parts], 2 * config.label_horizon + config.settle
     clock, clock_before = max(clocks), max((part.clock for part in before or ()), default=None)
-    found: dict[str, list[Whole]] = {}
+    found: dict[str, list[MergedPeriod]] = {}
     for model in sorted(known):
         for start, here in sorted(known[model].items()):
             end = max(one.end for one in here.values())
@@ -94,7 +94,7 @@ def news(
     return found
 
 
-def _is_new(now: Whole, was: Whole) -> bool:
+def _is_new(now: MergedPeriod, was: MergedPeriod) -> bool:
     """Whether the period's message differs in kind from a message at the previous moment."""
     if now.is_final:
         return not was.is_final
@@ -112,7 +112,9 @@ def _known(parts: Sequence[Part]) -> _Known:
     return known
 
 
-def _whole(config: StreamConfig, start: int, end: int, of: Mapping[int, Period], clock: int) -> Whole:
+def _whole(
+    config: StreamConfig, start: int, end: int, of: Mapping[int, PeriodPart], clock: int
+) -> MergedPeriod:
     """The results of partitions (numbers) for a period, added up in their order."""
     one_each = [of[number] for number in sorted(of)]
     predictions, labelled, revisions, corrections, at_horizon = (
@@ -129,4 +131,4 @@ def _whole(config: StreamConfig, start: int, end: int, of: Mapping[int, Period],
         max((one.ts for one in one_each if one.labelled), default=end), revisions, at_horizon,
     )  # fmt: skip
     maturity = records.maturity_of(clock, end, config.label_horizon)
-    return Whole(state, finals, maturity, [(number, of[number]) for number in sorted(of)])
+    return MergedPeriod(state, finals, maturity, [(number, of[number]) for number in sorted(of)])

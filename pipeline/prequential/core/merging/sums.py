@@ -21,11 +21,11 @@ from prequential.core.measures.per_class import new_classes
 from prequential.core.measures.positive import positive_of
 from prequential.core.measures.registry import INDEX, MEASURES, NAMES
 from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
-from prequential.core.output.estimates import State
+from prequential.core.output.estimates import EstimatorState
 from prequential.core.tables.score_bins import WIDTH
 from prequential.core.tables.scores import NO_WEIGHT, SIZE
 from prequential.settings.model import Config
-from prequential.topics.parts import Memory, Part
+from prequential.topics.parts import MemoryPart, Part
 
 #: By task, the columns of measures that need the previous label, which may be in another partition.
 _OF_LABELS_BEFORE = {
@@ -50,7 +50,7 @@ class Sum(NamedTuple):
     paid: Floats  # (SUMS,) costs by value
 
 
-class Classes:
+class MergedClasses:
     """The classes of a stream at one moment, ordered by name."""
 
     def __init__(self, config: Config, name: str, names: Iterable[str]) -> None:
@@ -78,7 +78,7 @@ def called(cells: Iterable[tuple[int, int, float]], part: Part) -> Iterator[str]
             yield part.classes[h]
 
 
-def added(memories: Sequence[tuple[Memory, Sequence[int]]], estimator: str, capacity: int) -> Sum:
+def added(memories: Sequence[tuple[MemoryPart, Sequence[int]]], estimator: str, capacity: int) -> Sum:
     """The sum of memories of one estimator; each memory has the positions of its classes."""
     memory, parameter = parse_estimator(estimator)
     newest = max((one.at for one, _ in memories), default=0)
@@ -127,7 +127,7 @@ def _spread(
     return total, middle, moved - (middle - mean), spread + apart + step * step * weight * n / total
 
 
-def measured(of: Sum, classes: Classes, *, chance: bool) -> State:
+def measured(of: Sum, classes: MergedClasses, *, chance: bool) -> EstimatorState:
     """The measures of a sum; with `chance`, those of random predictions with the model's distribution.
 
     Measures that need the previous label have no value, because it may be in another partition.
@@ -152,7 +152,7 @@ def measured(of: Sum, classes: Classes, *, chance: bool) -> State:
         if reasons[column] != EMPTY:
             values[column], reasons[column] = 0.0, BY_PARTITION
     n = int(of.n) if of.whole else of.n
-    return State(n, values.tolist(), reasons.astype(np.uint8).tobytes())
+    return EstimatorState(n, values.tolist(), reasons.astype(np.uint8).tobytes())
 
 
 def totals(counts: Iterable[Mapping[_Name, int]]) -> dict[_Name, int]:

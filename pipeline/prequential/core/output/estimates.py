@@ -10,10 +10,10 @@ import numpy as np
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.compiled.mathematics import added, exp, log
-from prequential.core.estimators.measuring import Measured, Reading, measured, new_measured
+from prequential.core.estimators.measuring import MeasuredValues, SequenceMeasures, measured, new_measured
 from prequential.core.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.core.measures.registry import NAMES, OF_RANKS
-from prequential.core.output.texts import Values, Who, joined
+from prequential.core.output.texts import MessageValues, Who, joined
 from prequential.core.tables.streams import AGE, MODEL, SEGMENT
 from prequential.settings.model import StreamConfig
 from prequential.settings.stages import FINAL, INITIAL, INTERMEDIATE, parts, reported
@@ -22,7 +22,7 @@ from prequential.settings.stages import FINAL, INITIAL, INTERMEDIATE, parts, rep
 _OF_RANKS = frozenset(OF_RANKS)
 
 
-class State(NamedTuple):
+class EstimatorState(NamedTuple):
     """An estimator's state in one stage: by measure (columns as `NAMES`) a value, or a reason's code."""
 
     n: int | float
@@ -33,12 +33,12 @@ class State(NamedTuple):
 class States(NamedTuple):
     """The values of entities' estimators in all stages."""
 
-    rows: Values
+    rows: MessageValues
     #: By entity: its first row, and the number of rows from one estimator to the next.
     places: dict[int, tuple[int, int]]
 
 
-class Line(NamedTuple):
+class MessageSubject(NamedTuple):
     """The subject of an entity's messages: a model, a stage, an estimator."""
 
     model: str  # … or of random predictions with the model's distribution
@@ -51,10 +51,10 @@ class Line(NamedTuple):
     same: list[str]  # stages that are the same up to now, which get no messages of their own
 
 
-class Lines(NamedTuple):
+class EntityMessages(NamedTuple):
     """The messages about an entity, in their order."""
 
-    all: list[Line]
+    all: list[MessageSubject]
     #: By line: its block and its position; -1: it combines several positions.
     places: list[tuple[int, int]]
     #: Runs of consecutive similar lines: their number, whether they are about random predictions, and the
@@ -68,9 +68,9 @@ class Estimates:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         #: By entity's row: the entity, whether its `initial` is its `final`, and its lines.
-        self._known: dict[int, tuple[Entity, bool, Lines]] = {}
+        self._known: dict[int, tuple[Entity, bool, EntityMessages]] = {}
         #: By entity's row: its lines, and the subjects of its messages, once it has had messages.
-        self._who: dict[int, tuple[Lines, Who]] = {}
+        self._who: dict[int, tuple[EntityMessages, Who]] = {}
 
     def forget(self, row: int) -> None:
         """Drop an entity that isn't evaluated any more."""
@@ -106,26 +106,26 @@ class Estimates:
                     start += len(sequences)
         into, whole = new_measured(start), np.zeros(start, dtype=np.uint8)
         for plan, positives, one, sequences, chance, span in tasks:
-            own_rows = Measured(into.n[span], into.values[span], into.reasons[span])
+            own_rows = MeasuredValues(into.n[span], into.values[span], into.reasons[span])
             ranked = _ranks(plan.config)
             measured(one, sequences, positives, chance, ranked=ranked, into=own_rows)
             whole[span] = one.memory.whole
         ending = np.zeros(start, dtype=np.int64)
-        return States(Values(into.n, whole, into.values, into.reasons, ending), places)
+        return States(MessageValues(into.n, whole, into.values, into.reasons, ending), places)
 
-    def reading(self, row: int, line: Line) -> Reading:
+    def reading(self, row: int, line: MessageSubject) -> SequenceMeasures:
         """A reading of the values in an entity's line at any time, for a model in a single stage."""
         plan, [position] = self._catalog.plans[self._catalog.columns.entities.plan[row]], line.positions
         sequence = int(self._catalog.columns.entities.first[row]) + position
-        return Reading(
+        return SequenceMeasures(
             plan.estimators[line.place], sequence, self._catalog.positives(plan), ranked=_ranks(plan.config)
         )
 
-    def lines(self, row: int, about: Entity, stream: Stream) -> Lines:
+    def lines(self, row: int, about: Entity, stream: Stream) -> EntityMessages:
         """The lines of the messages about an entity."""
         return self._lines(row, about, stream, bool(self._catalog.columns.entities.single[row]))
 
-    def lines_of(self, rows: Sequence[int]) -> Iterator[tuple[Entity, Stream, Lines]]:
+    def lines_of(self, rows: Sequence[int]) -> Iterator[tuple[Entity, Stream, EntityMessages]]:
         """The lines of many entities, each with the entity and its stream."""
         catalog, streams = self._catalog, self._catalog.streams
         singles = (self._catalog.columns.entities.single[rows] > 0).tolist()
@@ -134,7 +134,7 @@ class Estimates:
             stream = streams[about.stream]
             yield about, stream, self._lines(row, about, stream, single)
 
-    def who(self, about: Entity, stream: Stream, lines: Lines) -> Who:
+    def who(self, about: Entity, stream: Stream, lines: EntityMessages) -> Who:
         """The subjects of the messages about an entity."""
         known = self._who.get(about.row)
         if known is None or known[0] is not lines:
@@ -148,7 +148,7 @@ class Estimates:
             known = self._who[about.row] = lines, Who.from_fields(fields)
         return known[1]
 
-    def _lines(self, row: int, about: Entity, stream: Stream, single: bool) -> Lines:
+    def _lines(self, row: int, about: Entity, stream: Stream, single: bool) -> EntityMessages:
         known = self._known.get(row)
         if known is not None and known[0] is about and known[1] == single:
             return known[2]
@@ -166,12 +166,12 @@ class Estimates:
                     if wide and parse_estimator(estimator).memory.adds_up:
                         continue  # it is published for all partitions together
                     block = chance * len(config.estimators) + place
-                    line = Line(name, stage, estimator, place, bool(chance), block, positions, same)
+                    line = MessageSubject(name, stage, estimator, place, bool(chance), block, positions, same)
                     all_lines.append(line)
         places = [(one.block, one.positions[0] if len(one.positions) == 1 else -1) for one in all_lines]
         alike = groupby(all_lines, key=lambda line: (line.chance, line.same))
         runs = [(len(list(group)), chance, same) for (chance, same), group in alike]
-        lines = Lines(all_lines, places, runs)
+        lines = EntityMessages(all_lines, places, runs)
         self._known[row] = about, single, lines
         return lines
 
@@ -179,7 +179,7 @@ class Estimates:
         self, rows: Sequence[int], states: States
     ) -> tuple[States, dict[tuple[int, int], int]]:
         """Add rows of the intermediate stage, computed from others; also returns them by entity and block."""
-        intermediate: list[State] = []
+        intermediate: list[EstimatorState] = []
         at: dict[tuple[int, int], int] = {}
         present = states.rows
         for row in rows:
@@ -193,7 +193,7 @@ class Estimates:
                     intermediate.append(state_of(states, row, line, stream.config.alpha))
         if not intermediate:
             return states, at
-        more = Values(
+        more = MessageValues(
             np.array([state.n for state in intermediate], dtype=np.float64),
             np.array([isinstance(state.n, int) for state in intermediate], dtype=np.uint8),
             np.array([state.values for state in intermediate]),
@@ -232,7 +232,7 @@ def _stages(
             yield stage, tuple(places[part] for part in parts(stage, stream.bins))
 
 
-def state_of(states: States, row: int, line: Line, alpha: float) -> State:
+def state_of(states: States, row: int, line: MessageSubject, alpha: float) -> EstimatorState:
     """The state of an estimator for a line about an entity."""
     values = states.rows
     first, step = states.places[row]
@@ -240,11 +240,13 @@ def state_of(states: States, row: int, line: Line, alpha: float) -> State:
     for position in line.positions:
         at = first + line.block * step + position
         n = int(values.n[at]) if values.whole[at] else float(values.n[at])
-        bins.append(State(n, values.values[at].tolist(), values.reasons[at].astype(np.uint8).tobytes()))
+        bins.append(
+            EstimatorState(n, values.values[at].tolist(), values.reasons[at].astype(np.uint8).tobytes())
+        )
     return bins[0] if len(bins) == 1 else intermediate(bins, alpha)
 
 
-def intermediate(states: list[State], alpha: float) -> State:
+def intermediate(states: list[EstimatorState], alpha: float) -> EstimatorState:
     """Ψ_α = Σ Λ(b)·(1/α)^(b/B) / Σ (1/α)^(b/B) of every measure over bins 0 … B, bin 0 being the initial one.
 
     (Grzenda et al. 2020, eq. 1.) If a measure has no value in some bin, it has none, for the first such bin's
@@ -261,4 +263,4 @@ def intermediate(states: list[State], alpha: float) -> State:
         else:
             parts = (state.values[column] * weight for state, weight in zip(states, weights))
             values[column] = added(parts) / total
-    return State(states[0].n, values, bytes(reasons))
+    return EstimatorState(states[0].n, values, bytes(reasons))

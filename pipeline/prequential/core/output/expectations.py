@@ -18,7 +18,7 @@ from prequential.core.delay.calendars import starts_of
 from prequential.core.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT
 from prequential.core.delay.correcting import FEW
 from prequential.core.delay.due_periods import PeriodState, report
-from prequential.core.delay.expected import Expected
+from prequential.core.delay.expected import ExpectedTables
 from prequential.core.delay.expecting import Group, look_together
 from prequential.core.detectors.period_alarms import PeriodAlarm, alarms_of
 from prequential.core.measures.declaration import COSTS
@@ -54,7 +54,7 @@ def scale_of(name: str, value: float, of_all: float, unknown: float) -> float:
     return of_all
 
 
-class Due(NamedTuple):
+class DuePeriods(NamedTuple):
     """A model, and its due periods in order of time; other periods with new estimates are added to them."""
 
     stream: Stream
@@ -64,7 +64,7 @@ class Due(NamedTuple):
     periods: list[PeriodState]
 
 
-class Saying(NamedTuple):
+class PeriodForecast(NamedTuple):
     """The estimates of a period: `expected` in its message, and its maturity (-1: before its end)."""
 
     maturity: int
@@ -72,16 +72,16 @@ class Saying(NamedTuple):
     alarms: list[PeriodAlarm]
 
 
-class _Asked(NamedTuple):
+class _OpenPeriod(NamedTuple):
     """An open period to estimate."""
 
-    due: Due
+    due: DuePeriods
     row: int
     maturity: int
     place: int  # among the estimates of its group
 
 
-class Newest(NamedTuple):
+class NewestEstimates(NamedTuple):
     """The latest estimates of the newest whole period."""
 
     state: PeriodState
@@ -95,7 +95,7 @@ class Expectations:
     def __init__(self, catalog: Catalog, accounts: Accounts) -> None:
         self._catalog, self._accounts = catalog, accounts
         #: By model: the latest estimates of its newest period that has ended, since the start of the process.
-        self.newest: dict[int, Newest] = {}
+        self.newest: dict[int, NewestEstimates] = {}
         #: By model: the latest estimates of its pending predictions.
         self.waiting: dict[int, Waiting] = {}
         #: By model and maturity: the latest signals.
@@ -107,7 +107,7 @@ class Expectations:
         self.waiting.pop(model, None)
         self.signals.pop(model, None)
 
-    def provisional(self, model: int) -> Newest | None:
+    def provisional(self, model: int) -> NewestEstimates | None:
         """The latest estimates of the newest whole period; None: there is none, or it is final by now."""
         newest, expected = self.newest.get(model), self._tables
         if newest is None or not expected.models.width[model]:
@@ -126,10 +126,10 @@ class Expectations:
         return said
 
     @property
-    def _tables(self) -> Expected:
+    def _tables(self) -> ExpectedTables:
         return self._accounts.expected
 
-    def of_models(self, due: Sequence[Due], labelled: SoFar) -> dict[int, Saying]:
+    def of_models(self, due: Sequence[DuePeriods], labelled: SoFar) -> dict[int, PeriodForecast]:
         """Estimate models' periods; returns the estimates by row of the period. `due` has each model once.
 
         `labelled` has the due periods. Periods without an estimate at their present maturity also get one.
@@ -143,7 +143,7 @@ class Expectations:
         places = np.flatnonzero(looked)
         some, whose, clocks = [due[place] for place in places.tolist()], whose[places], clocks[places]
         self._drop_some(whose, clocks)
-        said: dict[int, Saying] = {}
+        said: dict[int, PeriodForecast] = {}
         self._close(some, labelled, said)
         rows, ends = counters.all_open_rows(self._tables, whose)
         counts = np.diff(ends, prepend=0)
@@ -157,8 +157,8 @@ class Expectations:
         return said
 
     def _say_all(
-        self, due: list[Due], whose: Ints, clocks: Ints, rows: Ints32, ends: Ints, maturities: Ints,
-        labelled: SoFar, said: dict[int, Saying],
+        self, due: list[DuePeriods], whose: Ints, clocks: Ints, rows: Ints32, ends: Ints, maturities: Ints,
+        labelled: SoFar, said: dict[int, PeriodForecast],
     ) -> None:  # fmt: skip
         """Estimate open periods (rows, model by model) that are due or have a new maturity."""
         expected = self._tables
@@ -177,7 +177,7 @@ class Expectations:
         for group in look_together(expected, whose[picked], rows[chosen], ends_of, clocks[picked]):
             own = chosen[group.rows]
             asked = [
-                _Asked(due[of[at]], int(rows[at]), int(maturities[at]), place)
+                _OpenPeriod(due[of[at]], int(rows[at]), int(maturities[at]), place)
                 for place, at in enumerate(own.tolist())
                 if wanted[at] and group.look.about[place, EXPECTED] > 0
             ]  # fmt: skip
@@ -187,7 +187,7 @@ class Expectations:
         for one in due:
             one.periods.sort(key=lambda state: state.start)
 
-    def _state_of(self, asked: _Asked) -> PeriodState | None:
+    def _state_of(self, asked: _OpenPeriod) -> PeriodState | None:
         """The state of a period that only has a new maturity; it becomes due."""
         start = int(self._tables.pool.key[asked.row])
         state = report(self._accounts.periods, asked.due.model, start, asked.due.share)
@@ -210,9 +210,9 @@ class Expectations:
 
     # ---- finals
 
-    def _close(self, due: Sequence[Due], labelled: SoFar, said: dict[int, Saying]) -> None:
+    def _close(self, due: Sequence[DuePeriods], labelled: SoFar, said: dict[int, PeriodForecast]) -> None:
         """Close periods that are final now: the correction's level learns from them, estimates are graded."""
-        tables, closing, counts = self._tables, list[tuple[Due, int, PeriodState]](), list[int]()
+        tables, closing, counts = self._tables, list[tuple[DuePeriods, int, PeriodState]](), list[int]()
         for one in due:
             final = self._final(one)
             if final and tables.models.sampled[one.model]:
@@ -242,7 +242,7 @@ class Expectations:
             self._grade(one, row, values, variance)
             counters.close(self._tables, one.model, row)
 
-    def _final(self, due: Due) -> dict[int, PeriodState]:
+    def _final(self, due: DuePeriods) -> dict[int, PeriodState]:
         """By row, a model's periods that have become final, in order of time."""
         final = [state for state in due.periods if state.is_final]
         if not final:
@@ -252,7 +252,7 @@ class Expectations:
         rows = counters.open_rows(tables, due.model).tolist()
         return {row: by_row[row] for row in rows if row in by_row}
 
-    def _grade(self, due: Due, period: int, values: dict[str, float], variance: float) -> None:
+    def _grade(self, due: DuePeriods, period: int, values: dict[str, float], variance: float) -> None:
         """Grade the estimates of a period (row) by its final values."""
         for name, value in values.items():
             if name in ESTIMATED:
@@ -262,7 +262,7 @@ class Expectations:
                 records.grade(self._tables.records, record, was, value, variance)
 
     def _say_finals(
-        self, due: Due, final: dict[int, PeriodState], labelled: SoFar, said: dict[int, Saying]
+        self, due: DuePeriods, final: dict[int, PeriodState], labelled: SoFar, said: dict[int, PeriodForecast]
     ) -> None:
         """Estimate periods with sampled labels that are final now: their values remain estimates."""
         tables, model = self._tables, due.model
@@ -274,7 +274,7 @@ class Expectations:
         for place, (row, end) in enumerate(zip(rows.tolist(), stops)):
             if row in final and group.look.about[place, EXPECTED] > 0:
                 maturity = max(0, records.maturity_of(due.clock, end, horizon))
-                some.append((_Asked(due, row, maturity, place), final[row]))
+                some.append((_OpenPeriod(due, row, maturity, place), final[row]))
         self._say_each(group, some, labelled, said)
 
     def _record(self, model: int, measure: int) -> int:
@@ -298,7 +298,11 @@ class Expectations:
     # ---- estimates in messages
 
     def _say_each(
-        self, group: Group, some: list[tuple[_Asked, PeriodState]], labelled: SoFar, said: dict[int, Saying]
+        self,
+        group: Group,
+        some: list[tuple[_OpenPeriod, PeriodState]],
+        labelled: SoFar,
+        said: dict[int, PeriodForecast],
     ) -> None:
         """Put the estimates of these periods into `said`, by row."""
         if not some:
@@ -316,9 +320,9 @@ class Expectations:
             said[state.row] = self._say(one, state, about, found, labelled[state.row][0])
 
     def _say(
-        self, asked: _Asked, state: PeriodState, about: list[float], measures: Measures,
+        self, asked: _OpenPeriod, state: PeriodState, about: list[float], measures: Measures,
         so_far: dict[str, float],
-    ) -> Saying:  # fmt: skip
+    ) -> PeriodForecast:  # fmt: skip
         """`expected` of a period; the first estimate at each maturity is kept."""
         stream, model, maturity = asked.due.stream, asked.due.model, asked.maturity
         found, undefined = measures
@@ -337,18 +341,18 @@ class Expectations:
                     so_far.get(name, np.nan), weight,
                 )  # fmt: skip
             if model not in self.newest or state.start >= self.newest[model].state.start:
-                self.newest[model] = Newest(state, said, so_far)
+                self.newest[model] = NewestEstimates(state, said, so_far)
         message: dict[str, Any] = {
             "labelled_share": state.labelled_share, "predictions": state.predictions,
             "maturity": records.share_of(maturity), "measures": said, "undefined": undefined,
             "correction": weight,
         }  # fmt: skip
         if not first or maturity < 0:
-            return Saying(maturity, message, [])
+            return PeriodForecast(maturity, message, [])
         signals = self._signals(model, asked.row, maturity, about)
         message["signals"] = signals
         self.signals.setdefault(model, {})[maturity] = signals
-        return Saying(maturity, message, self._alarms(stream, asked.row, signals, said))
+        return PeriodForecast(maturity, message, self._alarms(stream, asked.row, signals, said))
 
     def _alarms(
         self, stream: Stream, period: int, signals: dict[str, float | None], said: dict[str, Any]

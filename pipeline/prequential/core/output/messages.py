@@ -27,7 +27,14 @@ from prequential.core.measures.positive import positive_of
 from prequential.core.measures.registry import INDEX, NAMES
 from prequential.core.measures.table import sum_up
 from prequential.core.output.counts import counts_of
-from prequential.core.output.estimates import Estimates, Line, Lines, State, States, state_of
+from prequential.core.output.estimates import (
+    EntityMessages,
+    Estimates,
+    EstimatorState,
+    MessageSubject,
+    States,
+    state_of,
+)
 from prequential.core.output.expectations import Expectations
 from prequential.core.output.period_messages import PeriodReporter
 from prequential.core.output.texts import Draft, Writer, vocabulary
@@ -56,7 +63,7 @@ class Estimate(NamedTuple):
     model: str  # … or of random predictions with the model's distribution
     stage: str
     estimator: str
-    state: State
+    state: EstimatorState
     details: dict[str, Any]
     same: list[str]  # stages that are the same up to now
 
@@ -164,7 +171,7 @@ class Reporter:
         return self._writer.write(draft, states.rows)
 
     def _rests(
-        self, about: Entity, stream: Stream, lines: Lines, version: int, counts: dict[str, int],
+        self, about: Entity, stream: Stream, lines: EntityMessages, version: int, counts: dict[str, int],
         coverage: dict[str, Any] | None, texts: dict[tuple[Any, ...], bytes],
     ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
         """The fields after the measures: numbers of consecutive messages, each with the text they share.
@@ -212,7 +219,7 @@ class Reporter:
         return number
 
     def estimates(
-        self, rows: Sequence[int], shown: Callable[[Line, StreamConfig], bool] = lambda *_: True
+        self, rows: Sequence[int], shown: Callable[[MessageSubject, StreamConfig], bool] = lambda *_: True
     ) -> Iterator[Estimate]:
         """The present estimates of these entities, as in their messages; no state changes.
 
@@ -229,7 +236,7 @@ class Reporter:
                 details = self._details(row, about, stream, line)
                 yield Estimate(about, line.model, line.stage, line.estimator, state, details, line.same)
 
-    def _details(self, row: int, about: Entity, stream: Stream, line: Line) -> dict[str, Any]:
+    def _details(self, row: int, about: Entity, stream: Stream, line: MessageSubject) -> dict[str, Any]:
         names, entities = stream.config.details, self._catalog.columns.entities
         plan = self._catalog.plans[entities.plan[row]]
         referring = plan.reference is not None and line.stage == stream.config.main_stage
@@ -271,7 +278,7 @@ class Reporter:
             }
         return details
 
-    def _residuals(self, row: int, plan: Plan, line: Line) -> dict[str, Any]:
+    def _residuals(self, row: int, plan: Plan, line: MessageSubject) -> dict[str, Any]:
         """Deciles of predicted numbers, if the line is of one stage and there are enough outcomes."""
         if len(line.positions) != 1:
             return {}
@@ -295,7 +302,7 @@ class Reporter:
                     worse[key] = before.get(key, ts)
         self._notes.worse[row] = worse
 
-    def _began_later(self, kept: list[str], row: int, line: Line, stream: Stream) -> bool:
+    def _began_later(self, kept: list[str], row: int, line: MessageSubject, stream: Stream) -> bool:
         """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
         single = self._catalog.columns.entities.single[row]
         stages = (

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.compiled.kernel import Floats, Ints, Ints32, allocating, kernel
-from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, Expected, losses_at
+from prequential.core.delay.expected import NUMBERS, RIGHT_WRONG, ExpectedTables, losses_at
 from prequential.core.delay.expecting import Group
 from prequential.core.delay.period_cells import put_counts, put_stakes
 from prequential.core.delay.periods import PeriodTables, spread_at
@@ -77,7 +77,7 @@ _LOSS_COLUMNS = {
 Measures: TypeAlias = tuple[dict[str, float], dict[str, str]]
 
 
-class Measured(NamedTuple):
+class PeriodValues(NamedTuple):
     """Values of periods by measure (columns as `NAMES`), and codes of reasons for missing values."""
 
     values: Floats
@@ -110,12 +110,12 @@ def _columns(names: tuple[str, ...]) -> Ints:
     return np.array([INDEX[name] for name in names], dtype=np.int64)
 
 
-def _new(rows: int, reason: int = DEFINED) -> Measured:
+def _new(rows: int, reason: int = DEFINED) -> PeriodValues:
     shape = rows, len(NAMES)
-    return Measured(np.zeros(shape), np.full(shape, reason, dtype=np.int64))
+    return PeriodValues(np.zeros(shape), np.full(shape, reason, dtype=np.int64))
 
 
-def _by_kind(kinds: Ints, measure: Callable[[int, Ints, Measured], None]) -> Measured:
+def _by_kind(kinds: Ints, measure: Callable[[int, Ints, PeriodValues], None]) -> PeriodValues:
     """Measures of rows, all of a kind in one call: `measure(kind, rows, into)`."""
     found = _new(len(kinds))
     for kind in np.unique(kinds).tolist():
@@ -126,7 +126,7 @@ def _by_kind(kinds: Ints, measure: Callable[[int, Ints, Measured], None]) -> Mea
     return found
 
 
-def _put(into: Measured, rows: Ints, columns: Ints, own: Measured) -> None:
+def _put(into: PeriodValues, rows: Ints, columns: Ints, own: PeriodValues) -> None:
     """Write these columns of `own` to these rows."""
     at = np.ix_(rows, columns)
     into.values[at], into.reasons[at] = (column[:, columns] for column in own)
@@ -154,12 +154,12 @@ class SoFar:
     def __getitem__(self, row: int) -> Measures:
         return self._known[row]
 
-    def _measured(self, models: Ints, rows: Ints) -> Measured:
+    def _measured(self, models: Ints, rows: Ints) -> PeriodValues:
         catalog = self._catalog
         entities = catalog.columns.entities
         streams = entities.stream[models].astype(np.int32)
 
-        def measure(number: int, some: Ints, into: Measured) -> None:
+        def measure(number: int, some: Ints, into: PeriodValues) -> None:
             plan, positives = catalog.plans[number], catalog.positives_by(streams[some])
             _measure(self._periods, rows[some], positives, plan.capacity, plan.numbers, into)
 
@@ -168,7 +168,7 @@ class SoFar:
 
 @allocating
 def _measure(
-    tables: PeriodTables, rows: Ints, positives: Positives, capacity: int, numbers: bool, into: Measured
+    tables: PeriodTables, rows: Ints, positives: Positives, capacity: int, numbers: bool, into: PeriodValues
 ) -> None:
     """Measures of the labels of each of the periods so far."""
     periods, pool, cells, nothing = tables.periods, tables.cell_pool, tables.cells, np.zeros(SIZE)
@@ -200,9 +200,9 @@ def _measure(
 
 
 def expected(
-    catalog: Catalog, periods: PeriodTables, tables: Expected, models: Ints, rows: Ints, group: Group,
+    catalog: Catalog, periods: PeriodTables, tables: ExpectedTables, models: Ints, rows: Ints, group: Group,
     places: Ints, sums: Floats | None = None,
-) -> Measured:  # fmt: skip
+) -> PeriodValues:  # fmt: skip
     """Estimated measures of periods for all their labels.
 
     Parameters
@@ -240,7 +240,7 @@ def expected(
     return found
 
 
-def _put_right(into: Measured, wrong: Floats, right: Floats) -> None:
+def _put_right(into: PeriodValues, wrong: Floats, right: Floats) -> None:
     """Put measures of models for which only right and wrong are distinguished, from expected numbers."""
     share = right / (wrong + right)
     into.reasons[:, _MATRIX_COLUMNS] = _TOO_MANY_CLASSES
@@ -248,7 +248,7 @@ def _put_right(into: Measured, wrong: Floats, right: Floats) -> None:
         into.values[:, INDEX[name]], into.reasons[:, INDEX[name]] = value, DEFINED
 
 
-def _put_losses(into: Measured, rows: Ints, sums: Floats, numbers: bool) -> None:
+def _put_losses(into: PeriodValues, rows: Ints, sums: Floats, numbers: bool) -> None:
     """Put the mean losses of these rows, from their sums of scores (n, `SIZE`)."""
     own = _new(len(rows))
     if numbers:
@@ -262,17 +262,17 @@ def _put_losses(into: Measured, rows: Ints, sums: Floats, numbers: bool) -> None
 
 
 @kernel
-def _measure_numbers(sums: Floats, into: Measured) -> None:
+def _measure_numbers(sums: Floats, into: PeriodValues) -> None:
     for i in range(len(sums)):
         measure_numbers(sums[i], True, 0.0, 0.0, into.values[i], into.reasons[i])
 
 
-def _of_matrices(catalog: Catalog, tables: Expected, models: Ints, cells: Floats) -> Measured:
+def _of_matrices(catalog: Catalog, tables: ExpectedTables, models: Ints, cells: Floats) -> PeriodValues:
     """Measures of expected confusion matrices (n, J, K) by places of classes."""
     entities, of_models = catalog.columns.entities, tables.models
     streams = entities.stream[models].astype(np.int32)
 
-    def measure(capacity: int, some: Ints, into: Measured) -> None:
+    def measure(capacity: int, some: Ints, into: PeriodValues) -> None:
         codes, classes = of_models.codes[models[some]], of_models.classes[models[some]]
         _measure_matrices(cells[some], codes, classes, catalog.positives_by(streams[some]), capacity, into)
 
@@ -282,7 +282,7 @@ def _of_matrices(catalog: Catalog, tables: Expected, models: Ints, cells: Floats
 
 @allocating
 def _measure_matrices(
-    cells: Floats, codes: Ints32, classes: Ints32, positives: Positives, capacity: int, into: Measured
+    cells: Floats, codes: Ints32, classes: Ints32, positives: Positives, capacity: int, into: PeriodValues
 ) -> None:
     joint, room, nothing = np.empty(4 * capacity * capacity), new_classes(capacity), np.zeros(SIZE)
     unpaid = np.zeros(SUMS)
@@ -297,7 +297,7 @@ def _measure_matrices(
 
 
 def _sums_of(
-    periods: PeriodTables, tables: Expected, models: Ints, rows: Ints, coming: Floats, count: int
+    periods: PeriodTables, tables: ExpectedTables, models: Ints, rows: Ints, coming: Floats, count: int
 ) -> Floats:
     """Sums of scores, (n, `SIZE`): of the labels so far, and of expected labels by their strata."""
     numbers = int(tables.models.layout[models[0]]) == NUMBERS
@@ -330,7 +330,7 @@ def _add_losses(
 def expected_of(
     joint: Floats | None, right: tuple[float, float] | None, sums: Floats | None, positives: Positives, *,
     numbers: bool,
-) -> Measured:  # fmt: skip
+) -> PeriodValues:  # fmt: skip
     """Estimated measures of one period, from totals.
 
     Parameters

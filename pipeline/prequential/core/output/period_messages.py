@@ -14,7 +14,7 @@ from prequential.core.delay.accounts import Accounts
 from prequential.core.delay.due_periods import PeriodState, due_of
 from prequential.core.detectors.period_alarms import PeriodAlarm
 from prequential.core.output.counts import counts_of
-from prequential.core.output.expectations import Due, Expectations, Saying
+from prequential.core.output.expectations import DuePeriods, Expectations, PeriodForecast
 from prequential.core.output.period_measures import Measures, SoFar
 from prequential.settings.stages import PERIOD
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, identity
@@ -48,7 +48,7 @@ class PeriodReporter:
         shares = maturity.shares_at_horizon(accounts.coverage, models, clocks)
         found = due_of(accounts.periods, models, clocks, shares, all_news=all_news)
         due = [
-            Due(stream, row, clock, share, states) for (stream, _, row), clock, share, states in zip(
+            DuePeriods(stream, row, clock, share, states) for (stream, _, row), clock, share, states in zip(
                 whose, clocks.tolist(), shares.tolist(), found
             )
         ]  # fmt: skip
@@ -65,7 +65,7 @@ class PeriodReporter:
         return [by_stream[stream.code] for stream in streams]
 
     def _report(
-        self, into: OfPeriods, name: str, due: Due, said: dict[int, Saying], labelled: SoFar,
+        self, into: OfPeriods, name: str, due: DuePeriods, said: dict[int, PeriodForecast], labelled: SoFar,
         counts: dict[str, int],
     ) -> None:  # fmt: skip
         """Add the messages about a model's periods."""
@@ -79,7 +79,7 @@ class PeriodReporter:
                 )
 
     def _message(
-        self, stream: Stream, model: str, state: PeriodState, saying: Saying | None,
+        self, stream: Stream, model: str, state: PeriodState, saying: PeriodForecast | None,
         measures: Measures, counts: dict[str, int],
     ) -> Metrics:  # fmt: skip
         key = (stream.name, self._catalog.partition, model, None, PERIOD, state.name)
@@ -95,7 +95,7 @@ class PeriodReporter:
         )  # fmt: skip
 
     def _alarm(
-        self, due: Due, name: str, state: PeriodState, alarm: PeriodAlarm, maturity: int
+        self, due: DuePeriods, name: str, state: PeriodState, alarm: PeriodAlarm, maturity: int
     ) -> Alarm:
         key = (
             due.stream.name, self._catalog.partition, name, None, PERIOD, alarm.detector, alarm.signal

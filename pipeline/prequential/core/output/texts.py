@@ -39,17 +39,17 @@ _MEASURES, _UNDEFINED, _REST = _text(b',"measures":{'), _text(b'},"undefined":{'
 _QUOTE, _COMMA = _text(b'",'), ord(",")
 
 
-class Pool(NamedTuple):
+class TextPool(NamedTuple):
     """Concatenated texts."""
 
     text: Bytes
     ends: Ints
 
     @classmethod
-    def from_texts(cls, texts: Sequence[bytes]) -> Pool:
+    def from_texts(cls, texts: Sequence[bytes]) -> TextPool:
         """Concatenate these texts.
 
-        >>> Pool.from_texts([b"ab", b"", b"c"]).ends
+        >>> TextPool.from_texts([b"ab", b"", b"c"]).ends
         array([2, 2, 3])
         """
         ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
@@ -59,8 +59,8 @@ class Pool(NamedTuple):
 class Vocabulary(NamedTuple):
     """Names of columns, and by code the reasons why there is no value."""
 
-    names: Pool  # `"accuracy":`
-    reasons: Pool  # `"empty"`; a column whose reason is an empty text is left out
+    names: TextPool  # `"accuracy":`
+    reasons: TextPool  # `"empty"`; a column whose reason is an empty text is left out
     counts: Bytes  # by column: whether it is an integer whenever n is
     longest: int  # the largest number of bytes of a column
 
@@ -71,7 +71,7 @@ def vocabulary(names: Sequence[str], reasons: Sequence[str], counts: Iterable[st
     why = [b'"%b"' % reason.encode() if reason else b"" for reason in reasons]
     whole = np.isin(np.array(names), list(counts)).astype(np.uint8)
     longest = max(map(len, named)) + max(LONGEST_NUMBER, *map(len, why)) + 1
-    return Vocabulary(Pool.from_texts(named), Pool.from_texts(why), whole, longest)
+    return Vocabulary(TextPool.from_texts(named), TextPool.from_texts(why), whole, longest)
 
 
 class Form(NamedTuple):
@@ -79,10 +79,10 @@ class Form(NamedTuple):
 
     words: Vocabulary
     columns: Ints  # (choices, columns) the published columns, in their order; -1: none
-    endings: Pool
+    endings: TextPool
 
 
-class Values(NamedTuple):
+class MessageValues(NamedTuple):
     """Rows of values: n, and by column a value or a reason's code (below 0: the column is left out)."""
 
     n: Floats
@@ -92,46 +92,46 @@ class Values(NamedTuple):
     ending: Ints  # which ending
 
 
-def joined(parts: Sequence[Values]) -> Values:
+def joined(parts: Sequence[MessageValues]) -> MessageValues:
     """All rows of these parts, in the order of the parts."""
     columns: Any = map(np.concatenate, zip(*parts))
-    return Values(*columns)
+    return MessageValues(*columns)
 
 
-class Groups(NamedTuple):
+class MessageGroups(NamedTuple):
     """Groups of messages, by group."""
 
     ends: Ints  # after the last message
     outcomes: Ints
     ts: Ints
     columns: Ints  # row of `Form.columns`
-    rests: Pool
+    rests: TextPool
 
 
-class Messages(NamedTuple):
+class MessageTexts(NamedTuple):
     """By message: the digest of its id, its subject, and the row of its values."""
 
     digests: Bytes
-    heads: Pool
+    heads: TextPool
     rows: Ints
 
 
 @inlined
-def _size(pool: Pool, which: int) -> int:
+def _size(pool: TextPool, which: int) -> int:
     """Bytes of one of the texts."""
     return pool.ends[which] - (pool.ends[which - 1] if which else 0)
 
 
 @inlined
-def _put(out: Bytes, at: int, pool: Pool, which: int) -> int:
+def _put(out: Bytes, at: int, pool: TextPool, which: int) -> int:
     """Write one of the texts; returns where it ends."""
     return put_bytes(out, at, pool.text, pool.ends[which] - _size(pool, which), pool.ends[which])
 
 
 @kernel
 def _write(
-    out: Bytes, ends: Ints, first: int, group: int, messages: Messages, groups: Groups, form: Form,
-    values: Values,
+    out: Bytes, ends: Ints, first: int, group: int, messages: MessageTexts, groups: MessageGroups, form: Form,
+    values: MessageValues,
 ) -> int:  # fmt: skip
     """Write messages from `first` on, which is in `group`, while there is room; returns the next message.
 
@@ -213,7 +213,7 @@ class Draft:
         self._heads: list[bytes] = []
         self._rows: list[int] = []
         self.streams: list[str] = []
-        self._groups: list[tuple[int, int, int, int]] = []  # by group: see `Groups`
+        self._groups: list[tuple[int, int, int, int]] = []  # by group: see `MessageGroups`
         self._rests: list[bytes] = []
 
     def add(
@@ -250,15 +250,15 @@ class Draft:
         self._rests.append(fields)
         self.streams += [stream] * len(about.heads)
 
-    def messages(self) -> Messages:
+    def messages(self) -> MessageTexts:
         """Digests, heads and rows of values of all messages, in the order in which they were added."""
         digests = np.frombuffer(b"".join(self._digests), dtype=np.uint8)
-        return Messages(digests, Pool.from_texts(self._heads), np.array(self._rows, dtype=np.int64))
+        return MessageTexts(digests, TextPool.from_texts(self._heads), np.array(self._rows, dtype=np.int64))
 
-    def groups(self) -> Groups:
+    def groups(self) -> MessageGroups:
         """The groups in the order in which they were added, with the cumulative number of messages."""
         ends, outcomes, ts, columns = np.array(self._groups, dtype=np.int64).T.copy()
-        return Groups(ends, outcomes, ts, columns, Pool.from_texts(self._rests))
+        return MessageGroups(ends, outcomes, ts, columns, TextPool.from_texts(self._rests))
 
 
 class Writer:
@@ -266,7 +266,7 @@ class Writer:
 
     def __init__(self, topic: str, words: Vocabulary, endings: Sequence[bytes] = (b"}",)) -> None:
         self._topic = topic
-        self._words, self._endings = words, Pool.from_texts(endings)
+        self._words, self._endings = words, TextPool.from_texts(endings)
         self._out = np.empty(0, dtype=np.uint8)
         self._columns = np.full((1, 1), -1, dtype=np.int64)
         self._known: dict[tuple[int, ...], int] = {}
@@ -281,14 +281,14 @@ class Writer:
                 self._columns[row, : len(choice)] = choice
         return known
 
-    def write(self, draft: Draft, values: Values) -> list[Encoded]:
+    def write(self, draft: Draft, values: MessageValues) -> list[Encoded]:
         """The draft's messages, encoded, in order; their rows are those of `values`."""
         if not draft.streams:
             return []
         written = self._written(draft.messages(), draft.groups(), values)
         return list(map(Encoded, repeat(self._topic), draft.streams, written))
 
-    def _written(self, messages: Messages, groups: Groups, values: Values) -> list[bytes]:
+    def _written(self, messages: MessageTexts, groups: MessageGroups, values: MessageValues) -> list[bytes]:
         count, first, group = len(messages.rows), 0, 0
         ends = np.zeros(count, dtype=np.int64)
         form = Form(self._words, self._columns, self._endings)

@@ -10,17 +10,17 @@ import numpy as np
 from prequential.core.compiled.kernel import Floats, Ints, Ints32, kernel
 from prequential.core.compiled.pool import Pool, find
 from prequential.core.delay import records
-from prequential.core.delay.calibrating import EXPECTED, SCALE, WAITING, Look
+from prequential.core.delay.calibrating import EXPECTED, SCALE, WAITING, PeriodEstimates
 from prequential.core.delay.expected import (
     NUMBERS,
     RIGHT_WRONG,
-    Expected,
+    ExpectedTables,
     all_open_rows,
     ends_of_periods,
     known_of,
 )
 from prequential.core.delay.expecting import look_together
-from prequential.core.delay.records import FINALS, Records, ratio_of
+from prequential.core.delay.records import FINALS, MaturityRecords, ratio_of
 from prequential.core.measures.registry import INDEX
 
 #: Measures whose records have the errors of shares of right predictions; either suffices.
@@ -61,7 +61,7 @@ def together(some: Sequence[Waiting]) -> Waiting:
     )  # fmt: skip
 
 
-def all_waiting(expected: Expected, whose: Ints, clocks: Ints) -> list[Waiting | None]:
+def all_waiting(expected: ExpectedTables, whose: Ints, clocks: Ints) -> list[Waiting | None]:
     """Estimates of models' pending predictions, (m,) rows, at the clocks of their streams, ms.
 
     By model; None: it has no estimates, no pending predictions, or its task is regression.
@@ -98,7 +98,13 @@ def all_waiting(expected: Expected, whose: Ints, clocks: Ints) -> list[Waiting |
 
 @kernel
 def _put_ratios(
-    pool: Pool, of_models: Records, whose: Ints, ends: Ints, maturities: Ints, room: Floats, ratios: Floats
+    pool: Pool,
+    of_models: MaturityRecords,
+    whose: Ints,
+    ends: Ints,
+    maturities: Ints,
+    room: Floats,
+    ratios: Floats,
 ) -> None:
     """By period, put half the width of the interval of its share of right predictions, in scales.
 
@@ -125,7 +131,13 @@ def _put_ratios(
 
 @kernel
 def _add_up(
-    look: Look, ends: Ints, block: Ints, counts: Ints32, right_wrong: bool, ratios: Floats, sums: Floats
+    look: PeriodEstimates,
+    ends: Ints,
+    block: Ints,
+    counts: Ints32,
+    right_wrong: bool,
+    ratios: Floats,
+    sums: Floats,
 ) -> None:
     """Sum up each model's periods that have pending predictions: see `all_waiting`."""
     _, predicted, labels = look.cells.shape

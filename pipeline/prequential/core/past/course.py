@@ -20,10 +20,10 @@ COURSE_STAGES = 2
 BLOCKS = 64
 
 
-class Courses:
+class PastCourses:
     """Courses of sequences, by entity and place of the stage.
 
-    >>> courses, nobody = Courses(), np.zeros(62, dtype=np.int64)
+    >>> courses, nobody = PastCourses(), np.zeros(62, dtype=np.int64)
     >>> courses.update(nobody[:3], nobody[:3], np.array([1, 2, 3]), np.array([1.0, 0.0, 0.0]))
     >>> courses.course(0, 0)
     (1, [1.0, 0.0, 0.0])

@@ -13,7 +13,7 @@ from prequential.core.tables.outcomes import OUTCOME, Log
 _STAGES = 1 << 16
 
 
-class Past:
+class PastOutcomes:
     """Rows of the outcome log by sequence, in the order in which they came: about 130 bytes each.
 
     The outcomes are as they were when they came, as detectors see them; revisions are left out.

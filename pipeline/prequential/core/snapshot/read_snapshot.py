@@ -24,7 +24,7 @@ from prequential.core.estimators.estimator import Estimator
 from prequential.core.incidents.incident import ModelStatus
 from prequential.core.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.core.output.messages import Reporter
-from prequential.core.state import State
+from prequential.core.state import ShardState
 from prequential.core.tables.streams import MODEL
 
 #: Bytes that are copied at once, which takes about 2 ms.
@@ -37,7 +37,7 @@ _ENTITY, _STREAM = 4_000, 16_000
 _COHORT = 160
 
 
-class Part(NamedTuple):
+class SnapshotPart(NamedTuple):
     """The content of one read snapshot: entities' rows, for their sequences, and streams, for their accounts.
 
     With an entity go the pairs that it is the first of.
@@ -50,7 +50,7 @@ class Part(NamedTuple):
 class ReadSnapshot(NamedTuple):
     """Copies of a catalog and other tables that have only the part; they are for reading."""
 
-    part: Part
+    part: SnapshotPart
     catalog: Catalog
     accounts: Accounts
     reporter: Reporter
@@ -64,7 +64,7 @@ def needs_sums(measures: frozenset[str]) -> bool:
     return not measures.isdisjoint((*OF_PROBABILITIES, *OF_WEIGHTS))
 
 
-def parts(state: State, *, scored: bool, segments: bool = True) -> Iterator[Part]:
+def parts(state: ShardState, *, scored: bool, segments: bool = True) -> Iterator[SnapshotPart]:
     """Parts that together are the present state, each small enough (about 2 ms) to be copied at once.
 
     Without `segments`, entities of segments are left out; `scored` as in `take`. An entity isn't divided: it
@@ -81,13 +81,13 @@ def parts(state: State, *, scored: bool, segments: bool = True) -> Iterator[Part
         of_segment = (one is not None and one.segment is not None for one in catalog.entities[1:])
         wanted = wanted[~np.fromiter(of_segment, dtype=bool, count=count - 1)]
     for rows in _divided(wanted, costs):
-        yield Part(rows, nothing)
+        yield SnapshotPart(rows, nothing)
     models = 1 + np.flatnonzero(entities.kind[1:count] == MODEL)
     of_models = state.accounts.coverage.models.cohorts[models] * _COHORT + _ENTITY
     streams = len(catalog.streams)
     costs = np.bincount(entities.stream[models], of_models, streams).astype(np.int64) + _STREAM
     for codes in _divided(np.arange(streams), costs):
-        yield Part(nothing, codes)
+        yield SnapshotPart(nothing, codes)
 
 
 def _divided(rows: Ints, costs: Ints) -> Iterator[Ints]:
@@ -112,7 +112,12 @@ def _row_bytes(plan: Plan, scored: bool) -> int:
 
 
 def take(
-    state: State, comparisons: ComparisonReporter, part: Part, *, scored: bool, shows: Shows | None = None
+    state: ShardState,
+    comparisons: ComparisonReporter,
+    part: SnapshotPart,
+    *,
+    scored: bool,
+    shows: Shows | None = None,
 ) -> ReadSnapshot:
     """A copy of a part, without entities that have gone since; if `scored`, with sums of classes' scores.
 

@@ -21,7 +21,7 @@ from prequential.core.snapshot import waiting
 from prequential.core.snapshot.restored import Restored, compared
 from prequential.core.snapshot.segment_moves import SegmentMoves
 from prequential.core.snapshot.snapshot import read
-from prequential.core.state import State
+from prequential.core.state import ShardState
 from prequential.core.tables.logs import REMEMBERED
 from prequential.core.tables.streams import (
     AGE,
@@ -41,7 +41,7 @@ from prequential.settings.stages import parse as parse_stage
 from prequential.topics.errors import WorkError
 
 
-def restore(state: State, parts: Iterator[Any]) -> Restored:
+def restore(state: ShardState, parts: Iterator[Any]) -> Restored:
     """Restore a new state from the parts of a snapshot, as far as their content is still evaluated.
 
     Returns the items that were kept, that begin empty and that have ended. Raises WorkError for a stream
@@ -53,7 +53,7 @@ def restore(state: State, parts: Iterator[Any]) -> Restored:
 class _Restoring:
     """One restoration; `missing` is what is new."""
 
-    def __init__(self, state: State, head: dict[str, Any], arrays: dict[str, Any]) -> None:
+    def __init__(self, state: ShardState, head: dict[str, Any], arrays: dict[str, Any]) -> None:
         self._state, self._head, self._arrays = state, head, arrays
         self._catalog = state.catalog
         self._saved: list[dict[str, Any]] = head["streams"]

@@ -16,14 +16,14 @@ from prequential.core.compiled import ids
 from prequential.core.compiled.space import Space, size_of
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.incidents import saving as saved_incidents
-from prequential.core.state import State
-from prequential.core.tables.keys import Key, Table
+from prequential.core.state import ShardState
+from prequential.core.tables.keys import Key, StateTable
 
 #: Bytes of an array in one piece.
 _PIECE = 1 << 20
 
 
-def take(state: State, space: Space) -> Iterator[object]:
+def take(state: ShardState, space: Space) -> Iterator[object]:
     """The parts of a snapshot; all is copied before the first is asked for, so the shard may go on.
 
     Work beyond copying whole tables is done when the parts are asked for, which another thread may do.
@@ -31,12 +31,12 @@ def take(state: State, space: Space) -> Iterator[object]:
     return _parts(_head(state), {name: space.copy(array) for name, array in _arrays(state).items()})
 
 
-def size(state: State) -> int:
+def size(state: ShardState) -> int:
     """Bytes that a snapshot of this state copies, for `Space`."""
     return size_of(_arrays(state).values())
 
 
-def declared(state: State) -> dict[str, tuple[Key, Key | None]]:
+def declared(state: ShardState) -> dict[str, tuple[Key, Key | None]]:
     """By an array's name what its rows stand for, and of what its values are rows, if they are."""
     return {
         name: (table.key, table.links.get(name.removeprefix(table.name)))
@@ -69,7 +69,7 @@ def read(parts: Iterator[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return head, arrays
 
 
-def _arrays(state: State) -> dict[str, Any]:
+def _arrays(state: ShardState) -> dict[str, Any]:
     return {name: array for table in state.tables() for name, array in table.arrays().items()}
 
 
@@ -77,12 +77,12 @@ def _parts(head: dict[str, Any], arrays: dict[str, Any]) -> Iterator[object]:
     known = ids.Ids(*(arrays.pop(f"ids|{field}") for field in ids.Ids._fields))
     columns: dict[str, Any] = {}
     for name, array in arrays.items():
-        columns |= Table(name, Key.NONE, array).columns()
+        columns |= StateTable(name, Key.NONE, array).columns()
     columns |= {f"ids|{name}": array for name, array in ids.dump(known)._asdict().items()}
     yield from written(head, columns)
 
 
-def _head(state: State) -> dict[str, Any]:
+def _head(state: ShardState) -> dict[str, Any]:
     catalog = state.catalog
     evaluated = {row for stream in catalog.streams for row in stream.entities}
     return {

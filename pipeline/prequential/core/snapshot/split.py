@@ -19,7 +19,7 @@ from prequential.core.compiled.kernel import Ints, tables_of, with_tables
 from prequential.core.delay import latency
 from prequential.core.snapshot.snapshot import declared, read, written
 from prequential.core.snapshot.waiting import rows_of_lists
-from prequential.core.state import State
+from prequential.core.state import ShardState
 from prequential.core.tables.keys import Key
 from prequential.core.tables.settled import Settled
 from prequential.core.tables.store import UNKNOWN, WAITING
@@ -100,7 +100,7 @@ class _Splitting:
         head["segment_origin"] = [origin[place] for place in self._rows[Key.SEGMENT].tolist()]
         latencies = with_tables(latency.new_latencies(), arrays, "latencies|")
         self._store()
-        for name, (key, link) in declared(State(Config())).items():
+        for name, (key, link) in declared(ShardState(Config())).items():
             column = arrays.get(name)
             if column is None:
                 continue

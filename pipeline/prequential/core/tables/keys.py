@@ -51,7 +51,7 @@ class Key(Enum):
 _NO_LINKS: Mapping[str, Key] = {}
 
 
-class Table(NamedTuple):
+class StateTable(NamedTuple):
     """A table of the state.
 
     `content` is a NamedTuple of columns, an array of records, or a single column; the first `rows` are in use
@@ -68,7 +68,7 @@ class Table(NamedTuple):
     def columns(self) -> dict[str, Any]:
         """The rows in use of each column, by its name in snapshots; views.
 
-        >>> Table("points|", Key.STREAM, {"x": np.arange(3)}, 2).columns()
+        >>> StateTable("points|", Key.STREAM, {"x": np.arange(3)}, 2).columns()
         {'points|x': array([0, 1])}
         """
         return {name: column[: self.rows] for name, column in self._columns().items()}
@@ -95,7 +95,7 @@ class Table(NamedTuple):
         """Let the target rows be as the source rows, in all columns; row numbers, or arrays of as many.
 
         >>> column = np.array([1, 2, 3])
-        >>> Table("points|", Key.STREAM, {"x": column}).copy(0, 2)
+        >>> StateTable("points|", Key.STREAM, {"x": column}).copy(0, 2)
         >>> column
         array([1, 2, 1])
         """
@@ -108,8 +108,8 @@ class Table(NamedTuple):
         return {self.name + field: column for field, column in columns_of(self.content).items()}
 
 
-def of_pool(name: str, key: Key, owner: Key, pool: Pool) -> Iterator[Table]:
+def of_pool(name: str, key: Key, owner: Key, pool: Pool) -> Iterator[StateTable]:
     """A pool's two tables: its rows, whose owners are rows of a table with the key `owner`, and its index."""
     rows = {field: getattr(pool, field) for field in ("owner", "key", "next")}
-    yield Table(f"{name}.", key, rows, links={"owner": owner, "next": key})
-    yield Table(f"{name}.", Key.NONE, {"slots": pool.slots, "counters": pool.counters})
+    yield StateTable(f"{name}.", key, rows, links={"owner": owner, "next": key})
+    yield StateTable(f"{name}.", Key.NONE, {"slots": pool.slots, "counters": pool.counters})

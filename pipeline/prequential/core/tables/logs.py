@@ -40,7 +40,7 @@ class SegmentEvents(NamedTuple):
     labelled: Bytes
 
 
-class Latencies(NamedTuple):
+class LabelLatencies(NamedTuple):
     """Label latencies (ms), each of a label that met its first predictions, or came after the horizon."""
 
     stream: Ints32
@@ -85,7 +85,7 @@ class Logs(NamedTuple):
     outcomes: Log
     events: Events
     segment_events: SegmentEvents
-    latencies: Latencies
+    latencies: LabelLatencies
     closings: Closings
     due: Ints32  # entities whose messages are due by count, in order
     used: Ints
@@ -103,7 +103,7 @@ def new_logs(rows: int) -> Logs:
         new_log(rows),
         new_events(rows),
         records(SegmentEvents, rows),
-        records(Latencies, rows),
+        records(LabelLatencies, rows),
         Closings(column(np.int32), column(np.int32), np.zeros(max(LONGEST, _USUAL * rows), dtype=np.uint8)),
         column(np.int32),
         np.zeros(12, dtype=np.int64),

@@ -51,7 +51,7 @@ class Streams(NamedTuple):
     classes: Ints32  # first of its rows in `Classes`
     class_capacity: Ints32
     class_count: Ints32
-    pairs: Ints  # first of its class_capacity² places in `Pairs`; -1: none
+    pairs: Ints  # first of its class_capacity² places in `LabelPairs`; -1: none
     positive_code: Ints32  # … its code; -1: it has none yet; -2: none is configured
     nothing: Ints32  # class of what baselines predict before the first label
     positive: Words  # configured positive class: hash of its name; 0: none is
@@ -178,7 +178,7 @@ class SegmentRows(NamedTuple):
 
 
 @inner
-def count_label(streams: Streams, classes: Classes, pairs: Pairs, stream: int, label: int) -> None:
+def count_label(streams: Streams, classes: Classes, pairs: LabelPairs, stream: int, label: int) -> None:
     """Baselines and transitions see a label.
 
     Persistent: the latest label. Majority: the most frequent of all labels so far, ties to the class whose
@@ -208,7 +208,7 @@ def count_label(streams: Streams, classes: Classes, pairs: Pairs, stream: int, l
 
 
 @inner
-def lift(streams: Streams, classes: Classes, pairs: Pairs, stream: int, label: int) -> float:
+def lift(streams: Streams, classes: Classes, pairs: LabelPairs, stream: int, label: int) -> float:
     """P(label | latest label)/P(label), the factor of temporal correction (2015 paper, eq. 3), smoothed.
 
     The factor is (n(j, i) + 1)/(n(j, ·)·P(i) + 1), with j the latest label and i this one. The numerator adds
@@ -247,7 +247,7 @@ class Ages(NamedTuple):
     age: Ints
 
 
-class Pairs(NamedTuple):
+class LabelPairs(NamedTuple):
     """Pairs of labels, each stream's in one block: at j·capacity + i, how often label i came after j."""
 
     pairs: Ints
@@ -258,7 +258,7 @@ class Registry(NamedTuple):
 
     streams: Streams
     classes: Classes
-    pairs: Pairs
+    pairs: LabelPairs
     entities: Entities
     segment_rows: SegmentRows
     ages: Ages
