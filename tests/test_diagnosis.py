@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from prequential.cli.main import main
 from prequential.core.input.refusals import Refusal
-from prequential.diagnosis.findings import Example, Facts, Finding, StreamFacts, findings, why_nothing
+from prequential.diagnosis.findings import findings, why_nothing
+from prequential.diagnosis.stream_facts import Example, Facts, Finding, StreamFacts
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

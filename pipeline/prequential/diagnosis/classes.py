@@ -6,15 +6,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from prequential.core.input.refusals import Refusal
 from prequential.core.tables.streams import OTHER_FORM
-from prequential.diagnosis.found import Finding
+from prequential.diagnosis.stream_facts import Finding, StreamFacts
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
-
-if TYPE_CHECKING:
-    from prequential.core.input.refusals import Refusal
-    from prequential.diagnosis.findings import StreamFacts
 
 #: Ways to write two classes.
 _MEANINGS = {

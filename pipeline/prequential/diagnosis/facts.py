@@ -15,9 +15,8 @@ from prequential.core.input.seen import OTHERS
 from prequential.core.shard import Shard
 from prequential.core.tables.logs import AFTER_SETTLE, NO_LABEL, NO_PREDICTION, first_end
 from prequential.core.tables.store import EXPIRED, LABELLED, WAITING
-from prequential.diagnosis.findings import Example, StreamFacts
 from prequential.diagnosis.identifiers import Unpaired, likely_cause
-from prequential.diagnosis.times import OddRecords, Step
+from prequential.diagnosis.stream_facts import Example, OddRecords, Step, StreamFacts
 from prequential.diagnosis.unmatched import may_lack_predictions, never_meet
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from prequential.diagnosis.classes import canonical, quoted
-from prequential.diagnosis.found import Finding
+from prequential.diagnosis.stream_facts import Finding
 from prequential.mapping.uses import Uses
 
 

@@ -1,55 +1,24 @@
-"""Findings about times of records: in another unit, or far ahead."""
+"""Findings about times of records: in another unit, far ahead, or without a time zone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from prequential.core.input.odd_times import AHEAD, LEAST_MICROSECONDS, MICROSECONDS, SECONDS
-from prequential.diagnosis.found import Finding
+from prequential.diagnosis.stream_facts import Finding, Step, StreamFacts
+from prequential.mapping.clocks import Clocks
 from prequential.settings.durations import shown_duration
 from prequential.topics.decoding import KINDS
-
-if TYPE_CHECKING:
-    from prequential.diagnosis.findings import StreamFacts
 
 #: No current stream has times after the year 2200, or times in milliseconds before March 1973.
 _YEAR_2200, _LEAST_MS = 7_258_118_400_000, 100_000_000_000
 
 _YEAR = 31_556_952_000
 
-#: Records after the longest step of time that count as few: this number, or this share.
-_FEW, _FEW_SHARE = 3, 0.01
-
 #: Number of units (ms) from which on a long time is shown in this unit.
 _COARSE = (3_600_000, 60_000, 1_000)
 _MANY = 10
-
-
-class OddRecords(NamedTuple):
-    """Records of a kind whose times are odd in one way (see `core.input.odd_times`)."""
-
-    oddity: int
-    kind: int
-    number: int
-    place: str | None  # of the first one
-
-
-class Step(NamedTuple):
-    """The longest step of a stream's time: from `before` to `at` (ms), the ts of a record of a kind."""
-
-    before: int
-    at: int
-    kind: int
-    earlier: int  # records before it, and records as late or later
-    later: int
-    place: str | None
-
-    @property
-    def is_astray(self) -> bool:
-        """Return whether the few records after it may have a wrong time."""
-        return self.later <= max(_FEW, _FEW_SHARE * (self.earlier + self.later))
 
 
 def time_findings(stream: StreamFacts, least: int) -> Iterator[Finding]:
@@ -138,3 +107,59 @@ def _astray(stream: StreamFacts) -> Step | None:
 
 def _date(ms: int) -> str:
     return str(np.datetime64(ms, "ms").astype("datetime64[s]")) + "Z"
+
+
+# ---- time zones
+
+
+def zone_findings(clocks: Mapping[str, Clocks]) -> Iterator[Finding]:
+    """Yield likely mistakes with time zones, by the name of the input that they are in.
+
+    >>> naive, aware = Clocks(), Clocks()
+    >>> naive.note("naive", "2026-01-05 05:00:00")
+    >>> aware.note("aware", "2026-01-05T10:10:00Z")
+    >>> [finding] = zone_findings({"predictions": naive, "labels": aware})
+    >>> print(finding)
+    1 ts of predictions has no time zone and was read as UTC (e.g. 2026-01-05 05:00:00), but ts of labels \
+has a time zone (e.g. 2026-01-05T10:10:00Z): set `timezone` for ts of predictions, such as {path: ts, \
+timezone: America/New_York}, or UTC if that is right
+    """
+    clocks = _alike(clocks)
+    aware = next((name for name, one in clocks.items() if one.counts.get("aware")), None)
+    for name, one in clocks.items():
+        naive = one.counts.get("naive", 0)
+        if aware is not None and naive:
+            other = "other" if aware == name else f"ts of {aware}"
+            has = "times have" if aware == name else "has"
+            verb = ("has", "was") if naive == 1 else ("have", "were")
+            yield Finding(
+                "naive_times", None,
+                f"{naive:,} ts of {name} {verb[0]} no time zone and {verb[1]} read as UTC (e.g. "
+                f"{one.examples['naive']}), but {other} {has} a time zone (e.g. "
+                f"{clocks[aware].examples['aware']}): set `timezone` for ts of {name}, such as {{path: ts, "
+                "timezone: America/New_York}, or UTC if that is right",
+                name,
+            )  # fmt: skip
+        for kind, occurs, way in (
+            ("twice", "occur twice", "each was read as the earlier of the two"),
+            ("never", "don't exist, as clocks skip them,", "each was read with the offset before the change"),
+        ):
+            if count := one.counts.get(kind, 0):
+                yield Finding(
+                    f"{kind}_local", None,
+                    f"{count:,} of {one.counts['named']:,} local ts of {name} {occurs} in {one.zone} (e.g. "
+                    f"{one.examples[kind]}); {way}: send times in UTC or with an offset",
+                    name,
+                )  # fmt: skip
+
+
+def _alike(clocks: Mapping[str, Clocks]) -> dict[str, Clocks]:
+    """Return the clocks with one entry for inputs with the same facts, as from the same column."""
+    names: list[tuple[list[str], Clocks]] = []
+    for name, one in clocks.items():
+        same = next((known for known, other in names if other == one), None)
+        if same is None:
+            names.append(([name], one))
+        else:
+            same.append(name)
+    return {" and ".join(known): one for known, one in names}

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from prequential.core.input.odd_times import MICROSECONDS, SECONDS
 from prequential.core.input.refusals import Refusal
-from prequential.diagnosis.found import Finding
+from prequential.diagnosis.stream_facts import Finding, StreamFacts
 from prequential.diagnosis.times import has_wrong_times, shown
 from prequential.settings.durations import shown_duration
 from prequential.topics.decoding import LABELS, PREDICTIONS
-
-if TYPE_CHECKING:
-    from prequential.diagnosis.findings import StreamFacts
 
 #: Share of a stream's labels without a prediction from which on there is a finding, and their least number
 #: if nothing explains them.

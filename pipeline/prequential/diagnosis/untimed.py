@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from prequential.diagnosis.classes import quoted
-from prequential.diagnosis.found import Finding
+from prequential.diagnosis.stream_facts import Finding
 from prequential.mapping.clocks import TimeColumn
 from prequential.topics.decoding import KINDS
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterable, Mapping
 from time import monotonic
 
-from prequential.diagnosis.zones import zone_findings
+from prequential.diagnosis.times import zone_findings
 from prequential.http.endpoint import INGEST_PORT, TEXT, Answer, Endpoint
 from prequential.http.exposition import CONTENT_TYPE
 from prequential.ingest.checking import check_topics

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.input.news import news_of, stream_of
 from prequential.core.tables.errors import Unusable
-from prequential.diagnosis.zones import zone_findings
+from prequential.diagnosis.times import zone_findings
 from prequential.ingest.checking import check_topics
 from prequential.ingest.records import Made, SourceTranslator, clocks_of
 from prequential.ingest.sources import translators

@@ -29,8 +29,8 @@ from prequential.core.tables.logs import (
 )
 from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
 from prequential.diagnosis.facts import read_by, streams_of, triple, with_example
-from prequential.diagnosis.findings import REUSED_IDS, Facts, StreamFacts, findings, why_nothing
-from prequential.diagnosis.found import Finding
+from prequential.diagnosis.findings import REUSED_IDS, findings, why_nothing
+from prequential.diagnosis.stream_facts import Facts, Finding, StreamFacts
 from prequential.mapping.clocks import Clocks, TimeColumn
 from prequential.mapping.uses import Uses
 from prequential.settings.durations import shown_duration

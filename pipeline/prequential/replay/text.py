@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.core.estimators.naming import recency
-from prequential.diagnosis.found import Finding
+from prequential.diagnosis.stream_facts import Finding
 from prequential.replay.emission import POINTS
 from prequential.replay.summary import SequenceSummary, Summary, SummaryFinding, place_in_words
 from prequential.replay.table import ModelRow, models_table, print_wide, with_courses

@@ -19,9 +19,9 @@ from prequential.diagnosis.facts import (
     triple,
     unpaired,
 )
-from prequential.diagnosis.findings import Example, Facts, StreamFacts, findings
-from prequential.diagnosis.found import Finding
+from prequential.diagnosis.findings import findings
 from prequential.diagnosis.identifiers import IdentifierDifference, likely_cause
+from prequential.diagnosis.stream_facts import Example, Facts, Finding, StreamFacts
 from prequential.settings.model import Config
 from prequential.topics.partitioning import partition_of
 from prequential.topics.reasons import printable

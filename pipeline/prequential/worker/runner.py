@@ -16,7 +16,7 @@ from typing import Any
 
 from prequential.core.shard import Shard
 from prequential.diagnosis.facts import streams_of
-from prequential.diagnosis.findings import StreamFacts
+from prequential.diagnosis.stream_facts import StreamFacts
 from prequential.kafka.fetching import Fetched, Fetcher
 from prequential.settings.model import Config
 from prequential.topics.errors import WorkError, existing

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 from prequential.core.compiled.bounds import with_bounds
-from prequential.core.compiled.lazy_zeros import lengthened
 from prequential.core.compiled.libraries import Allocating, Part, Whole
 from prequential.core.compiled.loopcache import keep
 
@@ -243,8 +242,7 @@ def as_columns(schema: type[Table], table: Table) -> Table:
 def grown(table: Growing, rows: int) -> Growing:
     """The table or column with at least `rows` rows, new ones zero; the same object if it has enough rows.
 
-    The new number of rows is `capacity_for(rows)`. The result may share memory with `table`: writing to one
-    of them may change the other.
+    The new number of rows is `capacity_for(rows)`.
 
     Raises
     ------
@@ -300,7 +298,9 @@ def _wider(column: Any, rows: int) -> Any:
     present = len(column)
     if rows <= present:
         return column
-    return lengthened(column.view(np.ndarray), capacity_for(rows, present)).view(type(column))
+    wider = np.zeros((capacity_for(rows, present), *column.shape[1:]), column.dtype)
+    wider[:present] = column
+    return wider.view(type(column))
 
 
 def taken(table: Table, rows: Ints | slice, *unread: str) -> Table:

@@ -113,26 +113,24 @@ def end_of(calendars: Calendars, calendar: int, width: int, start: int) -> int:
 
 
 @kernel
-def _put_starts(calendars: Calendars, whose: Ints32, widths: Ints, times: Ints, found: Ints) -> None:
+def _put(calendars: Calendars, rows: Ints32, widths: Ints, times: Ints, ends: int, found: Ints) -> None:
     for i in range(len(times)):
-        found[i] = start_of(calendars, np.int64(whose[i]), widths[i], times[i])
+        row = np.int64(rows[i])
+        if ends:
+            found[i] = end_of(calendars, row, widths[i], times[i])
+        else:
+            found[i] = start_of(calendars, row, widths[i], times[i])
 
 
-def starts_of(calendars: Calendars, whose: Ints32, widths: Ints, times: Ints) -> Ints:
-    """`start_of` of many times, (n,), each in a calendar of its own."""
+def starts_of(calendars: Calendars, rows: Ints32, widths: Ints, times: Ints) -> Ints:
+    """`start_of` of many times, (n,), each in the calendar of a row."""
     found = np.empty(len(times), dtype=np.int64)
-    _put_starts(calendars, whose, widths, times, found)
+    _put(calendars, rows, widths, times, 0, found)
     return found
 
 
-@kernel
-def _put_ends(calendars: Calendars, whose: Ints32, widths: Ints, starts: Ints, found: Ints) -> None:
-    for i in range(len(starts)):
-        found[i] = end_of(calendars, np.int64(whose[i]), widths[i], starts[i])
-
-
-def ends_of(calendars: Calendars, whose: Ints32, widths: Ints, starts: Ints) -> Ints:
-    """`end_of` of many periods, (n,), each in a calendar of its own."""
+def ends_of(calendars: Calendars, rows: Ints32, widths: Ints, starts: Ints) -> Ints:
+    """`end_of` of many periods, (n,), each in the calendar of a row."""
     found = np.empty(len(starts), dtype=np.int64)
-    _put_ends(calendars, whose, widths, starts, found)
+    _put(calendars, rows, widths, starts, 1, found)
     return found
