@@ -55,7 +55,7 @@ class BusyConsumer:
 
 
 def test_what_is_there_has_an_end_where_messages_come_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "Consumer", BusyConsumer)
+    monkeypatch.setattr("prequential.topics.clients.Consumer", BusyConsumer)
     monkeypatch.setattr(tail, "partition_counts", lambda *_: {"eu.metrics": 1})
     monkeypatch.setattr(tail, "require", lambda *_: None)
     monkeypatch.setattr(tail, "TAIL_RECORDS", 4)

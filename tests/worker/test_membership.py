@@ -6,29 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from prequential.ingest import reading
 from prequential.ingest.reading import SourceFetcher
-from prequential.kafka import fetching
 from prequential.kafka.fetching import Fetcher
 from prequential.settings.model import Config, WorkerConfig
+from prequential.topics import clients
 from prequential.topics.clients import KafkaConfig
 
 
 @pytest.mark.parametrize(
-    ("module", "fetcher"),
-    [
-        (fetching, lambda config: Fetcher(config, print)),
-        (reading, lambda config: SourceFetcher(config, ["t"], print)),
-    ],
+    "fetcher",
+    [lambda config: Fetcher(config, print), lambda config: SourceFetcher(config, ["t"], print)],
     ids=["worker", "ingest"],
 )
 @pytest.mark.parametrize(("session", "heartbeat"), [(10_000, 2_500), (2_000, 500), (45_000, 3_000), (1, 1)])
 def test_heartbeats_are_several_in_a_session(
-    module: Any, fetcher: Callable[[Config], object], session: int, heartbeat: int,
-    monkeypatch: pytest.MonkeyPatch,
+    fetcher: Callable[[Config], object], session: int, heartbeat: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(module, "Consumer", asked.append)
+    monkeypatch.setattr(clients, "Consumer", asked.append)
     fetcher(Config(kafka=KafkaConfig("127.0.0.1:1"), worker=WorkerConfig(session_timeout=session)))
     [member] = [settings for settings in asked if "session.timeout.ms" in settings]
     assert (member["session.timeout.ms"], member["heartbeat.interval.ms"]) == (session, heartbeat)

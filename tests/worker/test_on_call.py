@@ -243,8 +243,7 @@ def test_a_broker_that_goes_away_while_ends_are_asked_for_is_a_sentence(
 
         def close(self) -> None: ...
 
-    for module in (offline, dryrun):
-        monkeypatch.setattr(module, "Consumer", Alone)
+    monkeypatch.setattr("prequential.topics.clients.Consumer", Alone)
     monkeypatch.setattr(dryrun, "partition_counts", lambda *_: {"source": 1})
     monkeypatch.setattr(dryrun, "require", lambda *_: None)
     one = Config(kafka=KafkaConfig("kafka:9092"))

@@ -96,7 +96,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RecoveredState]:
             def close(self) -> None: ...
 
         monkeypatch.setattr(recovery, "read_partition", records)
-        monkeypatch.setattr(recovery, "Consumer", FakeConsumer)
+        monkeypatch.setattr("prequential.topics.clients.Consumer", FakeConsumer)
         monkeypatch.setattr(recovery, "_POLL_SECONDS", 0.0)
         rebuild = options.pop("rebuild", False)
         return read_known(Config(), 0, ORIGIN, rebuild, lambda: False, **options)

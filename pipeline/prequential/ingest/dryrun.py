@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.input.news import news_of, stream_of
 from prequential.core.tables.errors import Unusable
@@ -20,7 +20,13 @@ from prequential.ingest.sources import translators
 from prequential.kafka.complaints import COMPLAINING
 from prequential.settings.model import Config
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import REACH_SECONDS, is_temporary, plain_errors
+from prequential.topics.clients import (
+    REACH_SECONDS,
+    READ_TO_END,
+    is_temporary,
+    new_consumer,
+    plain_errors,
+)
 from prequential.topics.dead_letters import clock
 from prequential.topics.decoding import KINDS, decode
 from prequential.topics.errors import WorkError
@@ -75,11 +81,8 @@ def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
     """Yield the last `count` records of each partition, or fewer if there are gaps."""
     require(config.kafka, {topic: READ})
     numbers = range(partition_counts(config.kafka, [topic])[topic])
-    settings = {
-        "group.id": f"{config.ingest_group}-dry-run",  # needed by the client, never joined
-        "enable.auto.commit": False, "enable.partition.eof": True, **COMPLAINING,
-    }  # fmt: skip
-    with closing(Consumer(config.kafka.client(**settings))) as consumer:
+    group = f"{config.ingest_group}-dry-run"
+    with closing(new_consumer(config.kafka, group, **READ_TO_END, **COMPLAINING)) as consumer:
         starts = []
         for number in numbers:
             with plain_errors(config.kafka):
@@ -99,7 +102,6 @@ def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
                 elif not is_temporary(error):
-                    group = str(settings["group.id"])
                     raise WorkError(why_unread(config.kafka, error, message.topic(), group, topic))
 
 

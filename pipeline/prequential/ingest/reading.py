@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from prequential.kafka.complaints import COMPLAINING, complain
-from prequential.kafka.fetching import FETCH_SETTINGS, session_settings
+from prequential.kafka.complaints import complain
+from prequential.kafka.fetching import new_fetch_client, new_member
 from prequential.kafka.group_transactions import Place
 from prequential.settings.model import Config
 from prequential.topics.clients import is_stranded, is_temporary
@@ -85,35 +85,16 @@ class SourceFetcher:
 
     def _connect(self) -> None:
         config, kafka = self._config, self._config.kafka
-        self._member = Consumer(
-            kafka.client(
-                **{
-                    "group.id": config.ingest_group,
-                    "enable.auto.commit": False,
-                    # Round robin over all partitions, so that small topics don't all go to the first member.
-                    "partition.assignment.strategy": "roundrobin",
-                    **session_settings(config.worker.session_timeout),
-                    # Requests return committed offsets, without those of an open transaction.
-                    "isolation.level": "read_committed",
-                    **COMPLAINING,
-                }
-            )
+        settings = {
+            # Round robin over all partitions, so that small topics don't all go to the first member.
+            "partition.assignment.strategy": "roundrobin",
+            # Requests return committed offsets, without those of an open transaction.
+            "isolation.level": "read_committed",
+        }
+        self._member = new_member(
+            kafka, config.ingest_group, config.worker.session_timeout, **settings
         )
-        self._reader = Consumer(
-            kafka.client(
-                **{
-                    **FETCH_SETTINGS,
-                    # Needed by the client, never joined.
-                    "group.id": f"{config.ingest_group}-fetch",
-                    "enable.auto.commit": False,
-                    "enable.auto.offset.store": False,
-                    "enable.partition.eof": True,
-                    # A deleted offset must raise an error, and not be skipped.
-                    "auto.offset.reset": "error",
-                    **COMPLAINING,
-                }
-            )
-        )
+        self._reader = new_fetch_client(kafka, config.ingest_group)
         #: Next offsets of the partitions that are read, and high watermarks.
         self.positions: dict[Place, int] = {}
         self.ends: dict[Place, int] = {}

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from prequential.kafka.complaints import COMPLAINING, complain
@@ -25,7 +25,15 @@ from prequential.kafka.consumer_records import ConsumerRecords
 from prequential.kafka.partition_queues import reader_of
 from prequential.kafka.readers import Failure, TopicRead
 from prequential.settings.model import Config
-from prequential.topics.clients import is_stranded, is_temporary, let_go, resolved
+from prequential.topics.clients import (
+    READ_TO_END,
+    KafkaConfig,
+    is_stranded,
+    is_temporary,
+    let_go,
+    new_consumer,
+    resolved,
+)
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join, why_unread
 from prequential.topics.specs import INPUTS
@@ -108,6 +116,18 @@ class Demand(NamedTuple):
     since: float
 
 
+def new_member(kafka: KafkaConfig, group: str, session_timeout: int, **settings: Any) -> Consumer:
+    """Make a consumer that is a member of a group, and fetches nothing."""
+    return new_consumer(kafka, group, **session_settings(session_timeout), **settings, **COMPLAINING)
+
+
+def new_fetch_client(kafka: KafkaConfig, group: str) -> Consumer:
+    """Make a consumer that fetches what a member of the group was assigned."""
+    # A missing offset must cause an error: the reader must not skip it.
+    settings = {**FETCH_SETTINGS, **READ_TO_END, "auto.offset.reset": "error", **COMPLAINING}
+    return new_consumer(kafka, f"{group}-fetch", **settings)
+
+
 class Fetcher:
     """Reads the input topics of the shards that are open.
 
@@ -138,41 +158,14 @@ class Fetcher:
         """Make new clients, which have not joined the group; no shard is open."""
         config, kafka = self._config, self._config.kafka
         static = {} if self._name is None else {"group.instance.id": self._name}
-        self._member = Consumer(
-            kafka.client(
-                **{
-                    "group.id": config.group,
-                    "enable.auto.commit": False,
-                    # This strategy assigns each member the same partition numbers of every topic.
-                    "partition.assignment.strategy": "range",
-                    "on_commit": lambda error, _: None if error is None else _uncommitted(error),
-                    **session_settings(config.worker.session_timeout),
-                    **static,
-                    **COMPLAINING,
-                }
-            )
-        )
-        self._readers = [
-            reader_of(
-                Consumer(
-                    kafka.client(
-                        **{
-                            **FETCH_SETTINGS,
-                            # The client requires a group; the reader never joins it.
-                            "group.id": f"{config.group}-fetch",
-                            "enable.auto.commit": False,
-                            "enable.auto.offset.store": False,
-                            "enable.partition.eof": True,
-                            # A missing offset must cause an error: the reader must not skip it.
-                            "auto.offset.reset": "error",
-                            **COMPLAINING,
-                        }
-                    )
-                ),
-                topic,
-            )
-            for topic in self._topics
-        ]
+        settings: dict[str, Any] = {
+            # This strategy assigns each member the same partition numbers of every topic.
+            "partition.assignment.strategy": "range",
+            "on_commit": lambda error, _: None if error is None else _uncommitted(error),
+            **static,
+        }
+        self._member = new_member(kafka, config.group, config.worker.session_timeout, **settings)
+        self._readers = [reader_of(new_fetch_client(kafka, config.group), topic) for topic in self._topics]
         self._open: set[int] = set()  # shards whose partitions are being read
         #: Partitions, by kind and number, that shards have paused, and those paused because a shard is stuck.
         self._held: set[tuple[int, int]] = set()

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from uuid import uuid4
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from prequential.kafka.complaints import COMPLAINING
 from prequential.kafka.transactions import Outgoing, Transactions, Unknown
-from prequential.topics.clients import KafkaConfig
+from prequential.topics.clients import KafkaConfig, new_consumer
 from prequential.topics.permissions import Permission
 
 #: A partition of a topic.
@@ -89,7 +89,7 @@ class GroupTransactions(Transactions):
         With notes, an earlier transaction may have committed the same offset with another note.
         """
         wanted = {(part.topic, part.partition): part for part in self._offsets}
-        with closing(Consumer(self._kafka.client(**{"group.id": self._group, **COMPLAINING}))) as consumer:
+        with closing(new_consumer(self._kafka, self._group, **COMPLAINING)) as consumer:
             try:
                 parts = [TopicPartition(*place) for place in wanted]
                 committed = consumer.committed(parts, timeout=_OFFSETS_SECONDS)

@@ -12,10 +12,12 @@ from prequential.kafka.complaints import COMPLAINING
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import (
     REACH_SECONDS,
+    READ_COMMITTED,
     KafkaConfig,
     is_stranded,
     is_temporary,
     let_go,
+    new_consumer,
     plain_errors,
 )
 from prequential.topics.errors import WorkError
@@ -57,16 +59,13 @@ class RecordReader:
 
     def _begin(self) -> Consumer:
         settings = {
-            "group.id": self._group,
             "enable.auto.commit": True,  # of finished records, see `done`
             "enable.auto.offset.store": False,
-            "isolation.level": "read_committed",
-            # For committed offsets that retention has passed. `_assigned` sets the offsets of a new group.
-            "auto.offset.reset": "earliest",
+            **READ_COMMITTED,  # `_assigned` sets the offsets of a new group
             "partition.assignment.strategy": "cooperative-sticky",
         }
         with plain_errors(self._kafka):
-            consumer = Consumer(self._kafka.client(**settings, **COMPLAINING))
+            consumer = new_consumer(self._kafka, self._group, **settings, **COMPLAINING)
             consumer.subscribe(
                 self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
             )

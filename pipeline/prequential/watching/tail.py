@@ -6,9 +6,16 @@ from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 from prequential.topics.admin import partition_counts, present
-from prequential.topics.clients import KafkaConfig, is_temporary, plain_errors
+from prequential.topics.clients import (
+    READ_COMMITTED,
+    READ_TO_END,
+    KafkaConfig,
+    is_temporary,
+    new_consumer,
+    plain_errors,
+)
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import first_since, watermarks
@@ -71,23 +78,11 @@ class Tail:
         #: By topic (without prefix) with only its tail read: the time (epoch ms) since which all is read.
         self.since: dict[str, int] = {}
         with plain_errors(kafka):
-            self._consumer = Consumer(
-                kafka.client(
-                    **{
-                        "group.id": _GROUP,
-                        "enable.auto.commit": False,
-                        "enable.auto.offset.store": False,
-                        "enable.partition.eof": True,
-                        "isolation.level": "read_committed",
-                        # Retention may delete the records at which reading should start.
-                        "auto.offset.reset": "earliest",
-                        "fetch.wait.max.ms": _FETCH_WAIT_MS,
-                        "fetch.min.bytes": _FETCH_BYTES,
-                        "error_cb": self._note,
-                        "log_level": 0,
-                    }
-                )
-            )
+            settings = {
+                **READ_TO_END, **READ_COMMITTED, "error_cb": self._note, "log_level": 0,
+                "fetch.wait.max.ms": _FETCH_WAIT_MS, "fetch.min.bytes": _FETCH_BYTES,
+            }  # fmt: skip
+            self._consumer = new_consumer(kafka, _GROUP, **settings)
             places = []
             self._size = 0
             #: Partitions that are read only from their tail on, until their first message arrives.

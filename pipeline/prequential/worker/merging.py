@@ -22,7 +22,7 @@ from prequential.kafka.group_transactions import GroupTransactions, Place
 from prequential.kafka.transactions import Expelled, Fenced, Outgoing
 from prequential.settings.model import Config
 from prequential.topics import parts
-from prequential.topics.clients import is_temporary
+from prequential.topics.clients import is_temporary, new_consumer
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join
 from prequential.topics.specs import PARTS
@@ -100,10 +100,8 @@ class Merging(threading.Thread):
         kafka, group = self._config.kafka, self._config.merge_group
         writer = GroupTransactions(kafka, group, who="merging", topic=self._topic)
         writer.take_over()
-        settings = {
-            "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest", **COMPLAINING,
-        }  # fmt: skip
-        with closing(Consumer(kafka.client(**settings))) as consumer:
+        settings = {"auto.offset.reset": "earliest", **COMPLAINING}
+        with closing(new_consumer(kafka, group, **settings)) as consumer:
             consumer.subscribe(
                 [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
             )

@@ -20,7 +20,7 @@ from prequential.kafka.fetching import FETCH_SETTINGS
 from prequential.replay.emission import without_metrics
 from prequential.settings.model import Config
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import is_temporary, plain_errors
+from prequential.topics.clients import READ_TO_END, is_temporary, new_consumer, plain_errors
 from prequential.topics.errors import WorkError, existing
 from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.permissions import READ, require, why_unread
@@ -142,17 +142,8 @@ class _ShardReplay:
             (q.kind, q.offset): q.reason for generation in self._generations for q in generation.quarantined
         }
         self._begin(self._generations.popleft())
-        consumer = Consumer(
-            self._config.kafka.client(
-                **{
-                    **FETCH_SETTINGS,
-                    "group.id": _GROUP,
-                    "enable.auto.commit": False,
-                    "enable.partition.eof": True,
-                    "auto.offset.reset": "earliest",
-                }
-            )
-        )
+        settings = {**FETCH_SETTINGS, **READ_TO_END, "auto.offset.reset": "earliest"}
+        consumer = new_consumer(self._config.kafka, _GROUP, **settings)
         try:
             parts = [
                 TopicPartition(topic, self._partition, OFFSET_BEGINNING) for topic in self._kinds

@@ -11,7 +11,14 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from prequential.kafka.complaints import COMPLAINING
 from prequential.kafka.fetching import FETCH_SETTINGS
 from prequential.settings.model import Config
-from prequential.topics.clients import KafkaConfig, is_temporary, plain_errors
+from prequential.topics.clients import (
+    READ_COMMITTED,
+    READ_TO_END,
+    KafkaConfig,
+    is_temporary,
+    new_consumer,
+    plain_errors,
+)
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import why_unread
 from prequential.topics.reading import watermarks
@@ -107,19 +114,8 @@ def read_partition(
 
 def _reader(kafka: KafkaConfig, topic: str, partition: int, offset: int) -> Consumer:
     """Return a client that reads a partition from `offset` on."""
-    consumer = Consumer(
-        kafka.client(
-            **{
-                **FETCH_SETTINGS,
-                **COMPLAINING,
-                "group.id": _GROUP,
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "earliest",
-            }
-        )
-    )
+    settings = {**FETCH_SETTINGS, **COMPLAINING, **READ_TO_END, **READ_COMMITTED}
+    consumer = new_consumer(kafka, _GROUP, **settings)
     consumer.assign([TopicPartition(topic, partition, offset)])
     return consumer
 
@@ -206,7 +202,7 @@ def _beginnings(
     kafka: KafkaConfig, partition: int, stopped: Callable[[], bool], waiting: Waiting | None
 ) -> list[int]:
     """Return the offsets at which the inputs begin."""
-    consumer = Consumer(kafka.client(**{**COMPLAINING, "group.id": _GROUP}))
+    consumer = new_consumer(kafka, _GROUP, **COMPLAINING)
     try:
         with plain_errors(kafka):
             parts = [TopicPartition(kafka.topic(name), partition) for name in INPUTS]

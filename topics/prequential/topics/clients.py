@@ -223,6 +223,23 @@ def connect(kafka: KafkaConfig, timeout: float = REACH_SECONDS) -> AdminClient:
     return admin
 
 
+#: Settings with which a consumer reads assigned partitions, and reports where they end.
+READ_TO_END = {"enable.auto.offset.store": False, "enable.partition.eof": True}
+
+#: Settings with which a consumer skips records of open and aborted transactions. Retention may have deleted
+#: the record at which it should start: it then starts at the first one.
+READ_COMMITTED = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+
+
+def new_consumer(kafka: KafkaConfig, group: str, **settings: Any) -> Consumer:
+    """Make a consumer; `settings` win over those of the configuration.
+
+    librdkafka needs the name of a group, which the consumer joins only if it subscribes. It commits offsets
+    only if `settings` ask for that.
+    """
+    return Consumer(kafka.client(**{"group.id": group, "enable.auto.commit": False, **settings}))
+
+
 def is_stranded(client: Union[Consumer, Producer], topic: str) -> bool:
     """Whether a client finds no broker, though the cluster has just answered a new one.
 

@@ -8,7 +8,16 @@ from typing import TypeVar
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import NO_BROKER, REACH_SECONDS, KafkaConfig, is_temporary, plain_errors
+from prequential.topics.clients import (
+    NO_BROKER,
+    REACH_SECONDS,
+    READ_COMMITTED,
+    READ_TO_END,
+    KafkaConfig,
+    is_temporary,
+    new_consumer,
+    plain_errors,
+)
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import READ, require, why_unread
 
@@ -39,22 +48,8 @@ class TopicReader:
         require(kafka, {topic: READ})
         count = partition_counts(kafka, [topic])[topic]
         with plain_errors(kafka):
-            self._consumer = Consumer(
-                kafka.client(
-                    **{
-                        # librdkafka wants a name, although assigned partitions need no group.
-                        "group.id": name,
-                        "enable.auto.commit": False,
-                        "enable.auto.offset.store": False,
-                        "enable.partition.eof": True,
-                        "isolation.level": "read_committed",
-                        # Retention may overtake the place where reading was to start.
-                        "auto.offset.reset": "earliest",
-                        "error_cb": self._note,
-                        "log_level": 0,
-                    }
-                )
-            )
+            settings = {**READ_TO_END, **READ_COMMITTED, "error_cb": self._note, "log_level": 0}
+            self._consumer = new_consumer(kafka, name, **settings)
             self._places: list[TopicPartition] = []
             self._ends: dict[int, int] = {}
             for partition in range(count):
