@@ -8,7 +8,7 @@ from typing import Any
 from prequential.core.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.watching.messages import Reading
 from prequential.watching.ranking import measures_shown
-from prequential.watching.state import Model, coverage_of
+from prequential.watching.state import ModelState, coverage_of
 from prequential.wording.expected import expected_period
 from prequential.wording.references import referred
 from prequential.wording.status import references
@@ -17,7 +17,7 @@ from prequential.wording.status import references
 _MEASURES = 3
 
 
-def cards_of(model: Model, reading: Reading | None) -> list[dict[str, Any]]:
+def cards_of(model: ModelState, reading: Reading | None) -> list[dict[str, Any]]:
     """Return the headline values of a reading, then the expected value and the label latency, as JSON."""
     found = [*_measures(reading)] if reading is not None else []
     return [*found, *_expected(model), *_latency(model)]
@@ -45,7 +45,7 @@ def _measures(reading: Reading) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _expected(model: Model) -> Iterator[dict[str, Any]]:
+def _expected(model: ModelState) -> Iterator[dict[str, Any]]:
     """Yield the expected value of the newest whole period, or its final value."""
     said = model.period
     if said is None:
@@ -66,7 +66,7 @@ def _expected(model: Model) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _latency(model: Model) -> Iterator[dict[str, Any]]:
+def _latency(model: ModelState) -> Iterator[dict[str, Any]]:
     coverage: dict[str, Any] = coverage_of(model)
     latency = coverage.get("recent_label_latency_ms") or coverage.get("label_latency_ms") or {}
     if "p50" in latency:

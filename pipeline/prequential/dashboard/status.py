@@ -9,7 +9,7 @@ from prequential.dashboard.incidents import began
 from prequential.dashboard.story import missed
 from prequential.dashboard.verdicts import Verdicts
 from prequential.topics.outputs import Incident
-from prequential.watching.ranking import Row, is_baseline
+from prequential.watching.ranking import RankedModel, is_baseline
 from prequential.wording.measures import COMPARED
 from prequential.wording.neighbours import changed_with
 from prequential.wording.references import referred
@@ -36,7 +36,7 @@ class Statuses:
         self._verdicts = verdicts
         self._live = live
 
-    def kind(self, row: Row, now: int) -> str:
+    def kind(self, row: RankedModel, now: int) -> str:
         """Return the name of a model's status, a key of `WORDS`; `now` is in epoch ms."""
         if is_baseline(row.model.key.model):
             return "baseline"
@@ -52,12 +52,12 @@ class Statuses:
             return "few"
         return "beaten" if self._verdicts.against(row.model.key) else "steady"
 
-    def urgent(self, rows: list[Row], now: int) -> list[tuple[Row, str]]:
+    def urgent(self, rows: list[RankedModel], now: int) -> list[tuple[RankedModel, str]]:
         """Return the models that need attention with the name of their status, the most urgent first."""
         found = [(row, kind) for row in rows if (kind := self.kind(row, now)) in URGENT]
         return sorted(found, key=lambda one: (_ORDER.index(one[1]), -self._severity(one[0])))
 
-    def of(self, row: Row, now: int) -> dict[str, Any]:
+    def of(self, row: RankedModel, now: int) -> dict[str, Any]:
         """Return a model's status as the page's JSON.
 
         `since` is its beginning (epoch ms, None if unknown), `before` and `after` are levels named `level`.
@@ -97,13 +97,13 @@ class Statuses:
             said["sentence"] = f"{row.reading.outcomes:,} outcomes so far; {FEW} are the least for a status."
         return said
 
-    def _incident(self, row: Row) -> Incident | None:
+    def _incident(self, row: RankedModel) -> Incident | None:
         """Return a model's most severe open incident, unless it is an improvement."""
         key = row.model.key
         one = self._history.incidents.open_of(key.stream, key.model, key.partition)
         return None if one is None or one.severity < 0 else one
 
-    def _severity(self, row: Row) -> float:
+    def _severity(self, row: RankedModel) -> float:
         one = self._incident(row)
         return 0.0 if one is None else one.severity
 
@@ -118,7 +118,7 @@ def levels(incident: Incident) -> dict[str, Any]:
     return said
 
 
-def difference(row: Row) -> float | None:
+def difference(row: RankedModel) -> float | None:
     """Return the difference of a model's main measure from its reference; None without one."""
     reading = row.reading
     if reading is None:

@@ -10,7 +10,7 @@ from prequential.core.measures.registry import MEASURES
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
 from prequential.wording.incidents import cause_in_words
-from prequential.wording.measures import COMPARED, beside
+from prequential.wording.measures import COMPARED, baseline_references
 
 #: Statuses in the order of their urgency, with their words. A model has the first one that applies.
 WORDS = {
@@ -139,7 +139,9 @@ def value_sentence(measures: Mapping[str, float], estimator: str, n: float, outc
         return f"No measure has a value in {where}."
     if name != "accuracy":
         return f"{name} is {number(measures[name])} in {where}."
-    lines = {one.line.name: measures[one.measure] for one in beside(name) if one.measure in measures}
+    lines = {
+        one.line.name: measures[one.measure] for one in baseline_references(name) if one.measure in measures
+    }
     best = max(lines, key=lambda one: lines[one], default=None)
     said = f"Right in {_percent(measures[name])} of {where}."
     if best is None or lines[best] <= measures[name]:
@@ -192,7 +194,7 @@ def references(measures: Mapping[str, float], name: str) -> Iterator[dict[str, A
     one = MEASURES.get(name)
     found = [
         (other.line.short, 1 - measures[other.measure] if other.one_less else measures[other.measure])
-        for other in beside(name)
+        for other in baseline_references(name)
         if other.measure in measures
     ]
     if one is not None and one.quality and one.reference is not None:
