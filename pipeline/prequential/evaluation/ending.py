@@ -8,7 +8,7 @@ from typing import NamedTuple
 from prequential.core.measures.registry import OF_NUMBERS
 from prequential.evaluation.shown import Table
 from prequential.evaluation.wanted import check
-from prequential.replay.summary import Sequence as Evaluated
+from prequential.replay.summary import SequenceSummary
 from prequential.replay.text import shown_estimators
 from prequential.settings.model import Config
 from prequential.topics.reasons import listed
@@ -17,12 +17,12 @@ from prequential.topics.reasons import listed
 class Ending(NamedTuple):
     """A model in a stage, and the estimator that was chosen."""
 
-    sequence: Evaluated
+    sequence: SequenceSummary
     estimator: str
 
 
 def sequences_of(
-    sequences: Iterable[Evaluated], stage: str, estimator: str | None, stream: str | None
+    sequences: Iterable[SequenceSummary], stage: str, estimator: str | None, stream: str | None
 ) -> list[Ending]:
     """Return the sequences of a stage. Raises ValueError for an unknown name; the error lists the others."""
     rows = [one for one in sequences if stream in (None, one.stream)]
