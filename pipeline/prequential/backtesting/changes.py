@@ -144,7 +144,7 @@ def parse_injection(text: str, where: str = "--inject") -> Injection:
     """Parse `abrupt:RISE@OUTCOME` or `gradual:RISE@OUTCOME+WIDTH`; raises UsageError, which names `where`.
 
     >>> parse_injection("abrupt:0.05@5000")
-    Injection(rise=0.05, change=Change(outcome=5000, width=0))
+    Injection(rise=0.05, change=SequenceChange(outcome=5000, width=0))
     >>> parse_injection("gradual:0.1@5000+1000").change.width
     1000
     """

@@ -35,9 +35,9 @@ def goes_on_from(start: OffsetVector, journal: Sequence[JournalEntry]) -> tuple[
     `start` is the shard's offset vector before this journal. A loss applies only if it begins at or below the
     vector that the shard has reached. Other losses belong to another snapshot, or to a shard without one.
 
-    >>> from prequential.worker.origin import Origin
+    >>> from prequential.worker.origin import TopicsOrigin
     >>> lost = Lost((4, 0, 0), (9, 0, 0))
-    >>> entries = [JournalEntry(1, [], Origin(1), lost)]
+    >>> entries = [JournalEntry(1, [], TopicsOrigin(1), lost)]
     >>> goes_on_from((5, 2, 3), entries)[0], goes_on_from((0, 0, 0), entries)
     ((9, 2, 3), ((0, 0, 0), []))
     """
@@ -53,8 +53,8 @@ def goes_on_from(start: OffsetVector, journal: Sequence[JournalEntry]) -> tuple[
 def missing_entries(journal: Sequence[JournalEntry], last: int) -> int:
     """Return how many entries are missing in a journal after entry `last`, except for accepted losses.
 
-    >>> from prequential.worker.origin import Origin
-    >>> some = [JournalEntry(number, [], Origin(1)) for number in (3, 4, 7)]
+    >>> from prequential.worker.origin import TopicsOrigin
+    >>> some = [JournalEntry(number, [], TopicsOrigin(1)) for number in (3, 4, 7)]
     >>> missing_entries(some, 2), missing_entries(some, 0)
     (2, 4)
     """

@@ -53,7 +53,7 @@ def said_of(text: str) -> dict[str, ReportedMoments]:
     """Return the moments of a text, which may be empty.
 
     >>> said_of(text_of({"ads": ReportedMoments(1_700_000_000_000, 0)}, ["ads"]))
-    {'ads': Said(metrics=1700000000000, comparisons=0)}
+    {'ads': ReportedMoments(metrics=1700000000000, comparisons=0)}
     """
     found = {}
     for name, moments in (_decode(text) if text else {}).items():
