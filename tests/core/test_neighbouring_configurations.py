@@ -85,7 +85,7 @@ _COUNTS = {"label_horizon", "label_at_horizon", "settle", "versions"}
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
 
 #: Instances before the change, and all. Where loops are compiled, tables have doubled several times since.
-BEFORE, ALL = (200, 1_500) if CHECKED else (10, 30)
+BEFORE, ALL = (200, 1_500) if CHECKED else (10, scaled(20, 30))
 
 
 def topics() -> Topics:
