@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from prequential.core.join import join
 from prequential.core.tables import calendar
 from prequential.topics import messages
 
-from tests.nightly import few
+from tests.nightly import few, scaled
 
 _HERE = Path(__file__).resolve()
 
@@ -106,7 +107,7 @@ def later() -> list[str]:
     compile_loops(lambda notice: None, Config(defaults=every))
     found = noting()
     warm_consumers(ALL)
-    for seed in range(6):
+    for seed in range(scaled(2, 6)):
         some = random.Random(seed)
         for world in (random_world(some, 120, 2 + seed), paced_world(some, 100), extreme_world(some, 60)):
             catch_up(world)
@@ -120,7 +121,8 @@ def merged() -> list[str]:
     import partitioned
     from prequential.program.compilation import compile_loops
 
-    worlds = [(seed, partitioned.with_periods(partitioned.world(seed), seed)) for seed in range(12)]
+    seeds = range(scaled(4, 12))
+    worlds = [(seed, partitioned.with_periods(partitioned.world(seed), seed)) for seed in seeds]
     for _, world in worlds:
         compile_loops(lambda notice: None, world.config)
     found = noting()
@@ -389,13 +391,30 @@ def run_one_loop(folder: Path) -> tuple[str, list[str]]:
     return done.stdout.strip(), done.stderr.splitlines()
 
 
-@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
-@pytest.mark.parametrize("content", few(["half", "one bit", "empty", "garbage", "a folder", "unreadable"], 2))
-def test_a_damaged_file_is_made_again(suffix: str, content: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def with_one_loop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which one process has left a loop, and another one has found it."""
+    folder = tmp_path_factory.mktemp("loops")
+    assert run_one_loop(folder) == ("True 0", [])
+    assert run_one_loop(folder) == ("True 1", [])
+    return folder
+
+
+#: By suffix and content.
+_DAMAGES = [
+    ("nbi", "half"), ("nbc", "one bit"), ("nbi", "one bit"), ("nbc", "half"),
+    *((suffix, content) for content in ("empty", "garbage", "a folder", "unreadable")
+      for suffix in ("nbi", "nbc")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("suffix", "content"), few(_DAMAGES, 2))
+def test_a_damaged_file_is_made_again(
+    suffix: str, content: str, with_one_loop: Path, tmp_path: Path
+) -> None:
     if content == "unreadable" and os.geteuid() == 0:
         pytest.skip("root reads everything")
-    assert run_one_loop(tmp_path) == ("True 0", [])
-    assert run_one_loop(tmp_path) == ("True 1", [])
+    shutil.copytree(with_one_loop, tmp_path, dirs_exist_ok=True)
     [file] = tmp_path.glob(f"*/ids._spread*.{suffix}")
     whole = file.read_bytes()
     if content == "a folder":

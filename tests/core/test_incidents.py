@@ -21,6 +21,8 @@ from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.topics.outputs import Alarm, Incident, Output
 
+from tests.nightly import few
+
 HOUR, DAY = 3_600_000, 86_400_000
 
 
@@ -412,7 +414,7 @@ def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
     assert abs(found[1][-1][1] - found[0][-1][1]) <= 60
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", few(range(3)))
 def test_incidents_are_graded_by_the_three_clusters_that_follow(seed: int) -> None:
     """A level that stays agrees; one that is back as soon as the incident has opened does not."""
     usual, bad, budget = [0.2] * 30, [0.45] * 10, {"incident_budget": "1 per 3650d"}

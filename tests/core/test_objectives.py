@@ -18,7 +18,7 @@ from prequential.settings.model import Config, DetectorConfig, Objective, Stream
 from prequential.topics.outputs import Alarm
 from test_comparisons import world_of_verdicts
 
-from tests.nightly import few
+from tests.nightly import few, scaled
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
@@ -118,7 +118,7 @@ def test_a_bound_is_tested_by_its_losses(
     shown = {"bound": params["bound"], "tolerance": params["tolerance"], "level": 0.05}
     assert alarm.params == {**shown, **({"scale": params["scale"]} if "scale" in params else {})}
     # Neither cuts nor a successor change anything.
-    assert raised(settings, given, most=7, halves=True) == found
+    assert raised(settings, given, most=scaled(70, 7), halves=True) == found
 
 
 @pytest.mark.parametrize(  # of the other seeds too many labels never come

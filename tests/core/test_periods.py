@@ -26,7 +26,7 @@ from prequential.topics.outputs import Metrics, Output
 from prequential.topics.zones import changes_of
 from worlds import random_world, zoned_world
 
-from tests.nightly import scaled
+from tests.nightly import few, scaled
 from tests.one_model import due
 
 #: `make quick` leaves it out.
@@ -174,7 +174,7 @@ def test_utc_is_the_default() -> None:
     assert int(calendars.end_of(known, 0, DAY, -DAY)) == 0
 
 
-@pytest.mark.parametrize("width", [DAY, 6 * HOUR, HOUR])
+@pytest.mark.parametrize("width", few([DAY, 6 * HOUR, HOUR], 2))
 def test_messages_about_periods_of_a_zone(width: int) -> None:
     """Of days with 23, 24 and 25 hours, what a plain loop over all predictions says."""
     world = zoned_world(width, "America/New_York")

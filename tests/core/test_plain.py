@@ -23,6 +23,7 @@ from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
 from prequential.topics.messages import Instance
 
 from tests.bench.messages import generate
+from tests.nightly import scaled
 
 #: Values as they may be written, and what is no JSON at all.
 PIECES = (
@@ -120,7 +121,7 @@ def assert_same(parser: Parser, kind: int, values: list[bytes | None]) -> bool:
     return not decoded.reasons
 
 
-@settings(max_examples=400)
+@settings(max_examples=scaled(130, 400))
 @given(st.randoms(use_true_random=False), st.sampled_from((INSTANCES, PREDICTIONS, LABELS)))
 def test_any_records(rng: random.Random, kind: int) -> None:
     parser = Parser()
@@ -128,7 +129,7 @@ def test_any_records(rng: random.Random, kind: int) -> None:
         assert_same(parser, kind, [written(rng, kind) for _ in range(rng.choice([1, 1, 1, 2, 4]))])
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(100, 300))
 @given(st.data(), st.sampled_from((INSTANCES, PREDICTIONS, LABELS)))
 def test_damaged_records(data: st.DataObject, kind: int) -> None:
     rng = data.draw(st.randoms(use_true_random=False))

@@ -23,6 +23,8 @@ from sequences import NO_CLASS, Outcomes
 from test_intervals import chains, rows_of
 from test_shard_against_oracle import world_from
 
+from tests.nightly import few
+
 ESTIMATORS = ("all", "window:50", "fading:0.9")
 SHARES = ("error", "accuracy", "p_per", "p_maj", "recall", "specificity", "precision")
 
@@ -313,9 +315,18 @@ class TestCoverage:
     """Of nominal 95%, in streams without a change. Seeds are fixed: exact numbers of one long experiment."""
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("estimator", ["window:500", "fading:0.995", "all"])
-    @pytest.mark.parametrize("r", [0.0, 0.3, 0.6])
-    def test_errors_that_come_in_runs(self, estimator: str, r: float) -> None:
+    @pytest.mark.parametrize(
+        ("r", "estimator"),
+        few(
+            [
+                (0.0, "window:500"), (0.3, "all"), (0.6, "fading:0.995"),
+                (0.0, "all"), (0.3, "fading:0.995"), (0.6, "window:500"),
+                (0.0, "fading:0.995"), (0.3, "window:500"), (0.6, "all"),
+            ],
+            3,
+        ),
+    )  # fmt: skip
+    def test_errors_that_come_in_runs(self, r: float, estimator: str) -> None:
         covers = 0
         for wrong in chains(11, 1_500 if estimator != "fading:0.995" else 2_000, 0.1, r):
             found = said(sequence_of(rows_of(0, wrong, NO_CLASS, NO_CLASS), 500, (estimator,)), estimator)

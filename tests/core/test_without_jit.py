@@ -12,6 +12,7 @@ import os
 import random
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,8 @@ from helpers import World, catch_up, live, small_logs, state_of
 from prequential.topics.outputs import Message
 from test_shard_against_oracle import assert_same
 from worlds import drifting_world, extreme_world, paced_world, random_world
+
+from tests.nightly import scaled
 
 try:
     from numpy._core._multiarray_umath import __cpu_dispatch__
@@ -31,10 +34,11 @@ _HERE = Path(__file__).resolve()
 
 def worlds() -> list[tuple[World, bool]]:
     """A few small worlds of every sort, and whether the oracle knows all that they ask for."""
-    found = [(random_world(random.Random(seed), 120, 2 + 5 * (seed % 2)), True) for seed in range(4)]
-    found += [(paced_world(random.Random(seed), 100), True) for seed in range(2)]
+    seeds = range(scaled(2, 4))
+    found = [(random_world(random.Random(seed), 120, 2 + 5 * (seed % 2)), True) for seed in seeds]
+    found += [(paced_world(random.Random(seed), 100), True) for seed in range(scaled(1, 2))]
     found.append((drifting_world(400), True))
-    return found + [(extreme_world(random.Random(seed), 60), False) for seed in range(4)]
+    return found + [(extreme_world(random.Random(seed), 60), False) for seed in seeds]
 
 
 def written(output: Message) -> str:
@@ -42,6 +46,7 @@ def written(output: Message) -> str:
     return msgspec.json.encode(output, enc_hook=lambda value: value.item()).decode()
 
 
+@cache
 def told() -> list[str]:
     """Every output as JSON, and digests of all states."""
     lines: list[str] = []

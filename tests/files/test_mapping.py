@@ -15,6 +15,8 @@ from prequential.mapping.model import MappingError, Path, RecordMapping, parse, 
 from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, decode
 
+from tests.nightly import scaled
+
 #: Parts of a mapping that name all required fields of a prediction.
 PREDICTION = {
     "stream": {"const": "s"}, "model": {"const": "m"}, "instance_id": "value.id", "y_pred": "value.y",
@@ -294,7 +296,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(70, 200), deadline=None)
 @given(st.data(), st.sampled_from(sorted(FIELDS)))
 def test_what_comes_out_is_what_decoding_gives(data: st.DataObject, kind: int) -> None:
     """Records of our own shape are the same both ways, and unusable ones are so both ways."""
@@ -317,7 +319,7 @@ def test_what_comes_out_is_what_decoding_gives(data: st.DataObject, kind: int) -
     assert list(map(plain, records)) == list(map(plain, expected))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(100, 300), deadline=None)
 @given(
     st.lists(
         st.integers(-3, 3) | st.integers() | st.floats(-2, 2) | st.booleans() | st.none()

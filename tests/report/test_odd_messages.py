@@ -19,6 +19,8 @@ from prequential.report.html import page
 from prequential.topics.schemas import schema
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 
+from tests.nightly import scaled
+
 Strategy = st.SearchStrategy[Any]
 
 NUMBERS: Strategy = st.one_of(
@@ -127,7 +129,7 @@ MESSAGES = st.one_of(*(
 ))  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(100, 300))
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=6))
 def test_any_valid_messages_are_reported(messages: list[tuple[str, Any]]) -> None:
     """Whatever isn't taken is counted; everything that the command makes of the rest is made."""

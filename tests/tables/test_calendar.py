@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from prequential.core.tables import calendar
 from prequential.core.tables.calendar import BEGINNING, BUCKETS, LEVELS, NEVER, Links, Wheels
 
+from tests.nightly import scaled
+
 schedule, unschedule = from_python(calendar.schedule), from_python(calendar.unschedule)
 advance, earliest = from_python(calendar.advance), from_python(calendar.earliest)
 
@@ -121,7 +123,7 @@ class Plain:
         assert found == {instance for instance, (of, _) in self.waits.items() if of == stream}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=scaled(130, 400), deadline=None)
 @given(STEPS, TIMES, st.booleans(), st.booleans())
 def test_what_a_dictionary_of_deadlines_says(
     steps: list[tuple[str, int, int, int]], first: int, lazy: bool, started: bool
@@ -152,7 +154,7 @@ def test_what_a_dictionary_of_deadlines_says(
     assert not both.waits
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(30, 100), deadline=None)
 @given(st.lists(TIMES, min_size=1, max_size=INSTANCES), st.booleans())
 def test_who_follows_the_earliest_time_comes_to_every_deadline(deadlines: list[int], started: bool) -> None:
     both = Plain(lazy=True)

@@ -22,6 +22,8 @@ from prequential.core.tables.outcomes import new_log
 from river import drift
 from scipy import stats
 
+from tests.nightly import scaled
+
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
@@ -149,7 +151,7 @@ CASES = [(name, params) for name, variants in VARIANTS.items() for params in var
 @pytest.mark.parametrize(("name", "params"), CASES)
 def test_alarms_are_where_river_has_them_as_errors_change(name: str, params: Params) -> None:
     found = 0
-    for seed in range(1 if name == "kswin" else 6):
+    for seed in range(1 if name == "kswin" else scaled(2, 6)):
         found += check_as_river(name, params, errors(seed, (0.05, 0.4, 0.1, 0.8, 0.02), 700))
         found += check_as_river(name, params, errors(seed, (0.5,), 300) + errors(seed, (0, 1, 0), 200))
     assert found > 3
@@ -158,7 +160,7 @@ def test_alarms_are_where_river_has_them_as_errors_change(name: str, params: Par
 @pytest.mark.parametrize(("name", "params"), [case for case in CASES if case[0] not in BINARY])
 def test_numbers_raise_alarms_where_river_has_them(name: str, params: Params) -> None:
     found = 0
-    for seed in range(1 if name == "kswin" else 6):  # scipy takes its time
+    for seed in range(1 if name == "kswin" else scaled(2, 6)):  # scipy takes its time
         found += check_as_river(name, params, numbers(seed, (0, 1, 0.5, -3, 100), 800))
         found += check_as_river(name, params, [1e6 + x for x in numbers(seed, (0, 3), 1500)])
     assert found > 3
@@ -170,7 +172,7 @@ def test_adwin_in_a_long_stream_without_a_change() -> None:
     assert constant.update(np.full(5_000, 0.1)) == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(50, 150), deadline=None)
 @given(case=st.sampled_from(CASES), runs=st.lists(st.tuples(st.booleans(), st.integers(1, 60)), max_size=30))
 def test_alarms_are_where_river_has_them_in_any_runs(
     case: tuple[str, Params], runs: list[tuple[bool, int]]
@@ -179,7 +181,7 @@ def test_alarms_are_where_river_has_them_in_any_runs(
     check_as_river(*case, values if case[0] != "kswin" else values[:200])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(20, 60), deadline=None)
 @given(
     params=st.sampled_from(VARIANTS["adwin"]),
     values=st.lists(st.floats(-1e9, 1e9, allow_subnormal=False), max_size=300),

@@ -109,12 +109,12 @@ def decays_of(of: list[dict[str, float]]) -> list[float]:
 
 
 def spread(of: list[dict[str, float]], decays: list[float] | float = 1.0) -> float:
-    """Σw(y - ȳ)² in fractions."""
+    """Σw(y - ȳ)² in fractions, as Σwy² - (Σwy)² / Σw: one division of long numbers."""
     values, weights = [Fraction(one["value"]) for one in of], [Fraction(1)]
     for decay in (decays if isinstance(decays, list) else [decays] * len(of))[:0:-1]:
         weights.insert(0, weights[0] * Fraction(decay))
-    mean = sum(w * y for w, y in zip(weights, values)) / sum(weights)
-    return float(sum(w * (y - mean) ** 2 for w, y in zip(weights, values)))
+    total, first, second = (sum(w * y**power for w, y in zip(weights, values)) for power in range(3))
+    return float(second - first**2 / total)
 
 
 @pytest.mark.parametrize("numbers", [False, True])

@@ -17,6 +17,8 @@ from numba import njit
 from prequential.core.compiled import ids as module
 from prequential.core.compiled.ids import AHEAD, END, LIVE, LONGEST, Ids, dump, ensure, load, new_ids, text_of
 
+from tests.nightly import scaled
+
 find_hashed, find_or_add_hashed = from_python(module.find_hashed), from_python(module.find_or_add_hashed)
 remove, warm = from_python(module.remove), from_python(module.warm)
 siphash, hash_of = from_python(module.siphash), from_python(module.hash_of)
@@ -94,7 +96,7 @@ def test_the_plain_siphash_is_that_of_its_authors(length: int, expected: int) ->
     assert plain_siphash(KEY, bytes(range(length)), 2, 4) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(100, 300), deadline=None)
 @given(st.binary(max_size=LONGEST), st.integers(0, 2**31 - 1), st.binary(min_size=16, max_size=16))
 def test_hashes_are_those_of_the_plain_siphash(text: bytes, stream: int, key: bytes) -> None:
     words = np.frombuffer(key, dtype="<u8").astype(np.uint64)
@@ -122,7 +124,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(70, 200), deadline=None)
 @given(STEPS)
 def test_what_a_dictionary_of_ids_says(steps: list[tuple[str, int, bytes, int]]) -> None:
     ids, expected = new_ids(), dict[tuple[int, bytes], int]()
