@@ -140,7 +140,7 @@ def test_who_is_better_now_comes_first_where_it_isnt_who_is_over_the_whole_run(
 ) -> None:
     latest = None if difference is None else LatestDifference("window:1000", 1_000, difference)
     one = pair(**changed, latest=latest, recent=Recent("a_better", 2_900))
-    assert standing(one).startswith(f"nb has been better than tree since about outcome 2,900{said}")
+    assert standing(one).startswith(f"recently nb is better than tree, since about outcome 2,900{said}")
     assert contradicted(one) == against
 
 

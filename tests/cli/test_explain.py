@@ -65,9 +65,9 @@ def test_it_answers_in_the_order_in_which_one_asks(
     assert " of class " in cause
     assert "errors within classes unchanged" in cause
     assert "persistent right in 8" in text
-    assert "newest accuracy of window:1000" in text
+    assert "accuracy now, window:1000" in text
     assert "at the earlier class distribution the loss would be 0.0" in text
-    assert "no alarm in " in text
+    assert "No alarm in " in text
     assert all(name in text for name in incident.examples)
     assert sum("page-hinkley on" in line for line in lines) == incident.alarm_count
 

@@ -468,7 +468,7 @@ def test_most_rows_dropped_is_a_warning() -> None:
     labels = [{"instance_id": i, "y_true": "a", "ts": START + i * HOUR} for i in range(90, 100)]
     [one] = messages(lambda: quiet(late, labels, label_horizon="1h"))
     assert one == (
-        "90 of 100 predictions were dropped; most often: no label had come when the horizon of 1h ended"
+        "90 of 100 predictions were dropped; most often: expired without a label within 1h"
     )
 
 

@@ -320,10 +320,10 @@ WRONG = [
      "files.labels.y_true: {l} has no column churn; its columns: customer, known, churned"),
     ("unit: ms}}\n    seg", "unit: s}}\n    seg", 10,
      "files.predictions.ts: at is 1700000000000 in the first record of {p} that has it, the year 55840 in s: "
-     "expected unit: ms"),
+     "it looks like ms: set unit: ms"),
     ("known, unit: ms", "known, unit: rfc3339", 16,
      "files.labels.ts: known is {known} in the first record of {l} that has it, which is no time in rfc3339: "
-     "expected unit: ms"),
+     "it looks like ms: set unit: ms"),
 ]  # fmt: skip
 
 

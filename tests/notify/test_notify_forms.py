@@ -48,8 +48,8 @@ def test_slack() -> None:
     kind, content = posted("slack", INCIDENT)
     assert kind == "application/json"
     assert json.loads(content) == {
-        "text": "fraud&lt;eu&gt;/nb final: open, since outcome 850 loss 0.1 → 0.25; concept (70%); 1 alarm; "
-        "incident 9ad1"
+        "text": "fraud&lt;eu&gt;/nb final: open, began at outcome 850, loss 0.1 → 0.25; concept (70%); "
+        "1 alarm; incident 9ad1"
     }
     assert json.loads(posted("slack", ALARM).content) == {
         "text": "fraud/nb final: page-hinkley on error, outcome 900; statistic 51.2, threshold 50"

@@ -229,8 +229,8 @@ Drift alarms: 1
 
 Incidents: 1
 
-- `elec2/nb final: open, since outcome 4,800 loss 0.12 → 0.33; segment country=fr (70%); 1 alarm; incident i1`
-"""
+- `elec2/nb final: open, began at outcome 4,800, loss 0.12 → 0.33; segment country=fr (70%); 1 alarm; incident i1`
+"""  # noqa: E501
 
     def test_models_that_stopped_before_their_stream_did(self) -> None:
         going = [metrics(n, model=model) for n in range(0, 900, 10) for model in ("on", "@majority")]

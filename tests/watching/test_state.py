@@ -306,7 +306,7 @@ def test_without_times_outcomes_are_shown() -> None:
     )  # fmt: skip
     assert [line.split()[0] for line in newest_lines(state)] == ["-"] * 5
     lines = [change_line(change, 45311, 200).plain for change, _ in newest_changes(state.models.values())]
-    assert any("open since outcome 17,100" in line for line in lines)
+    assert any("open, began at outcome 17,100" in line for line in lines)
     [model] = state.models.values()
     assert [change.outcome for change in model.changes.newest_first()] == [30_000, 17342]
     [row] = Ranking(state).rows(45311)

@@ -20,13 +20,13 @@ def test_an_open_incident_stands_for_its_alarms() -> None:
     assert shown(*alarms) == ["  0s  12 alarms since 22:13:20  error  initial, final"]
     [found] = shown(*alarms, incident())
     assert found == (
-        "  0s  open since 22:08:20  loss 0.111 → 0.352  segment region=eu (97%)  12 alarms"
+        "  0s  open, began at 22:08:20  loss 0.111 → 0.352  segment region=eu (97%)  12 alarms"
     )
 
 
 def test_alarms_from_before_it_stay_by_themselves() -> None:
     early = alarm(ts=LABELLED - 86_400_000, outcome=100)
-    assert [text.split()[1] for text in shown(early, alarm(), incident())] == ["open", "1"]
+    assert [text.split()[1] for text in shown(early, alarm(), incident())] == ["open,", "1"]
 
 
 def test_when_it_is_over_its_alarms_are_there_again() -> None:
@@ -34,7 +34,7 @@ def test_when_it_is_over_its_alarms_are_there_again() -> None:
     assert shown(alarm(), incident(), over) == shown(alarm())
     late = incident(status="open", revision=2)
     assert len(shown(incident(revision=3, status="recovered"), late)) == 1
-    assert shown(incident(revision=3, status="recovered"), late)[0].split()[1] == "recovered"
+    assert shown(incident(revision=3, status="recovered"), late)[0].split()[1] == "recovered,"
 
 
 def test_it_stays_however_long_it_takes_and_puts_its_model_first() -> None:

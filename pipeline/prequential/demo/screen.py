@@ -86,7 +86,7 @@ def legend(server: ModelServer) -> list[str]:
     return [
         f"three models predict each instance, whose label comes about {DELAY_MEDIAN / 1000:g} s later;",
         f"those that learn ({', '.join(server.learning)}) predict it again, {ages} s after it came",
-        "INCIDENT: a lasting worsening of one model, its size and its likely cause",
+        "lines that begin with INCIDENT: a lasting worsening of one model, its size and its likely cause",
     ]
 
 
@@ -133,13 +133,12 @@ def recent_line(board: DemoBoard) -> str:
 
 def incident_line(incident: Incident, server: ModelServer) -> str:
     """An incident in one line of text: since when, how bad, which causes, and how many alarms."""
-    since, later = incident.change_point["outcome"], ""
+    began, drift = incident.change_point["outcome"], ""
     if server.drift_outcome is not None:
-        off = since - server.drift_outcome
-        later = f" ({abs(off):,} {'after' if off >= 0 else 'before'} the drift)"
+        drift = f" (drift: {server.drift_outcome:,})"
     causes = ", ".join(map(cause_in_words, incident.causes[:2]))
     return (
-        f"INCIDENT {incident.status}: {incident.model} since outcome {since:,}{later}: "
+        f"INCIDENT {incident.status}: {incident.model} began at outcome {began:,}{drift}: "
         f"error {levels_in_words(incident)}; {causes}; {incident.alarm_count} alarms"
     )
 

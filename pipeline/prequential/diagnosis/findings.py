@@ -220,9 +220,10 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
         return
     alone, without = predicted - labelled, labelled - predicted
     alike = {meaning(name) for name in alone} & {meaning(name) for name in without}
-    if predicted & labelled and not alike:
+    both = predicted & labelled
+    if both and not alike:
         return
-    what = "some classes are written in two ways" if predicted & labelled else "classes never meet"
+    what = "some classes are written in two ways" if both else "no predicted class occurs among the labels"
     shown, other = (
         ", ".join([repr(name) for name in names[:_SHOWN]]) + (", …" if len(names) > _SHOWN else "")
         for names in (stream.predicted, stream.labelled)

@@ -305,7 +305,7 @@ class Account:
                 LATE_PREDICTION,
             ),
             (
-                PREDICTIONS, "expired", f"no label had come when the horizon of {horizon} ended",
+                PREDICTIONS, "expired", f"expired without a label within {horizon}",
                 entities.expired[models].sum(), EXPIRED_PREDICTION,
             ),
             (

@@ -87,7 +87,7 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
         elif unit is not None:
             sentences.append(
                 f"{mapping.origin.place('ts')}: {one.path} is {value} in the first record of {file.name} "
-                f"that has it, {_in_words(value, one.unit)}: expected unit: {unit}"
+                f"that has it, {_in_words(value, one.unit)}: it looks like {unit}: set unit: {unit}"
             )
     _complain(sentences)
 

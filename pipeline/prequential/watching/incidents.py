@@ -99,9 +99,9 @@ def incident_line(incident: ShownIncident, now: int, width: int, whose: str = ""
     message = incident.message
     where = [] if message.segment is None else [printable(message.segment)]
     point = message.change_point
-    since = f"outcome {point['outcome']:,}" if message.untimed else moment(point["ts"], now)
+    began = f"outcome {point['outcome']:,}" if message.untimed else moment(point["ts"], now)
     what = [
-        f"{message.status} since {since}",
+        f"{message.status}, began at {began}",
         f"loss {levels_in_words(message)}", *where,
         ", ".join(map(cause_in_words, message.causes[:2])), counted(message.alarm_count, "alarm"),
     ]  # fmt: skip

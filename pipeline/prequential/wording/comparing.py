@@ -209,8 +209,8 @@ of 4,000; also in the latest 1,000 outcomes: by 0.020'
     'in the latest 1,000 outcomes nb vs tree: error lower by 0.040; but tree beats nb over the whole run: \
 error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000'
     >>> standing(Pair(*whole, LatestDifference("window:1000", 1000, -0.04), recent=Recent("a_better", 2900)))
-    'nb has been better than tree since about outcome 2,900, in the latest 1,000 outcomes error is lower by \
-0.040; but tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since \
+    'recently nb is better than tree, since about outcome 2,900, in the latest 1,000 outcomes error is lower \
+by 0.040; but tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since \
 outcome 712 of 4,000'
     """
     said, latest, recent = _over_the_whole_run(pair), pair.latest, pair.recent
@@ -229,7 +229,8 @@ outcome 712 of 4,000'
         else:
             of_now = f"{where} {_leads(pair, now, 'vs')}: {_loss(pair)} lower {by}"
     if recent is not None and changed:
-        first = f"{_leads(pair, recent.verdict, 'has been better than')} since about outcome {recent.since:,}"
+        who = _leads(pair, recent.verdict, "is better than")
+        first = f"recently {who}, since about outcome {recent.since:,}"
         return f"{first}{of_now and f', {of_now}'}; {'but ' if contradicted(pair) else ''}{said}"
     if contradicted(pair):
         return f"{of_now}; but {said}"

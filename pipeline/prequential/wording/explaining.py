@@ -113,7 +113,7 @@ def explain(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     yield f"incident {incident.id}: {subject_of(incident)}, {incident.stage}, {incident.status}"
     yield from _titled("since", _since(incident))
     yield from _titled("how bad", _how_bad(known, incident))
-    causes = (evidence(one, untimed=bool(incident.untimed)) for one in incident.causes)
+    causes = (_named_evidence(one, untimed=bool(incident.untimed)) for one in incident.causes)
     yield from _titled("what changed", (*causes, *_compared(incident)))
     yield from _titled("other models", _others(known, incident))
     yield from _titled("baselines", _baselines(incident))
@@ -155,7 +155,7 @@ def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
             name = next((name for name in COMPARED if name in one.measures), None)
             if name is not None:
                 when = f"outcome {one.outcomes:,}" if one.untimed else clock(one.ts)
-                yield f"newest {name} of {one.estimator}: {one.measures[name]:.4g} ({when})"
+                yield f"{name} now, {one.estimator}: {one.measures[name]:.4g} ({when})"
 
 
 def _others(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
@@ -208,6 +208,18 @@ def evidence(cause: dict[str, Any], *, untimed: bool = False) -> str:
     return said
 
 
+def _named_evidence(cause: dict[str, Any], *, untimed: bool) -> str:
+    """Return a cause under the name that it has in messages and in the documentation.
+
+    >>> _named_evidence({"cause": "inputs", "share": 0.9}, untimed=False)
+    'inputs: other inputs (90%)'
+    >>> _named_evidence({"cause": "concept", "share": 0.6}, untimed=False)
+    'concept (60%)'
+    """
+    said = evidence(cause, untimed=untimed)
+    return said if said.startswith(f"{cause['cause']} (") else f"{cause['cause']}: {said}"
+
+
 def _compared(incident: Incident) -> Iterator[str]:
     """Yield the outcomes that were compared, and how."""
     compared = incident.compared
@@ -215,7 +227,7 @@ def _compared(incident: Incident) -> Iterator[str]:
         return
     (a, b), (c, d) = compared["before"], compared["after"]
     by = ", ".join(printable(name.replace("_", " ")) for name in compared["by"])
-    yield f"compared: outcomes {a:,} to {b:,} with {c:,} to {d:,}, by {by}"
+    yield f"compared, in whole clusters: outcomes {a:,} to {b:,} with {c:,} to {d:,}, by {by}"
     concept = any(cause["cause"] == "concept" for cause in incident.causes)
     if concept and "label" in compared["by"] and "confidence" not in compared["by"]:
         yield "without y_proba harder inputs look like concept drift"
@@ -240,7 +252,7 @@ def _alarms(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
             when = "" if alarm.untimed else f"{clock(alarm.ts)} "
             yield when + (of_period(alarm) or (
                 f"{alarm.stage}{segment} {alarm.detector} on {printable(alarm.signal)} at "
-                f"outcome {alarm.outcome:,}: {alarm.statistic:.4g} against {alarm.threshold:g}"
+                f"outcome {alarm.outcome:,}: statistic {alarm.statistic:.4g}, threshold {alarm.threshold:g}"
             ))  # fmt: skip
     for signal in incident.signals:
         if signal["level"] == "warning":

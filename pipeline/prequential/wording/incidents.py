@@ -84,8 +84,8 @@ def sentence(message: Incident) -> str:
     causes = ", ".join(cause_in_words(one) for one in message.causes[:2])
     alarms = f"{message.alarm_count:,} alarm{'' if message.alarm_count == 1 else 's'}"
     return (
-        f"{subject_of(message)} {message.stage}: {message.status}, since outcome "
-        f"{message.change_point['outcome']:,} loss {levels_in_words(message)}; {causes}; {alarms}; "
+        f"{subject_of(message)} {message.stage}: {message.status}, began at outcome "
+        f"{message.change_point['outcome']:,}, loss {levels_in_words(message)}; {causes}; {alarms}; "
         f"incident {printable(message.id[:_ID])}"
     )
 
