@@ -59,7 +59,7 @@ class TestPoints:
         [line] = plot["lines"]
         assert (line["x"], line["y"]) == ([0.0, 0.5, 1.0], [0.1, 0.2, 0.3])
         assert (plot["low"], plot["high"]) == (START + 1_000_000, START + 3_000_000)
-        assert [(one["name"], one["y"][0]) for one in plot["beside"]] == [
+        assert [(one["name"], one["y"][0]) for one in plot["baselines"]] == [
             ("repeating the latest label", 0.7), ("the most frequent label", 0.5)
         ]  # fmt: skip
 
@@ -71,7 +71,7 @@ class TestPoints:
 
     def test_errors_have_their_baselines_errors(self) -> None:
         [plot] = plots_of(metrics(measures={"error": 0.2, "p_per": 0.7}))
-        assert [one["y"] for one in plot["beside"]] == [[pytest.approx(0.3)]]
+        assert [one["y"] for one in plot["baselines"]] == [[pytest.approx(0.3)]]
 
     def test_where_times_stand_still_the_axis_is_outcomes(self) -> None:
         [plot] = plots_of(metrics(n, ts=0) for n in (1000, 3000))

@@ -95,7 +95,7 @@ def model_page(
         "not_quality": [name for name in NOT_QUALITY if name in known],
         "less_is_better": [name for name in LESS_IS_BETTER if name in known],
         "references": _references(known),
-        "baseline_references": _beside(known),
+        "baselines": _baselines(known),
         "level": _LEVEL,
         "objective": dict(objective.bounds) if objective else {},
         "series": {
@@ -140,7 +140,7 @@ def _references(known: Set[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _beside(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
+def _baselines(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
     """Return by measure the baselines' accuracies to draw with it, if it is accuracy or 1 minus accuracy."""
     return {
         name: [

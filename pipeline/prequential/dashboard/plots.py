@@ -109,7 +109,7 @@ def _plot(
             for course in courses[NAMED:]
             if course is not None
         ],
-        "baseline_references": _beside(rows, courses, measure, timed, low, high),
+        "baselines": _baselines(rows, courses, measure, timed, low, high),
         "objective": None if objective is None else dict(objective.bounds).get(measure),
         "bands": [
             _band(one, axis, low, high)
@@ -168,7 +168,7 @@ def _points(
     }
 
 
-def _beside(
+def _baselines(
     rows: list[RankedModel],
     courses: list[dict[str, Any] | None],
     measure: str,

@@ -316,7 +316,7 @@ function measureLines(data, courses, axis, name) {
     ...(place === 0 && course.values[`${name}.low`] ? { low: course.values[`${name}.low`], high: course.values[`${name}.high`] } : {}),
   }));
   const [, main] = courses[0] ?? [];
-  for (const { measure, name: long, short, one_less: oneLess } of main ? data.beside[name] ?? [] : []) {
+  for (const { measure, name: long, short, one_less: oneLess } of main ? data.baselines[name] ?? [] : []) {
     const known = main.values[measure];
     if (known) lines.push({ name: long, short, quiet: true, x: main[axis], y: oneLess ? known.map((value) => (value === null ? null : 1 - value)) : known });
   }

@@ -171,7 +171,7 @@ function streamCard(plot, data) {
       h("div", { class: "key" },
         h("div", { class: "head" }, h("span"), h("span"), h("span", { class: "v" }, "now"), h("span", { class: "d" }, referred ? "vs reference" : ""), h("span", { class: "s" })),
         plot.lines.map((line, i) => h("div", { class: "line" }, keyLine(line, i, plot, data))),
-        plot.beside.map((line, i) => h("div", { class: "base quiet" }, h("span", {}, sample("line-quiet", ["2 3", "6 4"][i % 2])), h("span", { title: line.name }, line.short), h("span", { class: "v" }, number(newest(line))), h("span", { class: "d" }), h("span", { class: "s" }, "baseline")))),
+        plot.baselines.map((line, i) => h("div", { class: "base quiet" }, h("span", {}, sample("line-quiet", ["2 3", "6 4"][i % 2])), h("span", { title: line.name }, line.short), h("span", { class: "v" }, number(newest(line))), h("span", { class: "d" }), h("span", { class: "s" }, "baseline")))),
       more > 0 ? h("p", { class: "quiet" }, `thin: ${counted(more, "more model")}, `, link("overview", { as: TABLE, search: plot.stream }, "in the table")) : null));
 }
 

@@ -64,7 +64,7 @@ export function streamPlot(plot, height = 130) {
         svg("line", { class: "objective", x1: LEFT, x2: right, y1: y(plot.objective), y2: y(plot.objective) }),
         svg("text", { class: "tick", x: LEFT + 4, y: y(plot.objective) - 3 }, `objective ${plot.objective}`)] : null,
       plot.thin.map((line) => course(line, x, y, "thin", null, height)),
-      plot.beside.map((line, i) => course(line, x, y, "beside", ["2 3", "6 4"][i % 2], height)),
+      plot.baselines.map((line, i) => course(line, x, y, "beside", ["2 3", "6 4"][i % 2], height)),
       // The worst one is above the others.
       plot.lines.map((line, i) => course(line, x, y, line.baseline ? "beside" : `line-${i + 1}`, dashOf(i).join(" ") || null, height)).reverse(),
       worse.filter((band) => band.open).map((band) => svg("line", { class: "began", x1: x(band.from), x2: x(band.from), y1: TOP, y2: height + 10 })),
@@ -109,7 +109,7 @@ export function lane(bars, left, right, top, href = (bar) => address("incident",
 // Values from which to which the plot goes, as in large ones: of many points the first ones don't count.
 function heights(plot) {
   const found = [];
-  for (const line of [...plot.lines, ...plot.thin, ...plot.beside]) {
+  for (const line of [...plot.lines, ...plot.thin, ...plot.baselines]) {
     const known = line.y.filter((value) => value !== null);
     found.push(...(known.length >= SETTLING ? known.slice(Math.floor(known.length / 12)) : known));
   }
