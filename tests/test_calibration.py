@@ -35,7 +35,7 @@ from prequential.cli.main import main
 from prequential.config.reader import load_config
 from prequential.core.compiled.kernel import Floats, taken
 from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.adwin import CalibrationOptions as Adwin
+from prequential.core.detectors.adwin import AdwinParameters
 from prequential.past.sequences import PastSequence, sequences
 from prequential.replay.sources import Source
 from prequential.settings.budget import Budget, parse_budget
@@ -129,7 +129,7 @@ def tilted(keep: float, theta: float, drift: float = 0.0) -> float:
 def test_cuts_are_as_rare_as_large_deviations_of_the_chain(keep: float, some: tuple[float, ...]) -> None:
     """From one significance to the next, so without the factor that is counted."""
     values = markov(5, keep, 0.3, 3_200_000)
-    settings = Adwin(0.002, 32, 5, 5, 10)
+    settings = AdwinParameters(0.002, 32, 5, 5, 10)
     found = cuts_of(settings, StepSums(values.reshape(-1, STEP).sum(axis=1), float(values.std())))
     assert found is not None
     thetas = [sign * 1e-4 * 1.05**k for sign in (-1, 1) for k in range(235)]
@@ -154,7 +154,7 @@ def test_cuts_are_as_rare_as_large_deviations_of_the_chain(keep: float, some: tu
 
 
 def test_values_that_say_nothing_have_no_cuts() -> None:
-    settings = Adwin(0.002, 32, 5, 5, 10)
+    settings = AdwinParameters(0.002, 32, 5, 5, 10)
     assert cuts_of(settings, StepSums(np.zeros(1_000), 0.0)) is None
     assert cuts_of(settings, StepSums(np.arange(100.0), 1.0)) is None
 

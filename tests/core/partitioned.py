@@ -173,10 +173,16 @@ def with_periods(given: World, seed: int) -> World:
             defaults["label_at_horizon"] = "c"
     # In one partition, or some in each, at once or not: labels at the horizon come by each one's own clock.
     several, apart = rng.choice([1, 40]), rng.choice([0, 100])
-    if "label_at_horizon" in defaults:
-        several, apart = 40, 0
     pause = rng.choice([2_000, 40_000]) if several > 1 else 40_000
     end = max(time for rows in topics for time, _ in rows) + pause
+    if "label_at_horizon" in defaults:
+        # No partition is silent from the end of a horizon until others have passed `settle`, too: its labels
+        # of that time would come after the stream's period is final.
+        defaults["settle"], several, apart = "60s", 40, 0
+        topics[0].extend(
+            (end, {"stream": "s", "instance_id": f"near{number}", "ts": end}) for number in range(40)
+        )
+        end += 100_000
     for number in range(several):
         time = end + 11_000 + number * apart
         topics[0].append((time, {"stream": "s", "instance_id": f"end{number}", "ts": time}))

@@ -46,6 +46,7 @@ from prequential.core.incidents.lasting import (
     Means,
     change_place,
     course,
+    deviation_at,
 )
 from prequential.core.incidents.views import now_of, view_of
 from prequential.core.input.origins import completed_ids
@@ -343,11 +344,12 @@ class Incidents:
         history.mark_clusters(pool, owner, [k for k in since if k >= first], UNUSUAL)
         closed = [k for k in range(first, stop) if means.n[k] >= LEAST_OUTCOMES]
         n, loss = ([float(column[k]) for k in closed] for column in (means.n, means.loss))
-        # The level by which it opened is probably too large: it was chosen for being large.
-        after = state.after
-        if since:
-            after = min(after, _mean(means, min(since), min(stop, first + GRADING)))
-        went = course(means, first, stop, state.before, after, state.deviation, h)
+        # The level by which it opened is uncertain, and the cluster in which it changed has both levels.
+        after, binary = state.after, self.history.owners.kind[owner] == WRONG
+        if len(since) > 1:
+            after = _mean(means, since[1], min(stop, first + GRADING)) or after
+        spread = deviation_at(after, state.before, state.deviation, binary)
+        went = course(means, first, stop, state.before, state.deviation, after, spread, h)
         # Other hours of the day have other levels: once hours are known, a change lasts for a day.
         end = ts[stop - 1] + view.length if stop else 0
         latest = end - DAY if not self._catalog.untimed and end - ts[0] >= YOUNG else end
@@ -365,7 +367,7 @@ class Incidents:
             messages = [self._end(self._entity(owner), state, CLOSED, n, loss)]
             # The level before is that of the incident that ends.
             history.mark_clusters(pool, owner, [k for k in range(start) if ts[k] < state.begin], FORMER)
-            return messages + self._begin(owner, means, start, stop, after, state.deviation, FORMER)
+            return messages + self._begin(owner, means, start, stop, after, spread, FORMER)
         if len(since) >= max(MEMORY, len(ts) - len(since)):
             history.mark_clusters(pool, owner, [k for k in range(len(ts)) if ts[k] < state.begin], FORMER)
             history.mark_clusters(pool, owner, since, USUAL)

@@ -64,6 +64,9 @@ LEAST_THRESHOLD, RECOVERY = 2.0, 3.0
 #: The largest z that counts for a recovery.
 _MOST_BACK = 4.0
 
+#: A share of errors nearer to 0 or 1 is too uncertain to scale a deviation by.
+_EDGE = 0.02
+
 #: Clusters before the first one with an excess in which the change may lie.
 _EARLIER = 4
 
@@ -298,13 +301,29 @@ def decide(
     return Decision(enough and found.total >= h, found, halvings, h)
 
 
+def deviation_at(level: float, before: float, deviation: float, binary: bool) -> float:
+    """Return the deviation of a cluster's mean at a worse level; `deviation` is the one at `before`.
+
+    The variance of losses of 0 and 1 is in proportion to p(1 - p), with p no nearer to 0 or 1 than `_EDGE`.
+    The deviation of other losses is in proportion to their mean.
+
+    >>> deviation_at(0.5, 0.1, 0.3, binary=True), deviation_at(4.0, 2.0, 0.3, binary=False)
+    (0.5, 0.6)
+    """
+    if binary:
+        p, usual = (min(max(one, _EDGE), 1.0 - _EDGE) for one in (level, before))
+        return deviation * max(1.0, math.sqrt(p * (1.0 - p) / (usual * (1.0 - usual))))
+    return deviation * max(1.0, level / before) if before > 0.0 else deviation
+
+
 @kernel
 def course(
-    means: Means, first: int, stop: int, before: float, after: float, deviation: float, h: float
-) -> Course:
+    means: Means, first: int, stop: int, before: float, deviation: float, after: float, spread: float,
+    h: float,
+) -> Course:  # fmt: skip
     """The CUSUMs of a recovery and of a further worsening, over the clusters `first` to `stop` - 1.
 
-    `before` and `after` are the levels of the incident, `deviation` is that of one cluster.
+    `before` and `after` are the levels of the incident, `deviation` and `spread` those of one cluster there.
     """
     n, loss = means.n, means.loss
     risen = score(after, before, deviation)
@@ -315,7 +334,8 @@ def course(
             continue
         z = score(loss[i] / n[i], before, deviation)
         back = max(0.0, back + min(_MOST_BACK, risen / 2.0 - z))
-        further = max(0.0, further + min(z - risen, ALLOWANCE + h / LASTING) - ALLOWANCE)
+        z = score(loss[i] / n[i], after, spread)
+        further = max(0.0, further + min(z, ALLOWANCE + h / LASTING) - ALLOWANCE)
         back_from = -1 if back == 0.0 else i if back_from < 0 else back_from
         further_from = -1 if further == 0.0 else i if further_from < 0 else further_from
     return Course(back, back_from, further, further_from)
