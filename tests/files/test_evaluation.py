@@ -180,7 +180,10 @@ class TestEvaluate:
         assert "b vs a over the whole run: error lower by" in text
         assert "drift alarms:" in text
         html = result._repr_html_()
-        assert html.count("<tr>") == 1 + 2  # a head, two models whose two stages are one
+        assert html.count("<tr>") == 1 + 2 + 2  # a head, two models whose two stages are one, and baselines
+        assert "<p>s, accuracy over the whole run: " in html
+        order = ["<p>", "<svg", "<table", "drift alarms:", "read: 3,000 predictions"]
+        assert sorted(order, key=html.index) == order
         assert html.count("final = initial") == 2
         assert html.count("<svg") == 1  # of the stream, with a line for each model
         assert html.count("<polyline") == 2

@@ -1,13 +1,12 @@
-"""A summary as HTML for a notebook: a plot for each stream, and tables."""
+"""A summary as HTML for a notebook: what was found in a sentence, plots, tables, and counts of records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from prequential.evaluation.plots import course_plots
-from prequential.replay.summary import SequenceSummary as Evaluated
-from prequential.replay.summary import Summary
+from prequential.replay.summary import SequenceSummary, Summary
 from prequential.replay.text import (
     COLUMNS,
     IN_PYTHON,
@@ -18,12 +17,14 @@ from prequential.replay.text import (
     reference_lines,
     shown_estimators,
 )
+from prequential.settings.stages import FINAL
 from prequential.topics.reasons import printable
 from prequential.wording.comparing import report
+from prequential.wording.measures import baseline_references
 from prequential.wording.stages import stage_in_words
 
-#: The most rows in a table.
-_ROWS = 40
+#: The most rows in a table; and the most streams and models in sentences.
+_ROWS, _STREAMS, _MODELS = 40, 6, 4
 
 STYLE = (
     "<style>.prequential table{border-collapse:collapse}.prequential td,.prequential th{padding:2px 8px;"
@@ -34,7 +35,8 @@ STYLE = (
 
 def page_of(summary: Summary) -> str:
     """Return the summary as an HTML fragment: one `div` with its style, all text escaped."""
-    parts = [STYLE, _text([*record_lines(summary, IN_PYTHON), *outcome_lines(summary)])]
+    parts = [STYLE, *(f"<p>{escape(printable(one))}</p>" for one in _sentences(summary))]
+    parts.append(_text(f"looks wrong: {finding_in_words(one)}" for one in summary.findings))
     parts += [one._repr_html_() for one in course_plots(summary.sequences, summary.incidents)]
     for task in COLUMNS:
         rows = [one for one in summary.sequences if one.task == task]
@@ -44,8 +46,44 @@ def page_of(summary: Summary) -> str:
                 parts.append(_text([f"… and {len(rows) - _ROWS:,} more"]))
     parts.append(_text(reference_lines(summary)))
     parts.append(_text([*report(summary.comparisons, IN_PYTHON.pairs), *incident_lines(summary, IN_PYTHON)]))
-    parts.append(_text(f"looks wrong: {finding_in_words(one)}" for one in summary.findings))
+    parts.append(_text([*record_lines(summary, IN_PYTHON), *outcome_lines(summary)]))
     return f'<div class="prequential">{"".join(parts)}</div>'
+
+
+def _sentences(summary: Summary) -> Iterator[str]:
+    """Yield a sentence for each stream: its models' main measure over the whole run, and the baselines'."""
+    streams: dict[tuple[str, str], list[SequenceSummary]] = {}
+    for one in summary.sequences:
+        if one.is_of(FINAL):
+            streams.setdefault((one.stream, one.task), []).append(one)
+    for (stream, task), own in list(streams.items())[:_STREAMS]:
+        measure = COLUMNS[task][0][0]
+        found = [
+            f"{one.model} {value:.3f} in {one.outcomes:,} outcomes" for one in own[:_MODELS]
+            if (value := one.measures[shown_estimators(one.measures)[0]].get(measure)) is not None
+        ]  # fmt: skip
+        if len(own) > _MODELS:
+            found.append(f"and {len(own) - _MODELS:,} more models")
+        baselines = [
+            f"{name} {whole:.3f}" for name, whole, _ in _baselines(own[0], measure) if whole is not None
+        ]
+        if found:
+            said = f"{stream}, {measure} over the whole run: {', '.join(found)}"
+            yield f"{said}; baselines: {', '.join(baselines)}." if baselines else f"{said}."
+
+
+def _baselines(
+    one: SequenceSummary, measure: str
+) -> Iterator[tuple[str, float | None, float | None]]:
+    """Yield the baselines of a sequence's main measure: names, and values of the whole run and of now."""
+    estimators = shown_estimators(one.measures)
+    for baseline in baseline_references(measure):
+        values = [one.measures[name].get(baseline.measure) for name in estimators]
+        if any(value is not None for value in values):
+            whole, latest = (
+                1 - value if value is not None and baseline.one_less else value for value in values
+            )
+            yield baseline.line.name, whole, latest
 
 
 def _text(lines: Iterable[str]) -> str:
@@ -53,25 +91,32 @@ def _text(lines: Iterable[str]) -> str:
     return f"<pre>{text}</pre>" if text else ""
 
 
-def _table(rows: Sequence[Evaluated], task: str) -> str:
+def _table(rows: Sequence[SequenceSummary], task: str) -> str:
     whole, latest = COLUMNS[task]
     several = len({one.stream for one in rows}) > 1
     head = ["model", "stage", "outcomes", *(f"{name}, whole run" for name in whole)]
     head += [f"{name}, latest" for name in latest]
     lines = []
-    for one in rows:
+    for place, one in enumerate(rows):
         first, last = shown_estimators(one.measures)
         name = f"{one.stream}/{one.model}" if several else one.model
         numbers = [one.measures[first].get(measure) for measure in whole]
         numbers += [one.measures[last].get(measure) for measure in latest]
-        cells = "".join(f"<td>{'' if number is None else f'{number:.3f}'}</td>" for number in numbers)
-        stage = stage_in_words(one.stage, one.same)
-        lines.append(
-            f'<tr><td class="l">{escape(printable(name))}</td><td class="l">{escape(stage)}</td>'
-            f"<td>{one.outcomes:,}</td>{cells}</tr>"
-        )
+        lines.append(_row(name, stage_in_words(one.stage, one.same), f"{one.outcomes:,}", numbers))
+        following = rows[place + 1] if place + 1 < len(rows) else None
+        if following is None or following.stream != one.stream:
+            owner = f"{one.stream}/" if several else ""
+            for name, value, newest in _baselines(one, whole[0]):
+                numbers = [value, *([None] * (len(whole) - 1)), newest, *([None] * (len(latest) - 1))]
+                lines.append(_row(f"{owner}{name}", "", "", numbers))
     last = shown_estimators(rows[0].measures)[1]
     heads = "".join(f"<th>{escape(text)}</th>" for text in head)
     stream = "" if several else f"{escape(printable(rows[0].stream))}; "
     caption = f"{stream}latest: {escape(last)}"
     return f"<table><caption>{caption}</caption><tr>{heads}</tr>{''.join(lines)}</table>"
+
+
+def _row(name: str, stage: str, outcomes: str, numbers: Sequence[float | None]) -> str:
+    cells = "".join(f"<td>{'' if number is None else f'{number:.3f}'}</td>" for number in numbers)
+    first = f'<td class="l">{escape(printable(name))}</td><td class="l">{escape(stage)}</td>'
+    return f"<tr>{first}<td>{outcomes}</td>{cells}</tr>"

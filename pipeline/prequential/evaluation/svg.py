@@ -1,4 +1,4 @@
-"""Plots as SVG, made without any library: lines, and incidents as bands behind them."""
+"""Plots as SVG, made without any library: lines, and incidents in a lane below them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from prequential.topics.reasons import printable
 
 #: Pixels: the size of the plot, and the margins for numbers, names and times.
 _WIDTH, _HEIGHT = 680, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 150, 40, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 150, 40, 44
+
+#: Pixels of the lane: its distance from the plot, and its height.
+_LANE_GAP, _LANE = 3, 7
 
 #: Colours that are visible on white and on black, and dashes, which distinguish lines without colours.
 _COLOURS = ("#3b7dd8", "#d2691e", "#1f9d77", "#a855c7", "#9a8700", "#d6407a")
@@ -64,7 +67,7 @@ class Plot:
     lines
         The lines, with all of their points; few points are drawn as points, not as lines.
     bands
-        Incidents, behind the lines.
+        Incidents, in a lane below the lines.
     timed
         Whether places are label times (epoch ms).
     axis
@@ -154,8 +157,9 @@ class Plot:
             width = max(2.0, _across(right if band.end is None else band.end, left, right) - start)
             name = escape(printable(band.name))
             parts.append(
-                f'<rect x="{start:.1f}" y="{_TOP}" width="{width:.1f}" height="{_HEIGHT - _TOP - _BOTTOM}" '
-                f'fill="#c0392b" fill-opacity="0.15"><title>incident {number}: {name}</title></rect>'
+                f'<rect x="{start:.1f}" y="{_HEIGHT - _BOTTOM + _LANE_GAP}" width="{width:.1f}" '
+                f'height="{_LANE}" fill="#c0392b" fill-opacity="0.75">'
+                f"<title>incident {number}: {name}</title></rect>"
             )
             text = f"◆ {number} {name}"
             if start >= free and start + _LETTER * len(text) <= _WIDTH:
@@ -170,14 +174,14 @@ class Plot:
         else:
             shown = [(x, "middle", f"{x:,.12g}") for x in _ticks(left, right)]
         parts = [
-            f'<text x="{_across(x, left, right):.1f}" y="{at + 14}" text-anchor="{anchor}" opacity="0.75">'
+            f'<text x="{_across(x, left, right):.1f}" y="{at + 24}" text-anchor="{anchor}" opacity="0.75">'
             f"{text}</text>"
             for x, anchor, text in shown
         ]
         middle = (_LEFT + _WIDTH - _RIGHT) / 2
         return [
             *parts,
-            f'<text x="{middle}" y="{at + 28}" text-anchor="middle" opacity="0.75">'
+            f'<text x="{middle}" y="{at + 38}" text-anchor="middle" opacity="0.75">'
             f"{escape(printable(self.axis))}</text>",
         ]
 

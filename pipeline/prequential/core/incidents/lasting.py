@@ -307,7 +307,7 @@ def deviation_at(level: float, before: float, deviation: float, binary: bool) ->
     The variance of losses of 0 and 1 is in proportion to p(1 - p), with p no nearer to 0 or 1 than `_EDGE`.
     The deviation of other losses is in proportion to their mean.
 
-    >>> deviation_at(0.5, 0.1, 0.3, binary=True), deviation_at(4.0, 2.0, 0.3, binary=False)
+    >>> round(deviation_at(0.5, 0.1, 0.3, binary=True), 3), deviation_at(4.0, 2.0, 0.3, binary=False)
     (0.5, 0.6)
     """
     if binary:
