@@ -10,7 +10,7 @@ from prequential.backtesting.making import incidents_of, injected, on_the_past
 from prequential.backtesting.report import BacktestReport
 from prequential.core.detectors.objectives import every_detector
 from prequential.past.reading import OPTION, Spelled
-from prequential.past.sequences import PastSequence as Outcomes
+from prequential.past.sequences import PastSequence
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Incident, Output
 from prequential.topics.reasons import printable
@@ -46,8 +46,8 @@ class BacktestOptions(NamedTuple):
 
 
 def backtest(
-    past: Sequence[Outcomes], messages: Iterable[Output], asked: BacktestOptions, tell: Callable[[str], None],
-    spelled: Spelled = OPTION,
+    past: Sequence[PastSequence], messages: Iterable[Output], asked: BacktestOptions,
+    tell: Callable[[str], None], spelled: Spelled = OPTION,
 ) -> BacktestReport:  # fmt: skip
     """Return the alarms of the detectors on these sequences and, if asked, on generated streams like them.
 

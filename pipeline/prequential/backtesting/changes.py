@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from prequential.backtesting.scores import SequenceChange
 from prequential.core.compiled.kernel import Floats
-from prequential.past.sequences import PastSequence as Outcomes
+from prequential.past.sequences import PastSequence
 from prequential.topics.errors import UsageError
 from prequential.topics.times import milliseconds
 
@@ -33,7 +33,7 @@ class KnownChange(msgspec.Struct, forbid_unknown_fields=True):
     segment: str | None = None
     stage: str | None = None
 
-    def change(self, past: Outcomes) -> SequenceChange | None:
+    def change(self, past: PastSequence) -> SequenceChange | None:
         """Return the change of a sequence, or None if it has none, or no outcome after the change.
 
         If the change has a time, it is placed before the first outcome whose prediction was made later.
@@ -127,7 +127,7 @@ def parse_lines(path: str, lines: Iterable[bytes]) -> list[KnownChange]:
     return changes
 
 
-def changes_of(known: Sequence[KnownChange], past: Outcomes) -> list[SequenceChange]:
+def changes_of(known: Sequence[KnownChange], past: PastSequence) -> list[SequenceChange]:
     """Return the changes of a sequence, in order; if several follow one outcome, only the widest one."""
     changes = [change for one in known if (change := one.change(past)) is not None]
     return list({change.outcome: change for change in sorted(changes)}.values())

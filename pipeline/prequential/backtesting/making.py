@@ -22,7 +22,7 @@ from prequential.backtesting.running import inject, length_of
 from prequential.backtesting.scores import Judged, SequenceChange, always, judge, never, scores
 from prequential.core.detectors import DETECTORS
 from prequential.core.detectors.objectives import every_detector
-from prequential.past.sequences import PastSequence as Outcomes
+from prequential.past.sequences import PastSequence
 from prequential.settings.model import DetectorConfig
 from prequential.topics.outputs import Alarm, Incident
 
@@ -60,7 +60,7 @@ class _Tally:
 
 
 def on_the_past(
-    sequences: Sequence[Outcomes], alarms: Iterable[Alarm], known: Sequence[KnownChange], tolerance: int
+    sequences: Sequence[PastSequence], alarms: Iterable[Alarm], known: Sequence[KnownChange], tolerance: int
 ) -> PastAlarms:
     """Return the alarms on each sequence and, where changes are known, how well each detector found them.
 
@@ -93,7 +93,7 @@ def on_the_past(
     return PastAlarms(watched, tally.lines(longest), longest)
 
 
-def incidents_of(past: Sequence[Outcomes], messages: Iterable[Incident]) -> PastIncidents:
+def incidents_of(past: Sequence[PastSequence], messages: Iterable[Incident]) -> PastIncidents:
     """Return the incidents of these sequences' models, with grades; `messages` are of the same replay."""
     newest = {one.id: one for one in messages}
     spans = {
@@ -107,7 +107,7 @@ def incidents_of(past: Sequence[Outcomes], messages: Iterable[Incident]) -> Past
 
 
 def injected(
-    sequences: Sequence[Outcomes], injections: Sequence[Injection], given: Sequence[str], seeds: int,
+    sequences: Sequence[PastSequence], injections: Sequence[Injection], given: Sequence[str], seeds: int,
     tolerance: int, block: int | None,
 ) -> Injected:  # fmt: skip
     """Return how detectors perform in streams like these, with rises of the error at known outcomes.
@@ -157,7 +157,7 @@ def _add_baselines(
         tally.add(name, runs * outcomes, runs * len(alarms), [judged] * runs)
 
 
-def _key(one: Alarm | Outcomes) -> Key:
+def _key(one: Alarm | PastSequence) -> Key:
     return one.stream, one.partition, one.model, one.segment, one.stage
 
 

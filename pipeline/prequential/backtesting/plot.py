@@ -10,7 +10,7 @@ from prequential.backtesting.report import BacktestReport, DetectorAlarms
 from prequential.backtesting.svg import Panel, figure
 from prequential.core.compiled.kernel import Floats
 from prequential.core.detectors.objectives import every_detector
-from prequential.past.sequences import PastSequence as Outcomes
+from prequential.past.sequences import PastSequence
 
 #: How many sequences are drawn: those with the most alarms.
 _DRAWN = 8
@@ -20,7 +20,7 @@ _DRAWN = 8
 _SHARE, _LEAST = 0.01, 20
 
 
-def plot(report: BacktestReport, sequences: Sequence[Outcomes]) -> str:
+def plot(report: BacktestReport, sequences: Sequence[PastSequence]) -> str:
     """A backtest as the text of an SVG image; `sequences` are the report's."""
     panels = list(_past(report, sequences))
     panels += _delays(report.past.lines, report.past.window, "on the past")
@@ -30,7 +30,7 @@ def plot(report: BacktestReport, sequences: Sequence[Outcomes]) -> str:
     return figure(panels)
 
 
-def _past(report: BacktestReport, sequences: Sequence[Outcomes]) -> Iterator[Panel]:
+def _past(report: BacktestReport, sequences: Sequence[PastSequence]) -> Iterator[Panel]:
     watched = report.past.sequences
     order = sorted(range(len(watched)), key=lambda place: -len(watched[place].alarms))
     for place in sorted(order[:_DRAWN]):

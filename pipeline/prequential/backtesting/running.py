@@ -13,10 +13,10 @@ from prequential.core.compiled.kernel import Ints
 from prequential.core.detectors.objectives import every_detector
 from prequential.core.tables.outcomes import Log
 from prequential.past.bootstrap import block_length, blocks, generator, log_of, risen
-from prequential.past.sequences import PastSequence as Outcomes
+from prequential.past.sequences import PastSequence
 
 
-def alarms_of(past: Outcomes, runs: Iterable[tuple[str, Log]]) -> Iterator[list[Ints]]:
+def alarms_of(past: PastSequence, runs: Iterable[tuple[str, Log]]) -> Iterator[list[Ints]]:
     """Yield for each run, by detector of the sequence's stream, the outcomes at which it raises alarms.
 
     A run is a name and the outcome rows of a sequence in row 0. Detectors that draw random numbers draw
@@ -39,7 +39,7 @@ def length_of(injections: Sequence[Injection], tolerance: int) -> int:
 
 
 def inject(
-    past: Outcomes, injections: Sequence[Injection], seeds: int, tolerance: int, block: int | None
+    past: PastSequence, injections: Sequence[Injection], seeds: int, tolerance: int, block: int | None
 ) -> list[list[Judged]]:
     """Return, by detector of the sequence's stream and by seed, its alarms in a stream like the past one.
 

@@ -30,7 +30,7 @@ from prequential.calibration.rates import (
 from prequential.calibration.report import Calibrated, CalibrationReport, Left, Rate
 from prequential.core.compiled.kernel import taken
 from prequential.core.detectors import DETECTORS
-from prequential.past.sequences import PastSequence as Outcomes
+from prequential.past.sequences import PastSequence
 from prequential.settings.budget import DEFAULT_BUDGET, Budget, parse_budget
 from prequential.settings.model import DetectorConfig, StreamConfig
 
@@ -94,20 +94,20 @@ def _asked(settings: CalibrationOptions, config: StreamConfig) -> _StreamOptions
 class _Watched(NamedTuple):
     """A sequence, its outcomes per ms, and the alarm rate of each detector."""
 
-    past: Outcomes
+    past: PastSequence
     pace: float
     curves: list[Curve | None]
 
 
 def calibrate(
-    pasts: Iterable[Outcomes], settings: CalibrationOptions, done: Callable[[], None] = lambda: None
+    pasts: Iterable[PastSequence], settings: CalibrationOptions, done: Callable[[], None] = lambda: None
 ) -> CalibrationReport:
     """Return thresholds for each stream with detectors, with the expected false alarms and delays.
 
     `done` is called after each sequence.
     """
     report = CalibrationReport({}, {}, [], [], {})
-    by_stream: dict[str, list[Outcomes]] = {}
+    by_stream: dict[str, list[PastSequence]] = {}
     for past in pasts:
         by_stream.setdefault(past.stream, []).append(past)
     for stream, pasts in by_stream.items():
@@ -119,7 +119,7 @@ def calibrate(
 
 def _calibrate(
     stream: str,
-    pasts: Sequence[Outcomes],
+    pasts: Sequence[PastSequence],
     settings: _StreamOptions,
     report: CalibrationReport,
     done: Callable[[], None],
@@ -162,12 +162,12 @@ def _calibrate(
     _delays(stream, usable, tuple(new), found_of, settings, report)
 
 
-def _pace(past: Outcomes) -> float:
+def _pace(past: PastSequence) -> float:
     """Return the number of outcomes per ms."""
     return (len(past) - 1) / float(past.t1.max() - past.t1.min())
 
 
-def _phase(past: Outcomes, report: CalibrationReport) -> Outcomes:
+def _phase(past: PastSequence, report: CalibrationReport) -> PastSequence:
     """Return the sequence's phases with the lowest mean loss; the report notes it if others are left out."""
     places = best_phase(past.loss)
     if len(places) == len(past):
@@ -183,7 +183,9 @@ def _phase(past: Outcomes, report: CalibrationReport) -> Outcomes:
     return replace(past, rows=rows)
 
 
-def _note_long_dependence(past: Outcomes, longest: float, outcomes: int, report: CalibrationReport) -> None:
+def _note_long_dependence(
+    past: PastSequence, longest: float, outcomes: int, report: CalibrationReport
+) -> None:
     """Add a note to the report if the dependence is too long for the extrapolation."""
     counted, reach = counted_of(outcomes), far(past.loss)
     if reach and longest > counted:
@@ -207,7 +209,7 @@ def _note_wide_bounds(one: Calibrated, report: CalibrationReport) -> None:
         report.notes.append(Left(one.stream, one.detector, why))
 
 
-def _problem(past: Outcomes, apart: float, report: CalibrationReport) -> bool:
+def _problem(past: PastSequence, apart: float, report: CalibrationReport) -> bool:
     """Return whether a sequence can't give a rate of one false alarm in `apart` ms, and report the reason."""
     why = ""
     if len(past) < _LEAST_OUTCOMES:
@@ -288,7 +290,7 @@ def _counted(known: Sequence[tuple[float, Curve]], place: int | None) -> int | N
 
 
 def _delays(
-    stream: str, pasts: Sequence[Outcomes], detectors: tuple[DetectorConfig, ...],
+    stream: str, pasts: Sequence[PastSequence], detectors: tuple[DetectorConfig, ...],
     calibrated: dict[int, Calibrated], settings: _StreamOptions, report: CalibrationReport,
 ) -> None:  # fmt: skip
     """Measure how soon the new thresholds find the change, over all sequences."""
@@ -310,5 +312,5 @@ def _delays(
             one.found = float(np.isfinite(delays[place]).mean())
 
 
-def _name(past: Outcomes) -> str:
+def _name(past: PastSequence) -> str:
     return " ".join(name for name in (past.model, past.segment, past.stage) if name)

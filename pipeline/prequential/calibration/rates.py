@@ -38,7 +38,7 @@ from prequential.core.detectors.watch import LOSSES, Signal, WatchedRows, kind_o
 from prequential.core.estimators.naming import parse_signal
 from prequential.core.tables.outcomes import Log, new_log
 from prequential.past.bootstrap import ResampledRun, block_length, generator, log_of
-from prequential.past.sequences import PastSequence as Outcomes
+from prequential.past.sequences import PastSequence
 from prequential.settings.model import DetectorConfig
 from prequential.topics.errors import existing
 
@@ -193,7 +193,7 @@ def with_threshold(detector: DetectorConfig, u: float) -> DetectorConfig:
 class GeneratedStreams:
     """Generates streams like a past one."""
 
-    def __init__(self, past: Outcomes, seed: int) -> None:
+    def __init__(self, past: PastSequence, seed: int) -> None:
         self._past = past
         self._random = generator(seed, past.stream, past.partition, past.model, past.segment, past.stage)
         self._block, self._reach = block_length(past.loss), far(past.loss)
@@ -272,7 +272,7 @@ class GeneratedStreams:
 
 
 def curves(
-    past: Outcomes, detectors: Sequence[DetectorConfig], longest: float, outcomes: int, seed: int
+    past: PastSequence, detectors: Sequence[DetectorConfig], longest: float, outcomes: int, seed: int
 ) -> list[Curve | None]:
     """Return the curve of each detector; None if it hardly ever alarms, whatever its threshold.
 

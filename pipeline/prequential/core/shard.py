@@ -24,8 +24,7 @@ from prequential.core.evaluating import Evaluation
 from prequential.core.input import odd_times, recurrence, seen
 from prequential.core.input.admission import Admission, reason_of
 from prequential.core.input.encoder import Encoder
-from prequential.core.input.merge import Batch, OffsetVector
-from prequential.core.input.merge import MicroBatch as Taken
+from prequential.core.input.merge import Batch, MicroBatch, OffsetVector
 from prequential.core.input.refusals import Refusals
 from prequential.core.input.versions import separate_versions
 from prequential.core.join.join import join
@@ -175,7 +174,7 @@ class Shard:
 
     # ---- processing
 
-    def _process(self, taken: Taken) -> int:
+    def _process(self, taken: MicroBatch) -> int:
         times = taken.times[taken.order]
         start, last = 0, int(times[-1])
         while last >= self.state.next_tick:
@@ -186,7 +185,7 @@ class Shard:
         self._records(taken, start, len(times))
         return len(times)
 
-    def _records(self, taken: Taken, start: int, stop: int) -> None:
+    def _records(self, taken: MicroBatch, start: int, stop: int) -> None:
         """Process the records at these positions of the order."""
         if start >= stop:
             return
@@ -205,7 +204,7 @@ class Shard:
             most = _WITH_NEW_NAMES if taken_next else 2 * most
 
     def _round(
-        self, taken: Taken, places: Ints, records: Sequence[Any], is_taken: bool
+        self, taken: MicroBatch, places: Ints, records: Sequence[Any], is_taken: bool
     ) -> tuple[int, bool]:
         """Process records; if `is_taken`, the first one is admitted without asking the join.
 
@@ -399,7 +398,7 @@ class Shard:
         return restored
 
 
-def _kind_and_offset(taken: Taken, place: int) -> tuple[int, int]:
+def _kind_and_offset(taken: MicroBatch, place: int) -> tuple[int, int]:
     """Return kind and offset of the record at a place."""
     batch, index = taken.locate(int(place))
     return batch.kind, batch.offsets[index]

@@ -21,7 +21,7 @@ from prequential.evaluation.compiling import compile_once
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.shown import Shown
 from prequential.past.reading import read_past, watched
-from prequential.past.sequences import PastSequence as Outcomes
+from prequential.past.sequences import PastSequence
 from prequential.program.progress import progress_bar
 from prequential.replay.summary import Summary
 from prequential.settings.budget import parse_budget
@@ -200,7 +200,7 @@ class Looking:
         calibrations.check_found(report)
         return Calibration(report)
 
-    def _past(self, config: Config, put: Any) -> list[Outcomes]:
+    def _past(self, config: Config, put: Any) -> list[PastSequence]:
         """Read the tables again and return all sequences; raises UsageError if the tables have changed."""
         with progress_bar() as bar:
             sources = self._inputs.sources(config, self._inputs.open(), bar)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from prequential.core.measures.declaration import CLASSIFICATION
 from prequential.core.measures.registry import MEASURES
 from prequential.evaluation.svg import Band, Line, Plot
-from prequential.replay.summary import SequenceSummary as Evaluated
+from prequential.replay.summary import SequenceSummary
 from prequential.replay.text import COLUMNS
 from prequential.settings.stages import FINAL
 from prequential.topics.outputs import Incident, Metrics
@@ -43,9 +43,9 @@ def plot_of(messages: Sequence[Metrics], measure: str, incidents: Sequence[Incid
     return Plot(title, lines, list(_bands(shown, timed)), timed=timed, bounds=bounds)
 
 
-def course_plots(sequences: Iterable[Evaluated], incidents: Iterable[Incident]) -> Iterator[Plot]:
+def course_plots(sequences: Iterable[SequenceSummary], incidents: Iterable[Incident]) -> Iterator[Plot]:
     """Yield a plot for each stream: the mean loss of its models by blocks of outcomes, in the final stage."""
-    streams: dict[tuple[str, str], list[Evaluated]] = {}
+    streams: dict[tuple[str, str], list[SequenceSummary]] = {}
     for one in sequences:
         if one.is_of(FINAL) and one.course.loss:
             streams.setdefault((one.stream, one.task), []).append(one)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from prequential.past.sequences import PastSequence as Outcomes
-from prequential.past.sequences import sequences
+from prequential.past.sequences import PastSequence, sequences
 from prequential.replay.sources import Located, place_of
 from prequential.replay.summary import Account, Summary, why
 from prequential.settings.model import Config
@@ -26,7 +25,7 @@ OPTION: Spelled = "--{}".format
 
 def read_past(
     config: Config, sources: Sequence[Located] | None, put: Callable[[Output], None], progress: Progress
-) -> tuple[list[Outcomes], Summary]:
+) -> tuple[list[PastSequence], Summary]:
     """All sequences of files, or (None) of the cluster's topics, and what became of their records.
 
     `put` takes alarms. Raises WorkError if nothing was evaluated, or something can't be read.
@@ -40,8 +39,8 @@ def read_past(
 
 
 def watched(
-    past: Sequence[Outcomes], wanted: Mapping[str, str | None], spelled: Spelled = OPTION
-) -> list[Outcomes]:
+    past: Sequence[PastSequence], wanted: Mapping[str, str | None], spelled: Spelled = OPTION
+) -> list[PastSequence]:
     """The sequences that detectors watch, and whose names (`CHOICES`) are the `wanted` ones; None: any.
 
     Raises WorkError if there is none of a name.

@@ -16,7 +16,7 @@ from prequential.report import challengers
 from prequential.report.challengers import Challenge
 from prequential.topics.errors import UsageError
 from prequential.watching.ranking import RankedModel, Ranking, is_baseline
-from prequential.watching.state import SequenceName as SequenceKey
+from prequential.watching.state import SequenceName
 
 #: Quantities of a model in conditions, in addition to its measures.
 _COUNTS = ("outcomes", "n", "alarms", "incidents")
@@ -99,7 +99,7 @@ class Condition(NamedTuple):
             if any(self._chooses("stage", stage) for stage in stages)
         )  # fmt: skip
 
-    def _sequences(self, row: RankedModel) -> list[SequenceKey]:
+    def _sequences(self, row: RankedModel) -> list[SequenceName]:
         """Those that are chosen; else of the whole stream, as it is shown, over all history."""
         whole = [one for one in row.model.sequences if one.segment is None]
         stage = row.sequence.stage if row.sequence is not None else None
