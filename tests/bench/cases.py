@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from prequential.core.detectors import DETECTORS
@@ -14,6 +14,9 @@ PLAIN: Final = "plain"
 
 #: Ids and spaces as applications have them, and many predictions that wait for an hour.
 UUID: Final = "uuid"
+
+#: Records as applications write them: as above, with probabilities and two segments in each prediction.
+SCORED: Final = "scored"
 
 #: Records at their own pace, in real time.
 QUIET: Final = "quiet"
@@ -40,7 +43,8 @@ class Case:
     label_ms: tuple[float, float, float] = (300.0, 1_000.0, 5_000.0)
     #: Ids are UUIDs, and JSON has spaces as `json.dumps` writes them.
     as_dumped: bool = False
-    #: Peers can evaluate it, too: classes, one prediction of a model for an instance, no segments.
+    #: Peers can evaluate it, too: classes, one prediction of a model for an instance. They read all fields
+    #: and publish what they publish of plain records.
     peers: bool = False
 
 
@@ -59,11 +63,14 @@ _DETECTORS = (
 #: With labels an hour late and two models a million predictions wait.
 _WAITING_RATE = 1_000_000 / 2 / 3_600
 
+_UUID = Case(
+    rate=_WAITING_RATE, label_ms=(3_600_000.0, 3_610_000.0, 3_660_000.0), as_dumped=True, peers=True
+)
+
 CASES: Final[Mapping[str, Case]] = {
     PLAIN: Case(peers=True),
-    UUID: Case(
-        rate=_WAITING_RATE, label_ms=(3_600_000.0, 3_610_000.0, 3_660_000.0), as_dumped=True, peers=True
-    ),
+    UUID: _UUID,
+    SCORED: replace(_UUID, probabilities=True, segments=_SEGMENTS),
     QUIET: Case(rate=1_000.0, peers=True),
     "y_proba": Case(probabilities=True),
     "segments": Case(StreamConfig(segments=tuple(_SEGMENTS)), segments=_SEGMENTS),

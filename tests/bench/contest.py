@@ -22,7 +22,7 @@ from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, INPUT
 from rich.console import Console
 
 from tests.bench import contestants, results
-from tests.bench.cases import CASES, PLAIN, QUIET, UUID
+from tests.bench.cases import CASES, PLAIN, QUIET, SCORED, UUID
 from tests.bench.contestants import CONTESTANTS, Contestant, Pace, Shown
 from tests.bench.messages import generate, send_in_time, specs
 from tests.bench.messages import load as load_messages
@@ -39,7 +39,7 @@ _CASES: Final = tuple(name for name in CASES if name not in _BESIDE.values())
 #: Instances: with peers, enough that a worker on a quiet machine takes a snapshot of each shard meanwhile
 #: (the first 10 s after its start, the next one when the first is a twentieth of the time); in real time, two
 #: minutes.
-_INSTANCES: Final = {PLAIN: 10_000_000, UUID: 3_000_000, QUIET: 120_000}
+_INSTANCES: Final = {SCORED: 3_000_000, PLAIN: 10_000_000, UUID: 3_000_000, QUIET: 120_000}
 _ALONE: Final = 200_000
 
 #: Streams in real time.
@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
     add_kafka_options(parser)
     parser.add_argument(
         "--instances", type=int, metavar="N",
-        help=f"default: {_INSTANCES[PLAIN]} ({UUID}: {_INSTANCES[UUID]}, {QUIET}: {_INSTANCES[QUIET]}); "
+        help=f"default: {_INSTANCES[SCORED]} ({PLAIN}: {_INSTANCES[PLAIN]}, {QUIET}: {_INSTANCES[QUIET]}); "
         f"{_ALONE} in cases for the worker alone",
     )  # fmt: skip
     parser.add_argument("--models", type=int, default=2, metavar="N", help="default: 2")
@@ -95,11 +95,12 @@ def main(argv: list[str] | None = None) -> int:
         help="only this contestant (may be repeated)",
     )
     parser.add_argument(
-        "--case", choices=_CASES, default=PLAIN,
-        help=f"what messages say: {PLAIN!r}, the default; {UUID!r}, as applications write them, with labels "
-        f"an hour late and a million predictions that wait; {QUIET!r}, in real time, for what an hour costs; "
-        "with any other the worker takes part alone, with plain messages and with these, and the ratio is "
-        "between the two",
+        "--case", choices=_CASES, default=SCORED,
+        help=f"what records contain: {SCORED!r}, the default, as applications write them: UUIDs, spaces, "
+        "probabilities, two segments, labels an hour late, a million predictions pending; "
+        f"{UUID!r}, the same without probabilities and segments; {PLAIN!r}, short records; {QUIET!r}, in "
+        "real time, for what an hour costs; with any other the worker takes part alone, with plain records "
+        "and with these, and the ratio is between the two",
     )  # fmt: skip
     parser.add_argument(
         "--rounds", type=int, default=1, metavar="N",

@@ -192,7 +192,7 @@ def _predictions(
     p[np.arange(instances), said] = sure
     found = []
     for text, shares in zip(_texts(about, said), p.tolist()):
-        named = ",".join(f'"{code}":{share:.4f}' for code, share in enumerate(shares))
+        named = ",".join(f'"{code}":{round(share, 4)}' for code, share in enumerate(shares))
         found.append(f'"y_pred":{text},"y_proba":{{{named}}},')
     return found
 

@@ -14,12 +14,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from prequential.settings.model import StreamConfig
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import INPUTS, METRICS
 
 from tests.bench import counting, figures, peer_loop, peer_streams
-from tests.bench.cases import CASES, PEERS, PLAIN, QUIET, UUID
+from tests.bench.cases import CASES, PEERS, PLAIN, QUIET, SCORED, UUID
 from tests.bench.messages import GAP_MS, START_MS, Record, generate, load, specs
 from tests.bench.published import Published, difference, published
 from tests.bench.settings import WINDOW
@@ -54,7 +55,7 @@ def test_the_same_arguments_give_the_same_messages() -> None:
     assert list(generate(**SIZE)) != list(generate(**SIZE, seed=2))
 
 
-@pytest.mark.parametrize("case", [PLAIN, UUID])
+@pytest.mark.parametrize("case", [PLAIN, UUID, SCORED])
 def test_what_belongs_to_an_instance_does_not_depend_on_how_many_follow(case: str) -> None:
     assert set(generate(100, streams=3, case=case)) < set(generate(500, streams=3, case=case))
 
@@ -77,8 +78,9 @@ def test_messages_come_in_order_of_time_and_labels_after_their_predictions(case:
             assert record.ts >= predicted[instance_id] + GAP_MS
 
 
-def test_ids_and_spaces_are_those_of_applications() -> None:
-    for record in generate(5, case=UUID):
+@pytest.mark.parametrize("case", [UUID, SCORED])
+def test_ids_and_spaces_are_those_of_applications(case: str) -> None:
+    for record in generate(5, case=case):
         message = json.loads(record.value)
         assert record.value == json.dumps(message).encode()
         assert [len(part) for part in message["instance_id"].split("-")] == [8, 4, 4, 4, 12]
@@ -146,7 +148,7 @@ def by_worker(loaded: tuple[str, KafkaConfig, list[Record]]) -> Published:
 
 
 #: The hard case, in which time makes messages due as well as numbers of outcomes; at night also the easy one.
-BOTH = [UUID, pytest.param(PLAIN, marks=pytest.mark.nightly)]
+BOTH = [SCORED, pytest.param(PLAIN, marks=pytest.mark.nightly)]
 
 
 @pytest.mark.bench
@@ -237,8 +239,8 @@ def test_kafka_streams_goes_on_after_a_restart(kafka: Any) -> None:
 def test_the_cases_of_peers_are_what_they_can_evaluate() -> None:
     for name in PEERS:
         about = CASES[name]
-        assert (about.predictions, about.models, about.segments) == (1, None, {})
-        assert not about.numbers | about.probabilities
+        assert (about.predictions, about.models, about.numbers) == (1, None, False)
+        assert about.config == StreamConfig()
 
 
 def plain_accuracy(records: list[Record]) -> dict[str, float]:
