@@ -1,0 +1,158 @@
+"""A lasting worsening, and what becomes of it, against plain loops over lists of clusters."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from compiled import from_python
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prequential.core.incidents import lasting
+from prequential.core.incidents.lasting import (
+    ALLOWANCE,
+    LASTING,
+    LEAST_OUTCOMES,
+    LEAST_USUAL,
+    LONGEST,
+    MEMORY,
+    MOST_CORRELATION,
+    Scratch,
+    new_scratch,
+)
+
+from tests.nightly import scaled
+
+decide = from_python(lasting.decide)
+
+#: Outcomes and the sum of their losses.
+Clusters = list[tuple[int, float]]
+
+
+def plain_score(x: float, mean: float, deviation: float) -> float:
+    if mean <= 0:
+        return (x - mean) / deviation
+    shape = max((mean / deviation) ** 2, 0.25)
+    return (np.cbrt(max(x, 0.0) / mean) - (1 - 1 / (9 * shape))) * 3 * math.sqrt(shape)
+
+
+def plain_excess(clusters: Clusters, binary: bool, h: float, least: int) -> tuple[float, list[int]]:
+    """S at the newest cluster, and the places of the clusters since S was 0."""
+    usual: list[tuple[float, int]] = []
+    total, pending = 0.0, []
+    for place, (n, loss) in enumerate(clusters):
+        if n < LEAST_OUTCOMES:
+            continue
+        if len(usual) < LEAST_USUAL:
+            usual.append((loss / n, n))
+            continue
+        x = np.array([mean for mean, _ in usual[-MEMORY:]])
+        count, mean, size = len(x), x.mean(), np.mean([n for _, n in usual[-MEMORY:]])
+        apart = x - mean
+        squares = (apart**2).sum()
+        variance = squares / (count - 1)
+        r = max(0.0, sum(a * b for a, b in pairwise(apart)) / squares) if squares > 0 else 0.0
+        r = min(MOST_CORRELATION, r + (1 + 3 * r) / count)
+        if binary:
+            p = (mean * size * count + 1) / (size * count + 2)
+            variance = max(variance, p * (1 - p) / size)
+        variance *= (1 + r) / (1 - r) * (1 + 1 / count) * max(1.0, size / n)
+        deviation = max(math.sqrt(variance), 1e-6 * abs(mean), 1e-300)
+        z = plain_score(loss / n, mean, deviation)
+        total = max(0.0, total + min(z, ALLOWANCE + h / least) - ALLOWANCE)
+        pending.append(place)
+        if total == 0.0 or len(pending) > LONGEST:
+            usual += [(clusters[at][1] / clusters[at][0], clusters[at][0]) for at in pending]
+            total, pending = 0.0, []
+    return total, pending
+
+
+def filled(clusters: Clusters) -> Scratch:
+    scratch = new_scratch(len(clusters) + 1, 1)
+    for place, (n, loss) in enumerate(clusters):
+        scratch.means.n[place], scratch.means.loss[place] = n, loss
+        scratch.means.key[place] = place
+    return scratch
+
+
+def shares(rng: np.random.Generator, rates: list[float]) -> Clusters:
+    """Clusters of 0/1 losses with these rates; some are too small to count."""
+    sizes = rng.integers(4, 60, len(rates)).tolist()
+    return [(n, float(rng.binomial(n, rate))) for n, rate in zip(sizes, rates)]
+
+
+@settings(max_examples=scaled(60, 600), deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.sampled_from([2.0, 4.0, 11.0]), st.sampled_from([3, LASTING]))
+def test_decisions_are_those_of_a_plain_loop(seed: int, binary: bool, h: float, least: int) -> None:
+    rng = np.random.default_rng(seed)
+    usual, worse = rng.uniform(0, 0.4), rng.uniform(0, 1)
+    rates = np.concatenate((
+        np.clip(rng.normal(usual, rng.choice([0.0, 0.1]), rng.integers(15, 200)), 0, 1),
+        np.full(rng.integers(0, 45), worse), np.full(rng.integers(0, 10), usual),
+    ))  # fmt: skip
+    clusters = shares(rng, rates.tolist())
+    if not binary:
+        clusters = [(n, loss * rng.gamma(4.0)) for n, loss in clusters]
+    budget = 2.0
+    while lasting.threshold(budget) < h:
+        budget *= 1.01
+    h = lasting.threshold(budget)
+    total, pending = plain_excess(clusters, binary, h, least)
+    found = decide(filled(clusters), len(clusters), binary, budget, 0, least)
+    assert found.h == h
+    assert found.excess.total == pytest.approx(total, abs=1e-9)
+    assert found.excess.start == (pending[0] if pending else -1)
+    assert found.found == (bool(pending) and total >= h)
+
+
+def test_a_worsening_lasts_for_as_many_clusters_as_are_asked_for() -> None:
+    for least in (3, LASTING):
+        for bad in range(1, 8):
+            clusters = [(100, 10.0 + place % 3) for place in range(60)] + [(100, 90.0)] * bad
+            assert decide(filled(clusters), len(clusters), True, 30.0, 0, least).found == (bad >= least)
+
+
+def test_an_excess_that_lasts_too_long_without_being_found_is_usual() -> None:
+    clusters = [(1000, 100.0 + 10 * (place % 3)) for place in range(61)] + [(1000, 119.0)] * (LONGEST + 1)
+    before, after = (
+        decide(filled(clusters), len(clusters) - left_out, True, 1e6, 0, LASTING).excess.total
+        for left_out in (1, 0)
+    )
+    assert before > after == 0.0
+
+
+@settings(max_examples=scaled(60, 600), deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_what_becomes_of_a_level_is_what_a_plain_loop_says(seed: int, binary: bool) -> None:
+    rng = np.random.default_rng(seed)
+    before, deviation, h = rng.uniform(0.01, 0.3), rng.uniform(0.01, 0.1), 6.0
+    after = before + rng.uniform(0.05, 0.5)
+    levels = rng.choice([before, after, min(1.0, 1.5 * after)], 30)
+    clusters = shares(rng, np.repeat(levels, 4).tolist())
+    spread = lasting.deviation_at(after, before, deviation, binary)
+    assert spread >= deviation
+    back = further = 0.0
+    places = [-1, -1]
+    for place, (n, loss) in enumerate(clusters):
+        if n < LEAST_OUTCOMES:
+            continue
+        risen = plain_score(after, before, deviation)
+        back = max(0.0, back + min(4.0, risen / 2 - plain_score(loss / n, before, deviation)))
+        z = min(plain_score(loss / n, after, spread), ALLOWANCE + h / LASTING)
+        further = max(0.0, further + z - ALLOWANCE)
+        for which, total in enumerate((back, further)):
+            places[which] = -1 if total == 0.0 else place if places[which] < 0 else places[which]
+    means = filled(clusters).means
+    found = lasting.course(means, 0, len(clusters), before, deviation, after, spread, h)
+    assert (found.back, found.further) == (pytest.approx(back, abs=1e-8), pytest.approx(further, abs=1e-8))
+    assert [found.back_from, found.further_from] == places
+
+
+def test_losses_vary_more_where_they_are_larger() -> None:
+    assert lasting.deviation_at(0.1, 0.1, 0.05, binary=True) == 0.05
+    assert lasting.deviation_at(0.9, 0.1, 0.05, binary=True) == pytest.approx(0.05)
+    assert lasting.deviation_at(0.5, 0.0, 0.014, binary=True) == pytest.approx(0.05)
+    assert lasting.deviation_at(6.0, 2.0, 0.1, binary=False) == pytest.approx(0.3)
+    assert lasting.deviation_at(6.0, 0.0, 0.1, binary=False) == 0.1
