@@ -465,7 +465,7 @@ def test_without_the_compiler_no_bit_is_another() -> None:
 
 def test_a_record_is_that_of_the_last_fifty() -> None:
     rng = random.Random(1)
-    table, said = records.new_records(1), records.new_said(1)
+    table, said = records.new_records(1), records.new_reported_estimates(1)
     records.begin(table, 0)
     level, ratios, covered, errors = 0.9, [], [], []
     for i in range(90):
@@ -496,7 +496,7 @@ def test_a_record_is_that_of_the_last_fifty() -> None:
 
 
 def test_what_four_bytes_dont_hold_is_not_graded_and_scores_stay_finite() -> None:
-    said, table = records.new_said(1), records.new_records(1)
+    said, table = records.new_reported_estimates(1), records.new_records(1)
     said.what[:] = np.nan
     records.begin(table, 0)
     with np.errstate(over="raise", invalid="raise"):

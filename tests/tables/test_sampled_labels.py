@@ -212,7 +212,7 @@ def test_with_equal_weights_calibration_is_that_of_counts() -> None:
 
 def test_a_final_that_is_an_estimate_is_known_to_be_off_by_chance() -> None:
     """Errors that its own chance explains say nothing against what was said."""
-    rng, table, said = random.Random(2), records.new_records(1), records.new_said(1)
+    rng, table, said = random.Random(2), records.new_records(1), records.new_reported_estimates(1)
     records.begin(table, 0)
     for _ in range(400):
         truth = rng.gauss(0, 1)

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from prequential.core.merging.merger import NEVER, ReportedMoments
 from prequential.settings.model import Config, StreamConfig
 from prequential.topics.errors import WorkError
-from prequential.worker.merge_notes import MOST, require_room, said_of, text_of
+from prequential.worker.merge_notes import MOST, moments_of, require_room, text_of
 
 MOMENTS = st.integers(NEVER, 10**13)
 
 
 @given(st.dictionaries(st.text(min_size=1), st.builds(ReportedMoments, MOMENTS, MOMENTS)))
 def test_they_come_back(said: dict[str, ReportedMoments]) -> None:
-    assert said_of(text_of(said, said.keys())) == said
-    assert said_of("") == {}
+    assert moments_of(text_of(said, said.keys())) == said
+    assert moments_of("") == {}
 
 
 def config(*names: str) -> Config:
@@ -42,6 +42,6 @@ def test_as_many_streams_as_there_is_room_for() -> None:
 def test_those_of_another_configuration_make_room() -> None:
     names = [f"stream-{number:03}" for number in range(200)]
     said = {name: ReportedMoments(number, number) for number, name in enumerate(names)}
-    assert said_of(text_of(said, names[:20])) == {name: said[name] for name in names[:20]}
+    assert moments_of(text_of(said, names[:20])) == {name: said[name] for name in names[:20]}
     few = {name: said[name] for name in names[:30]}
-    assert said_of(text_of(few, names[:20])) == few
+    assert moments_of(text_of(few, names[:20])) == few

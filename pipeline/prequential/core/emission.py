@@ -163,7 +163,7 @@ class Emission:
             for row in changed[order].tolist()
             if is_due(catalog.streams[entities.stream[row]].config)
         ]
-        new = self.reporter.new_among(rows)
+        new = self.reporter.unreported_among(rows)
         messages = self.reporter.metrics(new, covered=True, replaying=replaying)
         entities.changed[rows] = 0
         if self._periodic:

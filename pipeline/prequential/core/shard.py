@@ -286,12 +286,12 @@ class Shard:
                 rows, row, count, self.catalog.registry, state.store, state.logs, limits.instances_per_shard,
                 limits.predictions_per_instance,
             )  # fmt: skip
-            self.go_on(why, records)
+            self.resolve_stop(why, records)
             if why == NEW_NAMES:
                 break
         return row
 
-    def go_on(self, why: int, records: Sequence[Any]) -> None:
+    def resolve_stop(self, why: int, records: Sequence[Any]) -> None:
         """Empty the logs and do what the join has stopped for, so that the join can continue."""
         used = self.state.logs.used
         drained = bool(used[:REMEMBERED].any())

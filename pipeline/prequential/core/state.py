@@ -181,7 +181,7 @@ class ShardState:
         segments, and for pairs of which both models had one sequence. All readers of the log must have read
         the outcomes so far.
         """
-        entities = self.catalog.single_of(row)
+        entities = self.catalog.rows_with_one_prediction(row)
         of_entities = (pair for one in entities for pair in self.pairing.by_entity.get(one, ()))
         pairs = {pair for pair in of_entities if self.pairing.is_single(pair)}
         self.catalog.separate(row)

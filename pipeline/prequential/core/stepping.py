@@ -81,7 +81,7 @@ class Stepper:
             self._row, why = self._join(len(records))
             if why == DONE:
                 break
-            shard.go_on(why, records)
+            shard.resolve_stop(why, records)
             if why != EMIT:
                 shard.evaluation.forget()
             used = self._state.logs.used
@@ -95,7 +95,7 @@ class Stepper:
         shard, records, rows = self._shard, self._open.records, self._open.rows
         if records:
             shard.emission.touch(rows.stream[: len(records)])
-            shard.go_on(DONE, records)
+            shard.resolve_stop(DONE, records)
             shard.note(rows, len(records), records, self._origins.__getitem__)
             self._open.clear()
         self._spare, self._open = self._open, None

@@ -30,8 +30,8 @@ from prequential.topics.clients import (
     KafkaConfig,
     is_stranded,
     is_temporary,
-    let_go,
     new_consumer,
+    release_clients,
     resolved,
 )
 from prequential.topics.errors import WorkError
@@ -355,7 +355,7 @@ class Fetcher:
         for reader in self._readers:
             reader.release()
         self._connect()
-        let_go(old)
+        release_clients(old)
         self.subscribe()
 
     def stop(self) -> None:

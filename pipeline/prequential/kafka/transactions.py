@@ -24,7 +24,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from prequential.kafka.batch_producing import produce_batch
 from prequential.kafka.complaints import COMPLAINING, complain
-from prequential.topics.clients import KafkaConfig, is_stranded, let_go
+from prequential.topics.clients import KafkaConfig, is_stranded, release_clients
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import Permission, lacking, missing
 
@@ -139,7 +139,7 @@ class Transactions:
         )
 
     def __del__(self) -> None:
-        let_go([vars(self).pop("_producer", None)])
+        release_clients([vars(self).pop("_producer", None)])
 
     def stranded(self) -> bool:
         """Whether the client has permanently lost its brokers; blocks, see `is_stranded`."""
@@ -194,7 +194,7 @@ class Transactions:
         old = [self._producer]
         self._producer = self._connected()
         old[0].purge()
-        let_go(old)
+        release_clients(old)
         self.take_over()
 
     def _looked_up(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:

@@ -16,9 +16,9 @@ from prequential.topics.clients import (
     KafkaConfig,
     is_stranded,
     is_temporary,
-    let_go,
     new_consumer,
     plain_errors,
+    release_clients,
 )
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import READ, refusal, require, to_join
@@ -141,7 +141,7 @@ class RecordReader:
             partition_counts(self._kafka, self._topics)
             if is_stranded(self._consumer, self._topics[0]):
                 log.warning("the client has lost its brokers, though they answer: replacing the client")
-                let_go([self._consumer])
+                release_clients([self._consumer])
                 self._places.clear()
                 self._waiting.clear()
                 self.assigned = False

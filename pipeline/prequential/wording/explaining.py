@@ -197,8 +197,8 @@ def evidence(cause: dict[str, Any], *, untimed: bool = False) -> str:
         sure = cause["confidence"]
         said += f": mean confidence from {100 * sure['before']:.0f}% to {100 * sure['after']:.0f}%"
     if "other_models" in cause:
-        fared = cause["other_models"]
-        said += f"; of {fared['models']} other models {fared['worse']} got worse at once"
+        others = cause["other_models"]
+        said += f"; of {others['models']} other models {others['worse']} got worse at once"
     if "since" in cause:
         said += f", since outcome {cause['since']['outcome']:,}"
         said += "" if untimed else f", labels of {clock(cause['since']['ts'])}"

@@ -195,7 +195,7 @@ class Worker(Served):
     def _on_lost(self, partition: int, why: str) -> None:
         """Fenced: another worker holds the shard."""
         log.warning("shard %d: lost to another worker (%s)", partition, why)
-        self._let_go(partition)
+        self._release(partition)
 
     def _on_gone(self, partition: int, why: str) -> None:
         """A record that a shard needs has been deleted. A fetch calls this method, possibly repeatedly."""
@@ -205,9 +205,9 @@ class Worker(Served):
     def _restart(self, partition: int, gone: str) -> None:
         """Start a shard again from its snapshot; records still missing then halt the shard or are skipped."""
         if partition in self.runners and self.runners[partition].halted is None:
-            self._let_go(partition, gone)
+            self._release(partition, gone)
 
-    def _let_go(self, partition: int, gone: str | None = None) -> None:
+    def _release(self, partition: int, gone: str | None = None) -> None:
         """Let a shard go. If the group still assigns it to this worker a little later, take it again."""
         runner = self.runners.pop(partition, None)
         if runner is not None:
@@ -357,7 +357,7 @@ class Worker(Served):
         for (partition, runner), stranded in zip(runners.items(), publishing):
             if stranded and self.runners.get(partition) is runner:
                 log.warning("shard %d: its client has lost its brokers, though they answer", partition)
-                self._let_go(partition)
+                self._release(partition)
 
     # ---- HTTP, in its own threads
 

@@ -21,7 +21,7 @@ class LostRecords(WorkError):
     """Records that a shard needs have been deleted: this shard can't go on, but others can."""
 
 
-def way_out(partition: int) -> str:
+def instruction(partition: int) -> str:
     """Return the instruction for the operator of a halted shard."""
     return (
         f"`prequential worker --accept-loss {partition}` (or worker.accept_loss: [{partition}]) goes on from "
@@ -29,7 +29,7 @@ def way_out(partition: int) -> str:
     )
 
 
-def goes_on_from(start: OffsetVector, journal: Sequence[JournalEntry]) -> tuple[OffsetVector, list[Lost]]:
+def start_and_losses(start: OffsetVector, journal: Sequence[JournalEntry]) -> tuple[OffsetVector, list[Lost]]:
     """Return the offsets from which a shard needs its inputs, and the accepted losses that apply to it.
 
     `start` is the shard's offset vector before this journal. A loss applies only if it begins at or below the
@@ -38,7 +38,7 @@ def goes_on_from(start: OffsetVector, journal: Sequence[JournalEntry]) -> tuple[
     >>> from prequential.worker.origin import TopicsOrigin
     >>> lost = Lost((4, 0, 0), (9, 0, 0))
     >>> entries = [JournalEntry(1, [], TopicsOrigin(1), lost)]
-    >>> goes_on_from((5, 2, 3), entries)[0], goes_on_from((0, 0, 0), entries)
+    >>> start_and_losses((5, 2, 3), entries)[0], start_and_losses((0, 0, 0), entries)
     ((9, 2, 3), ((0, 0, 0), []))
     """
     losses = []
@@ -96,5 +96,5 @@ def refusal(config: Config, partition: int, lost: Lost) -> str:
     what = lost.says([f"{topic}/{partition}" for topic in topics])
     return (
         f"shard {partition} halted: retention deleted records that it needs: {what}; "
-        f"{way_out(partition)}"
+        f"{instruction(partition)}"
     )

@@ -49,10 +49,10 @@ def _text_of(said: Mapping[str, ReportedMoments]) -> str:
     return _encode(moments).decode()
 
 
-def said_of(text: str) -> dict[str, ReportedMoments]:
+def moments_of(text: str) -> dict[str, ReportedMoments]:
     """Return the moments of a text, which may be empty.
 
-    >>> said_of(text_of({"ads": ReportedMoments(1_700_000_000_000, 0)}, ["ads"]))
+    >>> moments_of(text_of({"ads": ReportedMoments(1_700_000_000_000, 0)}, ["ads"]))
     {'ads': ReportedMoments(metrics=1700000000000, comparisons=0)}
     """
     found = {}

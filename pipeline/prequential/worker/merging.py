@@ -27,7 +27,7 @@ from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join
 from prequential.topics.specs import PARTS
 from prequential.worker.latest import LatestMessages
-from prequential.worker.merge_notes import said_of, text_of
+from prequential.worker.merge_notes import moments_of, text_of
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ class Merging(threading.Thread):
         for place in committed:
             if place.error is not None:
                 raise KafkaException(place.error)
-            said, end = said_of(place.metadata or ""), max(0, place.offset)
+            said, end = moments_of(place.metadata or ""), max(0, place.offset)
             self._mergers[place.partition] = Merger(self._config, said, end=end)
         log.info("merging partitions %s of %s", sorted(self._mergers), self._topic)
         consumer.assign([

@@ -24,7 +24,7 @@ from prequential.topics.permissions import why_unread
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
 from prequential.worker.journal import JournalEntry, Lost, decode_entry
-from prequential.worker.losses import goes_on_from, loss, missing_entries
+from prequential.worker.losses import loss, missing_entries, start_and_losses
 from prequential.worker.origin import TopicsOrigin
 from prequential.worker.snapshots import MANIFEST_KEY, Manifest, SnapshotReader
 
@@ -182,7 +182,7 @@ def read_known(
     known = RecoveredState(manifest, parts, journal, journal_number, journal_offset)
     if not whole:
         return known
-    start, accepted = goes_on_from((0, 0, 0) if manifest is None else tuple(manifest.vector), journal)
+    start, accepted = start_and_losses((0, 0, 0) if manifest is None else tuple(manifest.vector), journal)
     fresh = manifest is None
     untouched = fresh and not any(entry.vectors for entry in journal)
     lows = [0, 0, 0] if untouched else _beginnings(kafka, partition, stopped, waiting)

@@ -28,7 +28,7 @@ from prequential.worker.checkpoint import Checkpoint
 from prequential.worker.isolation import Isolation, to_quarantine
 from prequential.worker.journal import Idle, JournalStatus, Step, Suspicion, standing
 from prequential.worker.lineage import made_anew
-from prequential.worker.losses import LostRecords, refusal, way_out
+from prequential.worker.losses import LostRecords, instruction, refusal
 from prequential.worker.open_transactions import OpenTransaction
 from prequential.worker.origin import TopicsOrigin
 from prequential.worker.publisher import Outgoing, Publisher, ShardLost
@@ -235,7 +235,7 @@ class ShardRunner:
         if known.lost is not None and not self._accepts:
             raise LostRecords(refusal(self._config, self.partition, known.lost))
         if known.lost is None and self._gone is not None:
-            raise LostRecords(f"shard {self.partition} halted: {self._gone}; {way_out(self.partition)}")
+            raise LostRecords(f"shard {self.partition} halted: {self._gone}; {instruction(self.partition)}")
         return known if known.manifest else made_anew(*place, known, stopped, self._wait)
 
     @property
@@ -349,7 +349,7 @@ class ShardRunner:
 
     async def _step(self) -> None:
         """Do one micro-batch: process the next records, and publish if a commit is due."""
-        while not self._much_has_come and (pause := self._next_round - monotonic()) > 0:
+        while not self._is_worth_a_round and (pause := self._next_round - monotonic()) > 0:
             self._commit_if_due()  # the end of a backlog is committed no later than now
             await self._woken(pause)
         self._fed = 0
@@ -409,7 +409,7 @@ class ShardRunner:
         return min(_TICK_SECONDS, max(_LEAST_SECONDS, at - monotonic()))
 
     @property
-    def _much_has_come(self) -> bool:
+    def _is_worth_a_round(self) -> bool:
         """Whether a micro-batch justifies its fixed cost; a full one has probably left records."""
         return self._fed >= _FULL_ROUND or self._was_full
 

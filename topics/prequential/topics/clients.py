@@ -256,7 +256,7 @@ def is_stranded(client: Union[Consumer, Producer], topic: str) -> bool:
     return False
 
 
-def let_go(clients: list[Any]) -> None:
+def release_clients(clients: list[Any]) -> None:
     """Drop the last references to clients, which are in the list.
 
     Whatever librdkafka does to end them, and its threads, it keeps nobody waiting; but where the interpreter

@@ -128,7 +128,7 @@ def watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
     A partition without a leader for a moment is asked again for up to 10 s; then librdkafka's KafkaException
     is raised.
     """
-    low, high = _patiently(lambda: consumer.get_watermark_offsets(place, timeout=REACH_SECONDS))
+    low, high = _ask_until_led(lambda: consumer.get_watermark_offsets(place, timeout=REACH_SECONDS))
     return low, high
 
 
@@ -138,11 +138,11 @@ def first_since(consumer: Consumer, place: TopicPartition, since: int, high: int
     Asked again, and raised, as in `watermarks`.
     """
     asked = TopicPartition(place.topic, place.partition, since)
-    [answer] = _patiently(lambda: consumer.offsets_for_times([asked], timeout=REACH_SECONDS))
+    [answer] = _ask_until_led(lambda: consumer.offsets_for_times([asked], timeout=REACH_SECONDS))
     return high if answer.offset in (-1, OFFSET_END) else int(answer.offset)
 
 
-def _patiently(ask: Callable[[], _T]) -> _T:
+def _ask_until_led(ask: Callable[[], _T]) -> _T:
     """An answer; a partition that has no leader for a moment is asked again."""
     until = monotonic() + REACH_SECONDS
     while True:

@@ -328,7 +328,7 @@ class Catalog:
         stream.entities.append(row)
         self.note_single(row)
 
-    def is_twofold(self, row: int) -> bool:
+    def has_two_predictions(self, row: int) -> bool:
         """Whether an instance has had two predictions of an entity's model, or two outcomes of a baseline."""
         entities = self.columns.entities
         return bool(entities.twofold[entities.model[row] or row])
@@ -342,9 +342,9 @@ class Catalog:
         about = self.entity(row)
         stream = self.streams[about.stream]
         both = about.age is None and stream.initial and stream.final
-        self.columns.entities.single[row] = both and not self.is_twofold(row)
+        self.columns.entities.single[row] = both and not self.has_two_predictions(row)
 
-    def single_of(self, row: int) -> list[int]:
+    def rows_with_one_prediction(self, row: int) -> list[int]:
         """Rows of a model, its correction and segments, or of a baseline, whose `initial` still is `final`.
 
         The same sequence serves both stages there.
@@ -365,8 +365,8 @@ class Catalog:
         return [INITIAL] if is_said else []
 
     def separate(self, row: int) -> None:
-        """Note that `initial` is now a separate sequence, for all entities of `single_of`."""
-        self.columns.entities.single[self.single_of(row)] = 0
+        """Note that `initial` is now a separate sequence, for all entities of `rows_with_one_prediction`."""
+        self.columns.entities.single[self.rows_with_one_prediction(row)] = 0
         self.columns.entities.twofold[row] = 1
 
     def add_ages(self, stream: Stream, row: int) -> None:

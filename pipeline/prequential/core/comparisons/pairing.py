@@ -416,7 +416,7 @@ class Pairing:
         if due:
             yield due
 
-    def with_news(self) -> Iterator[DueReport]:
+    def unreported_sequences(self) -> Iterator[DueReport]:
         """Sequences that have joint outcomes since their last messages."""
         revisions = self._catalog.columns.entities.revisions
         for tables in self.tables:

@@ -128,7 +128,7 @@ class ComparisonReporter:
         return any(is_due(self._stream_of(known).config) for _, known in self._with_news())
 
     def _with_news(self) -> Iterator[_Report]:
-        return ((one, self._pair_of(one)) for one in self._pairing.with_news())
+        return ((one, self._pair_of(one)) for one in self._pairing.unreported_sequences())
 
     def _times(self) -> set[int | None]:
         """The values of `emit.comparisons` of all streams."""

@@ -78,7 +78,7 @@ def restore(
         new: dict[str, None] = {}
         rows = list(pairing.sequences(pair))
         single = pairing.is_single(pair)
-        twofold = catalog.is_twofold(a) or catalog.is_twofold(b)
+        twofold = catalog.has_two_predictions(a) or catalog.has_two_predictions(b)
         for place, _, code, side, row in rows:
             stage = pairing.stages(pair)[place]
             if single and stage == INITIAL:

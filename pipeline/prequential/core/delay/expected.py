@@ -41,7 +41,7 @@ from prequential.core.delay.records import (
     MaturityRecords,
     ReportedEstimates,
     new_records,
-    new_said,
+    new_reported_estimates,
     record_tables,
 )
 from prequential.core.delay.usual import Usual, new_usual, usual_tables
@@ -198,7 +198,7 @@ def new_expected() -> ExpectedTables:
         new_calendars(), ExpectedModels(**models), pool, periods, Floating(np.zeros(16)),
         PeriodCounters(np.zeros(16, dtype=np.int32)),
         np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
-        new_pool(), new_said(0), new_pool(), new_records(0), new_pool(), new_usual(0),
+        new_pool(), new_reported_estimates(0), new_pool(), new_records(0), new_pool(), new_usual(0),
     )  # fmt: skip
 
 

@@ -91,7 +91,7 @@ class Grade(NamedTuple):
 NO_GRADES: Any = np.full((len(MATURITIES), _COLUMNS), np.nan, dtype=np.float32)
 
 
-def new_said(rows: int) -> ReportedEstimates:
+def new_reported_estimates(rows: int) -> ReportedEstimates:
     """Return rows without estimates."""
     return ReportedEstimates(np.zeros((rows, len(MATURITIES), _COLUMNS), dtype=np.float32))
 

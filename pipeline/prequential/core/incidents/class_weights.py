@@ -20,7 +20,7 @@ def of_weights(phases: Phases, classes: int, names: Names) -> list[Cause]:
     """Causes that are other weights: exact shares, clipped so that together they are at most 1."""
     if not classes:
         return []
-    before, after = asked_of_labels(phases, classes)
+    before, after = phases_of_labels(phases, classes)
     by_label, by_repeat = (
         share_of(groups(before, classes), groups(after, classes)) for groups in (of_labels, of_repeats)
     )
@@ -37,7 +37,7 @@ def of_weights(phases: Phases, classes: int, names: Names) -> list[Cause]:
     return [one._replace(share=one.share / max(1.0, total)) for one in weighed]
 
 
-def asked_of_labels(phases: Phases, classes: int) -> tuple[Phase, Phase]:
+def phases_of_labels(phases: Phases, classes: int) -> tuple[Phase, Phase]:
     """The phases to compare for labels, and whether they repeat the one before."""
     first = history.CLASSES + history.PER_CLASS * np.arange(classes)
     repeated = phases.clusters.cells[:, first + history.REPEATED]

@@ -117,7 +117,7 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Findin
     before, after = phases.before, phases.after
     spans = (before, split), (after, len(since))
     levels = [_level(span, deviation, count, view.binary) for span, count in spans]
-    others = partial(fared, view, change, phases.change)
+    others = partial(change_of_others, view, change, phases.change)
     causes = [one.message for one in attribution.causes(phases, view.classes, view.names, others)]
     baselines = {
         name: {"before": some / max(1, before.n), "after": now / max(1, after.n)}
@@ -151,7 +151,7 @@ def _level(span: Phase, deviation: float, count: int, binary: bool) -> Level:
     return Level(span.mean, low, min(1.0, high) if binary else high, span.n)
 
 
-def fared(view: View, change: Change, amount: float) -> Others:
+def change_of_others(view: View, change: Change, amount: float) -> Others:
     """How the other models of the stream fared in the same clusters, when this one changed by `amount`.
 
     Those with enough clusters on both sides whose own version did not move. One got worse at that time if

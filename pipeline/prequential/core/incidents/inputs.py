@@ -8,7 +8,7 @@ import numpy as np
 from prequential.core.incidents import history
 from prequential.core.incidents.cause import Cause, Names
 from prequential.core.incidents.circumstances import versions_moved
-from prequential.core.incidents.class_weights import asked_of_labels, dependence
+from prequential.core.incidents.class_weights import dependence, phases_of_labels
 from prequential.core.incidents.groups import Groups, most_moved, of_classes, share_of
 from prequential.core.incidents.levels import Phase
 from prequential.core.incidents.phases import Phases
@@ -58,7 +58,7 @@ def of_shares(phases: Phases, classes: int, names: Names) -> Cause | None:
     """
     if not classes or phases.after.cells[history.CONFIDENCE : history.CONFIDENCE_LOSS].any():
         return None
-    before, after = asked_of_labels(phases, classes)
+    before, after = phases_of_labels(phases, classes)
     wide = max(*(dependence(phase, classes) for phase in (before, after)), _dispersion(phases, classes))
     both = [
         [of_classes(phase, classes, *columns).n / wide for phase in (before, after)]

@@ -56,7 +56,7 @@ def is_first_of_model(predictions: Predictions, first: int, prediction: int) -> 
 
 
 @inner
-def is_twofold(predictions: Predictions, first: int, model: int, end: int) -> bool:
+def has_two_predictions(predictions: Predictions, first: int, model: int, end: int) -> bool:
     """Whether a list has two predictions of a model made by `end`: an initial and a final one."""
     count, row = 0, first
     while row:

@@ -42,7 +42,7 @@ def closes(registry: Registry, store: Store, stream: int, slot: int) -> bool:
 
 
 @inner
-def hindrance(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> int:
+def why_not_closed(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> int:
     """Why an instance can't be closed yet: the reason why the join stops, as for a label's record.
 
     DONE: it can be closed.

@@ -7,8 +7,8 @@ from prequential.core.join.choosing import (
     earliest_of,
     end_of_bin,
     first_with_segments,
+    has_two_predictions,
     is_first_of_model,
-    is_twofold,
     latest_of,
     reference_of,
     segment_row,
@@ -101,7 +101,7 @@ def _complete_model(
         if which == 0:
             if streams.versions[stream]:
                 _note_version(registry, store, model, number, first)
-            if is_twofold(predictions, first, model, t1):
+            if has_two_predictions(predictions, first, model, t1):
                 entities.twofold[model] = 1
         elif which > 1:
             values.segment_numbers[head, key] = number
@@ -181,7 +181,7 @@ def _complete_baselines(
     for stage in range(streams.age_count[stream]):
         store.label_values.after_numbers[label, stage] = 0
     reference = reference_of(store.predictions, first)
-    twofold = is_twofold(store.predictions, first, reference, t1)
+    twofold = has_two_predictions(store.predictions, first, reference, t1)
     for which in range(2):
         entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
         if entity:

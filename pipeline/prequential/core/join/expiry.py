@@ -10,7 +10,7 @@ import numpy as np
 from prequential.core.compiled.ids import AHEAD, entry_at, remove, text_at
 from prequential.core.compiled.kernel import inlined, inner
 from prequential.core.join.choosing import first_with_segments, is_first_of_model, segment_row
-from prequential.core.join.closing import close, closes, hindrance, in_order
+from prequential.core.join.closing import close, closes, in_order, why_not_closed
 from prequential.core.tables.calendar import advance, earliest, schedule
 from prequential.core.tables.events import EXPIRED as PREDICTION_EXPIRED
 from prequential.core.tables.logs import (
@@ -57,7 +57,7 @@ def lead_of(registry: Registry, stream: int) -> int:
 
 
 @inner
-def run_out(registry: Registry, store: Store, logs: Logs, stream: int, record: int) -> int:
+def expire_states(registry: Registry, store: Store, logs: Logs, stream: int, record: int) -> int:
     """End the states whose deadlines the stream's clock has passed, before this row of the micro-batch.
 
     Returns DONE, or the reason why it stopped (see `prequential.core.tables.logs`). In that case, call it
@@ -84,7 +84,7 @@ def run_out(registry: Registry, store: Store, logs: Logs, stream: int, record: i
             schedule(wheels, links, stream, instance, links.deadline[instance], clock)
         elif store.instances.state[instance] == WAITING:
             if closes(registry, store, stream, instance):
-                why = hindrance(registry, store, logs, stream, instance)
+                why = why_not_closed(registry, store, logs, stream, instance)
                 if why != DONE:
                     logs.used[REST] = instance
                     return why

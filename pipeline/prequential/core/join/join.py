@@ -10,7 +10,7 @@ import numpy as np
 from prequential.core.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
 from prequential.core.compiled.kernel import inlined, inner, kernel
 from prequential.core.join.deadlines import MEETS, NOTHING, run_until
-from prequential.core.join.expiry import lead_of, run_out
+from prequential.core.join.expiry import expire_states, lead_of
 from prequential.core.join.instances import take_instance
 from prequential.core.join.labelling import lacks_segment, separates, settle, wants
 from prequential.core.join.labels import repeat_label, take_label
@@ -73,7 +73,7 @@ def join(
     """
     streams, wheels, used = registry.streams, store.wheels, logs.used
     if used[OVERDUE]:
-        why = run_out(registry, store, logs, used[OVERDUE] - 1, start)
+        why = expire_states(registry, store, logs, used[OVERDUE] - 1, start)
         if why != DONE:
             return start, why
         used[OVERDUE] = 0
@@ -101,7 +101,7 @@ def join(
             streams.wheel[stream] = clock
         streams.clock[stream] = clock
         if wheels.next_due[stream] < clock:
-            why = run_out(registry, store, logs, stream, i)
+            why = expire_states(registry, store, logs, stream, i)
             if why != DONE:
                 used[OVERDUE] = stream + 1
                 return i, why
@@ -156,7 +156,7 @@ def join(
         if deadline != NOTHING:
             run_until(registry, store, stream, slot, deadline)
         if wheels.next_due[stream] < clock:
-            why = run_out(registry, store, logs, stream, i + 1)
+            why = expire_states(registry, store, logs, stream, i + 1)
             if why != DONE:
                 used[OVERDUE] = stream + 1
                 return i + 1, why

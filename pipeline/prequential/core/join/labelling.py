@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prequential.core.compiled.kernel import inlined, inner
-from prequential.core.join.choosing import is_twofold, reference_of
+from prequential.core.join.choosing import has_two_predictions, reference_of
 from prequential.core.join.completing import complete, remember_numbers
 from prequential.core.join.outcome_rows import Place
 from prequential.core.tables.events import LATE
@@ -68,11 +68,11 @@ def separates(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
     row = first
     while row:
         model = predictions.model[row]
-        if entities.single[model] and is_twofold(predictions, first, model, t1):
+        if entities.single[model] and has_two_predictions(predictions, first, model, t1):
             logs.used[WANTED] = model
             return True
         row = predictions.next[row]
-    if is_twofold(predictions, first, reference_of(predictions, first), t1):
+    if has_two_predictions(predictions, first, reference_of(predictions, first), t1):
         for which in range(2):
             entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
             if entity and entities.single[entity]:

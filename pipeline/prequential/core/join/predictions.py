@@ -56,7 +56,7 @@ def take_prediction(
         note_dropped(logs, LATE_PREDICTION, i)
         return NOTHING
     if (state == WAITING and repeats(rows, i, registry, store, stream, slot)) or (
-        state == SETTLED and _has_said(store.predictions, instances.first[slot], model)
+        state == SETTLED and _has_prediction(store.predictions, instances.first[slot], model)
     ):
         entities.duplicate[model] += 1
         note_dropped(logs, DUPLICATE + PREDICTION, i)
@@ -134,7 +134,7 @@ def _gives(rows: Rows, i: int, store: Store, first: int) -> bool:
 
 
 @inner
-def _has_said(predictions: Predictions, first: int, model: int) -> bool:
+def _has_prediction(predictions: Predictions, first: int, model: int) -> bool:
     """Whether a list has a prediction of a model."""
     row = first
     while row:

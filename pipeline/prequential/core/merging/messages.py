@@ -239,7 +239,7 @@ class Merged:
         for estimator in self._estimators:
             memory, parameter = parse_estimator(estimator)
             memories = [
-                (at, values if one.model == model else _turned(values, counted=one.counted))
+                (at, values if one.model == model else _swapped(values, counted=one.counted))
                 for one in of for name, at, values in one.memories if name == estimator
             ]  # fmt: skip
             newest = max(at for at, _ in memories)
@@ -282,10 +282,10 @@ class Merged:
             yield Encoded(COMPARISONS, self._name, encode(message))
 
 
-def _turned(values: Sequence[float], *, counted: bool) -> list[float]:
+def _swapped(values: Sequence[float], *, counted: bool) -> list[float]:
     """The memory of a pair (`Compared.memories`) as the memory of the same pair with B before A.
 
-    >>> _turned([9.0, 1.0, 2.0, 3.0], counted=True), _turned([0.5, 0.75, 4.0], counted=False)
+    >>> _swapped([9.0, 1.0, 2.0, 3.0], counted=True), _swapped([0.5, 0.75, 4.0], counted=False)
     ([9.0, 2.0, 1.0, 3.0], [0.75, 0.5, 4.0])
     """
     if counted:

@@ -153,10 +153,10 @@ class Expectations:
         following = np.append(records.next_maturity(clock_of, ends_at, horizons), records.NEVER)
         after = np.minimum.reduceat(following, ends - counts) if len(whose) else ends
         models.next[whose] = np.where(counts > 0, after, records.NEVER)
-        self._say_all(some, whose, clocks, rows, ends, maturities, labelled, said)
+        self._report_all(some, whose, clocks, rows, ends, maturities, labelled, said)
         return said
 
-    def _say_all(
+    def _report_all(
         self, due: list[DuePeriods], whose: Ints, clocks: Ints, rows: Ints32, ends: Ints, maturities: Ints,
         labelled: SoFar, said: dict[int, PeriodForecast],
     ) -> None:  # fmt: skip
@@ -183,7 +183,7 @@ class Expectations:
             ]  # fmt: skip
             states = [provisional.get(one.row) or self._state_of(one) for one in asked]
             some = [(one, state) for one, state in zip(asked, states) if state is not None]
-            self._say_each(group, some, labelled, said)
+            self._report_each(group, some, labelled, said)
         for one in due:
             one.periods.sort(key=lambda state: state.start)
 
@@ -216,7 +216,7 @@ class Expectations:
         for one in due:
             final = self._final(one)
             if final and tables.models.sampled[one.model]:
-                self._say_finals(one, final, labelled, said)
+                self._report_finals(one, final, labelled, said)
             closing += [(one, row, state) for row, state in final.items()]
             counts.append(len(final))
         if not closing:
@@ -261,7 +261,7 @@ class Expectations:
                 record = self._record(due.model, INDEX[name])
                 records.grade(self._tables.records, record, was, value, variance)
 
-    def _say_finals(
+    def _report_finals(
         self, due: DuePeriods, final: dict[int, PeriodState], labelled: SoFar, said: dict[int, PeriodForecast]
     ) -> None:
         """Estimate periods with sampled labels that are final now: their values remain estimates."""
@@ -275,7 +275,7 @@ class Expectations:
             if row in final and group.look.about[place, EXPECTED] > 0:
                 maturity = max(0, records.maturity_of(due.clock, end, horizon))
                 some.append((_OpenPeriod(due, row, maturity, place), final[row]))
-        self._say_each(group, some, labelled, said)
+        self._report_each(group, some, labelled, said)
 
     def _record(self, model: int, measure: int) -> int:
         """The row of a measure's record; a new record if there is none."""
@@ -297,7 +297,7 @@ class Expectations:
 
     # ---- estimates in messages
 
-    def _say_each(
+    def _report_each(
         self,
         group: Group,
         some: list[tuple[_OpenPeriod, PeriodState]],

@@ -88,7 +88,7 @@ class Reporter:
 
     # ---- metrics
 
-    def new_among(self, rows: Sequence[int]) -> list[int]:
+    def unreported_among(self, rows: Sequence[int]) -> list[int]:
         """The entities among these with outcomes or revisions since their last messages, in this order."""
         known = self._notes.reported
         return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]

@@ -93,11 +93,11 @@ class PeriodValues(NamedTuple):
             at = np.ix_(np.array(places), _columns(some))
             values, reasons = self.values[at].tolist(), self.reasons[at].tolist()
             for place, row, why in zip(places, values, reasons):
-                found[place] = _told_apart(some, row, why) if any(why) else (dict(zip(some, row)), {})
+                found[place] = _values_and_reasons(some, row, why) if any(why) else (dict(zip(some, row)), {})
         return found
 
 
-def _told_apart(names: tuple[str, ...], values: list[float], reasons: list[int]) -> Measures:
+def _values_and_reasons(names: tuple[str, ...], values: list[float], reasons: list[int]) -> Measures:
     """The measures that have a value, and the reasons for missing values."""
     return (
         {name: value for name, value, why in zip(names, values, reasons) if not why},

@@ -190,7 +190,7 @@ class _Restoring:
         if about.kind == CORRECTION:
             return config.temporal_correction and config.task == "classification"
         if about.kind == SEGMENT:
-            return self._segments.goes_on(about)
+            return self._segments.stays_evaluated(about)
         if about.kind in (AGE, BASELINE_AGE):  # one after the other, in the order of the configuration
             same = tuple(saved["ages"]) == stream.ages
             return same and (about.kind == AGE or about.model[1:] in config.baselines)
@@ -274,7 +274,7 @@ class _Restoring:
             plan = catalog.plans[int(entities.plan[row])]
             first, start = int(arrays["entities.first"][old_row]), int(entities.first[row])
             same_bins = self._saved[stream.code]["bins"] == stream.bins
-            single, twofold = bool(entities.single[row]), catalog.is_twofold(row)
+            single, twofold = bool(entities.single[row]), catalog.has_two_predictions(row)
             for position, stage in enumerate(plan.stages):
                 if single and stage == INITIAL:
                     continue
@@ -376,7 +376,7 @@ class _Restoring:
     def _stage_now(self, row: int, stage: str) -> str:
         """The stage that has the outcomes of one that the snapshot has."""
         about = self._catalog.entities[row]
-        if about is None or self._catalog.is_twofold(row):
+        if about is None or self._catalog.has_two_predictions(row):
             return stage
         return standing_for(stage, self._catalog.streams[about.stream].evaluated)
 

@@ -43,7 +43,7 @@ class SegmentMoves:
         saved, config = self._saved[stream.code], stream.config
         return tuple(saved["segments"]) == config.segments and saved["slots"] == config.segments_per_key + 1
 
-    def goes_on(self, about: Entity) -> bool:
+    def stays_evaluated(self, about: Entity) -> bool:
         """Whether a segment that was evaluated still is."""
         offset = self._place[about.row] - int(self._rows[self._model(about)])
         return bool((self._offsets[about.stream] == offset).any())
