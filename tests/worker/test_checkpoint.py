@@ -317,7 +317,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool, int]]:
         # Small rounds, each published.
         monkeypatch.setattr(runner_module, "_PAUSE_SECONDS", 0.01 if stops else 0.0)
         rng = random.Random(next(seeds))
-        monkeypatch.setattr(runner_module, "Silence", lambda config: SometimesSilent(rng))
+        monkeypatch.setattr(runner_module, "SilenceTimer", lambda config: SometimesSilent(rng))
         survived = asyncio.run(asyncio.wait_for(live(life, topics, rng, stops=stops), HANGS))
         return survived, life.used
 

@@ -87,6 +87,8 @@ def events(began: int) -> Iterator[Record]:
                 yield record("labels", **label)
             if number % 20 == 15:
                 yield record("labels", **{**label, "y_true": "no" if yes else "yes"})
+            if number % 20 == 16:
+                yield record("labels", **{**label, "y_true": None})
         price = {"stream": NUMBERS, "instance_id": number}
         y = rng.gauss(10, 3)
         yield record("predictions", **price, ts=ts, model="m", y_pred=y + rng.gauss(0, 1))

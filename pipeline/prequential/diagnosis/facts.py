@@ -188,7 +188,7 @@ def _foreign(shard: Shard, stream: Stream) -> tuple[tuple[int, int], tuple[str, 
         return (0, 0), ()
     given, without = seen.scored[code].tolist()
     hashes = set(seen.foreign[code].tolist()) - {0}
-    return (given, without), tuple(shard.encoder.names_of(hashes)) if hashes else ()
+    return (given, without), tuple(shard.encoder.class_hashes.names(hashes)) if hashes else ()
 
 
 def _classes(shard: Shard, stream: Stream) -> tuple[str, ...]:

@@ -13,7 +13,7 @@
 from prequential.evaluation.evaluating import evaluate
 from prequential.evaluation.evaluator import Evaluator
 from prequential.evaluation.looking_back import Backtest, Calibration
-from prequential.evaluation.periods import Periods
+from prequential.evaluation.periods import PeriodTable
 from prequential.evaluation.residuals import Residuals
 from prequential.evaluation.result import Result
 from prequential.evaluation.scores import Scores
@@ -22,6 +22,6 @@ from prequential.evaluation.shown import Table
 from prequential.evaluation.svg import Plot
 
 __all__ = [
-    "Backtest", "Calibration", "Evaluator", "Periods", "Plot", "Residuals", "Result", "Scores", "Settings",
-    "Table", "evaluate",
+    "Backtest", "Calibration", "Evaluator", "PeriodTable", "Plot", "Residuals", "Result", "Scores",
+    "Settings", "Table", "evaluate",
 ]

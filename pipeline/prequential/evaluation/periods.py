@@ -23,7 +23,7 @@ _DAY, _EPOCH = 86_400_000, datetime(1970, 1, 1, tzinfo=timezone.utc)
 Settings = Callable[[str], StreamConfig]
 
 
-class Periods(Table):
+class PeriodTable(Table):
     """A model's results by day of prediction: a row for each model and day.
 
     Columns are `model`, `measure`, `day` (its start; `period` if the setting `period` isn't one day) and
@@ -61,7 +61,7 @@ class Periods(Table):
             row[start] = row.pop("start")
         super().__init__(names, rows)
 
-    def measure(self, name: str) -> Periods:
+    def measure(self, name: str) -> PeriodTable:
         """Return the same table of another measure, such as `kappa`; its messages must have it.
 
         Raises ValueError for the name of a measure that no period has; the error lists the others.
@@ -70,12 +70,12 @@ class Periods(Table):
             one for message in self._messages for one in (*message.measures, *_expected(message))
         )
         check("measure", name, (one for one in MEASURES if one in known))
-        return Periods(self._messages, self._settings, name)
+        return PeriodTable(self._messages, self._settings, name)
 
 
-def periods_of(messages: Iterable[Metrics], settings: Settings) -> Periods:
+def periods_of(messages: Iterable[Metrics], settings: Settings) -> PeriodTable:
     """Return the periods of streams as a whole; without the setting `period` there are none."""
-    return Periods([one for one in messages if one.stage == PERIOD and one.segment is None], settings)
+    return PeriodTable([one for one in messages if one.stage == PERIOD and one.segment is None], settings)
 
 
 def _rows(messages: Sequence[Metrics], settings: Settings, measure: str | None) -> Iterable[dict[str, Any]]:

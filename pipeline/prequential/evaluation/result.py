@@ -16,7 +16,7 @@ from prequential.evaluation.html import page_of
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking
 from prequential.evaluation.messages import table_of
-from prequential.evaluation.periods import Periods, periods_of
+from prequential.evaluation.periods import PeriodTable, periods_of
 from prequential.evaluation.plots import plot_of
 from prequential.evaluation.residuals import Residuals, residuals_of
 from prequential.evaluation.scores import Scores, scores_of
@@ -114,7 +114,7 @@ class Result:
         return [{"input": KINDS[one.kind], "number": one.offset, "reason": one.reason} for one in letters]
 
     @property
-    def periods(self) -> Periods:
+    def periods(self) -> PeriodTable:
         """Results by day (setting `period="1d"`): labelled share, expected value, interval, final value."""
         return periods_of(self._metrics, self._config.stream)
 

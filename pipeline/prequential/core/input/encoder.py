@@ -9,7 +9,7 @@ and would be taken stops the join, and begins the next micro-batch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from prequential.core.catalog.stream_settings import reads_probabilities, reads_
 from prequential.core.catalog.streams import Entity, Stream
 from prequential.core.compiled.kernel import Bytes, Ints
 from prequential.core.input.admission import Admission, reason_of
+from prequential.core.input.class_hashes import ClassHashes
 from prequential.core.input.fields import amount_of, class_name, interval_of, number_of
 from prequential.core.input.news import News, news_of, stream_of
 from prequential.core.input.plain import PlainRecords
@@ -29,7 +30,7 @@ from prequential.core.join.join import TOO_MANY_INSTANCES
 from prequential.core.tables.errors import Unusable
 from prequential.core.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.core.tables.store import NO_CLASS
-from prequential.core.tables.streams import OTHER_FORM, name_hash
+from prequential.core.tables.streams import OTHER_FORM
 from prequential.topics.messages import Instance
 
 #: From a record with a new name on, this many are encoded one by one: other new names follow, as a rule.
@@ -37,9 +38,6 @@ _NEW_AT_ONCE = 1_000
 
 #: In place of the class of a prediction that asks with a new one: it repeats no other.
 _NO_LABEL = -1
-
-#: Names in `y_proba` whose hashes are kept: they come from strangers.
-_MOST_HASHES = 100_000
 
 
 class Unused(NamedTuple):
@@ -67,8 +65,8 @@ class Encoder:
         #: By the stream's name.
         self._models: dict[str, dict[str, int]] = {}
         self._classes: dict[str, dict[str, int]] = {}
-        self._hashes: dict[str, int] = {}
-        self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes, self.hashed)
+        self.class_hashes = ClassHashes()
+        self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes, self.class_hashes)
         #: Entities that were taken out of the catalog since this was last emptied.
         self.retired: list[Entity] = []
         #: Most keys of segments that a stream has, and 1 if one may need `value`.
@@ -226,7 +224,7 @@ class Encoder:
             if any(given):
                 starts_of_p[at + 1] = list(map(len, given))
                 np.cumsum(starts_of_p, out=starts_of_p)
-                names = np.array(self.hashed(chain.from_iterable(given)), dtype=np.uint64)
+                names = np.array(self.class_hashes.of(chain.from_iterable(given)), dtype=np.uint64)
                 p = np.array(list(chain.from_iterable(one.values() for one in given)), dtype=np.float64)
         amount = np.full((count, self.values), -1.0)
         if self.values:
@@ -244,23 +242,6 @@ class Encoder:
             self._catalog.columns.streams.class_count[streams],
             np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8),
         )  # fmt: skip
-
-    def hashed(self, names: Iterable[str]) -> list[int]:
-        """Hashes of names of classes."""
-        known = self._hashes
-        values = []
-        for name in names:
-            value = known.get(name)
-            if value is None:
-                if len(known) >= _MOST_HASHES:
-                    known.clear()
-                value = known[name] = name_hash(name)
-            values.append(value)
-        return values
-
-    def names_of(self, hashes: Collection[int]) -> list[str]:
-        """Names of classes with these hashes, as far as they are still known."""
-        return [name for name, value in self._hashes.items() if value in hashes]
 
     def _fill_amounts(self, amount: Any, records: Sequence[Any], kinds: Any, streams: Any) -> None:
         """What is at stake, of predictions and labels of streams that need it."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.core.catalog.catalog import Catalog
 from prequential.core.compiled.kernel import Bytes, Ints, Ints32, Words, inlined, inner, kernel
+from prequential.core.input.class_hashes import ClassHashes
 from prequential.core.input.plain import PlainRecords
 from prequential.core.input.record_scanner import (
     AMOUNT,
@@ -246,17 +247,17 @@ def _first(rows: Rows, count: int) -> Rows:
 class PlainEncoder:
     """Makes rows of records as columns, with the names that an encoder has registered.
 
-    `hashed` returns hashes of names of classes.
+    `hashes` are those of names of classes.
     """
 
     def __init__(
         self, catalog: Catalog, streams: Mapping[str, int], models: Mapping[str, Mapping[str, int]],
-        classes: Mapping[str, Mapping[str, int]], hashed: Callable[[Iterable[str]], list[int]],
+        classes: Mapping[str, Mapping[str, int]], hashes: ClassHashes,
     ) -> None:  # fmt: skip
         self._catalog = catalog
         self._by_stream = {MODEL: models, TARGET: classes}
         self._by_name = streams
-        self._hashed = hashed
+        self._hashes = hashes
         self._known: Sequence[str] | None = None
         self._keys = 0
         self.forget()
@@ -315,7 +316,7 @@ class PlainEncoder:
             if wanted in (_KEY, _VALUE):
                 numbers += columns.segments[place].tolist()
             elif wanted == _CLASS:
-                (hashed,) = self._hashed([known[columns.classes[place]]])
+                (hashed,) = self._hashes.of([known[columns.classes[place]]])
                 self._tables.hashes[columns.classes[place]] = hashed
                 continue
             if not (self._enter(numbers, wanted) or (learn(row) and self._enter(numbers, wanted, True))):
