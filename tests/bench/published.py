@@ -16,6 +16,9 @@ from prequential.topics.clients import KafkaConfig
 #: have other last digits, and a `kappa_plus` near 0 is the square root of such.
 _NEAR, _NEAR_ZERO = 1e-9, 1e-7
 
+#: Measures that the worker alone computes: the peers have no use for probabilities.
+_OF_PROBABILITIES: Final = {"log_loss", "brier", "ece"}
+
 #: Messages of a look at a topic.
 _BATCH: Final = 5_000
 
@@ -63,7 +66,10 @@ def published(kafka: KafkaConfig, metrics: str, others: Iterable[str] = ()) -> P
             size += len(key) + len(value)
             if topic == metrics:
                 said = _decode(value)
-                names, reasons = tuple(sorted(said.measures)), tuple(sorted(said.undefined.items()))
+                names = tuple(sorted(said.measures.keys() - _OF_PROBABILITIES))
+                reasons = tuple(sorted(
+                    (name, why) for name, why in said.undefined.items() if name not in _OF_PROBABILITIES
+                ))  # fmt: skip
                 names, reasons = known.setdefault((names, reasons), (names, reasons))
                 about = (said.stream, said.model, said.segment, said.stage, said.estimator)
                 values = array("d", [said.n, *(said.measures[name] for name in names)])
