@@ -404,5 +404,5 @@ def test_rows_are_those_of_objects(rng: random.Random, kind: int) -> None:
             theirs.models, theirs.classes, theirs.values, theirs.versions
         )  # fmt: skip
         assert mine.unseen_keys == theirs.unseen_keys
-        if mine.unseen_keys:  # else nobody asks for other keys
+        if mine.unseen_keys:  # otherwise no finding names other keys
             assert set(mine.other_keys) == set(theirs.other_keys)
