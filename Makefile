@@ -14,13 +14,13 @@ RELEASE := .venv-release
 MAYBE_NONE := || [ $$? -eq 5 ]
 
 # The engine's loops, once, in two processes: what comes then finds them.
-LOOPS = $(TEST)/bin/python -c "from prequential.program.compilation import compile_loops; compile_loops(print)"
+LOOPS = $(TEST)/bin/python -c "from prequential.runtime.program.compilation import compile_loops; compile_loops(print)"
 
 # The examples of docstrings.
 DOCTESTS = $(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS \
   -o consider_namespace_packages=true topics pipeline
 
-# The rooms' contracts. import-linter finds both folders of the package once the package is imported.
+# The contracts of packages. import-linter finds both folders of the package once the package is imported.
 ROOMS = PYTHONPATH=pipeline $(TEST)/bin/python -c \
   "import prequential; from importlinter.cli import lint_imports_command as run; run()" --no-logo --no-cache
 
@@ -65,7 +65,7 @@ bench: $(BENCH)/.ready ## the benchmark, side by side with its peers; ARGS="--he
 
 fuzz: $(TEST)/.ready ## decoder and engine, with bounds checked, under random poison for SECONDS (default 600)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(TEST)/checked-loops \
-	  FUZZ_SECONDS=$(or $(SECONDS),600) $(TEST)/bin/python -m pytest -q --timeout 0 tests/core/test_fuzz.py tests/core/test_neighbouring_configurations.py $(ARGS)
+	  FUZZ_SECONDS=$(or $(SECONDS),600) $(TEST)/bin/python -m pytest -q --timeout 0 tests/engine/test_fuzz.py tests/engine/test_neighbouring_configurations.py $(ARGS)
 
 chaos: $(TEST)/.ready ## workers and broker struck at random; ARGS="--minutes N --seed S", default 10 and 1
 	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)

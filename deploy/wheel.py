@@ -26,7 +26,7 @@ FEATURES = ("cx16", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2")
 _COMPILE = """
 import json, sys
 from llvmlite import binding
-from prequential.program.compilation import compile_all
+from prequential.runtime.program.compilation import compile_all
 compile_all()
 json.dump({"target": [binding.get_process_triple(), sys.argv[1], ""], "features": sys.argv[2:]}, sys.stdout)
 """
@@ -42,7 +42,7 @@ def compiled(sources: Path, folder: Path) -> None:
         [sys.executable, "-c", _COMPILE, PROCESSOR, *FEATURES],
         env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
-    loops = sources / "prequential/core/compiled/loops"
+    loops = sources / "prequential/engine/compiled/loops"
     loops.mkdir()
     for file in (folder / "made").glob("*/*.nb[ci]"):
         shutil.copyfile(file, loops / file.name)

@@ -20,11 +20,11 @@ for _folder in (_TESTS / "dashboard", _TESTS / "deploy", _TESTS, _TESTS.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
-from prequential.core.detectors import DETECTORS  # noqa: E402
-from prequential.core.warmup import ALL, config_of  # noqa: E402
+from prequential.configuration.settings.model import Config, DetectorConfig  # noqa: E402
 from prequential.demo import broker as _ports  # noqa: E402
-from prequential.program.compilation import compile_loops  # noqa: E402
-from prequential.settings.model import Config, DetectorConfig  # noqa: E402
+from prequential.engine.detectors import DETECTORS  # noqa: E402
+from prequential.engine.warmup import ALL, config_of  # noqa: E402
+from prequential.runtime.program.compilation import compile_loops  # noqa: E402
 from prequential.topics import secrets  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
@@ -65,12 +65,12 @@ def _forgotten_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 #: Files that take some seconds or more altogether: all of their tests are `slow`.
 _SLOW = frozenset({
-    "core/test_alarm_budgets.py", "core/test_between_lives.py", "core/test_comparisons.py",
-    "core/test_confidence_sequence.py", "core/test_detectors_on_signals.py", "core/test_estimators.py",
-    "core/test_exporter.py", "core/test_extreme_memories.py", "core/test_incidents.py",
-    "core/test_one_sequence.py", "core/test_plain.py", "core/test_segments_between_lives.py",
-    "core/test_shard_against_oracle.py", "core/test_split.py", "core/test_table_keys.py",
-    "core/test_without_jit.py", "deploy/test_pins.py", "evidence/test_comparing_on_sea.py",
+    "engine/test_alarm_budgets.py", "engine/test_between_lives.py", "engine/test_comparisons.py",
+    "engine/test_confidence_sequence.py", "engine/test_detectors_on_signals.py", "engine/test_estimators.py",
+    "engine/test_exporter.py", "engine/test_extreme_memories.py", "engine/test_incidents.py",
+    "engine/test_one_sequence.py", "engine/test_plain.py", "engine/test_segments_between_lives.py",
+    "engine/test_shard_against_oracle.py", "engine/test_split.py", "engine/test_table_keys.py",
+    "engine/test_without_jit.py", "deploy/test_pins.py", "evidence/test_comparing_on_sea.py",
     "files/test_evaluation.py", "files/test_stepping.py", "files/test_tables.py",
     "ingest/test_schema_registry.py", "report/test_report_pages.py", "tables/test_calendar.py",
     "tables/test_estimator_tables.py", "tables/test_expected_tables.py", "tables/test_harm_detector.py",

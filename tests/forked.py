@@ -211,11 +211,11 @@ def _prepare() -> None:
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the program's `main`
     from prequential.cli import main
-    from prequential.program.compilation import compile_loops
+    from prequential.runtime.program.compilation import compile_loops
 
     for name in main._COMMANDS:
         importlib.import_module(f"prequential.cli.{name.replace('-', '_')}")
-    for name in ("prequential.worker.app", "prequential.ingest.app"):
+    for name in ("prequential.runtime.worker.app", "prequential.runtime.ingest.app"):
         importlib.import_module(name)
     compile_loops(lambda notice: None)
     gc.freeze()

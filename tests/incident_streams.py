@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from prequential.core.input.merge import Batch
-from prequential.core.shard import Shard
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.engine.input.merge import Batch
+from prequential.engine.shard import Shard
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.topics.outputs import Incident, Output

@@ -32,9 +32,16 @@ KAFKA = {"3.9": "3.9.1", "4.1": "4.1.0"}
 
 #: What a version of Python or of a package could change: the engine, its numbers, and what crosses the wire.
 ENGINE_TESTS = (
-    "tests/core/test_shard_against_oracle.py", "tests/core/test_batching.py", "tests/core/test_plain.py",
-    "tests/core/test_between_lives.py", "tests/core/test_detector_registry.py", "tests/core/test_merge.py",
-    "tests/worker/test_stored_snapshot.py", "tests/topics", "tests/test_config.py", "tests/test_replay.py",
+    "tests/engine/test_shard_against_oracle.py",
+    "tests/engine/test_batching.py",
+    "tests/engine/test_plain.py",
+    "tests/engine/test_between_lives.py",
+    "tests/engine/test_detector_registry.py",
+    "tests/engine/test_merge.py",
+    "tests/worker/test_stored_snapshot.py",
+    "tests/topics",
+    "tests/test_config.py",
+    "tests/test_replay.py",
 )  # fmt: skip
 ENGINE_MARK = "not kafka and not embedded"
 
@@ -57,7 +64,7 @@ GO_MODULE = "github.com/kluctl/go-embed-python"
 GO_VERSIONS = {"3.10": "v0.0.0-3.10.16-20241219-1", "3.14": "v0.0.0-3.14.6-20260610-1"}
 
 #: Where tests look for modules.
-_PATHS = (".", "tests", "tests/core", "pipeline", "topics")
+_PATHS = (".", "tests", "tests/engine", "pipeline", "topics")
 
 _GO_PROGRAM = f"""package main
 
@@ -178,7 +185,7 @@ def run(cell: Cell, tests: tuple[str, ...], options: list[str]) -> bool:
         environment["PREQUENTIAL_TESTS"] = "large"  # chaos
     mark = [] if cell.kafka else ["-m", ENGINE_MARK]
     # Before the tests, which don't wait so long for a worker.
-    compiling = "from prequential.program.compilation import compile_loops; compile_loops(print)"
+    compiling = "from prequential.runtime.program.compilation import compile_loops; compile_loops(print)"
     subprocess.run([python, "-c", compiling], env=environment, check=True, stdout=sys.stderr)
     # What other versions of packages warn of is in the log, and no failure.
     command = [python, "-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider"]
@@ -196,7 +203,7 @@ def run(cell: Cell, tests: tuple[str, ...], options: list[str]) -> bool:
 
 def digest(python: Path, environment: dict[str, str]) -> str:
     """Of all outputs and states of some worlds; the same everywhere."""
-    done = subprocess.run([python, "tests/core/test_without_jit.py"], cwd=ROOT, env=environment,
+    done = subprocess.run([python, "tests/engine/test_without_jit.py"], cwd=ROOT, env=environment,
                           capture_output=True, check=False)  # fmt: skip
     return hashlib.sha256(done.stdout).hexdigest()[:12] if done.returncode == 0 else "failed"
 

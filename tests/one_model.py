@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from prequential.core.compiled.kernel import Ints32
-from prequential.core.delay.calibrating import PeriodEstimates
-from prequential.core.delay.due_periods import PeriodState, due_of
-from prequential.core.delay.expected import ExpectedTables
-from prequential.core.delay.expecting import look_together
-from prequential.core.delay.periods import PeriodTables
-from prequential.core.output.waiting import Waiting, all_waiting
+from prequential.engine.compiled.kernel import Ints32
+from prequential.engine.delay.calibrating import PeriodEstimates
+from prequential.engine.delay.due_periods import PeriodState, due_of
+from prequential.engine.delay.expected import ExpectedTables
+from prequential.engine.delay.expecting import look_together
+from prequential.engine.delay.periods import PeriodTables
+from prequential.engine.output.waiting import Waiting, all_waiting
 
 
 def look(

@@ -21,9 +21,19 @@ import msgspec
 from prequential.cli.common import add_kafka_options
 from prequential.cli.main import _COMMANDS
 from prequential.cli.sources import add_source_options
-from prequential.config import keys
-from prequential.core.detectors import DETECTORS
-from prequential.core.measures.declaration import (
+from prequential.configuration.reading import keys
+from prequential.configuration.settings import listing
+from prequential.configuration.settings.model import (
+    DEFAULT_MEASURES,
+    Config,
+    HttpConfig,
+    Limits,
+    Objective,
+    WorkerConfig,
+)
+from prequential.configuration.settings.notifying import NotifyConfig
+from prequential.engine.detectors import DETECTORS
+from prequential.engine.measures.declaration import (
     CLASSES,
     COSTS,
     INTERVALS,
@@ -40,18 +50,15 @@ from prequential.core.measures.declaration import (
     Input,
     Measure,
 )
-from prequential.core.measures.registry import MEASURES
-from prequential.ingest.counting import SourceCounts
-from prequential.ingest.counting import exposition as ingested
-from prequential.notifying.counting import exposition as notified
-from prequential.settings import listing
-from prequential.settings.model import DEFAULT_MEASURES, Config, HttpConfig, Limits, Objective, WorkerConfig
-from prequential.settings.notifying import NotifyConfig
+from prequential.engine.measures.registry import MEASURES
+from prequential.runtime.ingest.counting import SourceCounts
+from prequential.runtime.ingest.counting import exposition as ingested
+from prequential.runtime.notifying.counting import exposition as notified
+from prequential.runtime.worker.scrape import Scrape
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 from prequential.topics.messages import Instance, Label, Prediction
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
-from prequential.worker.scrape import Scrape
 
 PAGES = Path(__file__).parents[1] / "docs" / "reference"
 

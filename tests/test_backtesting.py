@@ -9,16 +9,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from prequential.backtesting.changes import Injection, KnownChange, changes_of, parse_injection
-from prequential.backtesting.detectors import name_of, parse_detector
-from prequential.backtesting.running import alarms_of, inject
-from prequential.backtesting.scores import Judged, SequenceChange, always, judge, never, scores
 from prequential.cli.main import main
-from prequential.core.detectors import DETECTORS
-from prequential.past.bootstrap import ResampledRun, log_of
-from prequential.past.sequences import PastSequence, sequences
-from prequential.replay.sources import Source
-from prequential.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.engine.detectors import DETECTORS
+from prequential.offline.backtesting.changes import Injection, KnownChange, changes_of, parse_injection
+from prequential.offline.backtesting.detectors import name_of, parse_detector
+from prequential.offline.backtesting.running import alarms_of, inject
+from prequential.offline.backtesting.scores import Judged, SequenceChange, always, judge, never, scores
+from prequential.offline.past.bootstrap import ResampledRun, log_of
+from prequential.offline.past.sequences import PastSequence, sequences
+from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Output
 

@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from prequential.core.compiled.kernel import Floats
-from prequential.past.bootstrap import ResampledRun, block_length, blocks, generator, log_of, risen
-from prequential.past.sequences import PastSequence, sequences
-from prequential.replay.sources import Source
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.engine.compiled.kernel import Floats
+from prequential.offline.past.bootstrap import ResampledRun, block_length, blocks, generator, log_of, risen
+from prequential.offline.past.sequences import PastSequence, sequences
+from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS
 
 FLAT = 4_000

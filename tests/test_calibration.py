@@ -14,11 +14,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.calibration.calibrating import CalibrationOptions, calibrate
-from prequential.calibration.cuts import cuts_of
-from prequential.calibration.excursions import STEP, StepSums, exponent
-from prequential.calibration.pasts import best_phase, far, reach_of
-from prequential.calibration.rates import (
+from prequential.cli.main import main
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.budget import Budget, parse_budget
+from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.engine.compiled.kernel import Floats, taken
+from prequential.engine.detectors import DETECTORS
+from prequential.engine.detectors.adwin import AdwinParameters
+from prequential.offline.calibration.calibrating import CalibrationOptions, calibrate
+from prequential.offline.calibration.cuts import cuts_of
+from prequential.offline.calibration.excursions import STEP, StepSums, exponent
+from prequential.offline.calibration.pasts import best_phase, far, reach_of
+from prequential.offline.calibration.rates import (
     Curve,
     ThresholdRates,
     excursions,
@@ -29,17 +36,10 @@ from prequential.calibration.rates import (
     value_of,
     with_threshold,
 )
-from prequential.calibration.report import CalibrationReport, lines
-from prequential.calibration.resampling import contexts, matched_blocks
-from prequential.cli.main import main
-from prequential.config.reader import load_config
-from prequential.core.compiled.kernel import Floats, taken
-from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.adwin import AdwinParameters
-from prequential.past.sequences import PastSequence, sequences
-from prequential.replay.sources import Source
-from prequential.settings.budget import Budget, parse_budget
-from prequential.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.offline.calibration.report import CalibrationReport, lines
+from prequential.offline.calibration.resampling import contexts, matched_blocks
+from prequential.offline.past.sequences import PastSequence, sequences
+from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from prequential.topics.outputs import Comparison, encode
-from prequential.watching.messages import decode_comparison
-from prequential.wording.comparing import (
+from prequential.views.watching.messages import decode_comparison
+from prequential.views.wording.comparing import (
     LatestDifference,
     NewestPairs,
     Pair,

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 from numba.core import caching
-from prequential.core.compiled import loopcache
-from prequential.core.input import plain
-from prequential.core.join import join
-from prequential.core.tables import calendar
+from prequential.engine.compiled import loopcache
+from prequential.engine.input import plain
+from prequential.engine.join import join
+from prequential.engine.tables import calendar
 from prequential.topics import messages
 
 from tests.nightly import few, scaled
@@ -30,7 +30,7 @@ _HERE = Path(__file__).resolve()
 def in_another_process(*args: str, **environment: str) -> str:
     """What this file says as a program; the loops compiled elsewhere in this process don't count there."""
     root = _HERE.parents[1]
-    folders = (root / "tests/core", root / "tests", root, root / "pipeline", root / "topics")
+    folders = (root / "tests/engine", root / "tests", root, root / "pipeline", root / "topics")
     done = subprocess.run(
         [sys.executable, str(_HERE), *args],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), **environment},
@@ -62,15 +62,15 @@ def by_default() -> list[str]:
 
     With those that it has no use of and that there are all the same.
     """
-    from prequential.core import warmup
-    from prequential.core.comparisons import updating
-    from prequential.core.comparisons.pair_statuses import pair_statuses
-    from prequential.core.delay import due_periods, expecting, following, periods
-    from prequential.core.estimators import window
-    from prequential.core.shard import Shard
-    from prequential.core.snapshot import read_snapshot
-    from prequential.program.compilation import compile_loops
-    from prequential.settings.model import Config
+    from prequential.configuration.settings.model import Config
+    from prequential.engine import warmup
+    from prequential.engine.comparisons import updating
+    from prequential.engine.comparisons.pair_statuses import pair_statuses
+    from prequential.engine.delay import due_periods, expecting, following, periods
+    from prequential.engine.estimators import window
+    from prequential.engine.shard import Shard
+    from prequential.engine.snapshot import read_snapshot
+    from prequential.runtime.program.compilation import compile_loops
 
     config = Config()
     compile_loops(lambda notice: None, config)
@@ -97,10 +97,10 @@ def by_default() -> list[str]:
 def later() -> list[str]:
     """Loops that are compiled, or fetched from the cache, after all should have been."""
     from helpers import catch_up, live, small_logs
-    from prequential.core.detectors import DETECTORS
-    from prequential.core.warmup import ALL, config_of, warm_consumers
-    from prequential.program.compilation import compile_loops
-    from prequential.settings.model import Config, DetectorConfig
+    from prequential.configuration.settings.model import Config, DetectorConfig
+    from prequential.engine.detectors import DETECTORS
+    from prequential.engine.warmup import ALL, config_of, warm_consumers
+    from prequential.runtime.program.compilation import compile_loops
     from worlds import extreme_world, paced_world, random_world
 
     every = replace(config_of(ALL).defaults, detectors=tuple(map(DetectorConfig, DETECTORS)))
@@ -119,7 +119,7 @@ def later() -> list[str]:
 def merged() -> list[str]:
     """Loops that partitions of streams with periods, and who merges them, need after all should be there."""
     import partitioned
-    from prequential.program.compilation import compile_loops
+    from prequential.runtime.program.compilation import compile_loops
 
     seeds = range(scaled(4, 12))
     worlds = [(seed, partitioned.with_periods(partitioned.world(seed), seed)) for seed in seeds]
@@ -135,8 +135,8 @@ def merged() -> list[str]:
 
 def anew() -> list[str]:
     """Loops that are compiled, as they aren't in the cache, when all are made ready."""
-    from prequential.program.compilation import compile_loops
-    from prequential.settings.model import Config
+    from prequential.configuration.settings.model import Config
+    from prequential.runtime.program.compilation import compile_loops
 
     found = missing()
     compile_loops(lambda notice: None, Config())
@@ -167,7 +167,7 @@ def test_nothing_is_compiled_in_the_middle_of_a_stream() -> None:
 def compiled_here() -> list[str]:
     """Loops that this process compiles itself on a machine that has none; prints what it is told first."""
     from numba.core import event
-    from prequential.program.compilation import compile_loops
+    from prequential.runtime.program.compilation import compile_loops
 
     names: list[str] = []
 
@@ -195,9 +195,9 @@ def test_other_processes_compile(tmp_path: Path) -> None:
 
 def everything() -> list[str]:
     """What this process is told, and loops that it compiles, when all that there is is made ready."""
-    from prequential.core.warmup import ALL, config_of
-    from prequential.kafka import partition_queues
-    from prequential.program.compilation import compile_loops
+    from prequential.engine.warmup import ALL, config_of
+    from prequential.runtime.kafka import partition_queues
+    from prequential.runtime.program.compilation import compile_loops
 
     told: list[str] = []
     found = missing()
@@ -209,9 +209,9 @@ def everything() -> list[str]:
 def slow_compilation() -> list[str]:
     """What is told and reported while loops are compiled slowly, of a loop that no cache has."""
     from numba import njit
-    from prequential.core import warmup
-    from prequential.core.compiled import loopcache
-    from prequential.program import compilation
+    from prequential.engine import warmup
+    from prequential.engine.compiled import loopcache
+    from prequential.runtime.program import compilation
 
     told: list[str] = []
     reported: list[str] = []
@@ -238,8 +238,8 @@ def test_progress_is_reported_while_loops_are_compiled() -> None:
 
 
 _FACTORY = """
-from prequential.core.compiled.kernel import inner, kernel, named
-from prequential.core.compiled.steps import one, two
+from prequential.engine.compiled.kernel import inner, kernel, named
+from prequential.engine.compiled.steps import one, two
 
 def loop_of(owner, step):
     def put(x):
@@ -253,7 +253,7 @@ loops = [loop_of("one", one), loop_of("two", two)]
 """
 
 _STEPS = """
-from prequential.core.compiled.kernel import inner
+from prequential.engine.compiled.kernel import inner
 
 @inner
 def one(x):
@@ -270,7 +270,7 @@ def test_loops_of_a_factory_are_kept_each_by_itself(
 ) -> None:
     """They are found again in another process, and dropped with the file of what is handed to the factory."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "loops"))
-    folder = tmp_path / "prequential" / "core" / "compiled"
+    folder = tmp_path / "prequential" / "engine" / "compiled"
     folder.mkdir(parents=True)
     program = f"""
 import sys
@@ -278,11 +278,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import sleep
-from prequential.core import compiled
-from prequential.core.compiled import loopcache
+from prequential.engine import compiled
+from prequential.engine.compiled import loopcache
 compiled.__path__.append({str(folder)!r})
 loopcache._ROOTS = (*loopcache._ROOTS, Path({str(folder.parents[1])!r}))
-from prequential.core.compiled.factory import loops
+from prequential.engine.compiled.factory import loops
 print([loop(1.0) for loop in loops], [sum(loop.stats.cache_hits.values()) for loop in loops])
 """
     (folder / "factory.py").write_text(_FACTORY)
@@ -304,25 +304,25 @@ print([loop(1.0) for loop in loops], [sum(loop.stats.cache_hits.values()) for lo
 def test_a_loop_is_compiled_anew_when_one_that_it_calls_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    core = tmp_path / "core"
-    core.mkdir()
-    (core / "inner.py").write_text("THREE = 3\n")
-    (core / "middle.py").write_text("from prequential.core.inner import (\n    THREE,\n)\n")
-    (core / "outer.py").write_text("from prequential.core import middle\n")
+    engine = tmp_path / "engine"
+    engine.mkdir()
+    (engine / "inner.py").write_text("THREE = 3\n")
+    (engine / "middle.py").write_text("from prequential.engine.inner import (\n    THREE,\n)\n")
+    (engine / "outer.py").write_text("from prequential.engine import middle\n")
     (tmp_path / "topics").mkdir()
     (tmp_path / "topics" / "limits.py").write_text("MOST = 3\n")
-    (core / "parser.py").write_text("from prequential.topics.limits import MOST\n")
-    (core / "other.py").write_text("")
+    (engine / "parser.py").write_text("from prequential.topics.limits import MOST\n")
+    (engine / "other.py").write_text("")
     monkeypatch.setattr(loopcache, "_ROOTS", (tmp_path,))
 
     def stamps() -> tuple[str, ...]:
         loopcache.stamp.cache_clear()
         loopcache._imported.cache_clear()
-        return tuple(loopcache.stamp(core / f"{name}.py") for name in ("outer", "other", "parser"))
+        return tuple(loopcache.stamp(engine / f"{name}.py") for name in ("outer", "other", "parser"))
 
     before = stamps()
     assert stamps() == before
-    (core / "inner.py").write_text("THREE = 4\n")
+    (engine / "inner.py").write_text("THREE = 4\n")
     after = stamps()
     loopcache.stamp.cache_clear()
     loopcache._imported.cache_clear()
@@ -359,8 +359,8 @@ def test_the_parser_depends_on_constants_of_the_topics() -> None:
 def test_wherever_python_starts_and_in_every_locale_the_same_files_count(
     tmp_path: Path, locale: dict[str, str]
 ) -> None:
-    program = "import pathlib; from prequential.core.compiled import loopcache; "
-    program += "from prequential.core.input import plain; "
+    program = "import pathlib; from prequential.engine.compiled import loopcache; "
+    program += "from prequential.engine.input import plain; "
     program += "print(loopcache.stamp(pathlib.Path(plain.__file__)))"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     said = subprocess.run(
@@ -374,7 +374,7 @@ def test_wherever_python_starts_and_in_every_locale_the_same_files_count(
 
 _ONE_LOOP = """
 import numpy as np
-from prequential.core.compiled.ids import _spread
+from prequential.engine.compiled.ids import _spread
 to = np.zeros(16, np.int64)
 _spread(np.array([5 << 32 | 1]), to)
 print(to[5] == 5 << 32 | 1, sum(_spread.stats.cache_hits.values()))

@@ -11,16 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.config.reader import load_config
-from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.measuring import measured
-from prequential.core.measures.declaration import REASONS
-from prequential.core.measures.positive import Positives
-from prequential.core.measures.registry import INDEX
-from prequential.core.measures.registry import NAMES as MEASURES
-from prequential.core.tables.outcomes import SCORED
-from prequential.settings.durations import duration
-from prequential.settings.model import (
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.durations import duration
+from prequential.configuration.settings.model import (
     DEFAULT_MEASURES,
     SERIES,
     Config,
@@ -33,6 +26,13 @@ from prequential.settings.model import (
     StreamConfig,
     WorkerConfig,
 )
+from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.measuring import measured
+from prequential.engine.measures.declaration import REASONS
+from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.registry import INDEX
+from prequential.engine.measures.registry import NAMES as MEASURES
+from prequential.engine.tables.outcomes import SCORED
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 

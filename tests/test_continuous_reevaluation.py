@@ -17,8 +17,8 @@ from operator import add
 from typing import Any, NamedTuple
 
 import pytest
+from prequential.configuration.settings.model import Config, StreamConfig
 from prequential.serving.waiting import WaitingInstances
-from prequential.settings.model import Config, StreamConfig
 from test_replay import Lines, last_of, outputs_of
 
 INSTANCES = 2_400

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from prequential.cli.main import main
-from prequential.core.input.refusals import Refusal
-from prequential.diagnosis.findings import findings, why_nothing
-from prequential.diagnosis.stream_facts import Example, Facts, Finding, StreamFacts
+from prequential.engine.input.refusals import Refusal
+from prequential.views.diagnosis.findings import findings, why_nothing
+from prequential.views.diagnosis.stream_facts import Example, Facts, Finding, StreamFacts
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

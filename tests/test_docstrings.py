@@ -1,8 +1,8 @@
-"""Docstrings of what another room calls: they say what comes back, in which shape, and what is raised.
+"""Docstrings of what another package calls: they say what comes back, in which shape, and what is raised.
 
 ruff says that there are docstrings and how they are laid out (`D` in `pyproject.toml`); here it is what
-callers elsewhere can't do without. A function or class counts as called if another room imports it, a public
-method if its class is imported elsewhere and another room has an attribute of its name.
+callers elsewhere can't do without. A function or class counts as called if another package imports it, a
+public method if its class is imported elsewhere and another package has an attribute of its name.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
+#: Packages that hold others.
+_OUTER = {folder.parent.parent.name for folder in (ROOT / "pipeline/prequential").glob("*/*/__init__.py")}
 
 #: Characters of prose below which nothing is said of a value beyond its name.
 _LEAST = 40
@@ -37,7 +39,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Called(NamedTuple):
-    """What another room calls."""
+    """What another package calls."""
 
     module: str
     name: str
@@ -47,10 +49,10 @@ class Called(NamedTuple):
         return f"{self.module}.{self.name}"
 
 
-def room(module: str) -> str:
-    """The room of a module: one of the house, or one of its core."""
+def package(module: str) -> str:
+    """The innermost package of a module; a module that stands directly in `engine` counts as one."""
     parts = module.split(".")
-    return ".".join(parts[: 3 if parts[1:2] == ["core"] else 2])
+    return ".".join(parts[: 3 if set(parts[1:2]) & _OUTER else 2])
 
 
 @cache
@@ -65,7 +67,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def uses(module: str) -> Iterator[tuple[str, str]]:
-    """Modules of other rooms, and names in them, that a module uses."""
+    """Modules of other packages, and names in them, that a module uses."""
     tree, known, aliases = modules()[module], modules(), {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -93,15 +95,15 @@ def definition(module: str, name: str) -> Called | None:
 
 @cache
 def called() -> tuple[Called, ...]:
-    """All that is called from another room."""
+    """All that is called from another package."""
     attributes: dict[str, set[str]] = {}
     found: dict[str, Called] = {}
     for module, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute):
-                attributes.setdefault(node.attr, set()).add(room(module))
+                attributes.setdefault(node.attr, set()).add(package(module))
         for other, name in uses(module):
-            one = definition(other, name) if room(other) != room(module) else None
+            one = definition(other, name) if package(other) != package(module) else None
             if one is not None and not name.startswith("_"):
                 found[str(one)] = one
     for one in list(found.values()):
@@ -109,7 +111,7 @@ def called() -> tuple[Called, ...]:
             if (
                 isinstance(node, Definition)
                 and not (node.name.startswith("_") or _is_setter(node))
-                and attributes.get(node.name, set()) - {room(one.module)}
+                and attributes.get(node.name, set()) - {package(one.module)}
             ):
                 method = Called(one.module, f"{one.name}.{node.name}", node)
                 found[str(method)] = method
@@ -159,11 +161,11 @@ def raised(node: ast.AST) -> Iterator[str]:
                 yield from raised(part)
 
 
-@pytest.mark.parametrize("which", sorted({room(one.module) for one in called()}))
-def test_what_another_room_calls_is_described(which: str) -> None:
+@pytest.mark.parametrize("which", sorted({package(one.module) for one in called()}))
+def test_what_another_package_calls_is_described(which: str) -> None:
     flaws = [
         f"{one}: the docstring doesn't say {what}"
-        for one in called() if room(one.module) == which for what in lacks(one.node)
+        for one in called() if package(one.module) == which for what in lacks(one.node)
     ]  # fmt: skip
     assert not flaws, "\n".join(flaws)
 
@@ -192,10 +194,10 @@ def test_what_is_asked_of_a_docstring(source: str, flaws: list[str]) -> None:
 
 
 def test_calls_are_found() -> None:
-    assert room("prequential.worker.shards") == "prequential.worker"
-    assert room("prequential.core.join.join") == "prequential.core.join"
-    assert room("prequential.core.state") == "prequential.core.state"
+    assert package("prequential.runtime.worker.shards") == "prequential.runtime.worker"
+    assert package("prequential.engine.join.join") == "prequential.engine.join"
+    assert package("prequential.engine.state") == "prequential.engine.state"
     names = {str(one) for one in called()}
-    assert {"prequential.core.shard.Shard", "prequential.core.compiled.kernel.grown"} <= names
-    assert "prequential.core.shard.Shard.snapshot" in names
-    assert "prequential.core.join.join._too_many" not in names
+    assert {"prequential.engine.shard.Shard", "prequential.engine.compiled.kernel.grown"} <= names
+    assert "prequential.engine.shard.Shard.snapshot" in names
+    assert "prequential.engine.join.join._too_many" not in names

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from prequential.wording.expected import ExpectedPeriod, in_words, period_in_words
+from prequential.views.wording.expected import ExpectedPeriod, in_words, period_in_words
 
 ONE = ExpectedPeriod(
     start=0, end=3_600_000, measure="accuracy", final=None, expected=0.84, interval=(0.81, 0.87),

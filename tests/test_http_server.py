@@ -12,8 +12,8 @@ from contextlib import ExitStack, closing
 from urllib.request import urlopen
 
 import pytest
-from prequential.http.endpoint import TEXT, Answer, Endpoint
-from prequential.settings.model import HttpConfig
+from prequential.configuration.settings.model import HttpConfig
+from prequential.runtime.http.endpoint import TEXT, Answer, Endpoint
 
 from tests.skipping import needs_ipv6
 
@@ -45,7 +45,7 @@ def test_others_are_answered_while_one_waits_and_who_goes_away_is_no_news(
 
 
 def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prequential.http.server._REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr("prequential.runtime.http.server._REQUEST_SECONDS", 0.2)
     asked = threading.Event()
 
     def takes_longer() -> Answer:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from prequential.config.reader import load_config
-from prequential.settings.model import ConfigError, StreamConfig
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import ConfigError, StreamConfig
+from prequential.runtime.worker.growing import grow
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.producer import StreamProducer
 from prequential.topics.specs import PARTS, topic_specs
-from prequential.worker.growing import grow
 
 
 def loaded(tmp_path: Path, **content: Any) -> Any:

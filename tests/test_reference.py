@@ -11,13 +11,13 @@ from textwrap import dedent
 import pytest
 import yaml
 from prequential.cli.main import _COMMANDS
-from prequential.config import keys
-from prequential.config.reader import load_config
-from prequential.core.detectors import DETECTORS
-from prequential.core.measures.declaration import REASONS
-from prequential.core.measures.registry import MEASURES, NAMES
-from prequential.settings.model import DEFAULT_MEASURES, Config, HttpConfig
-from prequential.wording.measures import COLUMNS, COMPARED
+from prequential.configuration.reading import keys
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import DEFAULT_MEASURES, Config, HttpConfig
+from prequential.engine.detectors import DETECTORS
+from prequential.engine.measures.declaration import REASONS
+from prequential.engine.measures.registry import MEASURES, NAMES
+from prequential.views.wording.measures import COLUMNS, COMPARED
 
 from tests import prose, reference
 
@@ -134,6 +134,6 @@ def test_configurations_of_the_pages_are_valid(tmp_path: Path) -> None:
 
 def test_every_finding_is_explained() -> None:
     explained = re.findall(r"`(\w+)`", (ROOT / "docs" / "do" / "troubleshooting.md").read_text("utf-8"))
-    for path in sorted((ROOT / "pipeline" / "prequential" / "diagnosis").glob("*.py")):
+    for path in sorted((ROOT / "pipeline" / "prequential" / "views" / "diagnosis").glob("*.py")):
         codes = re.findall(r"Finding\(\s*\"(\w+)\"", path.read_text("utf-8"))
         assert set(codes) <= set(explained), path.name

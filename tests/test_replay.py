@@ -27,11 +27,11 @@ import msgspec
 import oracle_detection
 import pytest
 from prequential.cli.main import main
-from prequential.config.reader import load_config
-from prequential.replay.emission import every_for
-from prequential.replay.sources import Source, read_lines, replay
-from prequential.replay.sources import for_files as files_config
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.offline.replay.emission import every_for
+from prequential.offline.replay.sources import Source, read_lines, replay
+from prequential.offline.replay.sources import for_files as files_config
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics, decoded
 

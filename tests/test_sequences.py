@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.core.catalog.plans import Plan
-from prequential.past.sequences import PastSequence, sequences
-from prequential.replay.sources import Source
-from prequential.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.engine.catalog.plans import Plan
+from prequential.offline.past.sequences import PastSequence, sequences
+from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Output
 

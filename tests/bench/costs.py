@@ -26,9 +26,9 @@ from statistics import median
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.core.shard import Shard
-from prequential.program.compilation import compile_loops
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
+from prequential.engine.shard import Shard
+from prequential.runtime.program.compilation import compile_loops
 
 from tests.bench.cases import CASES
 from tests.bench.feeding import ROUND, feed, models_of, per_event, resident

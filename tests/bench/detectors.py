@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from prequential.core.detectors import DETECTORS
-from prequential.core.tables.alarms import new_alarms
-from prequential.core.tables.outcomes import new_log
+from prequential.engine.detectors import DETECTORS
+from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.outcomes import new_log
 
 _OUTCOMES, _RUNS = 200_000, 3
 

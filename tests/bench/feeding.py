@@ -7,16 +7,16 @@ from itertools import islice
 from time import thread_time
 from typing import Any, NamedTuple
 
-from prequential.core.input.merge import Batch
-from prequential.core.input.plain import Parser
-from prequential.core.shard import Shard
-from prequential.core.tables.streams import MODEL
+from prequential.engine.input.merge import Batch
+from prequential.engine.input.plain import Parser
+from prequential.engine.shard import Shard
+from prequential.engine.tables.streams import MODEL
 from prequential.topics.outputs import Encoded, encode
 from prequential.topics.specs import INPUTS
 
 from tests.bench.messages import Record
 
-#: Most records of one topic that the worker processes in a round (`prequential.worker.runner`).
+#: Most records of one topic that the worker processes in a round (`runtime.worker.runner`).
 ROUND = 8_000
 
 _ENDED = 1 << 62

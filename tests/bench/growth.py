@@ -18,10 +18,10 @@ from functools import partial
 from time import perf_counter
 
 import msgspec
-from prequential.core.compiled.space import Space
-from prequential.core.shard import Shard
-from prequential.program.compilation import compile_loops
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
+from prequential.engine.compiled.space import Space
+from prequential.engine.shard import Shard
+from prequential.runtime.program.compilation import compile_loops
 
 from tests.bench.feeding import arriving, feed, per_event, resident
 from tests.bench.messages import START_MS, Record, generate

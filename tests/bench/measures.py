@@ -20,10 +20,10 @@ from time import thread_time
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.core.measures.registry import NAMES
-from prequential.core.shard import Shard
-from prequential.program.compilation import compile_loops
-from prequential.settings.model import DETAILS, Config, StreamConfig
+from prequential.configuration.settings.model import DETAILS, Config, StreamConfig
+from prequential.engine.measures.registry import NAMES
+from prequential.engine.shard import Shard
+from prequential.runtime.program.compilation import compile_loops
 from prequential.topics.outputs import Metrics, encode
 
 from tests.bench.feeding import feed, models_of

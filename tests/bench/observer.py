@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import Consumer
-from prequential.core.input.joined_values import JoinedValues
-from prequential.kafka.consumer_records import ConsumerRecords
-from prequential.kafka.partition_queues import reader_of
-from prequential.kafka.readers import PartitionReader
-from prequential.settings.model import StreamConfig
+from prequential.configuration.settings.model import StreamConfig
+from prequential.engine.input.joined_values import JoinedValues
+from prequential.runtime.kafka.consumer_records import ConsumerRecords
+from prequential.runtime.kafka.partition_queues import reader_of
+from prequential.runtime.kafka.readers import PartitionReader
+from prequential.runtime.worker.journal import decode_entry
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import COMPARISONS, INPUTS, JOURNAL, METRICS
-from prequential.worker.journal import decode_entry
 
 #: Seconds between two looks when nothing has come, and how many records a look brings at most.
 _WAIT, _MOST = 0.02, 20_000

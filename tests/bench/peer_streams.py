@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from prequential.settings.model import WorkerConfig
+from prequential.configuration.settings.model import WorkerConfig
 
 from tests.bench.cases import PEERS, QUIET
 from tests.bench.peer import Peer

@@ -18,15 +18,15 @@ from dataclasses import replace
 from functools import partial
 
 from prequential.cli.worker import quiet_collector
-from prequential.core.shard import Shard
-from prequential.kafka.fetching import Fetched
-from prequential.program.compilation import compile_loops
-from prequential.settings.model import Config, HttpConfig, WorkerConfig
+from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
+from prequential.engine.shard import Shard
+from prequential.runtime.kafka.fetching import Fetched
+from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.worker.app import Worker
+from prequential.runtime.worker.batches import Content
+from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.outputs import Metrics, decoded
-from prequential.worker.app import Worker
-from prequential.worker.batches import Content
-from prequential.worker.runner import ShardRunner
 
 from tests.bench.cases import CASES
 from tests.bench.feeding import models_of

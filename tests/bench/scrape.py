@@ -21,11 +21,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.core.shard import Shard
-from prequential.program.compilation import compile_loops
-from prequential.settings.model import ALL_SERIES, SERIES, Config, HttpConfig, StreamConfig
-from prequential.worker.exporter import Exporter
-from prequential.worker.statistics import ShardStatistics
+from prequential.configuration.settings.model import ALL_SERIES, SERIES, Config, HttpConfig, StreamConfig
+from prequential.engine.shard import Shard
+from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.worker.exporter import Exporter
+from prequential.runtime.worker.statistics import ShardStatistics
 
 from tests.bench.feeding import feed
 from tests.bench.messages import generate

@@ -19,10 +19,10 @@ from typing import Any
 
 from confluent_kafka import Producer
 from prequential.cli.worker import quiet_collector
-from prequential.core.shard import Shard
-from prequential.kafka.batch_producing import produce_batch
-from prequential.program.compilation import compile_loops
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.engine.shard import Shard
+from prequential.runtime.kafka.batch_producing import produce_batch
+from prequential.runtime.program.compilation import compile_loops
 from prequential.topics.outputs import Encoded
 from prequential.topics.specs import COMPARISONS, METRICS
 
@@ -31,7 +31,7 @@ from tests.bench.messages import generate
 
 STREAMS, INSTANCES = 500, 60
 
-#: By name: what the worker's producer has (`prequential.kafka.transactions`), and others.
+#: By name: what the worker's producer has (`runtime.kafka.transactions`), and others.
 CHOICES: dict[str, dict[str, Any]] = {
     f"{kind}, {wait} ms": {"compression.type": kind, "linger.ms": wait}
     for kind in ("none", "lz4", "zstd") for wait in (5, 1_000)

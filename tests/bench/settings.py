@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from prequential.kafka.fetching import FETCH_SETTINGS
-from prequential.settings.model import StreamConfig
+from prequential.configuration.settings.model import StreamConfig
+from prequential.runtime.kafka.fetching import FETCH_SETTINGS
 
 _DEFAULT: Final = StreamConfig()
 

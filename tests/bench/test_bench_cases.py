@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from prequential.core.shard import Shard
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
+from prequential.engine.shard import Shard
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.outputs import Metrics, decoded
 

@@ -21,12 +21,12 @@ from statistics import median
 from typing import Any
 
 import yaml
-from prequential.config.reader import load_config
-from prequential.core.input.merge import Batch
-from prequential.core.input.plain import Parser
-from prequential.core.shard import Shard
-from prequential.program.compilation import compile_loops
-from prequential.settings.model import Config
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import Config
+from prequential.engine.input.merge import Batch
+from prequential.engine.input.plain import Parser
+from prequential.engine.shard import Shard
+from prequential.runtime.program.compilation import compile_loops
 
 from tests.bench.live import Load, name_of, texts_of
 from tests.evidence.soak import STREAMS

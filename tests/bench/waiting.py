@@ -26,12 +26,12 @@ from time import thread_time
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.core.compiled.space import Space
-from prequential.core.shard import Shard
-from prequential.program.compilation import compile_loops
-from prequential.settings.model import Config, Limits, StreamConfig
-from prequential.worker.heap import give_back
-from prequential.worker.snapshots import ChunkWriter
+from prequential.configuration.settings.model import Config, Limits, StreamConfig
+from prequential.engine.compiled.space import Space
+from prequential.engine.shard import Shard
+from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.worker.heap import give_back
+from prequential.runtime.worker.snapshots import ChunkWriter
 from rich.console import Console
 from rich.table import Table
 

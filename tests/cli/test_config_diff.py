@@ -11,14 +11,14 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from prequential.changes import consequences
-from prequential.changes.diff import Section, compare
-from prequential.changes.text import lines
-from prequential.changes.trial import Effects, Pair, trial, trials
 from prequential.cli.main import main
-from prequential.config import keys
-from prequential.settings.listing import DURATIONS, is_secret, of_rest, of_stream
-from prequential.settings.model import Config, HttpConfig, StreamConfig, WorkerConfig
+from prequential.configuration.changes import consequences
+from prequential.configuration.changes.diff import Section, compare
+from prequential.configuration.changes.text import lines
+from prequential.configuration.changes.trial import Effects, Pair, trial, trials
+from prequential.configuration.reading import keys
+from prequential.configuration.settings.listing import DURATIONS, is_secret, of_rest, of_stream
+from prequential.configuration.settings.model import Config, HttpConfig, StreamConfig, WorkerConfig
 from prequential.topics.clients import KafkaConfig
 
 SECRETS = (

@@ -9,13 +9,13 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
-from prequential.changes.live import Use, live, uses
 from prequential.cli.main import main
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.changes.live import Use, live, uses
+from prequential.configuration.settings.model import Config, StreamConfig
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import METRICS, topic_specs
-from prequential.watching.tail import OutputRecord
+from prequential.views.watching.tail import OutputRecord
 
 FORMER, PRESENT = StreamConfig(settle=1), StreamConfig()
 START = 1_700_000_000_000

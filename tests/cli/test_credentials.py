@@ -15,11 +15,11 @@ import pytest
 import yaml
 from prequential.cli.main import main
 from prequential.cli.process import start_log
-from prequential.config.reader import load_config
-from prequential.ingest.registry import SchemaRegistry
-from prequential.kafka.complaints import Complaints
-from prequential.notifying.posting import Poster
-from prequential.settings.model import ConfigError
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import ConfigError
+from prequential.runtime.ingest.registry import SchemaRegistry
+from prequential.runtime.kafka.complaints import Complaints
+from prequential.runtime.notifying.posting import Poster
 from prequential.topics.clients import KafkaConfig, connect, resolved
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.secrets import redacted

@@ -15,14 +15,14 @@ import pytest
 import yaml
 from confluent_kafka import Message
 from markdown_it import MarkdownIt
-from prequential.calibration.report import lines as configuration_lines
 from prequential.cli import process
 from prequential.cli.main import main
-from prequential.config.reader import load_config
+from prequential.configuration.reading.reader import load_config
 from prequential.evaluation import evaluate
-from prequential.ingest import dryrun
+from prequential.offline.calibration.report import lines as configuration_lines
+from prequential.runtime.ingest import dryrun
 from prequential.topics.reasons import printable
-from prequential.wording.console import Console, complain, say
+from prequential.views.wording.console import Console, complain, say
 from rich.table import Table
 
 #: Markup of rich, HTML, Markdown and terminals, ends of lines, and characters that hide or turn others.

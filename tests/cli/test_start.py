@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from prequential.cli import worker as command
 from prequential.cli.main import main
+from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.demo import broker, worker
 from prequential.demo.broker import GuardedProcess, pick_port, wait_until_ready
 from prequential.demo.endpoint import Readiness, readiness
 from prequential.demo.worker import DemoWorker, evaluated
-from prequential.http.endpoint import Endpoint
-from prequential.settings.model import Config, HttpConfig
+from prequential.runtime.http.endpoint import Endpoint
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 
@@ -55,7 +55,7 @@ def test_a_worker_answers_while_its_loops_are_compiled(
 
     monkeypatch.setattr(command, "compile_loops", compile_loops)
     monkeypatch.setattr(command, "quiet_collector", gc.collect)
-    monkeypatch.setattr("prequential.worker.app.run_worker", run_worker)
+    monkeypatch.setattr("prequential.runtime.worker.app.run_worker", run_worker)
     former = signal.getsignal(signal.SIGTERM)
     try:
         assert main(["worker", "--http", f"{http.host}:{http.port}"]) == 0

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from prequential.dashboard.history import History
-from prequential.dashboard.server import Server
-from prequential.dashboard.views import Board
-from prequential.settings.model import Config
-from prequential.watching.tail import OutputRecord
+from prequential.configuration.settings.model import Config
+from prequential.views.dashboard.history import History
+from prequential.views.dashboard.server import Server
+from prequential.views.dashboard.views import Board
+from prequential.views.watching.tail import OutputRecord
 
 #: When the first message's labels were (epoch ms): 2023-11-14 22:13:20 UTC.
 START = 1_700_000_000_000

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from boards import START, history_of, metrics, served
-from prequential.dashboard.configurations import Configurations
-from prequential.settings.listing import ListedSettings, texts
-from prequential.settings.model import Config, StreamConfig
-from prequential.watching.tail import OutputRecord
+from prequential.configuration.settings.listing import ListedSettings, texts
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.views.dashboard.configurations import Configurations
+from prequential.views.watching.tail import OutputRecord
 
 from tests.browser import opened, ready
 

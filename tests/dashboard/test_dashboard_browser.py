@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, period, served
-from prequential.dashboard.server import Server
-from prequential.dashboard.views import Board
-from prequential.settings.model import Config, Objective, StreamConfig
-from prequential.watching.state import ModelKey, SequenceName
+from prequential.configuration.settings.model import Config, Objective, StreamConfig
+from prequential.views.dashboard.server import Server
+from prequential.views.dashboard.views import Board
+from prequential.views.watching.state import ModelKey, SequenceName
 
 from tests.browser import opened, ready
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 from boards import DAY, START, a_drift, alarm, comparison, history_of, incident, metrics, period
-from prequential.dashboard.courses import Absent, Courses
-from prequential.dashboard.history import History
-from prequential.dashboard.incident import incident_page
-from prequential.dashboard.overview import Overview
-from prequential.dashboard.pages import model_page
-from prequential.dashboard.pair import pair_page
-from prequential.dashboard.series import Capacity
-from prequential.dashboard.views import BadRequest, Board
-from prequential.settings.model import Config, Objective, StreamConfig
-from prequential.watching.ranking import Choice
-from prequential.watching.state import ModelKey
+from prequential.configuration.settings.model import Config, Objective, StreamConfig
+from prequential.views.dashboard.courses import Absent, Courses
+from prequential.views.dashboard.history import History
+from prequential.views.dashboard.incident import incident_page
+from prequential.views.dashboard.overview import Overview
+from prequential.views.dashboard.pages import model_page
+from prequential.views.dashboard.pair import pair_page
+from prequential.views.dashboard.series import Capacity
+from prequential.views.dashboard.views import BadRequest, Board
+from prequential.views.watching.ranking import Choice
+from prequential.views.watching.state import ModelKey
 
 NB = ModelKey("elec2", "nb", 0)
 

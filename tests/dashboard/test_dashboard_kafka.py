@@ -16,10 +16,10 @@ from urllib.request import urlopen
 import pytest
 from boards import START, a_drift, alarm, metrics
 from confluent_kafka import Producer
-from prequential.dashboard import live
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
 from prequential.topics.clients import KafkaConfig
-from prequential.watching.tail import OutputRecord
+from prequential.views.dashboard import live
+from prequential.views.watching.tail import OutputRecord
 
 from tests.browser import ready
 

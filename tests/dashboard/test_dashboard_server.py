@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from boards import a_drift, history_of, metrics, served
-from prequential.dashboard.server import POLICY, Server, static_files
-from prequential.dashboard.views import Board
 from prequential.topics.errors import WorkError
+from prequential.views.dashboard.server import POLICY, Server, static_files
+from prequential.views.dashboard.views import Board
 
 from tests.skipping import needs_ipv6
 

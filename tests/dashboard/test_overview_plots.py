@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, period, served
-from prequential.dashboard.overview import Overview
-from prequential.settings.model import Config, Objective, StreamConfig
-from prequential.watching.ranking import Choice
+from prequential.configuration.settings.model import Config, Objective, StreamConfig
+from prequential.views.dashboard.overview import Overview
+from prequential.views.watching.ranking import Choice
 
 from tests.browser import opened, ready
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from boards import a_drift, comparison, history_of, incident, metrics, period, served
-from prequential.dashboard.history import PairKey
-from prequential.dashboard.pair import pair_page
-from prequential.dashboard.promotion import Promotion
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.views.dashboard.history import PairKey
+from prequential.views.dashboard.pair import pair_page
+from prequential.views.dashboard.promotion import Promotion
 
 from tests.browser import opened, ready
 

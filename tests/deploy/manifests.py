@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
 from prequential.topics.permissions import INGEST, READER, WORKER
 from prequential.topics.specs import INPUT_RETENTION, topic_specs
 

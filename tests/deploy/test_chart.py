@@ -22,9 +22,9 @@ from crds import SCHEMAS
 from manifests import CASES, CHART, HELM, NEWEST, OLDEST, helm, parts, render, rendered, without_rules
 from prequential.cli.dashboard import PORT as PAGE_PORT
 from prequential.cli.main import main
-from prequential.config.reader import load_config
-from prequential.http.endpoint import INGEST_PORT, NOTIFY_PORT, WORKER_PORT
-from prequential.settings.model import Config
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import Config
+from prequential.runtime.http.endpoint import INGEST_PORT, NOTIFY_PORT, WORKER_PORT
 from prequential.topics.specs import topic_specs
 
 Documents = list[dict[str, Any]]

@@ -21,10 +21,10 @@ import jsonschema
 import pytest
 import yaml
 from dashboard import DEPLOY, load
-from prequential.config.reader import load_config
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import StreamConfig
 from prequential.demo import feeder
 from prequential.demo.stream import HORIZON, STREAM
-from prequential.settings.model import StreamConfig
 
 ROOT = DEPLOY.parent
 COMPOSE = ROOT / "docker-compose.yml"

@@ -14,16 +14,22 @@ import pytest
 import yaml
 from dashboard import DEPLOY, dashboard_queries, expand, load, panels
 from manifests import RULES
-from prequential.config.reader import load_config
-from prequential.core import warmup
-from prequential.core.shard import Shard
-from prequential.notifying.counting import Sending, exposition
-from prequential.settings.model import DEFAULT_MEASURES, Config, HttpConfig, Objective, StreamConfig
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import (
+    DEFAULT_MEASURES,
+    Config,
+    HttpConfig,
+    Objective,
+    StreamConfig,
+)
+from prequential.engine import warmup
+from prequential.engine.shard import Shard
+from prequential.runtime.notifying.counting import Sending, exposition
+from prequential.runtime.worker.exporter import Exporter
+from prequential.runtime.worker.open_transactions import OpenTransaction
+from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.decoding import KINDS
 from prequential.topics.messages import Label, Prediction, Record
-from prequential.worker.exporter import Exporter
-from prequential.worker.open_transactions import OpenTransaction
-from prequential.worker.statistics import ShardStatistics
 from prometheus_client.parser import text_string_to_metric_families
 from promtool import promtool
 
@@ -134,7 +140,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "prequential_notify_trying_seconds": (),
     "prequential_notify_unreadable_total": (),
     "ALERTS": ("alertname", "alertstate"),
-    # Of periods, when enough of them are final (`tests/core/test_expected_messages.py`).
+    # Of periods, when enough of them are final (`tests/engine/test_expected_messages.py`).
     "prequential_expected_miss": (*_MODEL, "measure"),
     "prequential_expected_signal": (*_MODEL, "signal"),
 }
@@ -237,7 +243,7 @@ def test_an_incidents_alert_leads_to_its_page() -> None:
     """By the address that the page itself gives to an incident."""
     [link] = re.findall(r"/(#/.*?}})", ALERTS["PrequentialIncident"]["annotations"]["hint"])
     assert link.strip() == "#/incident?id={{ $labels.incident }}"
-    pages = DEPLOY.parent / "pipeline" / "prequential" / "dashboard" / "static"
+    pages = DEPLOY.parent / "pipeline" / "prequential" / "views" / "dashboard" / "static"
     assert "incident: incidentPage" in (pages / "main.js").read_text(encoding="utf-8")
     assert 'link("incident", { id: one.id }' in (pages / "overview.js").read_text(encoding="utf-8")
     assert '`#/${view}${query ? `?${query}` : ""}`' in (pages / "dom.js").read_text(encoding="utf-8")

@@ -62,7 +62,7 @@ def test_nothing_is_compiled_where_it_is_installed(wheels: tuple[Path, Path], tm
     with zipfile.ZipFile(wheel) as file:
         loops = [name for name in file.namelist() if "/compiled/loops/" in name]
         assert sum(name.endswith(".nbi") for name in loops) > 80
-        assert json.loads(file.read("prequential/core/compiled/loops/target.json"))["features"]
+        assert json.loads(file.read("prequential/engine/compiled/loops/target.json"))["features"]
         file.extractall(tmp_path / "installed")
     write_records(tmp_path)
     (tmp_path / "loops").mkdir()

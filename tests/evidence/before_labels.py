@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.core.delay.records import MATURITIES, share_of
-from prequential.core.input.merge import Batch
-from prequential.core.shard import Shard
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.engine.delay.records import MATURITIES, share_of
+from prequential.engine.input.merge import Batch
+from prequential.engine.shard import Shard
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction
 from prequential.topics.outputs import Metrics, decoded

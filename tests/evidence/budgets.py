@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.calibration.rates import curves, with_threshold
-from prequential.core.catalog.plans import Plan
-from prequential.core.compiled.kernel import Bytes, Ints
-from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.budgets import due
-from prequential.core.measures.declaration import NO_POSITIVE
-from prequential.core.measures.positive import Positives
-from prequential.core.tables.outcomes import Log, new_log
-from prequential.past.sequences import PastSequence
-from prequential.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.engine.catalog.plans import Plan
+from prequential.engine.compiled.kernel import Bytes, Ints
+from prequential.engine.detectors import DETECTORS
+from prequential.engine.detectors.budgets import due
+from prequential.engine.measures.declaration import NO_POSITIVE
+from prequential.engine.measures.positive import Positives
+from prequential.engine.tables.outcomes import Log, new_log
+from prequential.offline.calibration.rates import curves, with_threshold
+from prequential.offline.past.sequences import PastSequence
 
 _CHUNK = 1 << 16
 

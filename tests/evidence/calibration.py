@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.calibration.calibrating import CalibrationOptions, calibrate
-from prequential.calibration.rates import with_threshold
-from prequential.calibration.report import CalibrationReport
-from prequential.core.catalog.plans import Plan
-from prequential.core.compiled.kernel import Bytes, Floats
-from prequential.past.sequences import PastSequence
-from prequential.settings.budget import parse_budget
-from prequential.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.budget import parse_budget
+from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.engine.catalog.plans import Plan
+from prequential.engine.compiled.kernel import Bytes, Floats
+from prequential.offline.calibration.calibrating import CalibrationOptions, calibrate
+from prequential.offline.calibration.rates import with_threshold
+from prequential.offline.calibration.report import CalibrationReport
+from prequential.offline.past.sequences import PastSequence
 
 from tests.evidence.budgets import POSITIVES, RATIO, log_of
 

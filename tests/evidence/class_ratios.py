@@ -16,16 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Bytes, Floats
-from prequential.core.detectors import DETECTORS
-from prequential.core.detectors.declaration import MIN_OUTCOMES
-from prequential.core.detectors.signals import WRONG
-from prequential.core.detectors.watch import Signal, WatchedRows
-from prequential.core.tables.alarms import new_alarms
-from prequential.core.tables.outcomes import Log
-from prequential.past.bootstrap import ResampledRun, log_of
-from prequential.past.sequences import PastSequence as Outcomes
-from prequential.settings.model import StreamConfig
+from prequential.configuration.settings.model import StreamConfig
+from prequential.engine.compiled.kernel import Bytes, Floats
+from prequential.engine.detectors import DETECTORS
+from prequential.engine.detectors.declaration import MIN_OUTCOMES
+from prequential.engine.detectors.signals import WRONG
+from prequential.engine.detectors.watch import Signal, WatchedRows
+from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.outcomes import Log
+from prequential.offline.past.bootstrap import ResampledRun, log_of
+from prequential.offline.past.sequences import PastSequence as Outcomes
 from river import tree
 from river.datasets import synth
 

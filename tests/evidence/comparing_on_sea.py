@@ -5,9 +5,9 @@ is naive Bayes, B the same with DDM: it begins anew when a drift is detected (an
 on). `python -m tests.evidence.comparing_on_sea` prints the tables of the page on papers, and with `--figures
 FOLDER` draws the plots, in about a minute.
 
-The statistics are those of the core's formulas, fed by plain loops. With `--comparisons FILE` they are those
-of `prequential replay`, at every 20th outcome: `--files FOLDER` writes what it reads (predictions, labels and
-a configuration), and its `--comparisons-out` is that file.
+The statistics are those of the engine's formulas, fed by plain loops. With `--comparisons FILE` they are
+those of `prequential replay`, at every 20th outcome: `--files FOLDER` writes what it reads (predictions,
+labels and a configuration), and its `--comparisons-out` is that file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from prequential.backtesting.svg import Panel, figure
-from prequential.core.comparisons import DEFINED, UNDECIDED, VERDICTS
-from prequential.core.comparisons.mcnemar import signed, threshold
-from prequential.core.comparisons.q import q
-from prequential.core.compiled.kernel import Bytes, Floats
+from prequential.engine.comparisons import DEFINED, UNDECIDED, VERDICTS
+from prequential.engine.comparisons.mcnemar import signed, threshold
+from prequential.engine.comparisons.q import q
+from prequential.engine.compiled.kernel import Bytes, Floats
+from prequential.offline.backtesting.svg import Panel, figure
 from river import drift, naive_bayes
 from river.datasets import synth
 

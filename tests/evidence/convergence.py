@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from prequential.replay.sources import Source, replay
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.offline.replay.sources import Source, replay
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Metrics, Output, decoded
 from river import tree

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.core.cohorts.pending import Position, new_closed
-from prequential.core.cohorts.timeline import Timeline, new_timeline
-from prequential.core.compiled.kernel import Floats, Ints
-from prequential.core.detectors import harm
+from prequential.engine.cohorts.pending import Position, new_closed
+from prequential.engine.cohorts.timeline import Timeline, new_timeline
+from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.engine.detectors import harm
 
 from tests.evidence.labels import at_once, label, shuffled, sooner
 

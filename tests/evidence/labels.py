@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numba
 import numpy as np
-from prequential.core.cohorts import timeline as time
-from prequential.core.compiled.kernel import Floats
+from prequential.engine.cohorts import timeline as time
+from prequential.engine.compiled.kernel import Floats
 
 #: Outcomes of a day, where labels take days.
 DAY = 1_000

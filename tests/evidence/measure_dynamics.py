@@ -1,9 +1,9 @@
 """Table II and figures 3 to 5 of the 2019 paper done again: measures where the class ratio is another one.
 
-All confusion matrices of 160 labels, by the core's own measures (table II), and how these measures change if
-labels are others (figure 3); and trees of river on SEA streams whose class ratio changes twice, by the engine
-(figures 4 and 5). The streams are made as the paper's program makes them, and the numbers beside them are
-those that it printed (github.com/dabrze/measure_dynamics). `python -m tests.evidence.measure_dynamics`
+All confusion matrices of 160 labels, by the engine's own measures (table II), and how these measures change
+if labels are others (figure 3); and trees of river on SEA streams whose class ratio changes twice, by the
+engine (figures 4 and 5). The streams are made as the paper's program makes them, and the numbers beside them
+are those that it printed (github.com/dabrze/measure_dynamics). `python -m tests.evidence.measure_dynamics`
 prints the tables of the page on papers, in half a minute.
 """
 
@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats
-from prequential.core.details.normalisation import RATIOS as MEASURES
-from prequential.core.details.normalisation import level
-from prequential.replay.sources import Source, replay
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.engine.compiled.kernel import Floats
+from prequential.engine.details.normalisation import RATIOS as MEASURES
+from prequential.engine.details.normalisation import level
+from prequential.offline.replay.sources import Source, replay
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Metrics, Output, decoded
 from river import tree

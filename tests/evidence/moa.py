@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints
-from prequential.core.detectors import DETECTORS
-from prequential.core.tables.alarms import new_alarms
-from prequential.core.tables.outcomes import new_log
-from prequential.settings.model import Value
+from prequential.configuration.settings.model import Value
+from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.engine.detectors import DETECTORS
+from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.outcomes import new_log
 
 from tests.evidence.sequences import Said
 from tests.kafka_jars import fetched_jars, java_program

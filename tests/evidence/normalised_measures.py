@@ -2,7 +2,7 @@
 
 Ten times ten-fold stratified cross-validation of scikit-learn's decision trees (CART) on the paper's data
 sets, which are in its public repository (github.com/dabrze/measure_dynamics, folder `python`) with what its
-program printed. Values and their normalised ones are the core's own, by exact fractions; as in the paper a
+program printed. Values and their normalised ones are the engine's own, by exact fractions; as in the paper a
 fold's value is held against all matrices of the whole data set. `python -m
 tests.evidence.normalised_measures FOLDER` prints the tables of the page on papers, in a minute.
 """
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.core.details.normalisation import RATIOS as MEASURES
-from prequential.core.details.normalisation import count_at_most, level
+from prequential.engine.details.normalisation import RATIOS as MEASURES
+from prequential.engine.details.normalisation import count_at_most, level
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

@@ -1,4 +1,4 @@
-"""How rare excursions of the default ratio are: the table of `prequential.core.detectors.run_lengths`.
+"""How rare excursions of the default ratio are: the table of `engine.detectors.run_lengths`.
 
 `python -m tests.evidence.ratio_thresholds` prints it, in some ten minutes. Page-Hinkley on
 `fading:0.997/fading:0.9994` with δ = 0.1, of independent errors; λ in units of c = sqrt((1 - e)/e). Alarms
@@ -13,7 +13,7 @@ import sys
 
 import numba
 import numpy as np
-from prequential.core.compiled.kernel import Floats
+from prequential.engine.compiled.kernel import Floats
 
 SHORT, LONG, DELTA = 0.997, 0.9994, 0.1
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.core.delay.records import MATURITIES
+from prequential.engine.delay.records import MATURITIES
 
 from tests.evidence.before_labels import DAY, maturity_of, messages_of
 from tests.evidence.label_worlds import HORIZON, World, of_two

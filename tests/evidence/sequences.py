@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from prequential.past.sequences import PastSequence as Outcomes
-from prequential.past.sequences import sequences
-from prequential.replay.sources import Source
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.offline.past.sequences import PastSequence as Outcomes
+from prequential.offline.past.sequences import sequences
+from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, Output
 

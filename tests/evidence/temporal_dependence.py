@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from prequential.replay.sources import Source, replay
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.offline.replay.sources import Source, replay
 from prequential.serving.temporal import TemporalCorrection, TemporallyAugmented
-from prequential.settings.model import Config, StreamConfig
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Metrics, Output, decoded
 from river import compose, drift, ensemble, naive_bayes, preprocessing, tree

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.core.cohorts import pending as cohorts
-from prequential.core.cohorts import timeline as time
-from prequential.core.cohorts.blocks import Blocks, new_blocks
-from prequential.core.comparisons import confidence_sequence as sequence
-from prequential.core.comparisons import recent as forgetting
-from prequential.core.compiled.kernel import Bytes, Floats, Ints
+from prequential.engine.cohorts import pending as cohorts
+from prequential.engine.cohorts import timeline as time
+from prequential.engine.cohorts.blocks import Blocks, new_blocks
+from prequential.engine.comparisons import confidence_sequence as sequence
+from prequential.engine.comparisons import recent as forgetting
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints
 from scipy import special
 
 from tests.evidence.labels import at_once, label, shuffled, sooner

@@ -12,8 +12,8 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
-from prequential.core.delay.expected import open_rows
-from prequential.core.output.waiting import Waiting
+from prequential.engine.delay.expected import open_rows
+from prequential.engine.output.waiting import Waiting
 
 from tests.evidence.before_labels import DAY, hours
 from tests.evidence.label_worlds import EACH, HORIZON, TWO_CLASSES, world

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from prequential.cli.main import main
-from prequential.core.details.details import WeightedShare
-from prequential.core.details.intervals import wilson
-from prequential.core.details.references import difference
-from prequential.dashboard.history import History
-from prequential.dashboard.pages import model_page
+from prequential.engine.details.details import WeightedShare
+from prequential.engine.details.intervals import wilson
+from prequential.engine.details.references import difference
 from prequential.evaluation import Evaluator, Result, evaluate
-from prequential.report import Report
-from prequential.report.markdown import markdown
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Metrics
+from prequential.views.dashboard.history import History
+from prequential.views.dashboard.pages import model_page
+from prequential.views.report import Report
+from prequential.views.report.markdown import markdown
 
 SETTINGS: dict[str, Any] = {
     "positive_class": "1", "estimators": ["all", "window:500"], "stages": ["final"],

@@ -14,12 +14,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from prequential.configuration.settings.model import Config, ConfigError, StreamConfig
 from prequential.evaluation import Evaluator, evaluate
-from prequential.replay.sources import Source, replay
-from prequential.report import Report
-from prequential.settings.model import Config, ConfigError, StreamConfig
+from prequential.offline.replay.sources import Source, replay
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics, decoded
+from prequential.views.report import Report
 
 Row = dict[str, Any]
 

@@ -13,8 +13,8 @@ import pytest
 from prequential.evaluation import evaluate
 from prequential.evaluation.tables import rows_of
 from prequential.mapping.model import MappingOrigin, Path, same_names
-from prequential.program import progress
-from prequential.tables.source import TableSource
+from prequential.offline.tables.source import TableSource
+from prequential.runtime.program import progress
 from prequential.topics.decoding import LABELS
 from prequential.topics.outputs import Metrics
 from rich.console import Console

@@ -16,10 +16,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from prequential.configuration.settings.model import ConfigError
 from prequential.evaluation import Evaluator, Result, evaluate
 from prequential.mapping.model import parse, same_names
 from prequential.mapping.translation import KafkaRecords, Translator
-from prequential.settings.model import ConfigError
 from prequential.topics.decoding import PREDICTIONS, decode
 
 #: What log loss is where each right class has 0.7.

@@ -12,8 +12,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from prequential.configuration.settings.model import ConfigError
 from prequential.evaluation import Evaluator, Result, evaluate
-from prequential.settings.model import ConfigError
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Metrics
 from sklearn import datasets, linear_model, metrics

@@ -16,8 +16,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from prequential.cli.main import main
-from prequential.config import keys
-from prequential.core.detectors import DETECTORS
+from prequential.configuration.reading import keys
+from prequential.engine.detectors import DETECTORS
 from prequential.evaluation import Backtest, Calibration, Evaluator, Result, Settings, evaluate
 from prequential.topics.errors import UsageError, WorkError
 

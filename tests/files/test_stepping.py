@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from prequential.core.join.join import join
+from prequential.engine.join.join import join
 from prequential.evaluation import Evaluator
 from prequential.evaluation.evaluator import _FEW
 from prequential.topics.outputs import Alarm, DeadLetter

@@ -592,7 +592,7 @@ def test_what_pyarrow_is_needed_for_is_said(
 ) -> None:
     predictions, labels = records_of(*log(5))
     p, truth = write_parquet(tmp_path / "p.parquet", predictions), write_csv(tmp_path / "l.csv", labels)
-    monkeypatch.setitem(sys.modules, "prequential.tables.arrowfile", None)
+    monkeypatch.setitem(sys.modules, "prequential.offline.tables.arrowfile", None)
     found = run("", "--predictions", p, "--labels", truth)
     assert (found.status, found.said) == (
         2, f"prequential: '{p}' is parquet, which needs pyarrow: pip install 'prequential[files]'\n",

@@ -17,7 +17,7 @@ from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
-from prequential.config.reader import load_config
+from prequential.configuration.reading.reader import load_config
 from prequential.demo.broker import pick_port
 from prequential.topics.clients import KafkaConfig
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from prequential.config.reader import load_config
-from prequential.settings.model import Config, ConfigError, SourceConfig
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import Config, ConfigError, SourceConfig
 
 
 def read(tmp_path: Path, text: str) -> Config:

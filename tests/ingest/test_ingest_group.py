@@ -8,11 +8,11 @@ from time import monotonic
 import pytest
 from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from ingesting import IngestProcess, create_sources, produce, write_config, written
-from prequential.config.reader import load_config
-from prequential.ingest.reading import Assignment, SourceFetcher, generation_of
-from prequential.kafka.group_transactions import GroupTransactions
-from prequential.kafka.transactions import Expelled, Outgoing
-from prequential.settings.model import Config
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import Config
+from prequential.runtime.ingest.reading import Assignment, SourceFetcher, generation_of
+from prequential.runtime.kafka.group_transactions import GroupTransactions
+from prequential.runtime.kafka.transactions import Expelled, Outgoing
 from prequential.topics.clients import KafkaConfig, connect
 
 from tests.worker.processes import HANGS, eventually, read_topic

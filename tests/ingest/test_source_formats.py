@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Message
-from prequential.config.reader import load_config
-from prequential.core.catalog.catalog import Catalog
-from prequential.ingest.counting import SourceCounts, exposition
-from prequential.ingest.dryrun import _show
-from prequential.program.version import VERSION
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.engine.catalog.catalog import Catalog
+from prequential.runtime.ingest.counting import SourceCounts, exposition
+from prequential.runtime.ingest.dryrun import _show
+from prequential.runtime.program.version import VERSION
 from prequential.topics.decoding import KINDS, decode
 from rich.console import Console
 from translating import WRITTEN, become, record, translator

@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 from confluent_kafka import Message
-from prequential.config.reader import load_config
-from prequential.ingest.counting import SourceCounts
-from prequential.ingest.records import SourceTranslator
-from prequential.ingest.sources import translators
+from prequential.configuration.reading.reader import load_config
+from prequential.runtime.ingest.counting import SourceCounts
+from prequential.runtime.ingest.records import SourceTranslator
+from prequential.runtime.ingest.sources import translators
 
 #: When every record was written, in epoch ms.
 WRITTEN = 1_700_000_000_123

@@ -13,11 +13,11 @@ from boards import a_drift, alarm, comparison, incident, metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.cli.main import main
-from prequential.dashboard.history import History
-from prequential.report import Promotion, markdown, parse_condition
-from prequential.report.html import page
 from prequential.topics.schemas import schema
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
+from prequential.views.dashboard.history import History
+from prequential.views.report import Promotion, markdown, parse_condition
+from prequential.views.report.html import page
 
 from tests.nightly import scaled
 

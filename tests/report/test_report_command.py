@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from boards import a_drift, alarm, comparison, incident, metrics, period
 from prequential.cli.main import main
-from prequential.dashboard.history import History
-from prequential.report import Promotion, markdown, parse_condition
-from prequential.settings.model import Config, Objective, StreamConfig
+from prequential.configuration.settings.model import Config, Objective, StreamConfig
 from prequential.topics.errors import UsageError
-from prequential.watching.tail import OutputRecord
+from prequential.views.dashboard.history import History
+from prequential.views.report import Promotion, markdown, parse_condition
+from prequential.views.watching.tail import OutputRecord
 
 
 def history_of(*records: OutputRecord, config: Config | None = None) -> History:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from boards import START, a_drift, alarm, comparison, incident, metrics, without_times
-from prequential.dashboard.server import static_files
-from prequential.report import Report, write_report
-from prequential.report.html import MOST_BYTES, bundle
-from prequential.settings.model import Config, Objective, StreamConfig
+from prequential.configuration.settings.model import Config, Objective, StreamConfig
 from prequential.topics.outputs import Alarm, Metrics
-from prequential.watching.tail import OutputRecord
+from prequential.views.dashboard.server import static_files
+from prequential.views.report import Report, write_report
+from prequential.views.report.html import MOST_BYTES, bundle
+from prequential.views.watching.tail import OutputRecord
 
 from tests.browser import ready
 

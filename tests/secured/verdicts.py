@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from prequential.config.reader import load_config
-from prequential.notifying.choosing import chosen
-from prequential.notifying.forms import identifier, read
+from prequential.configuration.reading.reader import load_config
+from prequential.runtime.notifying.choosing import chosen
+from prequential.runtime.notifying.forms import identifier, read
 from prequential.topics.clients import connect
 
 from tests.notify.notifying import Receiver

@@ -10,8 +10,8 @@ import grafana
 import pytest
 from grafana import expanded
 from msgspec.structs import replace
-from prequential.core.measures.registry import MEASURES
 from prequential.demo.broker import pick_port
+from prequential.engine.measures.registry import MEASURES
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.outputs import Incident, Metrics, encode
 from prequential.topics.producer import RecordProducer

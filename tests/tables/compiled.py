@@ -10,7 +10,7 @@ import numba
 
 @cache
 def from_python(function: Any) -> Any:
-    """An `inner` or `inlined` loop of the core, compiled so that a call from Python runs what loops run.
+    """An `inner` or `inlined` loop of the engine, compiled so that a call from Python runs what loops run.
 
     The core has such loops compiled without what Python needs for a call (`core.compiled.kernel`).
     Nothing of this is kept on disk: numba's files don't tell in which way a function was compiled, so the

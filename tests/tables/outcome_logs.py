@@ -11,17 +11,17 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from prequential.core.compiled.kernel import Floats, Ints, Ints32
-from prequential.core.detectors import DETECTORS, signals
-from prequential.core.detectors.watch import Signal, WatchedRows
-from prequential.core.estimators import pairs
-from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.rows import unrevised
-from prequential.core.measures.positive import Positives
-from prequential.core.tables import outcomes
-from prequential.core.tables.alarms import Alarms, new_alarms
-from prequential.core.tables.outcomes import OUTCOME, REVISION, Log, new_log
-from prequential.core.tables.streams import OTHER
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32
+from prequential.engine.detectors import DETECTORS, signals
+from prequential.engine.detectors.watch import Signal, WatchedRows
+from prequential.engine.estimators import pairs
+from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.rows import unrevised
+from prequential.engine.measures.positive import Positives
+from prequential.engine.tables import outcomes
+from prequential.engine.tables.alarms import Alarms, new_alarms
+from prequential.engine.tables.outcomes import OUTCOME, REVISION, Log, new_log
+from prequential.engine.tables.streams import OTHER
 
 #: The first half of a log has classes below the first, the other half below the second.
 CAPACITIES = (2, 4)

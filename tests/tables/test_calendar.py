@@ -6,8 +6,8 @@ import numpy as np
 from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.core.tables import calendar
-from prequential.core.tables.calendar import BEGINNING, BUCKETS, LEVELS, NEVER, Links, Wheels
+from prequential.engine.tables import calendar
+from prequential.engine.tables.calendar import BEGINNING, BUCKETS, LEVELS, NEVER, Links, Wheels
 
 from tests.nightly import scaled
 

@@ -15,10 +15,10 @@ from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from outcome_logs import raised
-from prequential.core.compiled.kernel import Floats, grown, of_rows
-from prequential.core.detectors import DETECTORS, kswin
-from prequential.core.tables.alarms import new_alarms
-from prequential.core.tables.outcomes import new_log
+from prequential.engine.compiled.kernel import Floats, grown, of_rows
+from prequential.engine.detectors import DETECTORS, kswin
+from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.outcomes import new_log
 from river import drift
 from scipy import stats
 

@@ -25,15 +25,15 @@ from outcome_logs import (
     random_cuts,
     random_log,
 )
-from prequential.core.compiled.kernel import Floats
-from prequential.core.estimators import pairs, window
-from prequential.core.estimators.accumulator import Accumulator
-from prequential.core.estimators.declaration import COUNTS, Payload
-from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.rows import LogRows, unrevised
-from prequential.core.estimators.sums import OF_CLASSES, OF_NUMBERS, SPREAD, is_any
-from prequential.core.tables import outcomes, score_bins, scores
-from prequential.core.tables.outcomes import OUTCOME, REVISION, Log
+from prequential.engine.compiled.kernel import Floats
+from prequential.engine.estimators import pairs, window
+from prequential.engine.estimators.accumulator import Accumulator
+from prequential.engine.estimators.declaration import COUNTS, Payload
+from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.rows import LogRows, unrevised
+from prequential.engine.estimators.sums import OF_CLASSES, OF_NUMBERS, SPREAD, is_any
+from prequential.engine.tables import outcomes, score_bins, scores
+from prequential.engine.tables.outcomes import OUTCOME, REVISION, Log
 
 from tests.nightly import few
 

@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.core.delay import expected as engine
-from prequential.core.delay import records
-from prequential.core.delay.calibrating import PeriodEstimates
-from prequential.core.delay.expected import (
+from prequential.engine.delay import expected as engine
+from prequential.engine.delay import records
+from prequential.engine.delay.calibrating import PeriodEstimates
+from prequential.engine.delay.expected import (
     ExpectedTables,
     all_open_rows,
     new_expected,
     open_rows,
     with_model,
 )
-from prequential.core.delay.expecting import look_together
-from prequential.core.delay.following import update
-from prequential.core.output.waiting import all_waiting
-from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
-from prequential.core.tables.outcomes import SCORED
+from prequential.engine.delay.expecting import look_together
+from prequential.engine.delay.following import update
+from prequential.engine.output.waiting import all_waiting
+from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
+from prequential.engine.tables.outcomes import SCORED
 from test_coverage import assert_same, digest_of, without_compiler
 
 from tests.one_model import look, waiting_of

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle_detectors import TESTS
-from prequential.core.detectors import DETECTORS, harm, signals
-from prequential.core.measures.declaration import NO_POSITIVE
-from prequential.core.measures.positive import Positives
-from prequential.core.measures.registry import INDEX
-from prequential.core.tables.alarms import new_alarms
-from prequential.core.tables.outcomes import OUTCOME, REVISION, SCORED, new_log
-from prequential.core.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
+from prequential.engine.detectors import DETECTORS, harm, signals
+from prequential.engine.measures.declaration import NO_POSITIVE
+from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.registry import INDEX
+from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.outcomes import OUTCOME, REVISION, SCORED, new_log
+from prequential.engine.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
 
 Found = list[tuple[int, float, float]]
 

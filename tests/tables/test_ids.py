@@ -14,8 +14,19 @@ from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
-from prequential.core.compiled import ids as module
-from prequential.core.compiled.ids import AHEAD, END, LIVE, LONGEST, Ids, dump, ensure, load, new_ids, text_of
+from prequential.engine.compiled import ids as module
+from prequential.engine.compiled.ids import (
+    AHEAD,
+    END,
+    LIVE,
+    LONGEST,
+    Ids,
+    dump,
+    ensure,
+    load,
+    new_ids,
+    text_of,
+)
 
 from tests.nightly import scaled
 
@@ -315,8 +326,8 @@ SCRIPT = """
 import sys
 import numpy as np
 from compiled import from_python
-from prequential.core.compiled import ids as module
-from prequential.core.compiled.ids import dump, ensure, load, new_ids
+from prequential.engine.compiled import ids as module
+from prequential.engine.compiled.ids import dump, ensure, load, new_ids
 
 find_or_add_hashed, hash_of = from_python(module.find_or_add_hashed), from_python(module.hash_of)
 remove = from_python(module.remove)

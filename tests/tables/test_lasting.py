@@ -10,8 +10,8 @@ import pytest
 from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.core.incidents import lasting
-from prequential.core.incidents.lasting import (
+from prequential.engine.incidents import lasting
+from prequential.engine.incidents.lasting import (
     ALLOWANCE,
     LASTING,
     LEAST_OUTCOMES,

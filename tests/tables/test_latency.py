@@ -8,8 +8,8 @@ import random
 import numpy as np
 import pytest
 from oracle_coverage import ACCURACIES, Latest, as_said, quantiles
-from prequential.core.delay import latency as engine
-from prequential.core.delay.latency import LatencyTables, new_latencies, with_streams
+from prequential.engine.delay import latency as engine
+from prequential.engine.delay.latency import LatencyTables, new_latencies, with_streams
 from test_coverage import assert_same, digest_of, without_compiler
 
 STREAMS = 3

@@ -17,20 +17,20 @@ from compiled import from_python
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from oracle_measures import FURTHER, MEASURES, Kind, Measured, measures
-from prequential.core.compiled import mathematics
-from prequential.core.compiled.kernel import Bytes, Floats, Ints
-from prequential.core.estimators.estimator import Estimator
-from prequential.core.estimators.measuring import measured as measured_by
-from prequential.core.estimators.sums import SPREAD
-from prequential.core.measures import ranking
-from prequential.core.measures.declaration import NO_POSITIVE, REASONS, UNSEEN_POSITIVE
-from prequential.core.measures.per_class import new_classes
-from prequential.core.measures.positive import Positives
-from prequential.core.measures.ranking import Ranks
-from prequential.core.measures.registry import INDEX, NAMES
-from prequential.core.measures.table import InMemory, measure_cells, measure_numbers
-from prequential.core.tables import scores
-from prequential.core.tables.streams import OTHER
+from prequential.engine.compiled import mathematics
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints
+from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.measuring import measured as measured_by
+from prequential.engine.estimators.sums import SPREAD
+from prequential.engine.measures import ranking
+from prequential.engine.measures.declaration import NO_POSITIVE, REASONS, UNSEEN_POSITIVE
+from prequential.engine.measures.per_class import new_classes
+from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.ranking import Ranks
+from prequential.engine.measures.registry import INDEX, NAMES
+from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
+from prequential.engine.tables import scores
+from prequential.engine.tables.streams import OTHER
 
 area, average_precision, group = map(from_python, (ranking.auc, ranking.pr_auc, ranking.group))
 power, kth_root = from_python(mathematics.power), from_python(mathematics.root)

@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from outcome_logs import raised
-from prequential.core.compiled.kernel import Bytes, Floats
-from prequential.core.detectors import DETECTORS
-from prequential.core.tables.alarms import new_alarms
-from prequential.core.tables.outcomes import new_log
+from prequential.engine.compiled.kernel import Bytes, Floats
+from prequential.engine.detectors import DETECTORS
+from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.outcomes import new_log
 
 PAGE_HINKLEY = DETECTORS["page-hinkley"]
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from prequential.core.delay import periods as engine
-from prequential.core.delay.due_periods import PeriodState
-from prequential.core.delay.periods import PeriodTables, new_periods, with_model
-from prequential.core.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
-from prequential.core.tables.outcomes import SCORED, VALUED, VALUED_BEFORE, WEIGHTED
-from prequential.core.tables.scores import BIAS
+from prequential.engine.delay import periods as engine
+from prequential.engine.delay.due_periods import PeriodState
+from prequential.engine.delay.periods import PeriodTables, new_periods, with_model
+from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
+from prequential.engine.tables.outcomes import SCORED, VALUED, VALUED_BEFORE, WEIGHTED
+from prequential.engine.tables.scores import BIAS
 from test_coverage import assert_same, digest_of, without_compiler
 
 from tests.one_model import due

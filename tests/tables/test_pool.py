@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 from compiled import from_python
-from prequential.core.compiled import pool as engine
+from prequential.engine.compiled import pool as engine
 
 insert, remove = from_python(engine.insert), from_python(engine.remove)
 

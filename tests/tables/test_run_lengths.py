@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 from compiled import from_python
-from prequential.core.compiled.kernel import Floats
-from prequential.core.detectors.budgets import BINARY, BOUNDED, RATIO, SUMS, threshold_for
+from prequential.engine.compiled.kernel import Floats
+from prequential.engine.detectors.budgets import BINARY, BOUNDED, RATIO, SUMS, threshold_for
 
 #: Error rates, and autocorrelations.
 WORLDS = list(itertools.product((0.01, 0.1, 0.3, 0.6), (-0.2, 0.0, 0.5, 0.9)))

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from prequential.core.delay import expected as engine
-from prequential.core.delay import records
-from prequential.core.delay.expected import counters_of, open_rows
-from prequential.core.delay.following import update
-from prequential.core.tables.events import MET, REVISED, Events
-from prequential.core.tables.outcomes import WEIGHTED
+from prequential.engine.delay import expected as engine
+from prequential.engine.delay import records
+from prequential.engine.delay.expected import counters_of, open_rows
+from prequential.engine.delay.following import update
+from prequential.engine.tables.events import MET, REVISED, Events
+from prequential.engine.tables.outcomes import WEIGHTED
 from test_coverage import without_compiler
 from test_expected_tables import (
     WIDTH,

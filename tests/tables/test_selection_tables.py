@@ -9,10 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from prequential.core.delay import selection as engine
-from prequential.core.delay.selection import Selection, new_selection, stability_index, with_rows
-from prequential.core.tables.events import EXPIRED, LATE, MET, WAITS, Events, new_events
-from prequential.core.tables.logs import SegmentEvents
+from prequential.engine.delay import selection as engine
+from prequential.engine.delay.selection import Selection, new_selection, stability_index, with_rows
+from prequential.engine.tables.events import EXPIRED, LATE, MET, WAITS, Events, new_events
+from prequential.engine.tables.logs import SegmentEvents
 from test_coverage import assert_same, digest_of, without_compiler
 
 #: Of each model, more than any of its class codes.

@@ -20,10 +20,10 @@ from outcome_logs import (
     random_cuts,
     random_log,
 )
-from prequential.core.detectors import signals
-from prequential.core.detectors.watch import Signal, WatchedRows
-from prequential.core.measures.declaration import NO_POSITIVE
-from prequential.core.tables.outcomes import OUTCOME, SCORED, Log
+from prequential.engine.detectors import signals
+from prequential.engine.detectors.watch import Signal, WatchedRows
+from prequential.engine.measures.declaration import NO_POSITIVE
+from prequential.engine.tables.outcomes import OUTCOME, SCORED, Log
 
 ROWS = 1200
 

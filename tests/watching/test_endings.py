@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from prequential.watching.ranking import Ranking
-from prequential.watching.state import SequenceName, WatchState
+from prequential.views.watching.ranking import Ranking
+from prequential.views.watching.state import SequenceName, WatchState
 from watched import comparison, metrics, state_of
 
 

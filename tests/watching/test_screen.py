@@ -9,12 +9,12 @@ import termios
 from collections.abc import Iterator
 
 import pytest
-from prequential.watching import keyboard
-from prequential.watching.keyboard import CLOSED, Keyboard
-from prequential.watching.ranking import Choice, Ranking
-from prequential.watching.screen import Screen
-from prequential.watching.state import WatchState
-from prequential.watching.table import whole_table
+from prequential.views.watching import keyboard
+from prequential.views.watching.keyboard import CLOSED, Keyboard
+from prequential.views.watching.ranking import Choice, Ranking
+from prequential.views.watching.screen import Screen
+from prequential.views.watching.state import WatchState
+from prequential.views.watching.table import whole_table
 from rich.cells import cell_len
 from rich.console import Console, Group
 from watched import LABELLED, alarm, comparison, metrics, state_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from prequential.topics.clients import KafkaConfig
-from prequential.watching import tail
-from prequential.watching.tail import OutputRecord, Tail
+from prequential.views.watching import tail
+from prequential.views.watching.tail import OutputRecord, Tail
 
 
 class Message:

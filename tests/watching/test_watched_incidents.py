@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from prequential.watching.lines import line, newest_lines
-from prequential.watching.ranking import Ranking
-from prequential.watching.table import change_line, newest_changes
+from prequential.views.watching.lines import line, newest_lines
+from prequential.views.watching.ranking import Ranking
+from prequential.views.watching.table import change_line, newest_changes
 from watched import INCIDENT_LINE, LABELLED, alarm, incident, metrics, state_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from prequential.watching.state import WatchState
+from prequential.views.watching.state import WatchState
 
 #: When the messages' labels were (epoch ms).
 LABELLED = 1_700_000_000_000

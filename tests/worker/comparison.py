@@ -14,9 +14,9 @@ import pytest
 import yaml
 from confluent_kafka import Message
 from oracle_coverage import ACCURACIES, as_said
-from prequential.config.reader import load_config
-from prequential.settings.model import Config
-from prequential.settings.stages import reported
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.stages import reported
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, INCIDENTS, METRICS

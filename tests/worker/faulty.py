@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from prequential.cli.main import main
-from prequential.core.input.encoder import Encoder
-from prequential.core.input.plain import Parser
+from prequential.engine.input.encoder import Encoder
+from prequential.engine.input.plain import Parser
 
 _encode, _parse = Encoder.encode, Parser.parse
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from prequential.cli.main import main
-from prequential.worker import app
+from prequential.runtime.worker import app
 
 if __name__ == "__main__":
     app.LOOK_SECONDS = 1.0  # type: ignore[misc]

@@ -20,12 +20,12 @@ from urllib.request import urlopen
 import yaml
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.demo.broker import pick_port
+from prequential.runtime.worker.journal import decode_entry
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig, is_temporary
 from prequential.topics.errors import WorkError
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL
-from prequential.worker.journal import decode_entry
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests import forked

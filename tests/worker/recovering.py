@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from prequential.cli.main import main
-from prequential.worker import recovery, runner
-from prequential.worker.app import Worker
+from prequential.runtime.worker import recovery, runner
+from prequential.runtime.worker.app import Worker
 
 _struck = threading.Lock()
 

@@ -15,9 +15,9 @@ from typing import Any
 from weakref import WeakSet
 
 from prequential.cli.main import main
-from prequential.kafka.fetching import Fetcher
-from prequential.worker import app
-from prequential.worker.publisher import Publisher
+from prequential.runtime.kafka.fetching import Fetcher
+from prequential.runtime.worker import app
+from prequential.runtime.worker.publisher import Publisher
 
 _fetchers: WeakSet[Fetcher] = WeakSet()
 _publishers: WeakSet[Publisher] = WeakSet()

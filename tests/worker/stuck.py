@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prequential.cli.main import main
-from prequential.worker.publisher import Publisher
+from prequential.runtime.worker.publisher import Publisher
 
 _publish = Publisher.publish
 

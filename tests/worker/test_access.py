@@ -18,14 +18,14 @@ from urllib.request import Request, urlopen
 import pytest
 from boards import a_drift, history_of, metrics
 from prequential.cli import dashboard
-from prequential.config.reader import load_config
-from prequential.dashboard.server import Server
-from prequential.dashboard.views import Board
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import HttpConfig
 from prequential.demo.broker import pick_port
-from prequential.http.access import Access
-from prequential.http.endpoint import INGEST_PORT, TEXT, WORKER_PORT, Answer, Endpoint
-from prequential.settings.model import HttpConfig
+from prequential.runtime.http.access import Access
+from prequential.runtime.http.endpoint import INGEST_PORT, TEXT, WORKER_PORT, Answer, Endpoint
 from prequential.topics.errors import UsageError, WorkError
+from prequential.views.dashboard.server import Server
+from prequential.views.dashboard.views import Board
 from processes import HANGS
 
 from tests.browser import opened, ready

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from prequential.kafka import batch_producing, librdkafka, partition_queues
-from prequential.kafka.batch_producing import produce_batch
-from prequential.kafka.readers import ObjectReader
-from prequential.kafka.transactions import Outgoing, Transactions
+from prequential.runtime.kafka import batch_producing, librdkafka, partition_queues
+from prequential.runtime.kafka.batch_producing import produce_batch
+from prequential.runtime.kafka.readers import ObjectReader
+from prequential.runtime.kafka.transactions import Outgoing, Transactions
 from prequential.topics.clients import KafkaConfig
 
 from tests.worker.processes import read_topic
@@ -127,7 +127,7 @@ def test_transactions_have_all_in_order(
 ) -> None:
     """Of several topics and partitions, with headers and without keys and values between."""
     if not at_once:
-        monkeypatch.setattr("prequential.kafka.transactions.produce_batch", lambda *_: 0)
+        monkeypatch.setattr("prequential.runtime.kafka.transactions.produce_batch", lambda *_: 0)
     rng = random.Random(3)
     topics = ["metrics", "comparisons"]
     out = Transactions(

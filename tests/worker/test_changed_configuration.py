@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from conftest import fresh_cluster
-from prequential.dashboard.history import History
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.producer import StreamProducer
 from prequential.topics.specs import METRICS
-from prequential.watching.tail import Tail
+from prequential.views.dashboard.history import History
+from prequential.views.watching.tail import Tail
 from processes import WorkerProcess, await_ready, eventually, write_config
 
 from tests.brokers import Broker

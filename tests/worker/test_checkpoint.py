@@ -16,22 +16,22 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
-from prequential.core.input.merge import Batch
-from prequential.core.shard import Shard
-from prequential.kafka.consumer_records import ConsumerRecords
-from prequential.kafka.fetching import Fetched
-from prequential.settings.model import Config, StreamConfig, WorkerConfig
+from prequential.configuration.settings.model import Config, StreamConfig, WorkerConfig
+from prequential.engine.input.merge import Batch
+from prequential.engine.shard import Shard
+from prequential.runtime.kafka.consumer_records import ConsumerRecords
+from prequential.runtime.kafka.fetching import Fetched
+from prequential.runtime.worker import runner as runner_module
+from prequential.runtime.worker.journal import Idle, JournalEntry, decode_entry, standing
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.publisher import Outgoing
+from prequential.runtime.worker.recovery import GENERATION, RecoveredState
+from prequential.runtime.worker.runner import ShardRunner
+from prequential.runtime.worker.snapshots import SnapshotReader
 from prequential.topics.decoding import decode
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Encoded, encode
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
-from prequential.worker import runner as runner_module
-from prequential.worker.journal import Idle, JournalEntry, decode_entry, standing
-from prequential.worker.origin import TopicsOrigin
-from prequential.worker.publisher import Outgoing
-from prequential.worker.recovery import GENERATION, RecoveredState
-from prequential.worker.runner import ShardRunner
-from prequential.worker.snapshots import SnapshotReader
 
 from tests.bench.messages import generate
 from tests.nightly import scaled

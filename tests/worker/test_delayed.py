@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from prequential.kafka import transactions
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
+from prequential.runtime.kafka import transactions
+from prequential.runtime.worker import publisher as publisher_module
+from prequential.runtime.worker.journal import JournalEntry, encode_entry
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import JOURNAL, METRICS, topic_specs
-from prequential.worker import publisher as publisher_module
-from prequential.worker.journal import JournalEntry, encode_entry
-from prequential.worker.origin import TopicsOrigin
-from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from processes import eventually, read_topic
 
 from tests.cluster import Cluster

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
+from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.topics.clients import KafkaConfig
-from prequential.worker.publisher import Outgoing, Publisher, ShardLost
 from processes import eventually, read_topic
 
 

@@ -14,15 +14,15 @@ from typing import Any
 import processes
 import pytest
 from conftest import fresh_cluster
-from prequential.core.input.merge import Batch
-from prequential.core.shard import Shard
-from prequential.diagnosis.facts import streams_of
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.engine.input.merge import Batch
+from prequential.engine.shard import Shard
+from prequential.runtime.worker import findings as findings_module
+from prequential.runtime.worker.findings import Findings
 from prequential.topics.decoding import LABELS, PREDICTIONS, decode
 from prequential.topics.partitioning import partition_of
 from prequential.topics.producer import StreamProducer
-from prequential.worker import findings as findings_module
-from prequential.worker.findings import Findings
+from prequential.views.diagnosis.facts import streams_of
 from processes import WorkerProcess, await_ready, eventually, prequential, write_config
 
 from tests.brokers import Broker

@@ -18,18 +18,18 @@ from weakref import ref
 
 import pytest
 from confluent_kafka import Producer
-from prequential.kafka import transactions
-from prequential.kafka.consumer_records import ConsumerRecords
-from prequential.kafka.fetching import Fetched
-from prequential.settings.model import Config, WorkerConfig
+from prequential.configuration.settings.model import Config, WorkerConfig
+from prequential.runtime.kafka import transactions
+from prequential.runtime.kafka.consumer_records import ConsumerRecords
+from prequential.runtime.kafka.fetching import Fetched
+from prequential.runtime.worker import runner as runner_module
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.publisher import Publisher, ShardLost
+from prequential.runtime.worker.recovery import RecoveredState
+from prequential.runtime.worker.runner import ShardRunner
+from prequential.runtime.worker.snapshots import MANIFEST_KEY
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import SNAPSHOTS
-from prequential.worker import runner as runner_module
-from prequential.worker.origin import TopicsOrigin
-from prequential.worker.publisher import Publisher, ShardLost
-from prequential.worker.recovery import RecoveredState
-from prequential.worker.runner import ShardRunner
-from prequential.worker.snapshots import MANIFEST_KEY
 from test_checkpoint import end_of, said
 
 _CONFIG = Config(
@@ -191,9 +191,9 @@ def test_what_a_shard_was_restored_from(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_producer_that_is_there_when_the_interpreter_ends() -> None:
     """It is ended last of all, and nothing waits for a thread that can't begin any more."""
     program = (
-        "from prequential.settings.model import Config\n"
+        "from prequential.configuration.settings.model import Config\n"
         "from prequential.topics.clients import KafkaConfig\n"
-        "from prequential.worker.publisher import Publisher\n"
+        "from prequential.runtime.worker.publisher import Publisher\n"
         "cycle = [Publisher(Config(kafka=KafkaConfig('127.0.0.1:1')), 0)]\n"
         "cycle.append(cycle)\n"
     )

@@ -17,12 +17,12 @@ from comparison import (
     assert_published_once,
     counters,
 )
-from prequential.config.reader import load_config
+from prequential.configuration.reading.reader import load_config
+from prequential.runtime.worker import growing
+from prequential.runtime.worker.publisher import Publisher
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, INCIDENTS, METRICS, topic_specs
-from prequential.worker import growing
-from prequential.worker.publisher import Publisher
 from processes import (
     WorkerProcess,
     await_published,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from prequential.worker import heap
+from prequential.runtime.worker import heap
 
 _BLOCK, _COUNT, _KEPT = 1_000, 200_000, 100
 
@@ -36,7 +36,7 @@ def test_a_c_library_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -
 #: 16 threads at once, each of which asks for memory; then what glibc says of its arenas.
 _THREADS = """
 import ctypes, threading
-from prequential.worker.heap import share_arenas
+from prequential.runtime.worker.heap import share_arenas
 print(share_arenas(), flush=True)
 c, all_there, done = ctypes.CDLL(None), threading.Barrier(17), threading.Event()
 def work():

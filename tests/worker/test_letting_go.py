@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
+from prequential.configuration.settings.model import Config
 from prequential.demo.broker import pick_port
-from prequential.kafka.fetching import Fetcher
-from prequential.settings.model import Config
+from prequential.runtime.kafka.fetching import Fetcher
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.clients import KafkaConfig
-from prequential.worker.origin import TopicsOrigin
-from prequential.worker.runner import ShardRunner
 from processes import HANGS
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
-from prequential.kafka.fetching import Fetcher
-from prequential.kafka.readers import Failure
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
+from prequential.runtime.kafka.fetching import Fetcher
+from prequential.runtime.kafka.readers import Failure
+from prequential.runtime.worker.journal import Lost, decode_entry
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, JOURNAL
-from prequential.worker.journal import Lost, decode_entry
 from processes import (
     WorkerProcess,
     await_published,

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from prequential.ingest.reading import SourceFetcher
-from prequential.kafka.fetching import Fetcher
-from prequential.settings.model import Config, WorkerConfig
+from prequential.configuration.settings.model import Config, WorkerConfig
+from prequential.runtime.ingest.reading import SourceFetcher
+from prequential.runtime.kafka.fetching import Fetcher
 from prequential.topics import clients
 from prequential.topics.clients import KafkaConfig
 

@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
-from prequential.core.shard import Shard
+from prequential.configuration.settings.model import Config
 from prequential.demo.broker import pick_port
-from prequential.ingest import app as ingest_app
-from prequential.ingest import dryrun
-from prequential.ingest.app import Ingest
-from prequential.ingest.reading import SourceFetcher
-from prequential.kafka import process
-from prequential.kafka.complaints import complain
-from prequential.kafka.fetching import Fetcher
-from prequential.kafka.readers import failure_of
-from prequential.settings.model import Config
+from prequential.engine.shard import Shard
+from prequential.runtime.ingest import app as ingest_app
+from prequential.runtime.ingest import dryrun
+from prequential.runtime.ingest.app import Ingest
+from prequential.runtime.ingest.reading import SourceFetcher
+from prequential.runtime.kafka import process
+from prequential.runtime.kafka.complaints import complain
+from prequential.runtime.kafka.fetching import Fetcher
+from prequential.runtime.kafka.readers import failure_of
+from prequential.runtime.worker import app, offline
+from prequential.runtime.worker.app import Worker
+from prequential.runtime.worker.journal import Generation
+from prequential.runtime.worker.origin import TopicsOrigin
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
-from prequential.worker import app, offline
-from prequential.worker.app import Worker
-from prequential.worker.journal import Generation
-from prequential.worker.origin import TopicsOrigin
 
 GONE = UsageError("kafka.security: sasl.password is 'file:/p', but the file /p can't be read: No such file")
 

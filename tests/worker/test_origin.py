@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
+from prequential.runtime.worker import app
+from prequential.runtime.worker.origin import TopicsOrigin, present_origin
 from prequential.topics.admin import create, identities
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS, topic_specs
-from prequential.worker import app
-from prequential.worker.origin import TopicsOrigin, present_origin
 from processes import WorkerProcess, await_published, await_ready, eventually, outputs, write_config
 from workload import Sender, records
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.core.input.plain import Parser, Plain
-from prequential.core.shard import Shard
-from prequential.kafka.consumer_records import ConsumerRecords
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.engine.input.plain import Parser, Plain
+from prequential.engine.shard import Shard
+from prequential.runtime.kafka.consumer_records import ConsumerRecords
+from prequential.runtime.worker.batches import MANY, SharedParser, to_batch
+from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.outputs import DeadLetter, Message, decoded
-from prequential.worker.batches import MANY, SharedParser, to_batch
-from prequential.worker.runner import ShardRunner
 
 _LABELS = 2
 

@@ -11,17 +11,13 @@ from typing import Any
 import processes
 import pytest
 from comparison import assert_as_replayed, assert_published_once
-from prequential.core.input.encoder import Encoder
-from prequential.core.input.merge import Batch, Merge, OffsetVector
-from prequential.core.input.plain import Parser
-from prequential.topics.clients import KafkaConfig
-from prequential.topics.decoding import Decoded
-from prequential.topics.errors import WorkError
-from prequential.topics.specs import DEAD_LETTERS, INPUTS, JOURNAL
-from prequential.worker import isolation as caution_module
-from prequential.worker import runner as runner_module
-from prequential.worker.isolation import Isolation
-from prequential.worker.journal import (
+from prequential.engine.input.encoder import Encoder
+from prequential.engine.input.merge import Batch, Merge, OffsetVector
+from prequential.engine.input.plain import Parser
+from prequential.runtime.worker import isolation as caution_module
+from prequential.runtime.worker import runner as runner_module
+from prequential.runtime.worker.isolation import Isolation
+from prequential.runtime.worker.journal import (
     Attempt,
     Death,
     JournalEntry,
@@ -32,7 +28,11 @@ from prequential.worker.journal import (
     encode_entry,
     standing,
 )
-from prequential.worker.origin import TopicsOrigin
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.decoding import Decoded
+from prequential.topics.errors import WorkError
+from prequential.topics.specs import DEAD_LETTERS, INPUTS, JOURNAL
 from processes import WorkerProcess, await_published, eventually, write_config
 from test_checkpoint import Killed, Log, assert_whole_and_once, lives, place_of, said
 from workload import Record, Sender, records

@@ -10,17 +10,17 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
-from prequential.core.input.merge import Batch
-from prequential.kafka.fetching import Fetched, Fetcher
-from prequential.kafka.readers import sorted_out
-from prequential.settings.model import Config, StreamConfig, WorkerConfig
+from prequential.configuration.settings.model import Config, StreamConfig, WorkerConfig
+from prequential.engine.input.merge import Batch
+from prequential.runtime.kafka.fetching import Fetched, Fetcher
+from prequential.runtime.kafka.readers import sorted_out
+from prequential.runtime.worker import checkpoint as module
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INPUTS
-from prequential.worker import checkpoint as module
-from prequential.worker.origin import TopicsOrigin
-from prequential.worker.runner import ShardRunner
 
 _NOBODY = KafkaConfig("127.0.0.1:1")
 
@@ -243,7 +243,7 @@ def test_rounds_of_which_many_messages_come_get_smaller_and_larger_again(
 
     async def rounds() -> None:
         runner = alone(Config(kafka=_NOBODY))
-        monkeypatch.setattr("prequential.worker.runner.monotonic", lambda: clock[0])
+        monkeypatch.setattr("prequential.runtime.worker.runner.monotonic", lambda: clock[0])
         monkeypatch.setattr(runner.shard, "advance", advance)
         for _ in range(6):
             runner._advance()
@@ -294,7 +294,7 @@ def test_a_backlogs_last_records_wait_for_grace_and_no_longer(
         runner.checkpoint._backlog, runner._begun = backlog, begun
         if journal:
             runner._journal.append((1, 1, 1))
-        monkeypatch.setattr("prequential.worker.runner.monotonic", lambda: 50.0)
+        monkeypatch.setattr("prequential.runtime.worker.runner.monotonic", lambda: 50.0)
         assert runner._next_look == 0.05  # nothing has come
         for at, newest in ((49.93, 7), (49.95, 8)):
             runner._arrivals.add(Fetched(0, 0, None, None, at), newest)
@@ -308,7 +308,8 @@ def test_a_backlogs_last_commit_waits_for_the_one_before_it_alone(monkeypatch: p
 
     async def commits() -> None:
         runner = alone(Config(kafka=_NOBODY))
-        monkeypatch.setattr("prequential.worker.runner.monotonic", lambda: 50.0)  # no pause is ever over
+        # No pause is ever over.
+        monkeypatch.setattr("prequential.runtime.worker.runner.monotonic", lambda: 50.0)
         runner._round_at, runner.recovering, runner._begun = 50.0, False, True
         checkpoint, begun = runner.checkpoint, []
         checkpoint._backlog, over = True, asyncio.get_running_loop().create_future()

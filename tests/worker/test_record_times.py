@@ -11,16 +11,16 @@ import pytest
 from comparison import assert_as_replayed, assert_published_once
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from prequential.core.input.plain import Parser
-from prequential.core.shard import Shard
-from prequential.kafka.consumer_records import ConsumerRecords
-from prequential.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.engine.input.plain import Parser
+from prequential.engine.shard import Shard
+from prequential.runtime.kafka.consumer_records import ConsumerRecords
+from prequential.runtime.worker.batches import SharedParser, to_batch
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import DeadLetter, Encoded, Metrics, decoded
 from prequential.topics.specs import DEAD_LETTERS
 from prequential.topics.values import MAX_TS
-from prequential.worker.batches import SharedParser, to_batch
 from processes import WorkerProcess, await_published, outputs, read_topic, write_config
 
 #: Now, as these records have it (epoch ms).

@@ -9,19 +9,19 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from prequential.core.input.merge import OffsetVector
+from prequential.configuration.settings.model import Config
 from prequential.demo.broker import pick_port
-from prequential.settings.model import Config
+from prequential.engine.input.merge import OffsetVector
+from prequential.runtime.worker import recovery
+from prequential.runtime.worker.journal import JournalEntry, Lost, encode_entry
+from prequential.runtime.worker.losses import refusal
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.recovery import GENERATION, RecoveredState, read_known, read_partition
+from prequential.runtime.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from prequential.topics import reading
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
-from prequential.worker import recovery
-from prequential.worker.journal import JournalEntry, Lost, encode_entry
-from prequential.worker.losses import refusal
-from prequential.worker.origin import TopicsOrigin
-from prequential.worker.recovery import GENERATION, RecoveredState, read_known, read_partition
-from prequential.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 
 ORIGIN, FORMER = TopicsOrigin(1), TopicsOrigin(2)
 

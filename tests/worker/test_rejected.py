@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from prequential.cli.main import main
-from prequential.kafka.rejected import Rejected
+from prequential.runtime.kafka.rejected import Rejected
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.producer import RecordProducer, StreamProducer
 from processes import (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from prequential.core.catalog.streams import Stream
-from prequential.kafka.transactions import Outgoing
-from prequential.settings.listing import ListedSettings, texts
-from prequential.settings.model import StreamConfig
+from prequential.configuration.settings.listing import ListedSettings, texts
+from prequential.configuration.settings.model import StreamConfig
+from prequential.engine.catalog.streams import Stream
+from prequential.runtime.kafka.transactions import Outgoing
+from prequential.runtime.worker.settings_header import SettingsHeader
 from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.specs import COMPARISONS, METRICS
-from prequential.worker.settings_header import SettingsHeader
 
 SHARED, OWN = StreamConfig(), StreamConfig(settle=1)
 

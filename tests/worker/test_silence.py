@@ -10,9 +10,9 @@ from time import sleep, time
 import pytest
 from comparison import assert_as_replayed, assert_published_once
 from confluent_kafka import Producer
+from prequential.runtime.worker import open_transactions
+from prequential.runtime.worker.open_transactions import OpenTransaction
 from prequential.topics.clients import KafkaConfig
-from prequential.worker import open_transactions
-from prequential.worker.open_transactions import OpenTransaction
 from processes import HANGS, WorkerProcess, await_ready, eventually, outputs, prequential, write_config
 from workload import Record
 

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
+from prequential.runtime.worker import checkpoint as module
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.runner import ShardRunner
+from prequential.runtime.worker.snapshots import CHUNK_BYTES
 from prequential.topics.clients import KafkaConfig
-from prequential.worker import checkpoint as module
-from prequential.worker.origin import TopicsOrigin
-from prequential.worker.runner import ShardRunner
-from prequential.worker.snapshots import CHUNK_BYTES
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.core.input.merge import Batch
-from prequential.settings.model import Config, WorkerConfig
+from prequential.configuration.settings.model import Config, WorkerConfig
+from prequential.engine.input.merge import Batch
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.runner import ShardRunner
+from prequential.runtime.worker.snapshot_turn import SnapshotTurn
+from prequential.runtime.worker.snapshots import MANIFEST_KEY
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import decode
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
-from prequential.worker.origin import TopicsOrigin
-from prequential.worker.runner import ShardRunner
-from prequential.worker.snapshot_turn import SnapshotTurn
-from prequential.worker.snapshots import MANIFEST_KEY
 
 
 def test_one_has_the_turn_until_it_is_given_back() -> None:

@@ -19,16 +19,14 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from prequential.config.reader import load_config
-from prequential.core.input.merge import Batch, Undecoded
-from prequential.core.input.plain import Parser
-from prequential.core.shard import Shard
-from prequential.program.version import VERSION
-from prequential.settings.model import Config
-from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Encoded, encode
-from prequential.worker.origin import TopicsOrigin
-from prequential.worker.snapshots import (
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import Config
+from prequential.engine.input.merge import Batch, Undecoded
+from prequential.engine.input.plain import Parser
+from prequential.engine.shard import Shard
+from prequential.runtime.program.version import VERSION
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.snapshots import (
     FORMAT,
     MANIFEST_KEY,
     ChunkWriter,
@@ -36,6 +34,8 @@ from prequential.worker.snapshots import (
     SnapshotReader,
     chunk_key,
 )
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import Encoded, encode
 
 FOLDER = Path(__file__).parents[1] / "data" / "snapshots"
 STORED = sorted(FOLDER.glob("*.msgpack.gz"))

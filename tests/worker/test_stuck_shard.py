@@ -14,16 +14,16 @@ import processes
 import pytest
 from comparison import assert_as_replayed
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, TopicPartition
-from prequential.kafka import fetching
-from prequential.kafka.consumer_records import ConsumerRecords
-from prequential.kafka.fetching import Fetched, Fetcher
-from prequential.kafka.readers import ObjectReader
-from prequential.settings.model import Config, WorkerConfig
+from prequential.configuration.settings.model import Config, WorkerConfig
+from prequential.runtime.kafka import fetching
+from prequential.runtime.kafka.consumer_records import ConsumerRecords
+from prequential.runtime.kafka.fetching import Fetched, Fetcher
+from prequential.runtime.kafka.readers import ObjectReader
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import INPUTS
-from prequential.worker.origin import TopicsOrigin
-from prequential.worker.runner import ShardRunner
 from processes import WorkerProcess, await_published, eventually, outputs, write_config
 from workload import Record, Sender
 

@@ -13,11 +13,11 @@ from confluent_kafka.admin import (
     ConfigResource,
     ResourceType,
 )
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
+from prequential.runtime.worker.publisher import Outgoing, Publisher
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import DRIFT_ALARMS, METRICS
-from prequential.worker.publisher import Outgoing, Publisher
 from processes import eventually, read_topic
 
 

@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from prequential.demo.broker import EmbeddedBroker
-from prequential.program.stopping import stop_signals
+from prequential.runtime.program.stopping import stop_signals
 from prequential.topics.errors import WorkError
-from prequential.wording.console import say
+from prequential.views.wording.console import say
 
 #: Kafka's own port, which is also the default of the other commands.
 DEFAULT_PORT = 9092

@@ -7,14 +7,6 @@ from functools import partial
 from typing import IO, Any
 
 import msgspec
-from prequential.calibration.calibrating import (
-    LEAST_OUTCOMES,
-    MOST_OUTCOMES,
-    OUTCOMES,
-    CalibrationOptions,
-    calibrate,
-)
-from prequential.calibration.report import check_found, lines, tables
 from prequential.cli.common import add_kafka_options, load, open_output
 from prequential.cli.sources import (
     add_source_options,
@@ -22,13 +14,21 @@ from prequential.cli.sources import (
     given_sources,
     past_of,
 )
-from prequential.past.reading import watched
-from prequential.program.compilation import compile_loops
-from prequential.program.progress import progress_bar
-from prequential.replay.table import print_wide
-from prequential.settings.budget import DEFAULT_BUDGET, parse_budget
+from prequential.configuration.settings.budget import DEFAULT_BUDGET, parse_budget
+from prequential.offline.calibration.calibrating import (
+    LEAST_OUTCOMES,
+    MOST_OUTCOMES,
+    OUTCOMES,
+    CalibrationOptions,
+    calibrate,
+)
+from prequential.offline.calibration.report import check_found, lines, tables
+from prequential.offline.past.reading import watched
+from prequential.offline.replay.table import print_wide
+from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.program.progress import progress_bar
 from prequential.topics.reasons import as_text
-from prequential.wording.console import Console, complain, write
+from prequential.views.wording.console import Console, complain, write
 
 _HELP = "thresholds of drift detectors for a budget of false alarms"
 

@@ -14,11 +14,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from prequential.config.reader import load_config
-from prequential.settings.model import Config
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.model import Config
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
-from prequential.wording.console import flush, write
+from prequential.views.wording.console import flush, write
 
 
 def add_kafka_options(parser: argparse.ArgumentParser) -> None:

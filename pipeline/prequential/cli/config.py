@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options, load
-from prequential.config.reader import load_config
-from prequential.settings.durations import duration
-from prequential.settings.model import Config, HttpConfig
+from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.durations import duration
+from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.topics.clients import is_reference
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import METRICS
-from prequential.wording.console import say, write
+from prequential.views.wording.console import say, write
 
 #: Default of --since.
 _SINCE = "1h"
@@ -74,10 +74,10 @@ def _check(args: argparse.Namespace) -> int:
 
 def _starting_faults(config: Config) -> Iterator[str]:
     """Faults that each program reports when it starts, as far as they show without secrets and files."""
-    from prequential.http.access import Access  # only here, as other actions need none of these
-    from prequential.ingest.checking import refuse_own_topics
-    from prequential.ingest.registry import refuse_without_registry
-    from prequential.notifying.posting import checked_url
+    from prequential.runtime.http.access import Access  # only here, as other actions need none of these
+    from prequential.runtime.ingest.checking import refuse_own_topics
+    from prequential.runtime.ingest.registry import refuse_without_registry
+    from prequential.runtime.notifying.posting import checked_url
 
     http = config.http
     if (http.tls_certificate is None) != (http.tls_key is None):
@@ -97,8 +97,10 @@ def _starting_faults(config: Config) -> Iterator[str]:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from prequential.changes.diff import compare  # the engine is slow to import: only where it is needed
-    from prequential.changes.text import lines
+    from prequential.configuration.changes.diff import (
+        compare,  # the engine is slow to import: only where it is needed
+    )
+    from prequential.configuration.changes.text import lines
 
     try:
         difference = compare(load_config(args.before), load_config(args.after))
@@ -113,8 +115,8 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _live(args: argparse.Namespace) -> int:
-    from prequential.changes.live import live, uses
-    from prequential.watching.tail import Tail  # only this action needs a broker's clients
+    from prequential.configuration.changes.live import live, uses
+    from prequential.views.watching.tail import Tail  # only this action needs a broker's clients
 
     try:
         since = int(time() * 1000) - duration(args.since)

@@ -9,19 +9,19 @@ from contextlib import closing
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load, open_input, sigterm_as_ctrl_c
-from prequential.dashboard.history import History
-from prequential.dashboard.live import MOST_RECORDS, board_of, take
-from prequential.dashboard.server import Server
-from prequential.dashboard.sources import records_of
-from prequential.dashboard.views import Board
-from prequential.http.access import Access
-from prequential.replay.sources import lines_of
-from prequential.settings.durations import duration
-from prequential.settings.model import Config
+from prequential.configuration.settings.durations import duration
+from prequential.configuration.settings.model import Config
+from prequential.offline.replay.sources import lines_of
+from prequential.runtime.http.access import Access
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.reasons import as_text
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
-from prequential.wording.console import say
+from prequential.views.dashboard.history import History
+from prequential.views.dashboard.live import MOST_RECORDS, board_of, take
+from prequential.views.dashboard.server import Server
+from prequential.views.dashboard.sources import records_of
+from prequential.views.dashboard.views import Board
+from prequential.views.wording.console import say
 
 #: Default port: the one after that of a worker's metrics.
 HOST, PORT = "127.0.0.1", 9465

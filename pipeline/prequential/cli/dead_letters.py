@@ -19,9 +19,9 @@ from prequential.cli.common import (
     open_output,
     refuse_one_file_twice,
 )
-from prequential.program.progress import progress_bar
-from prequential.replay.sources import read_lines
-from prequential.settings.durations import duration
+from prequential.configuration.settings.durations import duration
+from prequential.offline.replay.sources import read_lines
+from prequential.runtime.program.progress import progress_bar
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.dead_letters import (
@@ -38,7 +38,7 @@ from prequential.topics.producer import RecordProducer
 from prequential.topics.reading import TopicReader
 from prequential.topics.reasons import as_text, kind_of, printable
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DEAD_LETTERS, INPUTS
-from prequential.wording.console import complain, say
+from prequential.views.wording.console import complain, say
 
 #: Dead letters that are shown: what fits a screen, three lines each, with room for the counts.
 _SHOWN = 20

@@ -15,7 +15,7 @@ from uuid import uuid4
 from prequential.cli.common import sigterm_as_ctrl_c
 from prequential.cli.dashboard import HOST, PORT
 from prequential.cli.process import address
-from prequential.dashboard.live import Page
+from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.demo.board import TOPICS, DemoBoard
 from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
 from prequential.demo.endpoint import scrape
@@ -35,15 +35,15 @@ from prequential.demo.server import ModelServer
 from prequential.demo.stream import StreamPlan
 from prequential.demo.summary import NEXT, compared, detected, totals, worth
 from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker, evaluated
-from prequential.program.compilation import compile_loops
-from prequential.settings.model import Config, HttpConfig, WorkerConfig
+from prequential.runtime.program.compilation import compile_loops
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Incident
 from prequential.topics.specs import topic_specs
-from prequential.watching.tail import Tail
-from prequential.wording.console import Console, is_read, say
+from prequential.views.dashboard.live import Page
+from prequential.views.watching.tail import Tail
+from prequential.views.wording.console import Console, is_read, say
 from rich.live import Live
 
 #: Seconds of stream: half a minute on either side of the drift, and done within two minutes.

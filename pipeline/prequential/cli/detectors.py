@@ -8,24 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from prequential.backtesting.backtest import (
-    MOST_OUTCOMES,
-    MOST_SEEDS,
-    SEEDS,
-    TOLERANCE,
-    BacktestOptions,
-    backtest,
-)
-from prequential.backtesting.changes import (
-    KnownChange,
-    is_outcomes,
-    parse_injection,
-    parse_lines,
-    parse_outcomes,
-)
-from prequential.backtesting.detectors import parse_detector, with_detectors
-from prequential.backtesting.plot import plot
-from prequential.backtesting.report import tables
 from prequential.cli.common import add_kafka_options, load, open_input
 from prequential.cli.sources import (
     add_source_options,
@@ -33,14 +15,32 @@ from prequential.cli.sources import (
     given_sources,
     past_of,
 )
-from prequential.past.reading import CHOICES, watched
-from prequential.program.compilation import compile_loops
-from prequential.replay.sources import lines_of
-from prequential.replay.table import print_wide
+from prequential.offline.backtesting.backtest import (
+    MOST_OUTCOMES,
+    MOST_SEEDS,
+    SEEDS,
+    TOLERANCE,
+    BacktestOptions,
+    backtest,
+)
+from prequential.offline.backtesting.changes import (
+    KnownChange,
+    is_outcomes,
+    parse_injection,
+    parse_lines,
+    parse_outcomes,
+)
+from prequential.offline.backtesting.detectors import parse_detector, with_detectors
+from prequential.offline.backtesting.plot import plot
+from prequential.offline.backtesting.report import tables
+from prequential.offline.past.reading import CHOICES, watched
+from prequential.offline.replay.sources import lines_of
+from prequential.offline.replay.table import print_wide
+from prequential.runtime.program.compilation import compile_loops
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Output
 from prequential.topics.reasons import as_text
-from prequential.wording.console import Console, complain, write
+from prequential.views.wording.console import Console, complain, write
 
 _HELP = "backtest drift detectors: their alarms on the past, and how many changes they find"
 

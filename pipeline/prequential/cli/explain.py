@@ -9,14 +9,14 @@ from contextlib import closing
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, kafka_from, open_input
-from prequential.replay.sources import lines_of
+from prequential.offline.replay.sources import lines_of
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.reasons import as_text
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.topics.times import milliseconds
-from prequential.wording.console import complain, say
-from prequential.wording.explaining import ExplainingMessages, explain
+from prequential.views.wording.console import complain, say
+from prequential.views.wording.explaining import ExplainingMessages, explain
 
 _DESCRIPTION = """\
 Prints since when a model is worse, by how much, what changed, what the baselines did, whether detectors are
@@ -86,7 +86,7 @@ def _read_files(known: ExplainingMessages, paths: Sequence[str]) -> None:
 
 def _read_topics(known: ExplainingMessages, kafka: KafkaConfig) -> None:
     """Return all incidents and alarms, which are few, and the newest metrics."""
-    from prequential.watching.tail import Tail  # only this path needs a broker's clients
+    from prequential.views.watching.tail import Tail  # only this path needs a broker's clients
 
     for topics, whole in (((INCIDENTS, DRIFT_ALARMS), True), ((METRICS,), False)):
         with closing(Tail(kafka, topics, from_beginning=whole)) as tail:

@@ -38,15 +38,15 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run is not None:
         if args.dry_run < 1:
             raise UsageError(f"--dry-run is {args.dry_run}: expected a number of records from 1 on")
-        from prequential.ingest.dryrun import dry_run
+        from prequential.runtime.ingest.dryrun import dry_run
 
         return dry_run(config, args.dry_run)
     # Until there is a loop to stop, nothing needs to be cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     config = with_address(config, args)
     # Faust logs too many details about its services.
-    start_log(args, ("faust", "mode", "prequential.kafka.transport", "httpx"))
-    from prequential.ingest.app import run_ingest  # Faust is slow to import: only where it is needed
+    start_log(args, ("faust", "mode", "prequential.runtime.kafka.transport", "httpx"))
+    from prequential.runtime.ingest.app import run_ingest  # Faust is slow to import: only where it is needed
 
     quiet_collector()
     return run_ingest(config)

@@ -12,10 +12,10 @@ import zlib
 from types import TracebackType
 from typing import Any, NoReturn
 
-from prequential.program.version import VERSION
+from prequential.runtime.program.version import VERSION
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.secrets import redacted
-from prequential.wording.console import complain, flush, printable_lines
+from prequential.views.wording.console import complain, flush, printable_lines
 
 _COMMANDS = (
     "demo", "worker", "ingest", "notify", "topics", "config", "broker", "produce", "dead-letters", "replay",

@@ -30,6 +30,6 @@ def run(args: argparse.Namespace) -> int:
     config = with_address(config, args)
     # Its detailed log has addresses, which are secrets.
     start_log(args, ("aiohttp", "asyncio"))
-    from prequential.notifying.app import run_notify  # its clients are slow to import
+    from prequential.runtime.notifying.app import run_notify  # its clients are slow to import
 
     return run_notify(config)

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from prequential.settings.model import Config, HttpConfig
+from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.topics.errors import UsageError
 from prequential.topics.reasons import printable
 from prequential.topics.secrets import redacted
-from prequential.wording.console import printable_lines
+from prequential.views.wording.console import printable_lines
 
 _LEVELS = {
     "crit": logging.CRITICAL,

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options, load, open_input
-from prequential.replay.sources import lines_of
+from prequential.offline.replay.sources import lines_of
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
@@ -19,7 +19,7 @@ from prequential.topics.partitioning import key_of
 from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
 from prequential.topics.specs import INPUTS
-from prequential.wording.console import Console, say
+from prequential.views.wording.console import Console, say
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 #: Lines between two updates of the progress bar: about a hundred updates per second at full speed.

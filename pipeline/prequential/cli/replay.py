@@ -14,21 +14,28 @@ from prequential.cli.sources import (
     given_sources,
     read_sources,
 )
-from prequential.core.past.course import PastCourses
-from prequential.diagnosis.findings import findings
-from prequential.program.compilation import compile_loops
-from prequential.program.progress import progress_bar
-from prequential.replay.sources import Located, place_of, replay
-from prequential.replay.summary import Account, EmissionTimes, Place, emission_of, refuse_reused_ids, why
-from prequential.replay.text import show
-from prequential.report import Report
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
+from prequential.engine.past.course import PastCourses
+from prequential.offline.replay.sources import Located, place_of, replay
+from prequential.offline.replay.summary import (
+    Account,
+    EmissionTimes,
+    Place,
+    emission_of,
+    refuse_reused_ids,
+    why,
+)
+from prequential.offline.replay.text import show
+from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.program.progress import progress_bar
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
 from prequential.topics.reasons import as_text, printable
 from prequential.topics.specs import METRICS
-from prequential.wording.console import Console, complain
+from prequential.views.diagnosis.findings import findings
+from prequential.views.report import Report
+from prequential.views.wording.console import Console, complain
 from rich.progress import Progress
 
 _HELP = "evaluate files (or a cluster's input topics) with the worker's engine"
@@ -108,7 +115,9 @@ def _from_topics(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
 ) -> list[EmissionTimes] | None:
     """Replay the cluster's topics; return whether there were metrics messages."""
-    from prequential.worker.offline import replay_topics  # only this path needs a broker's clients
+    from prequential.offline.replay.from_topics import (
+        replay_topics,  # only this path needs a broker's clients
+    )
 
     metrics = _asks_for_metrics(args)
     replay_topics(config, out.put, out.dead_letter, progress, out.account.add, metrics=metrics)

@@ -7,14 +7,14 @@ import zlib
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load, open_input, open_output, refuse_one_file_twice
-from prequential.dashboard.history import History
-from prequential.dashboard.sources import records_of
-from prequential.replay.sources import lines_of
-from prequential.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
+from prequential.offline.replay.sources import lines_of
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.reasons import as_text, printable
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
-from prequential.wording.console import Console, complain
+from prequential.views.dashboard.history import History
+from prequential.views.dashboard.sources import records_of
+from prequential.views.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
+from prequential.views.wording.console import Console, complain
 
 
 def add_parser(subparsers: Any) -> None:

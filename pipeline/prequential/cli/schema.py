@@ -6,13 +6,13 @@ import argparse
 import json
 from typing import Any
 
-from prequential.core.comparisons.measuring import NAMES as OF_PAIRS
-from prequential.core.measures.registry import MEASURES
+from prequential.engine.comparisons.measuring import NAMES as OF_PAIRS
+from prequential.engine.measures.registry import MEASURES
 from prequential.topics.avro import avro_schema
 from prequential.topics.errors import UsageError
 from prequential.topics.schemas import STRUCTS, connect_schema, schema
 from prequential.topics.specs import COMPARISONS
-from prequential.wording.console import write
+from prequential.views.wording.console import write
 
 
 def add_parser(subparsers: Any) -> None:

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from prequential.cli.common import refuse_one_file_twice
-from prequential.past.reading import read_past
-from prequential.past.sequences import PastSequence
-from prequential.program.progress import progress_bar, reading
-from prequential.replay.sources import Located
-from prequential.settings.model import Config
-from prequential.tables.opening import open_sources
+from prequential.configuration.settings.model import Config
+from prequential.offline.past.reading import read_past
+from prequential.offline.past.sequences import PastSequence
+from prequential.offline.replay.sources import Located
+from prequential.offline.tables.opening import open_sources
+from prequential.runtime.program.progress import progress_bar, reading
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Output
-from prequential.wording.console import Console
+from prequential.views.wording.console import Console
 from rich.progress import Progress
 from rich.table import Table
 

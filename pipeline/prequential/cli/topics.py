@@ -7,11 +7,11 @@ import logging
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
-from prequential.settings.model import Config
+from prequential.configuration.settings.model import Config
 from prequential.topics.admin import check, create
 from prequential.topics.errors import UsageError
 from prequential.topics.specs import topic_specs
-from prequential.wording.console import say
+from prequential.views.wording.console import say
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +64,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _grow(config: Config, partitions: int | None) -> int:
-    from prequential.program.compilation import compile_loops
-    from prequential.worker.growing import grow  # the engine is slow to import: only where it is needed
+    from prequential.runtime.program.compilation import compile_loops
+    from prequential.runtime.worker.growing import (
+        grow,  # the engine is slow to import: only where it is needed
+    )
 
     wanted = config.kafka.partitions if partitions is None else partitions
     compile_loops(log.info, config)

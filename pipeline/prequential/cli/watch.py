@@ -9,19 +9,19 @@ from typing import Any
 
 import msgspec
 from prequential.cli.common import add_kafka_options, kafka_from, sigterm_as_ctrl_c
-from prequential.core.measures.registry import NAMES
+from prequential.engine.measures.registry import NAMES
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 from prequential.topics.reasons import as_text
 from prequential.topics.specs import INCIDENTS, METRICS
-from prequential.watching.keyboard import Keyboard
-from prequential.watching.lines import line, newest_lines
-from prequential.watching.ranking import OTHER_WAYS, Choice, Ranking
-from prequential.watching.screen import Screen
-from prequential.watching.state import TOPICS, WatchState
-from prequential.watching.table import split_warning, warnings, whole_table
-from prequential.watching.tail import TAIL_RECORDS, Tail
-from prequential.wording.console import Console, complain, is_read, say
+from prequential.views.watching.keyboard import Keyboard
+from prequential.views.watching.lines import line, newest_lines
+from prequential.views.watching.ranking import OTHER_WAYS, Choice, Ranking
+from prequential.views.watching.screen import Screen
+from prequential.views.watching.state import TOPICS, WatchState
+from prequential.views.watching.table import split_warning, warnings, whole_table
+from prequential.views.watching.tail import TAIL_RECORDS, Tail
+from prequential.views.wording.console import Console, complain, is_read, say
 from rich.console import Group
 from rich.live import Live
 

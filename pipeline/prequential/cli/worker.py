@@ -12,9 +12,9 @@ from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
 from prequential.cli.process import add_address, add_log_level, start_log, with_address
-from prequential.http.endpoint import TEXT, Endpoint
-from prequential.program.compilation import compile_loops
-from prequential.worker.heap import share_arenas
+from prequential.runtime.http.endpoint import TEXT, Endpoint
+from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.worker.heap import share_arenas
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if accepted := (*config.worker.accept_loss, *args.accept_loss):
         config = replace(config, worker=replace(config.worker, accept_loss=accepted))
     # Faust logs too many details about its services.
-    start_log(args, ("faust", "mode", "prequential.kafka.transport"))
+    start_log(args, ("faust", "mode", "prequential.runtime.kafka.transport"))
     # It answers from the beginning, so that no supervisor kills a worker that compiles and is not ready yet.
     endpoint = Endpoint(config.http, {})
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     # Before the worker joins its group: compiling in the middle of a stream would look like a crash.
     compile_loops(log.info, config, report)
     report("starting: the engine's loops are loaded")
-    from prequential.worker.app import run_worker  # Faust is slow to import: only where it is needed
+    from prequential.runtime.worker.app import run_worker  # Faust is slow to import: only where it is needed
 
     quiet_collector()
     return run_worker(config, rebuild=args.rebuild, endpoint=endpoint)

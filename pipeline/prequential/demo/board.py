@@ -8,8 +8,8 @@ from prequential.demo.stream import STREAM
 from prequential.demo.worker import EMIT_OUTCOMES
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.wording.comparing import NewestPairs
-from prequential.wording.incidents import NewestIncidents
+from prequential.views.wording.comparing import NewestPairs
+from prequential.views.wording.incidents import NewestIncidents
 
 #: Outcomes that the estimator of how good a model is now looks back at.
 LATEST = 1000

@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from itertools import count
 
-from prequential.config.reader import load_config
+from prequential.configuration.reading.reader import load_config
 from prequential.demo.feed import Feed
 from prequential.demo.models import DemoModel, build_models
 from prequential.demo.server import ModelServer, PreparedMessage
 from prequential.demo.stream import StreamPlan
-from prequential.program.stopping import Stop, stop_signals
+from prequential.runtime.program.stopping import Stop, stop_signals
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
-from prequential.wording.console import complain
+from prequential.views.wording.console import complain
 
 #: Instances a second by default: a window of 1,000 outcomes is a minute, and the processor hardly notices.
 _RATE = 20.0

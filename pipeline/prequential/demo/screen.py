@@ -9,12 +9,12 @@ from prequential.demo.feed import Feed
 from prequential.demo.server import AGES, ModelServer
 from prequential.demo.stream import DELAY_MEDIAN
 from prequential.demo.worker import RATIO
-from prequential.replay.table import ModelRow, models_table, number, print_wide, with_courses
+from prequential.offline.replay.table import ModelRow, models_table, number, print_wide, with_courses
 from prequential.topics.outputs import Alarm, Incident
-from prequential.wording.comparing import WHOLE
-from prequential.wording.console import Console
-from prequential.wording.incidents import cause_in_words, levels_in_words
-from prequential.wording.stages import caption_of_stages, marked
+from prequential.views.wording.comparing import WHOLE
+from prequential.views.wording.console import Console
+from prequential.views.wording.incidents import cause_in_words, levels_in_words
+from prequential.views.wording.stages import caption_of_stages, marked
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text

@@ -8,7 +8,7 @@ from prequential.demo.server import ModelServer
 from prequential.demo.stream import HORIZON
 from prequential.demo.worker import EMIT_OUTCOMES
 from prequential.topics.outputs import Alarm
-from prequential.wording.comparing import WHOLE, report
+from prequential.views.wording.comparing import WHOLE, report
 
 #: What to do after the demo, for a cluster of one's own.
 NEXT = (

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from prequential.config.reader import combined
+from prequential.configuration.reading.reader import combined
+from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.demo.broker import GuardedProcess
 from prequential.demo.endpoint import readiness
 from prequential.demo.stream import CLASSES, HORIZON
-from prequential.settings.model import Config, HttpConfig
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 

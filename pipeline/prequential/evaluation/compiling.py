@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from prequential.program.compilation import compile_loops
-from prequential.settings.model import Config
-from prequential.wording.console import complain
+from prequential.configuration.settings.model import Config
+from prequential.runtime.program.compilation import compile_loops
+from prequential.views.wording.console import complain
 
 
 def compile_once(config: Config) -> None:

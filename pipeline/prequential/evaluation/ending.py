@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from prequential.core.measures.registry import OF_NUMBERS
+from prequential.configuration.settings.model import Config
+from prequential.engine.measures.registry import OF_NUMBERS
 from prequential.evaluation.shown import Table
 from prequential.evaluation.wanted import check
-from prequential.replay.summary import SequenceSummary
-from prequential.replay.text import shown_estimators
-from prequential.settings.model import Config
+from prequential.offline.replay.summary import SequenceSummary
+from prequential.offline.replay.text import shown_estimators
 from prequential.topics.reasons import listed
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prequential.config.reader import combined
-from prequential.core.past.course import PastCourses
+from prequential.configuration.reading.reader import combined
+from prequential.configuration.settings.model import Config
+from prequential.engine.past.course import PastCourses
 from prequential.evaluation.compiling import compile_once
 from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.inputs import Inputs
@@ -22,10 +23,9 @@ from prequential.evaluation.reference import (
 from prequential.evaluation.result import Result
 from prequential.evaluation.settings import Settings, with_settings
 from prequential.evaluation.warning import warn
-from prequential.program.progress import progress_bar
-from prequential.replay.sources import Located, place_of, replay
-from prequential.replay.summary import Account, emission_of, refuse_reused_ids, why
-from prequential.settings.model import Config
+from prequential.offline.replay.sources import Located, place_of, replay
+from prequential.offline.replay.summary import Account, emission_of, refuse_reused_ids, why
+from prequential.runtime.program.progress import progress_bar
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident, Message, Output, decoded

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
+from prequential.configuration.settings.stages import FINAL
 from prequential.evaluation.plots import course_plots
-from prequential.replay.summary import SequenceSummary, Summary
-from prequential.replay.text import (
+from prequential.offline.replay.summary import SequenceSummary, Summary
+from prequential.offline.replay.text import (
     COLUMNS,
     IN_PYTHON,
     finding_in_words,
@@ -17,11 +18,10 @@ from prequential.replay.text import (
     reference_lines,
     shown_estimators,
 )
-from prequential.settings.stages import FINAL
 from prequential.topics.reasons import printable
-from prequential.wording.comparing import report
-from prequential.wording.measures import baseline_references
-from prequential.wording.stages import stage_in_words
+from prequential.views.wording.comparing import report
+from prequential.views.wording.measures import baseline_references
+from prequential.views.wording.stages import stage_in_words
 
 #: The most rows in a table; and the most streams and models in sentences.
 _ROWS, _STREAMS, _MODELS = 40, 6, 4

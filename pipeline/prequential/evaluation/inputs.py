@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
 from typing import Any
 
+from prequential.configuration.settings.model import Config, ConfigError
 from prequential.evaluation.indexes import check_indexes
 from prequential.evaluation.tables import rows_of
 from prequential.mapping.model import (
@@ -18,11 +19,10 @@ from prequential.mapping.model import (
     RecordMapping,
     parse,
 )
-from prequential.program.progress import reading
-from prequential.replay.sources import Located
-from prequential.settings.model import Config, ConfigError
-from prequential.tables.opening import columns_of, in_order, table_sources
-from prequential.tables.rows import RowFile
+from prequential.offline.replay.sources import Located
+from prequential.offline.tables.opening import columns_of, in_order, table_sources
+from prequential.offline.tables.rows import RowFile
+from prequential.runtime.program.progress import reading
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
 from rich.progress import Progress

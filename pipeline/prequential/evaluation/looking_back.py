@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from prequential.backtesting import report as backtests
-from prequential.backtesting.backtest import MOST_OUTCOMES, MOST_SEEDS, BacktestOptions, backtest
-from prequential.backtesting.changes import parse_injection, parse_known
-from prequential.backtesting.detectors import parse_detector, with_detectors
-from prequential.backtesting.plot import plot
-from prequential.calibration import calibrating
-from prequential.calibration import report as calibrations
-from prequential.calibration.calibrating import calibrate
+from prequential.configuration.settings.budget import parse_budget
+from prequential.configuration.settings.model import Config, DetectorConfig
 from prequential.evaluation.compiling import compile_once
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.shown import Shown
-from prequential.past.reading import read_past, watched
-from prequential.past.sequences import PastSequence
-from prequential.program.progress import progress_bar
-from prequential.replay.summary import Summary
-from prequential.settings.budget import parse_budget
-from prequential.settings.model import Config, DetectorConfig
+from prequential.offline.backtesting import report as backtests
+from prequential.offline.backtesting.backtest import MOST_OUTCOMES, MOST_SEEDS, BacktestOptions, backtest
+from prequential.offline.backtesting.changes import parse_injection, parse_known
+from prequential.offline.backtesting.detectors import parse_detector, with_detectors
+from prequential.offline.backtesting.plot import plot
+from prequential.offline.calibration import calibrating
+from prequential.offline.calibration import report as calibrations
+from prequential.offline.calibration.calibrating import calibrate
+from prequential.offline.past.reading import read_past, watched
+from prequential.offline.past.sequences import PastSequence
+from prequential.offline.replay.summary import Summary
+from prequential.runtime.program.progress import progress_bar
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Output
 from prequential.topics.values import milliseconds
-from prequential.wording.console import complain
+from prequential.views.wording.console import complain
 
 if TYPE_CHECKING:
     import os

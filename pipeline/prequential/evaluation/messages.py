@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from prequential.tables.formats import needs_pyarrow
+from prequential.offline.tables.formats import needs_pyarrow
 from prequential.topics.outputs import Comparison, Incident
 
 #: The first columns of a table, and the last ones; all others are between them in the order of the fields.

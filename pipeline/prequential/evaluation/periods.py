@@ -7,14 +7,14 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from prequential.core.measures.registry import MEASURES
+from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.stages import PERIOD
+from prequential.engine.measures.registry import MEASURES
 from prequential.evaluation.shown import Table
 from prequential.evaluation.wanted import check
-from prequential.settings.model import StreamConfig
-from prequential.settings.stages import PERIOD
 from prequential.topics.errors import Fault
 from prequential.topics.outputs import Metrics
-from prequential.wording.measures import COMPARED
+from prequential.views.wording.measures import COMPARED
 
 #: A day, and the time from which epoch milliseconds count.
 _DAY, _EPOCH = 86_400_000, datetime(1970, 1, 1, tzinfo=timezone.utc)

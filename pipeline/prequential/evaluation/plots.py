@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from prequential.core.measures.declaration import CLASSIFICATION
-from prequential.core.measures.registry import MEASURES
+from prequential.configuration.settings.stages import FINAL
+from prequential.engine.measures.declaration import CLASSIFICATION
+from prequential.engine.measures.registry import MEASURES
 from prequential.evaluation.svg import Band, Line, Plot
-from prequential.replay.summary import SequenceSummary
-from prequential.replay.text import COLUMNS
-from prequential.settings.stages import FINAL
+from prequential.offline.replay.summary import SequenceSummary
+from prequential.offline.replay.text import COLUMNS
 from prequential.topics.outputs import Incident, Metrics
-from prequential.watching.ranking import is_baseline
-from prequential.wording.incidents import cause_name, span_of
-from prequential.wording.measures import baseline_references
+from prequential.views.watching.ranking import is_baseline
+from prequential.views.wording.incidents import cause_name, span_of
+from prequential.views.wording.measures import baseline_references
 
 #: The most plots of a summary; further streams are only in the table.
 _STREAMS = 6

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from prequential.core.catalog.streams import Entity, Stream
-from prequential.core.estimators.measuring import SequenceMeasures
-from prequential.core.measures.registry import INDEX, OF_NUMBERS
-from prequential.core.output.estimates import MessageSubject, state_of
-from prequential.core.shard import Shard
-from prequential.core.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
+from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.stages import reported
+from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.estimators.measuring import SequenceMeasures
+from prequential.engine.measures.registry import INDEX, OF_NUMBERS
+from prequential.engine.output.estimates import MessageSubject, state_of
+from prequential.engine.shard import Shard
+from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
 from prequential.evaluation.wanted import check
-from prequential.replay.text import shown_estimators
-from prequential.settings.model import StreamConfig
-from prequential.settings.stages import reported
+from prequential.offline.replay.text import shown_estimators
 from prequential.topics.reasons import listed
 
 #: The kinds of entities that evaluate a stream as a whole, in any stage.

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from prequential.config.reader import combined
-from prequential.core.details.details import WeightedShare
-from prequential.core.details.references import difference, short
+from prequential.configuration.reading.reader import combined
+from prequential.configuration.settings.durations import duration
+from prequential.configuration.settings.model import Config, ConfigError, Objective, StreamConfig
+from prequential.engine.details.details import WeightedShare
+from prequential.engine.details.references import difference, short
 from prequential.evaluation.result import Result
-from prequential.settings.durations import duration
-from prequential.settings.model import Config, ConfigError, Objective, StreamConfig
 from prequential.topics.errors import UsageError, existing
 from prequential.topics.outputs import Metrics
 from prequential.topics.reasons import listed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from prequential.core.details.deciles import Decile, deciles_of
+from prequential.engine.details.deciles import Decile, deciles_of
 from prequential.evaluation.svg import Line, Plot
 from prequential.evaluation.wanted import Wanted, course_of
 from prequential.topics.errors import Fault

@@ -8,8 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, overload
 
-from prequential.backtesting.backtest import TOLERANCE
-from prequential.calibration.calibrating import OUTCOMES
+from prequential.configuration.settings.model import Config
 from prequential.evaluation.ending import sequences_of, table_of_models, values_of
 from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.html import page_of
@@ -23,15 +22,16 @@ from prequential.evaluation.scores import Scores, scores_of
 from prequential.evaluation.shown import Table, pandas_of, text_of
 from prequential.evaluation.svg import Plot
 from prequential.evaluation.wanted import Wanted
-from prequential.replay.summary import Summary
-from prequential.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
-from prequential.report import Report
-from prequential.settings.model import Config
+from prequential.offline.backtesting.backtest import TOLERANCE
+from prequential.offline.calibration.calibrating import OUTCOMES
+from prequential.offline.replay.summary import Summary
+from prequential.offline.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
-from prequential.wording.explaining import ExplainingMessages, explain
-from prequential.wording.references import referred
+from prequential.views.report import Report
+from prequential.views.wording.explaining import ExplainingMessages, explain
+from prequential.views.wording.references import referred
 
 
 class Result:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from prequential.core.details.curves import (
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.engine.details.curves import (
     BestThreshold,
     Costs,
     CurvePoint,
@@ -22,7 +23,6 @@ from prequential.core.details.curves import (
 )
 from prequential.evaluation.svg import Line, Plot
 from prequential.evaluation.wanted import Wanted, course_of
-from prequential.settings.model import Config, StreamConfig
 from prequential.topics.errors import Fault
 from prequential.topics.outputs import Metrics
 

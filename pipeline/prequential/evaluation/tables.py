@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from prequential.evaluation.frames import flattened, has_objects, rows_of_pandas, with_text_names
-from prequential.tables.formats import Stored, needs_pyarrow, open_rows
-from prequential.tables.objects import DictRows
-from prequential.tables.rows import RowFile
+from prequential.offline.tables.formats import Stored, needs_pyarrow, open_rows
+from prequential.offline.tables.objects import DictRows
+from prequential.offline.tables.rows import RowFile
 
 #: The field of values without columns, by the kind of table.
 _COLUMN = {"predictions": "y_pred", "labels": "y_true"}

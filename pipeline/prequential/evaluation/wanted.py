@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from prequential.core.measures.registry import MEASURES
+from prequential.engine.measures.registry import MEASURES
 from prequential.topics.outputs import Metrics
 from prequential.topics.reasons import listed
 

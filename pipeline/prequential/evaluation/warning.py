@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from prequential.replay.summary import Summary
-from prequential.replay.text import finding_in_words
+from prequential.offline.replay.summary import Summary
+from prequential.offline.replay.text import finding_in_words
 
 #: The share of dropped records of a kind above which a warning is given.
 _MOST = 0.5

@@ -18,8 +18,8 @@ from collections.abc import Hashable, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
-from prequential.core.compiled.mathematics import added
-from prequential.core.join.transitions import Transitions
+from prequential.engine.compiled.mathematics import added
+from prequential.engine.join.transitions import Transitions
 
 
 class Classifier(Protocol):

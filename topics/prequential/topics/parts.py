@@ -27,7 +27,7 @@ class MemoryPart(msgspec.Struct, gc=False, omit_defaults=True):
     cells
         Label, prediction (positions in `Part.classes`) and how many outcomes, or their weight.
     sums
-        Sums of scores (`prequential.core.tables.scores`), where there are any.
+        Sums of scores (`engine.tables.scores`), where there are any.
     labels
         Of numbers: weight and mean of the labels, and Σw(y - ȳ)².
     rest
@@ -35,7 +35,7 @@ class MemoryPart(msgspec.Struct, gc=False, omit_defaults=True):
     scores
         Histogram of the positive class's scores: place and how many.
     paid
-        Sums of costs by value (`prequential.core.measures.costs`).
+        Sums of costs by value (`engine.measures.costs`).
     """
 
     stage: str
@@ -80,7 +80,7 @@ class Foreseen(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class PeriodPart(msgspec.Struct, gc=False, omit_defaults=True):
-    """What has become of the predictions of one period (`prequential.core.delay.periods`).
+    """What has become of the predictions of one period (`engine.delay.periods`).
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Evaluated(msgspec.Struct, gc=False, omit_defaults=True):
     Attributes
     ----------
     kind
-        In which order messages go (`prequential.core.tables.streams`).
+        In which order messages go (`engine.tables.streams`).
     single
         Whether `initial` is the same as `final`, which has it.
     changed

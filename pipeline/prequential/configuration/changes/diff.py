@@ -1,0 +1,167 @@
+"""Two configurations, key by key: what was, what is, and what happens to the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from prequential.configuration.changes import consequences
+from prequential.configuration.changes.trial import Effects, Pair, trials
+from prequential.configuration.settings.listing import difference, of_rest, of_stream
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.stages import sides
+from prequential.engine.catalog.begun import Item
+
+#: Stands for a key that isn't there.
+_ABSENT: Any = object()
+
+
+class KeyChange(msgspec.Struct, frozen=True):
+    """One key that differs: what was and is, without secrets, and what it means for the state."""
+
+    key: str
+    values: list[str]
+    #: In words; empty where the items below say it.
+    state: str = ""
+    begins_empty: list[str] = []
+    ends: list[str] = []
+
+
+class Section(msgspec.Struct, frozen=True):
+    """What differs of streams that change alike, or of everything else (no streams)."""
+
+    #: `defaults`, `streams.NAME`; empty: of the whole configuration.
+    names: list[str]
+    changes: list[KeyChange]
+    #: Whether they have a section of their own only before, or only after.
+    section: str = ""
+    #: What the whole change keeps, and what begins and ends by keys together that none does alone.
+    kept: list[str] = []
+    begins_empty: list[str] = []
+    ends: list[str] = []
+    refused: str | None = None
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """All that differs; the digests are those of `prequential_config_info`, before and after."""
+
+    sections: list[Section]
+    digests: tuple[str, str]
+    #: Whether all begins empty, whatever differs else: the topics are others.
+    anew: bool = False
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not self.sections
+
+
+def compare(
+    before: Config, after: Config, tried: Callable[[Sequence[Pair]], list[Effects]] = trials
+) -> Difference:
+    """What differs, and what a worker that is started with `after` makes of state of `before`.
+
+    `tried` returns the effect on state for pairs of settings of a stream. Raises WorkError if that fails.
+    """
+    sections = []
+    anew = before.kafka.prefix != after.kafka.prefix
+    changes = list(_rest(of_rest(before), of_rest(after)))
+    if changes:
+        sections.append(Section([], changes))
+    groups: dict[tuple[tuple[str, str], ...], tuple[list[str], str, Pair]] = {}
+    names = ["defaults", *dict.fromkeys((*before.streams, *after.streams))]
+    for name in names:
+        pair = (before.defaults, after.defaults)
+        if name != "defaults":
+            pair = before.stream(name), after.stream(name)
+        settings = of_stream(pair[0]), of_stream(pair[1])
+        differing = tuple((key, repr((settings[0][key], settings[1][key]))) for key in _changed(*settings))
+        own = [name == "defaults" or name in config.streams for config in (before, after)]
+        section = "" if all(own) else "removed" if own[0] else "added"
+        if differing or section:
+            whose = name if name == "defaults" else f"streams.{name}"
+            # What state there is depends on all settings: streams change alike if these do.
+            alike = (*differing, (section, repr(pair[0])))
+            groups.setdefault(alike, ([], section, pair))[0].append(whose)
+    found = list(groups.values())
+    sections += _of_streams(found, _nothing if anew else tried)
+    return Difference(sections, (before.digest, after.digest), anew)
+
+
+def _nothing(pairs: Sequence[Pair]) -> list[Effects]:
+    """Of state that isn't found nothing becomes anything."""
+    return [Effects()] * len(pairs)
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    keys = dict.fromkeys((*before, *after))
+    return [key for key in keys if before.get(key, _ABSENT) != after.get(key, _ABSENT)]
+
+
+def _rest(before: dict[str, Any], after: dict[str, Any]) -> Iterator[KeyChange]:
+    for key in _changed(before, after):
+        was, now = before.get(key, _ABSENT), after.get(key, _ABSENT)
+        if key.startswith(("files.", "ingest.")) or _ABSENT in (was, now):
+            how = "added" if was is _ABSENT else "removed" if now is _ABSENT else "changed"
+            values = [how]
+        else:
+            values = list(difference(key, was, now))
+        yield KeyChange(key, values, consequences.of_rest(key))
+
+
+# ---- streams
+
+
+def _of_streams(
+    groups: Sequence[tuple[list[str], str, Pair]], tried: Callable[[Sequence[Pair]], list[Effects]]
+) -> Iterator[Section]:
+    """Tries each change as a whole, and each key alone."""
+    pairs: list[Pair] = []
+    for _, _, (before, after) in groups:
+        keys = _changed(of_stream(before), of_stream(after))
+        alone = [(before, _with(before, after, [key])) for key in keys]
+        pairs += [(before, after)] * bool(keys) + alone * (len(keys) > 1)
+    effects = iter(tried(pairs) if pairs else [])
+    for names, section, (before, after) in groups:
+        settings = of_stream(before), of_stream(after)
+        keys = _changed(*settings)
+        whole = next(effects) if keys else Effects()
+        of_keys = [next(effects) for _ in keys] if len(keys) > 1 else [whole]
+        changes = []
+        for key, own in zip(keys, of_keys):
+            begun, ended = _names(own.begun & whole.begun), _names(own.ended & whole.ended)
+            said = "" if begun or ended or whole.refused else consequences.OF_STREAM[key]
+            changes.append(
+                KeyChange(key, list(difference(key, settings[0][key], settings[1][key])), said, begun, ended)
+            )
+        yield Section(
+            names, changes, section, _names(whole.kept),
+            _names(whole.begun - frozenset().union(*(own.begun for own in of_keys))),
+            _names(whole.ended - frozenset().union(*(own.ended for own in of_keys))),
+            whole.refused,
+        )  # fmt: skip
+
+
+def _with(before: StreamConfig, after: StreamConfig, keys: Iterable[str]) -> StreamConfig:
+    """The settings before, with some of those after."""
+    changes: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {"period_alarms": {}}
+    for key in keys:
+        section, _, name = key.partition(".")
+        if section in inner:
+            inner[section][name] = getattr(getattr(after, section), name)
+        else:
+            changes[key.replace(".", "_")] = getattr(after, key.replace(".", "_"))
+    changes |= {section: replace(getattr(before, section), **own) for section, own in inner.items()}
+    config = replace(before, **changes)
+    there = tuple(
+        pair for pair in config.compare_stages
+        if all(side in config.evaluated_stages for side in sides(pair))
+    )  # fmt: skip
+    return replace(config, compare_stages=there)
+
+
+def _names(items: Iterable[Item]) -> list[str]:
+    return [" ".join(filter(None, item)) for item in sorted(items)]

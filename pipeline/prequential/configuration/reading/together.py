@@ -1,0 +1,148 @@
+"""What is wrong with a stream's settings that only all of them together show, whichever section has each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+import yaml
+from prequential.configuration.reading.names import (
+    objective_untested,
+    objective_without_value,
+    signal_of_other_task,
+    stage_without_outcomes,
+)
+from prequential.configuration.settings.model import BY_INSTANCE, COMPARE_LOSSES, StreamConfig
+from prequential.configuration.settings.stages import sides
+from prequential.topics.errors import existing
+
+#: A flaw: the node that it is about, and the sentence.
+Flaw: TypeAlias = tuple[yaml.Node, str]
+
+#: Periods within one horizon, at most: each has sums of its own.
+_MOST_PERIODS = 10_000
+
+#: … and that are remembered at once, of a stream in all partitions: they are in each of its parts.
+_MOST_IN_PARTS = 2_000
+
+_NULL = "tag:yaml.org,2002:null"
+
+
+def flaws(
+    node: yaml.Node | None, children: Mapping[str, yaml.Node], config: StreamConfig, where: str
+) -> Iterator[Flaw]:
+    """What is wrong, as far as it can be seen in this section.
+
+    Parameters
+    ----------
+    node, children
+        The section, and its entries by key.
+    config
+        All settings of the stream, with those that it has from elsewhere.
+    where
+        The section's name: `defaults`, or `streams.NAME`.
+
+    Yields
+    ------
+    Flaw
+        A node and what is wrong there.
+    """
+    if config.key == BY_INSTANCE:
+        yield from _of_key(children, config, where)
+    if config.period is not None and node is not None:
+        yield from _of_period(children.get("period", node), config, where)
+    yield from _of_comparisons(children, config, where)
+    yield from _of_names(children, config, where)
+    if "objective" in children:
+        yield from _of_objective(children["objective"], config, where)
+
+
+def _of_key(children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> Iterator[Flaw]:
+    """Each partition has to know which streams lie in all of them; what is merged goes by time."""
+    if where == "defaults":
+        yield children["key"], "defaults.key: instance belongs to a stream: expected it in streams.NAME"
+    if config.emit_every is None:
+        yield (
+            children.get("emit") or children["key"],
+            f"{where}.emit.every is null: expected a duration where key is instance, as what partitions "
+            "know is merged at its multiples",
+        )
+    outcomes = _entry(children.get("emit"), "outcomes")
+    if outcomes is not None and outcomes.tag != _NULL:
+        yield (
+            outcomes,
+            f"{where}.emit.outcomes: outcomes of several partitions have no order: expected null, as "
+            "messages go by emit.every where key is instance",
+        )
+
+
+def _entry(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    """What a section, which may be null, has under a key."""
+    entries = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((value for key, value in entries if key.value == name), None)
+
+
+def _of_period(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Flaw]:
+    period = existing(config.period, "the period")
+    if config.emit_every is None:
+        yield node, f"{where}.period requires {where}.emit.every (period messages are sent on that timer)"
+    if config.label_horizon > _MOST_PERIODS * period:
+        yield (
+            node,
+            f"{where}.period {period} ms: expected at least 1/{_MOST_PERIODS} of the label "
+            f"horizon of {config.label_horizon} ms",
+        )
+    remembered = (2 * config.label_horizon + config.settle) // period
+    if config.key == BY_INSTANCE and remembered > _MOST_IN_PARTS:
+        yield (
+            node,
+            f"{where}.period {period} ms: {remembered:,} periods would be remembered (twice the "
+            f"label horizon, and settle): expected at most {_MOST_IN_PARTS:,} where key is instance, as "
+            "each part has all",
+        )
+
+
+def _of_comparisons(children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> Iterator[Flaw]:
+    of_task = COMPARE_LOSSES[config.task]
+    for entry, pair in enumerate(config.compare_stages):
+        place = children.get("compare_stages", children.get("stages", children.get("bins")))
+        absent = [stage for stage in sides(pair) if stage not in config.evaluated_stages]
+        if place is not None and absent:
+            yield (
+                place.value[entry] if "compare_stages" in children else place,
+                f"{where}.compare_stages[{entry}]: stage {absent[0]!r} isn't evaluated: expected two of "
+                f"{', '.join(config.evaluated_stages)}",
+            )
+    for entry, loss in enumerate(config.compare_losses):
+        if loss not in of_task:
+            yield (
+                children["compare_losses"].value[entry],
+                f"{where}.compare_losses[{entry}]: {loss!r} isn't a loss of {config.task}: "
+                f"expected {', '.join(of_task)}",
+            )
+    if config.champion is None and config.compare == "champion" and "compare" in children:
+        yield children["compare"], f"{where}.compare: champion requires {where}.champion as well"
+
+
+def _of_names(children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> Iterator[Flaw]:
+    """Yield stages and signals that need other settings; other keys were checked separately."""
+    for key, other, wrong in (
+        ("stages", "label_horizon", stage_without_outcomes(config)),
+        ("detectors", "task", signal_of_other_task(config)),
+    ):
+        place = children.get(key, children.get(other))
+        if place is not None and wrong is not None:
+            entry, problem = wrong
+            node = children[key].value[entry] if key in children else place
+            yield node, f"{where}.{key}[{entry}]: {problem}"
+
+
+def _of_objective(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Flaw]:
+    missing = objective_without_value(config)
+    if not missing:
+        # Without a level an objective may have bounds that aren't tested.
+        missing = objective_untested(config, _entry(node, "level") is not None)
+    if missing:
+        name, problem = missing
+        [place] = (key for key, _ in node.value if key.value == name)
+        yield place, f"{where}.objective.{name}: {problem}"

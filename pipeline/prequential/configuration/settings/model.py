@@ -1,0 +1,550 @@
+"""The configuration: frozen objects with a default for everything.
+
+`configuration.reading.reader` reads them from YAML. Durations are integer milliseconds here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Final, Union
+
+import msgspec
+from prequential.configuration.settings.budget import DEFAULT_BUDGET
+from prequential.configuration.settings.durations import MINUTE, WEEK
+from prequential.configuration.settings.notifying import NotifyConfig
+from prequential.configuration.settings.stages import FINAL, INITIAL, evaluated, parse, reported, sides
+from prequential.mapping.model import RecordMapping
+from prequential.topics.clients import KafkaConfig
+from prequential.topics.errors import UsageError
+
+#: The measures that messages have by default, in their order; there are more (`engine.measures`).
+DEFAULT_MEASURES = (
+    "error", "accuracy", "kappa", "kappa_se", "kappa_z", "p_per", "kappa_per", "p_maj", "kappa_maj",
+    "kappa_plus", "balanced_accuracy", "g_mean", "mcc", "precision", "recall", "specificity", "f1",
+    "macro_precision", "macro_recall", "macro_f1", "weighted_f1", "log_loss", "brier", "ece",
+    "mae", "mse", "rmse", "r2",
+)  # fmt: skip
+
+#: Measures of predicted intervals: with one of them, `y_lower` and `y_upper` of predictions are read.
+OF_INTERVALS = ("interval_coverage", "interval_width")
+
+#: Measures of the label's rank among the probabilities.
+OF_TOP = ("top_k_accuracy",)
+
+#: Default of `top_k`, the number of most probable classes that may include the label: as usual for many
+#: classes (Russakovsky et al. 2015).
+TOP_K = 5
+
+TASKS = ("classification", "regression")
+
+#: A number's loss: |error| or error².
+LOSSES = ("absolute", "squared")
+
+#: Most classes of a stream that can be configured: their codes have 16 bits, and one stands for none.
+MAX_CLASSES = 0xFFFF
+
+BASELINES = ("persistent", "majority", "random")
+
+DETAILS = (
+    "confusion", "per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline",
+    "scores", "residuals",
+)  # fmt: skip
+
+#: Which models are compared, and the losses for classification and for regression.
+COMPARE = ("all", "champion", "off")
+COMPARE_LOSSES = {
+    "classification": ("error", "log_loss", "brier", "cost"), "regression": ("error", "absolute", "squared"),
+}  # fmt: skip
+
+VERSIONS = ("mark", "separate")
+
+
+#: A detector's parameter.
+Value = Union[float, int, bool, str]
+
+
+@dataclass(frozen=True)
+class DetectorConfig:
+    """One drift detector over one signal of every sequence."""
+
+    #: One of `engine.detectors`, which declares its parameters.
+    detector: str = "page-hinkley"
+    signal: str = "error"
+    #: The parameters that differ from their defaults, by name.
+    params: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    #: Whether its threshold is configured, so that no budget of false alarms sets it.
+    fixed: bool = field(default=False, compare=False)
+
+
+#: The detectors of streams without configured ones, by task. Regression losses may have any unit, so their
+#: detectors must not depend on the unit.
+_RATIO = DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0})
+DEFAULT_DETECTORS = {
+    "classification": (DetectorConfig("page-hinkley", "error"), _RATIO),
+    "regression": (DetectorConfig("page-hinkley", "scaled_error"), _RATIO),
+}
+
+#: Stands for the default detectors of the task.
+OF_TASK: Any = None
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a stream's models are to keep: bounds of measures, and how the detector `harm` tests them."""
+
+    #: By measure: the least, or of measures of which less is better the most, that is good enough.
+    bounds: Mapping[str, float] = field(hash=False)
+    #: How much worse than its bound a measure may be.
+    tolerance: float = 0.0
+    #: Probability that the test of a bound ever raises a false alarm in a sequence.
+    level: float = 0.01
+    #: First outcomes of each sequence with which later measures are compared; a number also bounds the error
+    #: rate; null: none.
+    reference: int | str | None = None
+
+
+@dataclass(frozen=True)
+class PeriodAlarmConfig:
+    """Which periods raise an alarm before their labels are there; None: none does for this reason."""
+
+    #: Standard deviations beyond which the signal `concept` of a period raises an alarm; null: never.
+    concept: float | None = 4.0
+    #: The same for the signal `delays`.
+    delays: float | None = 4.0
+    #: The same for the signal `inputs`.
+    inputs: float | None = 4.0
+    #: Probability of missing the objective at which a period raises an alarm; null: never.
+    miss: float | None = 0.95
+
+
+#: What records are keyed by.
+BY_STREAM, BY_INSTANCE = KEYS = ("stream", "instance")
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """How the outcomes of one stream are evaluated: the settings of `defaults` or of its own section."""
+
+    #: What labels are: classes or numbers.
+    task: str = "classification"
+    #: Loss of one outcome in detectors and comparisons of `task: regression`.
+    loss: str = "absolute"
+    #: Class of `precision`, `recall`, `f1` and ranking; null: `true` or `1` where labels are booleans, or 0
+    #: and 1.
+    positive_class: str | None = None
+    #: `all`, `window:W` (outcomes), `fading:A` (factor above 0, at most 1), `decay:H` (half-life such as
+    #: `1h`).
+    estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
+    #: Measures that are computed and published.
+    measures: tuple[str, ...] = DEFAULT_MEASURES
+    #: Number of most probable classes that `top_k_accuracy` accepts.
+    top_k: int = TOP_K
+    #: Quantile that models predict, such as 0.9, for `pinball`; null: none.
+    quantile: float | None = None
+    #: Cost of an outcome, by label and then by prediction; pairs that are not listed cost 0.
+    costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
+    #: Whether a cost is multiplied by the `value` of the label or the prediction.
+    cost_per_value: bool = False
+    #: Largest `value` that can occur, so that comparisons by `cost` have a verdict; null: unknown.
+    value_limit: float | None = None
+    #: `initial`, `final`, `bins`, `intermediate`, `after:D` with D up to `label_horizon`.
+    stages: tuple[str, ...] = (INITIAL, FINAL)
+    #: Whether `MODEL+temporal` is evaluated for each model with `y_proba`: corrected by the latest label.
+    temporal_correction: bool = False
+    #: Baselines that are evaluated like models: `persistent`, `majority`, `random`.
+    baselines: tuple[str, ...] = ()
+    #: Keys of `segments` in records; models are also evaluated for each of their values.
+    segments: tuple[str, ...] = ()
+    #: Values of a key with a segment of their own; the others share `KEY=other`.
+    segments_per_key: int = 20
+    #: Length of the periods of prediction time that are evaluated separately; null: none.
+    period: int | None = None
+    #: Time zone whose days and hours periods are, such as `America/New_York`.
+    period_zone: str = "UTC"
+    #: Share of the expected labels with which a period becomes final.
+    period_final_at: float = 0.95
+    #: Whether messages about periods report estimated performance.
+    expected: bool = True
+    period_alarms: PeriodAlarmConfig = PeriodAlarmConfig()
+    #: What messages contain beyond measures: `confusion`, `per_class`, `intervals`, …
+    details: tuple[str, ...] = ()
+    #: Whether messages report label coverage and label latency.
+    coverage: bool = True
+    #: Labels in a row up to which the detail `dependence` reports increments.
+    dependence_order: int = 3
+    #: Number of bins for the stages `bins` and `intermediate`.
+    bins: int = 10
+    #: How much more the initial prediction counts than the last bin in `intermediate`.
+    alpha: float = 2.0
+    #: Longest time from an instance to its label.
+    label_horizon: int = WEEK
+    #: What records are keyed by; with `instance` the stream lies in all partitions (not in `defaults`).
+    key: str = BY_STREAM
+    #: Class of instances without a label when the horizon ends, such as `no_click`; null: predictions expire.
+    label_at_horizon: str | None = None
+    #: How long after an outcome duplicates and revisions are recognised.
+    settle: int = 5 * MINUTE
+    #: List of `detector`, `signal` and the parameters of the detector.
+    detectors: tuple[DetectorConfig, ...] = OF_TASK
+    #: Outcomes of predictions made within this time count as one observation; null: `auto`, from the data.
+    cluster: int | None = None
+    #: Incidents of a model that are accepted without a lasting change, such as `1 per 30d`; None: none are
+    #: opened.
+    incident_budget: str | None = DEFAULT_BUDGET
+    #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
+    compare: str = "all"
+    #: The model that `compare: champion` compares with the others.
+    champion: str | None = None
+    #: Losses for comparisons: `error`, `log_loss`, `brier`, `cost`; for regression `error`, `absolute`,
+    #: `squared`.
+    compare_losses: tuple[str, ...] = ("error",)
+    #: Stages of one model that are compared with each other, such as `initial/final`.
+    compare_stages: tuple[str, ...] = ()
+    #: Probability that a stream without any difference ever gets a verdict, per stage and segment.
+    compare_level: float = 0.05
+    #: Level of `significant`: McNemar's test at a single look.
+    mcnemar_level: float = 0.01
+    #: Bounds of measures that models should keep, such as `{accuracy: 0.9, tolerance: 0.02}`.
+    objective: Objective | None = None
+    #: Accepted false alarms of the stream, such as `1 per 30d`; sets thresholds that are not configured.
+    alarm_budget: str | None = None
+    #: Rise of the mean loss whose delay `prequential calibrate` reports.
+    alarm_change: float = 0.05
+    #: `mark`: messages name the version at work; `separate`: each version is a model `MODEL:VERSION`.
+    versions: str = "mark"
+    #: Metrics and comparisons after so many outcomes; null: not by count.
+    emit_outcomes: int | None = 1000
+    #: Metrics when record time passes a multiple; null: not by time. In a replay of files the default is
+    #: longer.
+    emit_every: int | None = 10_000
+    #: Comparisons when record time passes a multiple; null: not by time. In a replay of files the default is
+    #: longer.
+    emit_comparisons: int | None = MINUTE
+    #: Time without any record after which a worker publishes unpublished results; null: never.
+    emit_idle: int | None = 30_000
+    #: Whether the configuration sets them: where it doesn't, a replay of files has times of its own.
+    emit_every_given: bool = field(default=False, compare=False)
+    emit_comparisons_given: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Fill in the default detectors; raises UsageError for a class where labels are numbers."""
+        if self.detectors is OF_TASK:
+            object.__setattr__(self, "detectors", DEFAULT_DETECTORS[self.task])
+        if self.label_at_horizon is not None and self.task == "regression":
+            raise UsageError(
+                f"label_at_horizon {self.label_at_horizon!r} is a class, and labels of task regression are "
+                "numbers: expected task classification, or null"
+            )
+        if "cost" in self.compare_losses and self.costs is None and self.task == "classification":
+            raise UsageError(
+                "compare_losses has cost, and there are no costs to compare models by: expected costs, as "
+                "{fraud: {ok: 100}}, or other losses"
+            )
+        if self.key == BY_INSTANCE:
+            object.__setattr__(self, "emit_outcomes", None)  # outcomes of partitions have no order
+        if self.cost_per_value and self.costs is None:
+            raise UsageError(
+                "cost_per_value is true, and there are no costs that values could be multiplied with: "
+                "expected costs, as {fraud: {ok: 1}}, or false"
+            )
+
+    @cached_property
+    def evaluated_stages(self) -> tuple[str, ...]:
+        """The stages with outcomes of their own, without those at an age, in the order of their rows."""
+        return evaluated(self.stages, self.bins)
+
+    @property
+    def raises_alarms(self) -> bool:
+        """Whether anything may raise an alarm: detectors, the objective's test, or periods."""
+        return bool(self.detectors) or self.objective is not None or self.period is not None
+
+    @cached_property
+    def main_stage(self) -> str:
+        """The stage that is shown where only one is: `final`, else the first one.
+
+        >>> StreamConfig().main_stage, StreamConfig(stages=("bins", "initial"), bins=2).main_stage
+        ('final', 'bin:1')
+        """
+        return FINAL if FINAL in self.stages else reported(self.stages, self.bins)[0]
+
+    @cached_property
+    def main_estimator(self) -> str:
+        """The estimator that is shown where only one is: the first that forgets, else the first one.
+
+        >>> StreamConfig().main_estimator, StreamConfig(estimators=("all",)).main_estimator
+        ('window:1000', 'all')
+        """
+        return next((one for one in self.estimators if one != "all"), self.estimators[0])
+
+    @cached_property
+    def reads_intervals(self) -> bool:
+        """Whether a measure, a signal or a bound is of intervals: `y_lower` and `y_upper` mean something.
+
+        >>> StreamConfig(task="regression", measures=("interval_width",)).reads_intervals
+        True
+        """
+        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
+        bounds = self.objective.bounds if self.objective is not None else ()
+        return self.task == "regression" and not {*self.measures, *signals, *bounds}.isdisjoint(OF_INTERVALS)
+
+    @cached_property
+    def ranks_labels(self) -> bool:
+        """Whether a measure, a signal or a bound needs the rank of the label among the probabilities."""
+        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
+        bounds = self.objective.bounds if self.objective is not None else ()
+        return self.task != "regression" and not {*self.measures, *signals, *bounds}.isdisjoint(OF_TOP)
+
+    @property
+    def extends_scores(self) -> bool:
+        """Whether estimators keep one value more of each outcome: an interval's width, or a share of ties."""
+        return self.reads_intervals or self.ranks_labels
+
+    @cached_property
+    def digest(self) -> str:
+        """Return a SHA-256, in hex digits, of all settings that decide how outcomes are evaluated.
+
+        So not of when there are messages, or of what `calibrate` reports. It is the `config` field of
+        messages.
+        """
+        left_out = ("emit_", "alarm_change")
+        settings = {name: value for name, value in asdict(self).items() if not name.startswith(left_out)}
+        if self.label_at_horizon is None:
+            del settings["label_at_horizon"]
+        if self.alarm_budget is None:  # whether thresholds are configured or the usual ones is the same
+            del settings["alarm_budget"]
+            for detector in settings["detectors"]:
+                del detector["fixed"]
+        for name in ("cluster", "incident_budget", "period_alarms", "period_zone"):
+            if getattr(self, name) == getattr(_DEFAULTS, name):
+                del settings[name]
+        if self.costs is None:  # so that configurations without them keep their digests
+            del settings["costs"]
+        if not self.cost_per_value:
+            del settings["cost_per_value"]
+        if self.value_limit is None:
+            del settings["value_limit"]
+        if self.top_k == TOP_K:
+            del settings["top_k"]
+        if self.quantile is None:
+            del settings["quantile"]
+        if self.key == BY_STREAM:
+            del settings["key"]
+        return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
+
+
+#: What a stream has without a configuration.
+_DEFAULTS = StreamConfig()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds against runaway cardinality; a record beyond one goes to dead-letters, with the limit."""
+
+    #: Streams of a shard.
+    streams_per_shard: int = 10_000
+    #: Models of a stream.
+    models_per_stream: int = 200
+    #: Classes of a stream, labels and predictions together.
+    classes_per_stream: int = 256
+    #: Instances that a shard remembers: pending, settled or expired, about 300 bytes each.
+    instances_per_shard: int = 10_000_000
+    #: Pending predictions of one instance, all models together.
+    predictions_per_instance: int = 1_000
+    #: Pairs of models that are compared; later pairs are not.
+    pairs_per_stream: int = 10
+    #: Versions of a model that are evaluated separately; a new one replaces the oldest.
+    versions_per_model: int = 5
+
+
+#: Stands for all measures, stages or estimators, and all groups of series.
+ALL_SERIES = "all"
+
+#: Groups of series that neither alerts nor dashboards need: the histogram of label latencies, shares of
+#: labelled predictions at ages before the horizon, how the labelled differ from the others, Q and McNemar's
+#: statistics of pairs, thresholds that a budget of false alarms has set.
+SERIES = ("latency_buckets", "maturity", "selection", "tests", "thresholds")
+
+
+@dataclass(frozen=True)
+class HttpConfig:
+    """Where a worker, or `ingest`, serves `/metrics`, `/live` and `/ready`."""
+
+    #: Address of `/metrics`, `/live` and `/ready`, IPv4 or IPv6.
+    host: str = "127.0.0.1"
+    #: Its port; 0: a free one; null: 9464 for a worker, 9466 for `ingest`, 9467 for `notify`.
+    port: int | None = None
+    #: Measures that become series; `all`, or an empty list for none.
+    measures: tuple[str, ...] = (
+        "accuracy", "kappa", "kappa_per", "kappa_plus", "f1", "log_loss", "mae", "rmse",
+    )  # fmt: skip
+    #: Stages that become series, or `all`; null: `final` and compared stages.
+    stages: tuple[str, ...] | str | None = None
+    #: Estimators that become series, or `all`; null: the first one that forgets.
+    estimators: tuple[str, ...] | str | None = None
+    #: Groups of further series: `latency_buckets`, `maturity`, `selection`, `tests`, `thresholds`, or `all`.
+    series: tuple[str, ...] = ()
+    #: Whether segments become series.
+    segments: bool = True
+    #: Token that requests must carry as `Authorization: Bearer`, or the password of the dashboard; `env:NAME`
+    #: or `file:PATH`.
+    token: str | None = field(default=None, repr=False)
+    #: PEM file with the certificate; with both files the server uses HTTPS.
+    tls_certificate: str | None = None
+    #: PEM file with its key.
+    tls_key: str | None = None
+
+    def shows_stage(self, stage: str, config: StreamConfig, same: Iterable[str] = ()) -> bool:
+        """Whether a stage of a stream has series, or one that is the `same` up to now.
+
+        `bins` stands for each bin. Of two stages that are compared both must be listed, if any are.
+
+        >>> http, config = HttpConfig(stages=("final", "bins")), StreamConfig()
+        >>> [http.shows_stage(stage, config) for stage in ("final", "bin:2", "initial", "initial/final")]
+        [True, True, False, False]
+        >>> [HttpConfig().shows_stage(stage, config) for stage in ("final", "initial", "initial/final")]
+        [True, False, True]
+        >>> HttpConfig(stages=("initial",)).shows_stage("final", config, same=["initial"])
+        True
+        """
+        shown = self.stages
+        if shown is None:
+            return stage == config.main_stage or len(sides(stage)) > 1
+        return shown == ALL_SERIES or any(
+            all(side in shown or parse(side).configured in shown for side in sides(one))
+            for one in (stage, *same)
+        )
+
+    def shows_estimator(self, estimator: str, config: StreamConfig) -> bool:
+        """Whether an estimator of a stream has series."""
+        shown = self.estimators
+        if shown is None:
+            return estimator == config.main_estimator
+        return shown == ALL_SERIES or estimator in shown
+
+
+#: Snapshots of all shards may take this share of a worker's time: the interval grows with their cost.
+SNAPSHOT_SHARE: Final = 0.05
+
+#: If records since the last snapshot can be processed again in less time than this (s), the next snapshot
+#: follows only after so many times `snapshot_every`: on quiet shards snapshots would be the largest cost.
+SNAPSHOT_WORTH: Final = 3.0
+SNAPSHOT_RARELY: Final = 6
+
+#: An order without outputs is settled so many times `commit_every` after the last one: no published result
+#: depends on it.
+UNSEEN_COMMITS: Final = 4
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """How a worker takes part in its group, and when it commits, snapshots and gives up; times in ms."""
+
+    #: Consumer group, and the start of the transactional IDs.
+    group: str = "prequential"
+    #: The worker's name in the group (static membership), or `env:NAME`; null: a new member at each start.
+    instance_id: str | None = None
+    #: Time without a heartbeat after which the shards of a worker go to others.
+    session_timeout: int = 10_000
+    #: How long a topic that was read to its end holds back the other topics of its shard.
+    grace: int = 100
+    #: Shortest time between two commits of a shard.
+    commit_every: int = 500
+    #: Shortest time between two snapshots of a shard.
+    snapshot_every: int = 10_000
+    #: Crashes at one record after which the shard skips it; null: never.
+    quarantine_after: int | None = 3
+    #: Partitions whose shards go on although retention deleted records that they needed.
+    accept_loss: tuple[int, ...] = ()
+    #: Longest time for an orderly stop; after it the process exits with status 1.
+    stop_within: int = 10_000
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """A source of `ingest`: topics of one shape, and what their records become."""
+
+    topics: tuple[str, ...]
+    format: str
+    mappings: tuple[RecordMapping, ...]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole configuration: the cluster, streams, limits, HTTP, worker, and mappings of files and topics."""
+
+    kafka: KafkaConfig = field(default_factory=KafkaConfig)
+    defaults: StreamConfig = field(default_factory=StreamConfig)
+    streams: Mapping[str, StreamConfig] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    http: HttpConfig = field(default_factory=HttpConfig)
+    worker: WorkerConfig = field(default_factory=WorkerConfig)
+    #: By kind of file: how its rows become records; without one, columns have the names of our fields.
+    files: Mapping[str, tuple[RecordMapping, ...]] = field(default_factory=dict)
+    ingest: tuple[SourceConfig, ...] = field(default=(), hash=False)
+    notify: NotifyConfig = field(default_factory=NotifyConfig)
+
+    @property
+    def ingest_group(self) -> str:
+        """The consumer group of `ingest`: that of the worker with `-ingest` behind it."""
+        return f"{self.group}-ingest"
+
+    @property
+    def notify_group(self) -> str:
+        """The consumer group of `notify`: `notify.group`, or that of the worker with `-notify` behind it."""
+        return f"{self.group}-notify" if self.notify.group is None else self.kafka.prefix + self.notify.group
+
+    @property
+    def group(self) -> str:
+        """The consumer group: installations with different prefixes never share one."""
+        return self.kafka.prefix + self.worker.group
+
+    @property
+    def longest_horizon(self) -> int:
+        """The longest `label_horizon` of any stream (ms)."""
+        return max(one.label_horizon for one in (self.defaults, *self.streams.values()))
+
+    @property
+    def wide(self) -> tuple[str, ...]:
+        """The streams whose instances lie in all partitions."""
+        return tuple(name for name, stream in self.streams.items() if stream.key == BY_INSTANCE)
+
+    @property
+    def merge_group(self) -> str:
+        """The consumer group of who merges such streams: that of the worker with `-merge` behind it."""
+        return f"{self.group}-merge"
+
+    @property
+    def reads_values(self) -> bool:
+        """Whether any stream has `cost_per_value`, so that `value` means something in records."""
+        return any(one.cost_per_value for one in (self.defaults, *self.streams.values()))
+
+    @property
+    def reads_intervals(self) -> bool:
+        """Whether any stream has a measure of intervals, so that `y_lower` and `y_upper` mean something."""
+        return any(one.reads_intervals for one in (self.defaults, *self.streams.values()))
+
+    @property
+    def segment_keys(self) -> frozenset[str]:
+        """Keys of segments that any stream evaluates."""
+        return frozenset(key for one in (self.defaults, *self.streams.values()) for key in one.segments)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256, in hex digits, of what workers of a group must have in common.
+
+        That is what is evaluated, and how, and the limits.
+        """
+        streams = {name: one.digest for name, one in self.streams.items()}
+        settings = [self.defaults.digest, streams, asdict(self.limits)]
+        return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
+
+    def stream(self, name: str) -> StreamConfig:
+        """The settings of a stream: its own section over `defaults`."""
+        return self.streams.get(name, self.defaults)
+
+
+class ConfigError(UsageError):
+    """A configuration that can't be used: names file, line and what was expected."""

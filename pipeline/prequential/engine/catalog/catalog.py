@@ -1,0 +1,547 @@
+"""Names of streams, models, classes and segments, and their rows in the tables.
+
+Compiled loops work with rows only. The catalog registers each name when it comes for the first time. It also
+registers the entities to evaluate: each model, and the segments, stages and baselines of the configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from prequential.configuration.settings.model import BASELINES, Config, StreamConfig
+from prequential.configuration.settings.stages import FINAL, INITIAL
+from prequential.configuration.settings.stages import parse as parse_stage
+from prequential.engine.catalog.ended import EndedEntities
+from prequential.engine.catalog.plans import Plan
+from prequential.engine.catalog.prices import CostTables
+from prequential.engine.catalog.stream_settings import write_settings
+from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, as_columns, grown, records
+from prequential.engine.estimators.naming import CORRECTED_SUFFIX
+from prequential.engine.measures.positive import Positives
+from prequential.engine.tables.keys import Key, StateTable
+from prequential.engine.tables.streams import (
+    AGE,
+    BASELINE,
+    BASELINE_AGE,
+    BOOLEANS,
+    CLASS_STATE,
+    CORRECTION,
+    ENTITY_PLACES,
+    ENTITY_STATE,
+    MODEL,
+    OTHER_FORM,
+    SEGMENT,
+    SORTS,
+    STREAM_PLACES,
+    STREAM_STATE,
+    Ages,
+    Classes,
+    Entities,
+    LabelPairs,
+    Registry,
+    SegmentRows,
+    Streams,
+    name_hash,
+)
+from prequential.topics.errors import Fault, existing
+
+#: The prediction of baselines before the first label: a separate class, which no label has.
+NO_CLASS_NAME = "@none"
+
+#: Schemas of a registry's tables.
+_SCHEMAS: tuple[Any, ...] = (Streams, Classes, LabelPairs, Entities, SegmentRows, Ages)
+
+
+class Catalog:
+    """All names of a shard, and the tables that their rows are in."""
+
+    def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
+        self.config = config
+        #: The partition of the input topics; messages and their ids contain it.
+        self.partition = partition
+        #: Number of partitions of the input topics; None: the inputs are files, which have each stream as a
+        #: whole.
+        self.partitions = partitions
+        #: Streams whose instances lie in all partitions: messages report sums over all partitions.
+        self.wide = frozenset(config.wide if partitions is not None else ())
+        #: Numbers of what retention removed: records that the shard had not processed, by kind; entries of
+        #: the journal; and records that the shard had processed but that are in no remaining state.
+        self.lost = [0, 0, 0, 0, 0]
+        #: Whether no record has a time, so that record times count rows. Durations then count outcomes, and
+        #: messages report this. Only files can be without times, so snapshots don't contain this flag.
+        self.untimed = False
+        self.streams: list[Stream] = []
+        self.by_name: dict[str, Stream] = {}
+        self.entities: list[Entity | None] = [None]  # None: nothing is evaluated in this row
+        self.plans: list[Plan] = []
+        self._plans: dict[tuple[str, tuple[str, ...], bool, int], Plan] = {}
+        self._registry: Any = None
+        self.columns: Registry
+        self.registry = Registry(
+            records(Streams, 16), records(Classes, 16), records(LabelPairs, 16), records(Entities, 16),
+            SegmentRows(np.zeros(16, np.int32)), Ages(np.zeros(16, np.int64)),
+        )  # fmt: skip
+        #: Entities that only previous configurations evaluated.
+        self.ended = EndedEntities()
+        #: Tables of costs, for streams that have some.
+        self._prices = CostTables()
+        #: Entities that had ended and started again, since this list was last emptied.
+        self.begun_anew: list[int] = []
+        #: Model, key and position of each row in `SegmentRows`.
+        self.segment_origin: list[tuple[int, int, int]] = [(0, 0, 0)]
+        #: Heaps of free blocks (first rows) in `SegmentRows`, by length; removed models had these blocks.
+        self._free_segments: dict[int, list[int]] = {}
+        self._class_rows = 0
+        self._pair_places = 0
+        self._ages = 0
+
+    @property
+    def loss(self) -> tuple[int, ...]:
+        """The last part of message ids: the number of lost records and journal entries, if any are lost.
+
+        Without it, a message after a loss could have the id of an earlier message with other content.
+        """
+        return (sum(self.lost),) if any(self.lost) else ()
+
+    @property
+    def registry(self) -> Registry:
+        """The tables of streams, classes and entities, as compiled loops take them."""
+        return self._registry
+
+    @registry.setter
+    def registry(self, registry: Registry) -> None:
+        before = self._registry
+        self._registry = registry
+        if before is None or any(old is not new for old, new in zip(before, registry)):
+            #: The same tables, column by column, because finding a column of a table of records by name is
+            #: slow.
+            known = zip(before, self.columns) if before is not None else ((None, None) for _ in registry)
+            columns: Any = (
+                former if old is table else as_columns(schema, table)
+                for schema, table, (old, former) in zip(_SCHEMAS, registry, known)
+            )
+            self.columns = Registry(*columns)
+
+    # ---- streams
+
+    def add_stream(self, name: str, *, baselines: bool = True) -> Stream:
+        """Register a stream with the next code, its settings and its baselines.
+
+        Without `baselines`, the stream has no baselines and no classes yet: a snapshot that is restored adds
+        them.
+        """
+        config = self.config.stream(name)
+        stream = Stream(len(self.streams), name, config)
+        self.streams.append(stream)
+        self.by_name[name] = stream
+        registry = self.registry
+        if stream.code >= len(registry.streams.clock):
+            self.registry = registry = registry._replace(streams=grown(registry.streams, stream.code + 1))
+        self._set_up(stream)
+        if config.costs:
+            self._prices.add(stream)
+        if baselines:
+            self.set_class_at_horizon(stream)
+        if config.task == "classification" and baselines:
+            for which, baseline in enumerate(BASELINES[:2]):
+                if baseline in config.baselines:
+                    self.registry.streams.nothing[stream.code] = self.add_class(stream, NO_CLASS_NAME)
+                    self.add_ages(stream, self.add_baseline(stream, which))
+        return stream
+
+    def set_class_at_horizon(self, stream: Stream) -> None:
+        """Register the configured class of instances without a label by the horizon, and use it from now on.
+
+        For a restored stream, call this after its own classes were added.
+        """
+        name = stream.config.label_at_horizon
+        at_horizon = 0 if name is None else 1 + self.add_class(stream, name)
+        self.registry.streams.at_horizon[stream.code] = at_horizon
+
+    def add_baseline(self, stream: Stream, which: int) -> int:
+        """Register the baseline at place `which` of `BASELINES` as evaluated; returns its entity's row."""
+        row = self._add_entity(stream, BASELINE, f"@{BASELINES[which]}", None, None)
+        self.set_baseline(stream, which, row)
+        return row
+
+    def set_baseline(self, stream: Stream, which: int, row: int) -> None:
+        """Note `row` as an evaluated baseline's entity: `@majority` if `which`, else `@persistent`."""
+        s = self.registry.streams
+        (s.majority_entity if which else s.persistent_entity)[stream.code] = row
+
+    def baseline_of(self, stream: Stream, which: int) -> int:
+        """The entity's row of the baseline at place `which` of `BASELINES`; 0: it isn't evaluated."""
+        s = self.registry.streams
+        return int((s.majority_entity if which else s.persistent_entity)[stream.code])
+
+    def baselines_of(self, stream: Stream) -> list[tuple[str, int]]:
+        """The stream's evaluated baselines: `@persistent`, `@majority`, and their rows."""
+        rows = [self.baseline_of(stream, which) for which in range(2)]
+        return [(f"@{baseline}", row) for baseline, row in zip(BASELINES, rows) if row]
+
+    def _set_up(self, stream: Stream) -> None:
+        """Write a stream's settings to the tables, and make room for its stages at an age and its classes."""
+        ages = [parse_stage(name).number for name in stream.ages]
+        start = self._ages
+        self._ages += len(ages)
+        self.registry = self.registry._replace(ages=grown(self.registry.ages, self._ages + 1))
+        self.registry.ages.age[start : self._ages] = ages
+        write_settings(self.columns.streams, stream, start)
+        self._make_class_room(stream, 2)
+
+    # ---- classes
+
+    def add_class(self, stream: Stream, name: str) -> int:
+        """The code of a class; a new class gets the next code, whatever the limit is.
+
+        `true` and 1 are one class, and so are `false` and 0; the form that came first in the stream names it.
+        """
+        known = stream.classes.get(name)
+        if known is not None:
+            return known
+        code = len(stream.class_names)
+        if name in OTHER_FORM:
+            other = OTHER_FORM[name]
+            stream.classes[name] = stream.classes[other] = code
+            first = next((one for one in stream.class_names if one in OTHER_FORM), name)
+            name = name if (name in BOOLEANS) == (first in BOOLEANS) else other
+        stream.class_names.append(name)
+        stream.classes[name] = code
+        s, at = self.registry.streams, stream.code
+        if code >= s.class_capacity[at]:
+            self._make_class_room(stream, 2 * int(s.class_capacity[at]))
+            self._widen(stream)
+        s.class_count[at] = code + 1
+        classes, row = self.registry.classes, int(s.classes[at]) + code
+        classes.seen[row] = classes.order[row] = classes.followed[row] = 0
+        classes.name[row], classes.meaning[row] = name_hash(name), SORTS.get(name, 0)
+        positive = stream.config.positive_class
+        if positive is not None and stream.classes.get(positive) == code:
+            s.positive_code[at] = code
+        return code
+
+    def ensure_class_capacity(self, stream: Stream, capacity: int) -> None:
+        """Make room for at least `capacity` classes of a stream that has no entities yet."""
+        if stream.entities:
+            raise Fault(f"stream {stream.name!r} is evaluated already: it can't get room for other classes")
+        if capacity > self.registry.streams.class_capacity[stream.code]:
+            self._make_class_room(stream, capacity)
+
+    def _make_class_room(self, stream: Stream, capacity: int) -> None:
+        """Give a stream a new block of rows for `capacity` classes, and copy its classes there."""
+        registry, at = self.registry, stream.code
+        start, count = int(registry.streams.classes[at]), len(stream.class_names)
+        start_of_pairs, before = int(registry.streams.pairs[at]), int(registry.streams.class_capacity[at])
+        first = self._class_rows
+        self._class_rows += capacity
+        classes = grown(registry.classes, self._class_rows)
+        classes[first : first + count] = classes[start : start + count]  # type: ignore[index]
+        pairs = registry.pairs
+        if registry.streams.correction[at]:
+            place = self._pair_places
+            self._pair_places += capacity * capacity
+            pairs = grown(pairs, self._pair_places)
+            if start_of_pairs >= 0:
+                old = pairs.pairs[start_of_pairs : start_of_pairs + before * before].reshape(before, before)
+                new = pairs.pairs[place : place + capacity * capacity].reshape(capacity, capacity)
+                new[:before, :before] = old
+            registry.streams.pairs[at] = place
+        registry.streams.classes[at], registry.streams.class_capacity[at] = first, capacity
+        self.registry = registry._replace(classes=classes, pairs=pairs)
+
+    def _widen(self, stream: Stream) -> None:
+        """Move all entities of a stream to plans that have room for its classes."""
+        for row in stream.entities:
+            self._move(row)
+
+    def _move(self, row: int) -> None:
+        entities = self.registry.entities
+        old = self.plans[entities.plan[row]]
+        about = self.entity(row)
+        stream = self.streams[about.stream]
+        new = self._plan(old.config, old.stages, old.watched, self._capacity(stream))
+        count, first = len(old.stages), int(entities.first[row])
+        start = new.take(stream.code, row, stream.name, about.model, about.segment)
+        new.adopt(old, np.arange(first, first + count), np.arange(start, start + count))
+        old.give(first)
+        entities.plan[row], entities.first[row] = new.number, start
+
+    def _capacity(self, stream: Stream) -> int:
+        return int(self.registry.streams.class_capacity[stream.code])
+
+    # ---- entities
+
+    def _plan(self, config: StreamConfig, stages: tuple[str, ...], watched: bool, capacity: int) -> Plan:
+        key = (config.digest, stages, watched, capacity)
+        if key not in self._plans:
+            plan = self._plans[key] = Plan(len(self.plans), config, stages, watched, capacity)
+            self.plans.append(plan)
+        return self._plans[key]
+
+    def _add_entity(
+        self, stream: Stream, kind: int, model: str, segment: str | None, age: str | None
+    ) -> int:
+        about = Entity(len(self.entities), stream.code, kind, model, segment, age)
+        self.put_entity(about)
+        self.registry.entities.began[about.row] = self.registry.streams.completed[stream.code]
+        before = self.ended.take(about[1:])
+        if before is not None:
+            self._begin_anew(about, *before)
+        return about.row
+
+    def _begin_anew(self, about: Entity, outcomes: int, revisions: int) -> None:
+        """Continue the numbers of an entity that had ended, so that its message ids are new."""
+        entities, row = self.registry.entities, about.row
+        entities.revisions[row] = revisions + 1
+        # Outcomes of baselines are numbered by the labels since they began, and baselines have no alarms.
+        if about.kind not in (BASELINE, BASELINE_AGE):
+            entities.outcomes[row] = outcomes
+            rows = np.arange(entities.stages[row]) + entities.first[row]
+            for estimator in self.plans[entities.plan[row]].estimators:
+                estimator.begin(rows, np.full(len(rows), outcomes))
+        self.begun_anew.append(row)
+
+    def put_entity(self, about: Entity) -> None:
+        """Register an entity at its row, after all others, with rows in a plan for each of its stages.
+
+        Missing rows before it stay empty, as in a snapshot that has entities which are no longer evaluated.
+        """
+        row, stream = about.row, self.streams[about.stream]
+        self.entities += [None] * (row - len(self.entities))
+        self.registry = self.registry._replace(entities=grown(self.registry.entities, row + 1))
+        self.entities.append(about)
+        entities = self.registry.entities
+        entities[row] = np.zeros((), entities.dtype)  # type: ignore[index, attr-defined]
+        entities = self.columns.entities
+        entities.stream[row], entities.kind[row] = stream.code, about.kind
+        stages = stream.evaluated if about.age is None else (about.age,)
+        watched = about.kind not in (BASELINE, BASELINE_AGE)
+        plan = self._plan(stream.config, stages, watched, self._capacity(stream))
+        entities.plan[row] = plan.number
+        entities.first[row] = plan.take(stream.code, row, stream.name, about.model, about.segment)
+        entities.stages[row] = len(stages)
+        stream.entities.append(row)
+        self.note_single(row)
+
+    def has_two_predictions(self, row: int) -> bool:
+        """Whether an instance has had two predictions of an entity's model, or two outcomes of a baseline."""
+        entities = self.columns.entities
+        return bool(entities.twofold[entities.model[row] or row])
+
+    def entity(self, row: int) -> Entity:
+        """The entity in a row; raises Fault if the row is empty."""
+        return existing(self.entities[row], f"the entity in row {row}")
+
+    def note_single(self, row: int) -> None:
+        """Note whether `initial` of an entity is the same as `final`, where both are evaluated."""
+        about = self.entity(row)
+        stream = self.streams[about.stream]
+        both = about.age is None and stream.initial and stream.final
+        self.columns.entities.single[row] = both and not self.has_two_predictions(row)
+
+    def rows_with_one_prediction(self, row: int) -> list[int]:
+        """Rows of a model, its correction and segments, or of a baseline, whose `initial` still is `final`.
+
+        The same sequence serves both stages there.
+        """
+        about, entities = self.entity(row), self.columns.entities
+        rows = self.streams[about.stream].entities
+        return [one for one in rows if row in (one, entities.model[one]) and entities.single[one]]
+
+    def same_as(self, row: int, stage: str, stream: Stream | None = None) -> list[str]:
+        """The stages that are the same as a stage of an entity, for the field `same` of its messages.
+
+        An entity that is no longer evaluated has no stream: pass the stream that it had as `stream`.
+        """
+        if stream is None:
+            about = self.entity(row)
+            stream = self.streams[about.stream]
+        is_said = self.columns.entities.single[row] and stage == FINAL and stream.reports(INITIAL)
+        return [INITIAL] if is_said else []
+
+    def separate(self, row: int) -> None:
+        """Note that `initial` is now a separate sequence, for all entities of `rows_with_one_prediction`."""
+        self.columns.entities.single[self.rows_with_one_prediction(row)] = 0
+        self.columns.entities.twofold[row] = 1
+
+    def add_ages(self, stream: Stream, row: int) -> None:
+        """Register each stage at an age of a model or a baseline (its row) as a separate entity.
+
+        They don't have all of its outcomes: some labels come before that age.
+        """
+        about = self.entity(row)
+        kind = AGE if about.kind == MODEL else BASELINE_AGE
+        for age in stream.ages:
+            added = self._add_entity(stream, kind, about.model, None, age)
+            self.registry.entities.model[added] = row if kind == AGE else 0
+            if not self.registry.entities.after[row]:
+                self.registry.entities.after[row] = added
+
+    def add_model(self, stream: Stream, name: str, came: int) -> int:
+        """Register a model of a stream, with its segments' rows and stages at an age; returns its row.
+
+        `came` is the record time of its first prediction, ms.
+        """
+        row = self._add_entity(stream, MODEL, name, None, None)
+        stream.models[name], stream.came[name] = row, came
+        self.columns.entities.model[row] = row
+        if stream.config.segments:
+            self.add_segment_rows(stream, row)
+        self.add_ages(stream, row)
+        return row
+
+    def add_segment_rows(self, stream: Stream, model: int) -> None:
+        """Make rows in `SegmentRows` for all segments that outcomes of a model (its row) may be in."""
+        keys, slots = len(stream.config.segments), stream.config.segments_per_key + 1
+        origins = [(model, key, position) for key in range(keys) for position in range(1, slots + 1)]
+        free = self._free_segments.get(len(origins))
+        start = heappop(free) if free else len(self.segment_origin)
+        self.segment_origin[start : start + len(origins)] = origins
+        self.make_segment_rows()
+        self.registry.segment_rows.entity[start : start + len(origins)] = 0
+        self.registry.entities.segments[model] = start
+
+    def make_segment_rows(self) -> None:
+        """Grow `SegmentRows` to the length of `segment_origin`."""
+        rows = grown(self.registry.segment_rows, len(self.segment_origin))
+        self.registry = self.registry._replace(segment_rows=rows)
+
+    def segment_rows_of(self, models: Ints) -> Ints:
+        """All rows in `SegmentRows` of these models, (n,) int64, one model after the other."""
+        streams, entities = self.registry.streams, self.registry.entities
+        codes = entities.stream[models]
+        counts = streams.keys[codes].astype(np.int64) * streams.slots[codes]
+        ends = np.cumsum(counts)
+        places = np.arange(int(ends[-1]) if len(ends) else 0)
+        rows = np.repeat(entities.segments[models] - (ends - counts), counts) + places
+        return np.asarray(rows, dtype=np.int64)
+
+    def free_segment_rows(self) -> list[int]:
+        """Free the rows for segments of models that weren't restored; returns them, ascending."""
+        origin = self.segment_origin
+        rows: list[int] = []
+        for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
+            block = list(places)
+            if self.entities[model] is None:
+                heappush(self._free_segments.setdefault(len(block), []), block[0])
+                rows += block
+        return rows
+
+    def add_correction(self, stream: Stream, model: int) -> int:
+        """Register the correction of a model (its row), which also uses the latest label; returns its row.
+
+        Temporal correction: Žliobaitė et al. 2015, eq. 3.
+        """
+        name = self.entities[model].model + CORRECTED_SUFFIX  # type: ignore[union-attr]
+        row = self._add_entity(stream, CORRECTION, name, None, None)
+        self.registry.entities.model[row] = model
+        self.registry.entities.corrected[model] = row
+        self.note_single(row)
+        return row
+
+    def add_segment(self, segment_row: int) -> int:
+        """Register the entity for a segment of a model (a row in `SegmentRows`); returns the entity's row."""
+        model, key, position = self.segment_origin[segment_row]
+        about = self.entity(model)
+        stream = self.streams[about.stream]
+        row = self._add_entity(stream, SEGMENT, about.model, stream.segment_name(key, position), None)
+        self.registry.entities.model[row] = model
+        self.registry.segment_rows.entity[segment_row] = row
+        self.note_single(row)
+        return row
+
+    # ---- entities that are no longer evaluated
+
+    def remove_model(self, stream: Stream, name: str) -> list[Entity]:
+        """Stop the evaluation of a model, its correction, segments and stages; returns these entities.
+
+        Their rows are not used again, because rows are in order of arrival and predictions may still be
+        pending. Raises KeyError for an unknown model.
+        """
+        row = stream.models.pop(name)
+        stream.came.pop(name, None)
+        self.ended.forget(stream.code, (name, name + CORRECTED_SUFFIX))
+        for versions in stream.families.values():
+            if name in versions:
+                versions.remove(name)
+        self.registry.entities.retired[row] = 1
+        segments = self.segment_rows_of(np.array([row]))
+        if len(segments):
+            heappush(self._free_segments.setdefault(len(segments), []), int(segments[0]))
+        removed = [one for one in stream.entities if one == row or self.registry.entities.model[one] == row]
+        gone = [self.entities[one] for one in removed]
+        for one in removed:
+            self._remove_entity(one)
+        return [about for about in gone if about is not None]
+
+    def _remove_entity(self, row: int) -> None:
+        """Free an entity's rows in its plan, and stop its evaluation."""
+        about = self.entity(row)
+        self.streams[about.stream].entities.remove(row)
+        entities = self.registry.entities
+        self.plans[entities.plan[row]].give(int(entities.first[row]))
+        entities.changed[row] = entities.single[row] = 0
+        self.entities[row] = None
+
+    # ---- views
+
+    def tables(self) -> Iterator[StateTable]:
+        """All tables of the state, with their names, the keys of their rows, and the numbers of used rows."""
+        columns, streams, entities = self.columns, len(self.streams), len(self.entities)
+        for name, key, table, names, rows, links in (
+            (
+                "streams.", Key.STREAM, columns.streams, STREAM_STATE + STREAM_PLACES, streams,
+                {"classes": Key.CLASS, "pairs": Key.TRANSITION},
+            ),
+            (
+                "entities.", Key.ENTITY, columns.entities, ENTITY_STATE + ENTITY_PLACES, entities,
+                {"stream": Key.STREAM, "first": Key.SEQUENCE, "segments": Key.SEGMENT},
+            ),
+            ("classes.", Key.CLASS, columns.classes, CLASS_STATE, self._class_rows, {}),
+        ):  # fmt: skip
+            yield StateTable(name, key, {one: getattr(table, one) for one in names}, rows, links=links)
+        yield StateTable("pairs", Key.TRANSITION, columns.pairs.pairs, self._pair_places)
+        rows, links = len(self.segment_origin), {"": Key.ENTITY}
+        yield StateTable("segment_rows", Key.SEGMENT, columns.segment_rows.entity, rows, links=links)
+        for plan in self.plans:
+            yield from plan.tables()
+
+    def positives(self, plan: Plan) -> Positives:
+        """The data that decide which class is positive, by row of a plan, as arrays for compiled loops."""
+        return self.positives_by(plan.owner)
+
+    def positives_by(self, owner: Ints32) -> Positives:
+        """As `positives`, by streams: `owner` has the stream's code for each row, (n,) int32."""
+        s = self.registry.streams
+        columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning, s.quantile
+        # Copies, because loops would be compiled once for columns of records and again for those of one
+        # record.
+        code, classes, count, meaning, quantile = map(np.ascontiguousarray, columns)
+        return Positives(owner, code, classes, count, meaning, *self.prices(), quantile)
+
+    def positives_of(self, stream: Stream) -> Positives:
+        """As `positives`, for one stream, where every sequence has number 0."""
+        s, code, nothing = self.registry.streams, stream.code, np.zeros(1, dtype=np.int32)
+        first, count = int(s.classes[code]), int(s.class_count[code])
+        meaning = np.ascontiguousarray(self.registry.classes.meaning[first : first + count])
+        priced, costs = self.prices()
+        return Positives(
+            nothing, s.positive_code[[code]], nothing, s.class_count[[code]], meaning,
+            priced[code : code + 1], costs[first : first + count], s.quantile[[code]],
+        )  # fmt: skip
+
+    def prices(self) -> tuple[Bytes, Floats]:
+        """Which streams have costs, and the costs (see `Positives`)."""
+        return self._prices.of(self.registry, len(self.streams))
+
+    def entities_of(self, stream: Stream) -> Iterator[Entity]:
+        """The entities of a stream, in the order of its messages."""
+        some = (self.entities[row] for row in stream.entities)
+        yield from sorted((one for one in some if one), key=lambda one: (one.kind, one.row))
+
+

@@ -1,0 +1,272 @@
+"""Plans: the tables of all sequences that are evaluated alike and have the same capacity for classes.
+
+One call of a loop serves all streams of a plan. If a stream has more classes than the capacity, it moves row
+by row to the plan with twice the capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.configuration.settings.model import StreamConfig
+from prequential.engine.compiled.kernel import Ints, Ints32, columns_of, grown
+from prequential.engine.compiled.repeated import Repeated, Run, run
+from prequential.engine.detectors.signals import WRONG
+from prequential.engine.detectors.watch import LOSSES, WatchedRows, watches_of
+from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.histograms import keeps_histogram
+from prequential.engine.estimators.naming import parse_estimator
+from prequential.engine.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
+from prequential.engine.estimators.reference import ReferenceTables
+from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
+from prequential.engine.estimators.rows import unrevised
+from prequential.engine.measures.positive import Positives
+from prequential.engine.tables.alarms import Alarms, new_alarms
+from prequential.engine.tables.keys import Key, StateTable
+from prequential.engine.tables.outcomes import Log
+
+
+class _Rows(NamedTuple):
+    owner: Ints32
+    entity: Ints32
+
+
+class Plan:
+    """Estimators and detectors of sequences; an entity has one row for each of `stages`, in this order.
+
+    `reference` sets which first outcomes are the reference; None: the configuration's objective sets it.
+    """
+
+    def __init__(
+        self, number: int, config: StreamConfig, stages: tuple[str, ...], watched: bool, capacity: int,
+        reference: int | str | None = None,
+    ) -> None:  # fmt: skip
+        self.number = number
+        self.config = config
+        self.stages = stages
+        self.watched = watched
+        self.capacity = capacity
+        self.numbers = config.task == "regression"
+        self.loss = LOSSES[config.loss] if self.numbers else WRONG
+        self.rows = 0  # in use, or free again
+        #: Number of times that tables may have been replaced.
+        self.generation = 0
+        self.owner: Ints32 = np.zeros(16, dtype=np.int32)  # stream by row
+        self.entity: Ints32 = np.zeros(16, dtype=np.int32)  # entity by row
+        self._free: list[int] = []  # first rows of entities that are gone
+        if reference is None and config.objective and config.estimators:
+            reference = config.objective.reference
+        self.reference = (
+            None if self.numbers or reference is None else ReferenceTables(reference, 16, capacity)
+        )
+        by_details = not self.numbers and bool({"intervals", "dependence"} & set(config.details))
+        paired = by_details or self.reference is not None
+        self.estimators = [self._estimator(name, paired) for name in config.estimators]
+        self.last_signs = new_last_signs(16)
+        self.paired = paired
+        self.watches = watches_of(config, 16, capacity, self.loss) if watched else []
+        self.error_pairs = new_error_pairs(16)
+        self.scored = False  # whether sums are kept: from the first outcome on that has a score
+
+    def _estimator(self, name: str, paired: bool) -> Estimator:
+        memory = parse_estimator(name).memory
+        histogram = keeps_histogram(memory, self.config.measures, self.config.details)
+        return Estimator(
+            name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value,
+            self.config.extends_scores, RESIDUALS in self.config.details,
+        )  # fmt: skip
+
+    # ---- rows
+
+    def take(self, stream: int, entity: int, *names: str | None) -> int:
+        """Give a new entity its rows, one empty row for each stage; returns the first.
+
+        `stream` and `entity` own the rows. `names` (stream, model, segment) seed the random numbers of
+        detectors.
+        """
+        count = len(self.stages)
+        if self._free:
+            first = self._free.pop()
+            for table in self.tables():
+                for column in table.columns().values():
+                    column[first : first + count] = 0
+        else:
+            first = self.rows
+            self.rows += count
+            self.ensure(self.rows)
+        for watch in self.watches:
+            for place, stage in enumerate(self.stages):
+                watch.begin(first + place, stage, *names)
+        self.owner[first : first + count] = stream
+        self.entity[first : first + count] = entity
+        return first
+
+    def give(self, first: int) -> None:
+        """Free the rows of a removed entity, given its first row; `take` empties them."""
+        self._free.append(first)
+
+    def ensure(self, rows: int) -> None:
+        """Make room for at least `rows` rows in all tables."""
+        self.generation += 1
+        if rows > len(self.owner):
+            self.owner, self.entity = grown(_Rows(self.owner, self.entity), rows)
+        for estimator in self.estimators:
+            estimator.ensure(rows)
+        if self.reference is not None:
+            self.reference.ensure(rows)
+        for watch in self.watches:
+            watch.table = grown(watch.table, rows)
+            watch.signal.ensure(rows)
+        self.last_signs = grown(self.last_signs, rows)
+        self.error_pairs = grown(self.error_pairs, rows)
+
+    def place_of(self, stage: str) -> int:
+        """A stage's place among those of an entity; raises ValueError for one that isn't evaluated."""
+        if stage not in self.stages:
+            raise ValueError(f"no stage {stage!r}: expected one of {', '.join(self.stages)}")
+        return self.stages.index(stage)
+
+    def score(self) -> None:
+        """Keep sums of scores from now on; call it before the first outcome that has scores."""
+        if not self.scored:
+            self.scored = True
+            self.generation += 1
+            for estimator in self.estimators:
+                estimator.score()
+
+    # ---- outcomes
+
+    def consume(self, log: Log, rows: Ints32, positives: Positives) -> Alarms:
+        """Let estimators and detectors process these rows of the log, in order; returns the alarms.
+
+        `rows` has shape (n,), int32. The places of the alarms are positions in `rows`, not in the log.
+        """
+        if not self.scored and log.scored[rows].any():
+            self.score()
+        return self._consume(log, rows, positives)
+
+    def _consume(self, log: Log, rows: Ints32, positives: Positives, run: Run = run) -> Alarms:
+        extended = self.config.extends_scores
+        taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run, extended)
+        if self.paired:
+            codes = np.empty((len(CODES), len(rows)), dtype=np.int32)
+            run(codes_of, self.last_signs, log, rows, positives, codes)
+            taken.pairs = [unrevised(taken.cells.sequence, taken.cells.t1, one) for one in codes]
+        for estimator in self.estimators:
+            estimator.update(taken)
+        if self.reference is not None:
+            self.reference.update(taken, codes, run)
+        alarms = new_alarms(max(1, len(self.watches) * len(rows)))
+        if self.watches:
+            for place, watch in enumerate(self.watches):
+                watch.run(taken, place, alarms)
+            if not self.numbers:
+                run(follow, self.error_pairs, log, rows, alarms)
+        return alarms
+
+    @property
+    def repeats(self) -> bool:
+        """Whether `Repeatedly` supports this plan."""
+        return all(watch.signal.repeats for watch in self.watches)
+
+    # ---- moves
+
+    def adopt(self, other: Plan, rows: Ints, new_rows: Ints) -> list[tuple[str, str]]:
+        """Copy `rows` of another plan to `new_rows` of this one; returns the items that start empty here.
+
+        An item has a kind and a name. The kinds are `estimator`, `scores` and `residuals` of an estimator,
+        `reference` and `detector`.
+        """
+        missing = []
+        if other.scored:
+            self.score()
+        same_costs = self.config.costs == other.config.costs
+        same_top = self.config.top_k == other.config.top_k
+        estimators = {estimator.name: estimator for estimator in other.estimators}
+        for estimator in self.estimators:
+            if estimator.name in estimators:
+                former = estimators[estimator.name]
+                estimator.adopt(former, rows, new_rows, same_costs=same_costs, same_top=same_top)
+                if estimator.histogram is not None and former.histogram is None:
+                    missing.append(("scores", estimator.name))
+                if estimator.residuals is not None and former.residuals is None:
+                    missing.append((RESIDUALS, estimator.name))
+            else:
+                missing.append(("estimator", estimator.name))
+        if self.reference is not None:
+            if other.reference is not None and other.reference.extent == self.reference.extent:
+                self.reference.adopt(other.reference, rows, new_rows)
+            else:
+                missing.append(("reference", str(self.reference.extent)))
+        watches = {watch.key: watch for watch in other.watches}
+        for watch in self.watches:
+            if watch.key in watches:
+                _copy(watches[watch.key].table, rows, watch.table, new_rows)
+                watch.signal.adopt(watches[watch.key].signal, rows, new_rows)
+            elif self.watched and other.watched:
+                missing.append(("detector", f"{watch.config.detector} on {watch.config.signal}"))
+        if self.paired and other.paired:
+            _copy(other.last_signs, rows, self.last_signs, new_rows)
+        _copy(other.error_pairs, rows, self.error_pairs, new_rows)
+        return missing
+
+    # ---- as a whole
+
+    def tables(self) -> Iterator[StateTable]:
+        """All tables of estimators, detectors and signals; their rows are sequences."""
+        for name, tables in self.named_tables():
+            for i, table in enumerate(tables):
+                prefix = f"plan {self.number}|{name}|{i}|"
+                yield StateTable(prefix, Key.SEQUENCE, table, self.rows, (self.number,))
+
+    def named_tables(self) -> Iterator[tuple[str, Sequence[Any]]]:
+        """The same tables, by the name of the estimator, reference or detector that has them."""
+        for estimator in self.estimators:
+            yield f"estimator {estimator.name}", list(estimator.tables())
+        if self.reference is not None:
+            yield "reference", self.reference.tables()
+        for watch in self.watches:
+            yield f"detector {watch.key}", [watch.table, *watch.signal.tables()]
+        yield "pairs", [self.last_signs, self.error_pairs]
+
+
+class Repeatedly:
+    """Calls `Plan.consume` for one row at a time, at a small part of the usual cost.
+
+    The object is valid until the log or `positives` is replaced; `Plan.repeats` must be true.
+    """
+
+    def __init__(self, plan: Plan, log: Log, positives: Positives) -> None:
+        self.plan = plan
+        self._log, self._positives = log, positives
+        self._scored = columns_of(log)["scored"]
+        self._row: Ints32 = np.zeros(1, dtype=np.int32)
+        self._repeated: Repeated | None = None
+        self._generation = -1
+        self._alarms = new_alarms(1)
+
+    def consume(self, row: int) -> Alarms | None:
+        """Let estimators and detectors process this row of the log; returns the alarms, or None without any.
+
+        All calls return the same object of alarms.
+        """
+        plan = self.plan
+        self._row[0] = row
+        if not plan.scored and self._scored[row]:
+            plan.score()
+        if self._repeated is None or self._generation != plan.generation:
+            self._repeated, self._generation = Repeated(), plan.generation
+            self._alarms = plan._consume(self._log, self._row, self._positives, self._repeated.run)
+        else:
+            self._alarms.raised[0] = self._alarms.warned[0] = 0
+            self._repeated.again()
+        alarms = self._alarms
+        return alarms if alarms.raised[0] or alarms.warned[0] else None
+
+
+def _copy(old: Any, rows: Ints, new: Any, new_rows: Ints) -> None:
+    """Copy rows of a table to rows of one of the same kind."""
+    for source, target in zip(old, new):
+        target[new_rows] = source[rows]

@@ -1,0 +1,212 @@
+"""The state store's tables: how they are made, and how they grow before a micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.compiled import ids
+from prequential.engine.compiled.kernel import (
+    as_records,
+    columns_of,
+    grown,
+    of_one_length,
+    records,
+    tables_of,
+)
+from prequential.engine.tables import settled
+from prequential.engine.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
+from prequential.engine.tables.keys import Key, StateTable
+from prequential.engine.tables.records import Rows
+from prequential.engine.tables.store import (
+    LABELS,
+    PREDICTIONS,
+    PROBABILITIES,
+    Instances,
+    Labels,
+    LabelValues,
+    Marks,
+    Pools,
+    Predictions,
+    Probabilities,
+    Store,
+    Values,
+)
+
+
+def new_store() -> Store:
+    """An empty store with little room: `ensure` makes more."""
+    return Store(
+        ids.new_ids(),
+        records(Instances, 16, packed=True),
+        Marks(np.zeros((16, 0), np.uint16), np.zeros((16, 0))),
+        records(Links, 16, packed=True),
+        Wheels(
+            np.zeros((16, LEVELS * BUCKETS), np.int32), np.zeros((16, LEVELS), np.uint64), np.full(16, NEVER)
+        ),
+        records(Predictions, 16, packed=True),
+        Values(
+            np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0), np.uint16),
+            *(np.zeros((16, 0), np.int64) for _ in range(2)),
+        ),
+        records(Labels, 16, packed=True),
+        LabelValues(np.zeros((16, 0), np.int64), np.zeros((16, 0))),
+        records(Probabilities, 16, packed=True),
+        Pools(np.zeros(3, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)),
+        settled.new_settled(),
+    )
+
+
+def ensure(store: Store, catalog: Catalog, rows: Rows) -> Store:
+    """The store with capacity for everything that these rows of a micro-batch can add."""
+    return ensure_rows(store, catalog, len(rows.kind), len(rows.text), len(rows.p))
+
+
+def ensure_rows(
+    store: Store, catalog: Catalog, count: int = 0, text: int = 0, probabilities: int = 0
+) -> Store:
+    """The store with capacity for more records, bytes of their ids, and probabilities.
+
+    Arrays that have the capacity stay the same; the store stays the same if all of its arrays do. In columns
+    that no stream needs, the second dimension has length 0.
+    """
+    streams = catalog.registry.streams
+    keys, ages = int(streams.keys.max()), int(streams.age_count.max())
+    valued = int(streams.valued.max())
+    table = ids.ensure(store.ids, count, text)
+    used = store.pools.used
+    marks = Marks(_wider(store.marks.segments, keys), _wider(store.marks.propensity, streams.weights.max()))
+    values = Values(
+        _wider(store.values.number, streams.regression.max()), _wider(store.values.value, 2 * valued),
+        _wider(store.values.interval, 3 * int(streams.intervals.max())),
+        _wider(store.values.segments, keys),
+        _wider(store.values.segment_numbers, keys), _wider(store.values.after_numbers, ages),
+    )  # fmt: skip
+    label_values = LabelValues(
+        _wider(store.label_values.after_numbers, ages), _wider(store.label_values.value, 4 * valued)
+    )
+    slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
+    stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
+    predictions, values = of_one_length(int(used[PREDICTIONS]) + count + 2, store.predictions, values)
+    # Where instances get a class at the end of the horizon, each instance may have a label.
+    most = int(table.counts[ids.LIVE]) if streams.at_horizon.any() else int(used[LABELS])
+    labels, label_values = of_one_length(most + count + 2, store.labels, label_values)
+    wider = store._replace(
+        ids=table._replace(stream=stream, offset=offset, size=size), instances=instances, links=links,
+        marks=marks, predictions=predictions, values=values, labels=labels, label_values=label_values,
+        probabilities=grown(store.probabilities, int(used[PROBABILITIES]) + probabilities + 2),
+        wheels=_wheels(store.wheels, len(streams.clock)),
+    )  # fmt: skip
+    before = tables_of(store)
+    if all(array is before[name] for name, array in tables_of(wider).items()):
+        return store
+    check(wider)
+    return wider
+
+
+def tables(store: Store) -> Iterator[StateTable]:
+    """The store's tables that are state, with the keys of their rows.
+
+    For `_SINGLE` columns, snapshots omit the second dimension, or have a single number where there is no
+    column.
+    """
+    known, pools = ids.used(store.ids), store.pools
+    slots = len(known.stream)
+    of_slots = {field: getattr(known, field) for field in ("stream", "offset", "size")}
+    yield StateTable("ids|", Key.SLOT, of_slots, links={"stream": Key.STREAM})
+    others = {field: column for field, column in known._asdict().items() if field not in of_slots}
+    yield StateTable("ids|", Key.NONE, others)
+    yield StateTable("deadline", Key.SLOT, store.links.deadline, slots)
+    links = {"first": Key.PREDICTION, "label": Key.LABEL}
+    yield StateTable("instances|", Key.SLOT, store.instances, slots, links=links)
+    yield StateTable("marks|", Key.SLOT, _flat(store.marks, slots), slots)
+    predictions, labels, probabilities = pools.end.tolist()
+    links = {"next": Key.PREDICTION, "model": Key.ENTITY}  # and `extra`, while a prediction is pending
+    yield StateTable("predictions|", Key.PREDICTION, store.predictions, predictions, links=links)
+    yield StateTable("values|", Key.PREDICTION, _flat(store.values, predictions), predictions)
+    yield StateTable("labels|", Key.LABEL, store.labels, labels, links={"next": Key.LABEL})
+    yield StateTable("label_values|", Key.LABEL, store.label_values, labels)
+    links = {"next": Key.PROBABILITY}
+    yield StateTable("probabilities|", Key.PROBABILITY, store.probabilities, probabilities, links=links)
+    yield StateTable("pools|", Key.NONE, pools)
+    yield StateTable("settled|", Key.NONE, settled.dump(store.settled))
+
+
+#: Names that have at most one column.
+_SINGLE = ("propensity", "number")
+
+
+def _flat(table: Any, rows: int) -> dict[str, Any]:
+    """Columns in the form in which snapshots have them."""
+    return {
+        name: (column[:rows, 0] if column.shape[1] else np.zeros(1)) if name in _SINGLE else column
+        for name, column in columns_of(table).items()
+    }
+
+
+def load(store: Store, arrays: Mapping[str, Any]) -> Store:
+    """The store with the tables of a snapshot, by the names of `tables`, without the deadlines of instances.
+
+    The caller schedules the deadlines. Ids get new hashes (`ids.load`). Raises KeyError for a missing table.
+    """
+    known = ids.Dump(*(arrays[f"ids|{name}"] for name in ids.Dump._fields))
+    loaded = store._replace(ids=ids.load(known))
+    for name in ("instances", "marks", "predictions", "values", "labels", "label_values", "probabilities"):
+        loaded = loaded._replace(**{name: _loaded(getattr(store, name), f"{name}|", arrays)})
+    if "settled|place" in arrays:  # snapshots of earlier versions lack it
+        columns = {field: arrays[f"settled|{field}"] for field in ("place", *settled.Settled._fields)}
+        loaded = loaded._replace(settled=settled.load(columns))
+    return loaded._replace(pools=Pools(*(arrays[f"pools|{field}"].copy() for field in Pools._fields)))
+
+
+def _loaded(empty: Any, prefix: str, arrays: Mapping[str, Any]) -> Any:
+    """A table with the columns of a snapshot."""
+    fields = (field for field in columns_of(empty) if prefix + field in arrays)  # new ones are zero
+    columns = {field: arrays[prefix + field] for field in fields}
+    rows = max(map(len, columns.values()))
+    if isinstance(empty, np.ndarray):
+        table: Any = np.zeros(rows, dtype=empty.dtype)
+        for field, column in columns.items():
+            table[field] = column
+        return as_records(table)
+    for field in columns.keys() & _SINGLE:
+        saved = columns[field]
+        columns[field] = saved[:, np.newaxis] if len(saved) == rows > 1 else np.zeros((rows, 0))
+    return type(empty)(*(column.copy() for column in columns.values()))
+
+
+#: Arrays of the store that share an index, by names or their beginnings.
+_OF_INDEX = {
+    "slots": ("ids.stream", "ids.offset", "ids.size", "instances", "links", "marks."),
+    "predictions": ("predictions", "values."),
+    "labels": ("labels", "label_values."),
+    "streams": ("wheels.",),
+}
+
+
+def check(store: Store) -> None:
+    """Raise RuntimeError if tables that share an index differ in length: compiled loops don't check it."""
+    arrays = tables_of(store)
+    for index, names in _OF_INDEX.items():
+        lengths = {name: len(array) for name, array in arrays.items() if name.startswith(names)}
+        if len(set(lengths.values())) > 1:
+            raise RuntimeError(f"tables of {index} have different numbers of rows: {lengths}")
+
+
+def _wider(column: Any, columns: int) -> Any:
+    """The array with at least `columns` columns; new ones are zero."""
+    if columns <= column.shape[1]:
+        return column
+    wide = np.zeros((len(column), columns), dtype=column.dtype)
+    wide[:, : column.shape[1]] = column
+    return wide
+
+
+def _wheels(wheels: Wheels, streams: int) -> Wheels:
+    before = len(wheels.next_due)
+    if streams > before:
+        wheels = grown(wheels, streams)
+        wheels.next_due[before:] = NEVER
+    return wheels

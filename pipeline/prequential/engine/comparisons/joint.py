@@ -1,0 +1,239 @@
+"""Joint outcomes: instances for which both models of a pair have an outcome, in a stage (and a segment).
+
+The join writes all outcomes of an instance one after the other. If a model joins later, the join writes its
+outcomes together with a reference to the others' (see `engine.join.references`). So pairs are found
+in one walk over the outcome log, in the order in which the later outcome of the two was completed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
+from prequential.engine.measures.positive import PER_VALUE
+from prequential.engine.tables.outcomes import OUTCOME, REVISION, SCORED, VALUED, Log
+from prequential.engine.tables.streams import Registry
+
+#: Losses by code. `error` for classification is 0 or 1 and counted; the others are added up.
+ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED, COST = range(6)
+LOSS_NAMES = ("error", "log_loss", "brier", "absolute", "squared", "cost")
+
+#: In place of a code of right and wrong: the row has losses.
+OF_LOSSES = 4
+
+#: Positions in `used` of `find`: rows written, groups seen so far, rows that are needed at least, pairs that
+#: begin.
+WRITTEN, GROUPS, NEEDED, BEGAN = range(4)
+
+
+class JointPairs(NamedTuple):
+    """By pair of entities; row 0 stands for none."""
+
+    a: Ints32  # entity of the model, and of the one that it is compared against
+    b: Ints32
+    next: Ints32  # the next pair with the same A
+    plan: Ints32
+    stages: Ints32  # how many
+    a_stage: Ints32  # where A's begin among its own, and B's: they differ where stages are compared
+    b_stage: Ints32
+    losses: Ints32  # those that are added up, as bits 1 << code
+    counted: Ints32  # first of its sequences of right and wrong: one a stage; -1: none
+    scored: Ints32  # first of its sequences of losses: by stage, then by code; -1: none
+    # k of the k-th pair to begin in its stream, segment and stage. 0: it has no joint outcome yet.
+    # Below 0: its first joint outcome has just come, from the instance with this number.
+    rank: Ints
+
+
+class JointSeen(NamedTuple):
+    """By entity: the last instance for which it had an outcome, and its row for its first stage.
+
+    While `initial` is the same as `final` and has no rows, this is the row for `final`.
+    """
+
+    group: Ints
+    row: Ints32
+
+
+class JointPrices(NamedTuple):
+    """What outcomes cost, as `measures.positive.Positives` has it."""
+
+    priced: Bytes
+    costs: Floats
+
+
+class JointWalk(NamedTuple):
+    """The tables that a walk over the outcome log needs, and its position."""
+
+    heads: Ints32  # by entity: its first pair as A
+    pairs: JointPairs
+    seen: JointSeen
+    used: Ints  # (4,): see `WRITTEN` and those behind it
+    prices: JointPrices
+
+
+class Joint(NamedTuple):
+    """The log of joint outcomes, one row for each sequence that has one more."""
+
+    plan: Ints32
+    sequence: Ints32  # row among the plan's counted sequences, or among those of losses
+    code: Bytes  # 2·(A is wrong) + (B is wrong); or OF_LOSSES
+    a: Floats  # losses
+    b: Floats
+    t1: Ints  # label time, ms
+    cohort: Ints  # of the prediction (A's) in the stream's timeline; CLOSED: it was closed before
+    epoch: Ints  # of the timeline
+    frontier: Ints  # cohorts before this one are closed, now that the instance has its label
+    group: Ints  # number of the instance, going up
+    a_revised: Ints32  # revisions of A until then, and of B
+    b_revised: Ints32
+
+
+def new_joint(rows: int) -> Joint:
+    """A log with room for so many rows."""
+    return records(Joint, rows)
+
+
+@inner
+def _has_loss(log: Log, row: int, code: int, registry: Registry, prices: JointPrices) -> bool:
+    """Whether an outcome has a loss: of probabilities where there were any, a cost by value with one."""
+    if code == COST:
+        by_value = prices.priced[registry.entities.stream[log.entity[row]]] == PER_VALUE
+        return not by_value or np.int64(log.valued[row]) & VALUED != 0
+    return code in (ABSOLUTE, SQUARED) or np.int64(log.scored[row]) & SCORED != 0
+
+
+@inner
+def _cost(log: Log, row: int, registry: Registry, prices: JointPrices) -> float:
+    """What an outcome costs."""
+    stream = registry.entities.stream[log.entity[row]]
+    first = registry.streams.classes[stream]
+    cost = prices.costs[first + np.int64(log.label[row]), np.int64(log.prediction[row])]
+    return cost * log.stake[row] if prices.priced[stream] == PER_VALUE else cost
+
+
+@inner
+def _loss(log: Log, row: int, code: int, registry: Registry, prices: JointPrices) -> float:
+    """An outcome's loss."""
+    if code == COST:
+        return _cost(log, row, registry, prices)
+    if code == LOG_LOSS:
+        return log.log_loss[row]
+    if code == BRIER:
+        return log.brier[row]
+    error = log.error[row]
+    return abs(error) if code == ABSOLUTE else error * error
+
+
+@inner
+def _losses_of(pairs: JointPairs, pair: int) -> int:
+    """How many losses of a pair are added up."""
+    count = 0
+    for code in range(LOG_LOSS, COST + 1):
+        count += pairs.losses[pair] >> code & 1
+    return count
+
+
+@inner
+def _is_new(log: Log, pairs: JointPairs, seen: JointSeen, pair: int, row: int, group: int) -> bool:
+    """Whether the instance has a new joint outcome of a pair, A's being in `row`."""
+    b = pairs.b[pair]
+    return seen.group[b] == group and (log.kind[row] == OUTCOME or log.kind[seen.row[b]] == OUTCOME)
+
+
+@inner
+def _write(
+    log: Log, pairs: JointPairs, joint: Joint, used: Ints, pair: int, row: int, other: int,
+    registry: Registry, prices: JointPrices,
+) -> None:  # fmt: skip
+    """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`.
+
+    While `initial` of both is `final` it has none; while that of one is, `final`'s outcomes are its.
+    """
+    at, losses = used[WRITTEN], _losses_of(pairs, pair)
+    single = registry.entities.single
+    a, b = single[pairs.a[pair]], single[pairs.b[pair]]
+    of_stages = pairs.a[pair] == pairs.b[pair]  # whose sequence isn't that of `initial`
+    for stage in range(0 if of_stages else a & b, pairs.stages[pair]):
+        first = row + max(0, pairs.a_stage[pair] + stage - a)
+        second = other + max(0, pairs.b_stage[pair] + stage - b)
+        if pairs.counted[pair] >= 0:
+            joint.plan[at] = pairs.plan[pair]
+            joint.sequence[at] = pairs.counted[pair] + stage
+            wrong = 2 * (log.label[first] != log.prediction[first])
+            joint.code[at] = wrong + (log.label[second] != log.prediction[second])
+            _note(joint, at, log, first, second, used[GROUPS])
+            at += 1
+        place = pairs.scored[pair] + stage * losses
+        for code in range(LOG_LOSS, COST + 1):
+            if pairs.losses[pair] >> code & 1:
+                if _has_loss(log, first, code, registry, prices) and _has_loss(
+                    log, second, code, registry, prices
+                ):
+                    joint.plan[at] = pairs.plan[pair]
+                    joint.sequence[at] = place
+                    joint.code[at] = OF_LOSSES
+                    _note(joint, at, log, first, second, used[GROUPS])
+                    joint.a[at] = _loss(log, first, code, registry, prices)
+                    joint.b[at] = _loss(log, second, code, registry, prices)
+                    at += 1
+                place += 1
+    if at > used[WRITTEN] and not pairs.rank[pair]:
+        pairs.rank[pair] = -used[GROUPS]
+        used[BEGAN] += 1
+    used[WRITTEN] = at
+
+
+@inner
+def _note(joint: Joint, at: int, log: Log, row: int, other: int, group: int) -> None:
+    """Enter the place and time of A's outcome, and how often both sides' outcomes had been revised."""
+    joint.t1[at], joint.group[at] = log.t1[row], group
+    joint.cohort[at], joint.epoch[at] = log.cohort[row] - 1, log.epoch[row]
+    joint.frontier[at] = log.frontier[row]
+    joint.a_revised[at], joint.b_revised[at] = log.revised[row], log.revised[other]
+
+
+@kernel
+def find(
+    log: Log, start: int, stop: int, registry: Registry, walk: JointWalk, joint: Joint
+) -> int:
+    """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
+
+    It stops early where `joint` is full. All rows of an instance have the same `record`.
+    """
+    heads, pairs, seen, used, prices = walk
+    entities, i = registry.entities, start
+    while i < stop:
+        group = used[GROUPS] + 1
+        used[GROUPS] = group
+        end = i
+        while end < stop and log.record[end] == log.record[i]:
+            entity = log.entity[end]
+            begins = log.sequence[end] - entities.first[entity] == entities.single[entity]
+            if log.kind[end] != REVISION and begins:
+                seen.group[entity], seen.row[entity] = group, end
+            end += 1
+        needed = 0
+        for row in range(i, end):
+            entity = log.entity[row]
+            if seen.group[entity] == group and seen.row[entity] == row:
+                pair = heads[entity]
+                while pair:
+                    if _is_new(log, pairs, seen, pair, row, group):
+                        needed += pairs.stages[pair] * (1 + _losses_of(pairs, pair))
+                    pair = pairs.next[pair]
+        if used[WRITTEN] + needed > len(joint.plan):
+            used[NEEDED] = needed
+            return i
+        if needed:
+            for row in range(i, end):
+                entity = log.entity[row]
+                if seen.group[entity] == group and seen.row[entity] == row:
+                    pair = heads[entity]
+                    while pair:
+                        if _is_new(log, pairs, seen, pair, row, group):
+                            other = seen.row[pairs.b[pair]]
+                            _write(log, pairs, joint, used, pair, row, other, registry, prices)
+                        pair = pairs.next[pair]
+        i = end
+    return stop

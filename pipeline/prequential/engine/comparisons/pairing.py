@@ -1,0 +1,426 @@
+"""Which models are compared: pairs of a stream's models, and models with baselines and their corrections.
+
+With `compare: all`, each model is compared with each other one, up to `limits.pairs_per_stream` pairs in the
+order of their arrival. Otherwise the champion is compared with each other model. Each model is also compared
+with the evaluated baselines, and with its temporal correction. A is the model that came first, or the
+champion. Pairs that are compared over a stream as a whole are also compared in its segments, and at each
+stage.
+
+A stream spends the level of its verdicts once and never gets it back. The k-th pair ever to begin, counted
+within stage and segment, tests at compare_level/(k(k+1)) for good. So a stream ever reports any false verdict
+with probability at most compare_level, however often models are replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.stages import parse_pair
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.comparisons import confidence_sequence
+from prequential.engine.comparisons.confidence_sequence import LARGEST, level_of
+from prequential.engine.comparisons.joint import (
+    BEGAN,
+    COST,
+    LOSS_NAMES,
+    NEEDED,
+    OF_LOSSES,
+    WRITTEN,
+    JointPairs,
+    JointPrices,
+    JointSeen,
+    JointWalk,
+    find,
+    new_joint,
+)
+from prequential.engine.comparisons.tables import Comparisons, JointRow, PairSide, codes_of, prices_of
+from prequential.engine.compiled.kernel import capacity_for, grown, records
+from prequential.engine.estimators.naming import CORRECTED_SUFFIX
+from prequential.engine.tables.keys import StateTable
+from prequential.engine.tables.logs import OUTCOMES, Logs
+from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+
+#: Rows of the log of joint outcomes at first.
+_JOINT_ROWS = 1 << 12
+
+#: Kinds of entities that stand for a whole stream.
+_WHOLE = (MODEL, BASELINE, CORRECTION)
+
+
+class DueReport(NamedTuple):
+    """A sequence of a pair that has messages due, as it is now."""
+
+    number: int  # of its tables
+    side: int
+    row: int
+    group: int  # number of the instance that has made them due, going up
+    revised: tuple[int, int]  # revisions of both until then
+
+
+def largest_cost(config: StreamConfig) -> float:
+    """The largest difference between the costs of two models for one instance; 0: values have no limit.
+
+    Both models have the same label. Combinations that `costs` doesn't name cost 0.
+
+    >>> from dataclasses import replace
+    >>> config = StreamConfig(costs={"fraud": {"ok": 5.0}, "ok": {"fraud": 1.0, "ok": -0.5}})
+    >>> largest_cost(config), largest_cost(replace(config, cost_per_value=True))
+    (5.0, 0.0)
+    """
+    apart = max(
+        (max(0.0, *one.values()) - min(0.0, *one.values()) for one in (config.costs or {}).values()),
+        default=0.0,
+    )
+    if not config.cost_per_value:
+        return apart
+    # Costs are multiplied before they are subtracted, so the last digit may be another one.
+    return apart * (config.value_limit or 0.0) * (1.0 + 1e-12)
+
+
+class Pairing:
+    """All pairs of a shard, their properties, and the tables with their sequences."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.pairs: JointPairs = records(JointPairs, 16)
+        self.count = 1  # rows of `pairs` in use, or free again; row 0 stands for none
+        self.heads = np.zeros(16, dtype=np.int32)
+        self.seen: JointSeen = records(JointSeen, 16)
+        self.tables: list[Comparisons] = []
+        self._by_config: dict[str, Comparisons] = {}
+        self._joint = new_joint(_JOINT_ROWS)
+        self._used = np.zeros(4, dtype=np.int64)
+        #: By pair: A and B.
+        self.ends: dict[int, tuple[int, int]] = {}
+        #: By pair, where a model's stages are compared: `initial/final`.
+        self.labels: dict[int, str] = {}
+        #: By entity: its pairs.
+        self.by_entity: dict[int, list[int]] = {}
+        self._free: list[int] = []
+        #: By stream, segment, and stage where it has pairs of its own: how many pairs have ever begun.
+        self.begun: dict[tuple[int, str | None, str | None], int] = {}
+        #: By stream: the pairs of names that are compared, each with its pair for the stream as a whole; 0
+        #: where only stages at an age are evaluated.
+        self.names: dict[int, dict[tuple[str, str], int]] = {}
+        #: By stream: pairs of models with each other, and those beyond the limit.
+        self._of_models: dict[int, int] = {}
+        self.left_out: dict[int, int] = {}
+        self._groups: dict[tuple[int, str | None, str | None], dict[str, int]] = {}
+
+    # ---- who is compared
+
+    def add(self, row: int) -> None:
+        """An entity was registered: it is compared with those before it."""
+        entities = self._catalog.entities
+        about = entities[row]
+        if about is None:
+            return
+        self.heads, self.seen = grown(self.heads, row + 1), grown(self.seen, row + 1)
+        stream = self._catalog.streams[about.stream]
+        if stream.config.compare == "off" or not stream.config.compare_losses:
+            return
+        if about.kind == MODEL:
+            self._add_stages(stream, about)
+        group = self._groups.setdefault((about.stream, about.segment, about.age), {})
+        for other in list(group.values()):
+            before = entities[other]
+            if before is not None:
+                self._add(stream, before, about)
+        group[about.model] = row
+
+    def _add_stages(self, stream: Stream, model: Entity) -> None:
+        """Compare a model's stages with each other, as far as that is configured."""
+        stages = self._catalog.plans[self._catalog.registry.entities.plan[model.row]].stages
+        for label in stream.config.compare_stages:
+            before, after = parse_pair(label)
+            places = stages.index(before), stages.index(after)
+            pair = self._make(stream, model, model, 1, places, label)
+            names = self.names.setdefault(stream.code, {})
+            names[model.model, f"{model.model} {label}"] = pair
+
+    def _add(self, stream: Stream, first: Entity, second: Entity) -> None:
+        ordered = self._ordered(stream, first, second)
+        if ordered is None:
+            return
+        a, b = ordered
+        names = self.names.setdefault(stream.code, {})
+        if a.kind not in _WHOLE:  # as their models are
+            a, b = (a, b) if (a.model, b.model) in names else (b, a)
+            if (a.model, b.model) not in names:
+                return
+        entities = self._catalog.registry.entities
+        stages = int(entities.stages[a.row])
+        if not stages:
+            if a.kind in _WHOLE:
+                names[a.model, b.model] = 0
+            return
+        pair = self._make(stream, a, b, stages, (0, 0))
+        if a.kind in _WHOLE:
+            names[a.model, b.model] = pair
+
+    def _make(
+        self, stream: Stream, a: Entity, b: Entity, stages: int, places: tuple[int, int], label: str = ""
+    ) -> int:
+        """Make a pair of entities and its sequences; `label` names the stages of a pair within one model."""
+        tables = self._tables(stream.config)
+        pair = self._free.pop() if self._free else self.count
+        self.count = max(self.count, pair + 1)
+        self.pairs = pairs = grown(self.pairs, self.count)
+        pairs.a[pair], pairs.b[pair] = self.ends[pair] = a.row, b.row
+        if label:
+            self.labels[pair] = label
+        pairs.next[pair], self.heads[a.row] = self.heads[a.row], pair
+        pairs.plan[pair], pairs.stages[pair] = tables.number, stages
+        pairs.losses[pair] = sum(1 << code for code in tables.added)
+        pairs.counted[pair] = tables.counted.take(stages) if tables.counts else -1
+        more = len(tables.added) * stages
+        pairs.scored[pair] = tables.scored.take(more) if more else -1
+        pairs.a_stage[pair], pairs.b_stage[pair] = places
+        pairs.rank[pair] = 0
+        names = self.stages(pair)
+        for joint_row in self.sequences(pair):
+            due = tables.sides[joint_row.side].due
+            reports = bool(label) or stream.reports(names[joint_row.stage])
+            due.pair[joint_row.row], due.now[joint_row.row] = pair, 0
+            due.every[joint_row.row] = (stream.config.emit_outcomes or 0) if reports else -1
+        self.declare(pair)
+        for row in {a.row, b.row}:
+            self.by_entity.setdefault(row, []).append(pair)
+        self._catalog.registry.streams.compared[stream.code] = 1
+        return pair
+
+    def _ordered(self, stream: Stream, first: Entity, second: Entity) -> tuple[Entity, Entity] | None:
+        """A and B of a pair that is compared; None: it isn't."""
+        a, b = sorted((first, second), key=lambda one: (one.kind, one.row))
+        kinds = a.kind, b.kind
+        champion = stream.config.champion
+        if stream.config.compare == "champion":
+            if b.model == champion:
+                a, b = b, a
+            if a.model != champion:
+                return None
+        if kinds == (MODEL, MODEL):
+            return (a, b) if self._within_limit(stream) else None
+        if kinds == (MODEL, CORRECTION):
+            return (a, b) if b.model == a.model + CORRECTED_SUFFIX else None
+        if kinds in ((SEGMENT, SEGMENT), (AGE, AGE), (MODEL, BASELINE), (AGE, BASELINE_AGE)):
+            return a, b
+        return None
+
+    def _within_limit(self, stream: Stream) -> bool:
+        """Whether one more pair of models may be compared; if so it is counted. A champion's may, always."""
+        known = self._of_models.get(stream.code, 0)
+        if stream.config.compare == "champion" or known < self._catalog.config.limits.pairs_per_stream:
+            self._of_models[stream.code] = known + 1
+            return True
+        self.left_out[stream.code] = self.left_out.get(stream.code, 0) + 1
+        return False
+
+    # ---- levels
+
+    def _begin(self) -> None:
+        """Give each pair that has its first joint outcome its level, for good.
+
+        Pairs that begin with the same instance do so in the order of their messages.
+        """
+        ranks = self.pairs.rank
+        new = np.flatnonzero(ranks[: self.count] < 0).tolist()
+        for pair in sorted(new, key=lambda pair: (-ranks[pair], self.order_of(pair))):
+            a = self._catalog.entity(self.ends[pair][0])
+            key = a.stream, a.segment, self.labels.get(pair, a.age)
+            ranks[pair] = self.begun[key] = self.begun.get(key, 0) + 1
+            self.declare(pair)
+
+    def declare(self, pair: int) -> None:
+        """Give a pair's sequences their level, and the bounds of their losses, as configured now."""
+        config = self._catalog.streams[self._catalog.entity(self.ends[pair][0]).stream].config
+        level = level_of(config.compare_level, max(1, int(self.pairs.rank[pair])))
+        sides = self.tables[self.pairs.plan[pair]].sides
+        for _, _, code, side, row in self.sequences(pair):
+            largest = largest_cost(config) if code == COST else LARGEST.get(LOSS_NAMES[code], 0.0)
+            signs = sides[side].counted
+            confidence_sequence.declare(sides[side].sequences, row, largest, level, signs)
+
+    # ---- a pair
+
+    def order_of(self, pair: int) -> tuple[int, ...]:
+        """The position of a pair's messages among those of all pairs."""
+        a = self._catalog.entity(self.ends[pair][0])
+        of_stages = int(self.pairs.a_stage[pair]), int(self.pairs.b_stage[pair])
+        return a.stream, a.kind, *self.ends[pair], *of_stages
+
+    def is_single(self, pair: int) -> bool:
+        """Whether `initial` of a pair is the same as `final`, because it is so for both models."""
+        single = self._catalog.columns.entities.single
+        return pair not in self.labels and all(single[end] for end in self.ends[pair])
+
+    def identity(self, pair: int) -> tuple[int, int, str]:
+        """The identity of a pair, also distinct from earlier pairs with its number: entities, stages."""
+        return (*self.ends[pair], self.labels.get(pair, ""))
+
+    def sequences(self, pair: int) -> Iterator[JointRow]:
+        """A pair's sequences: stage by stage and loss by loss, with their tables and rows."""
+        pairs = self.pairs
+        of_pair = (int(column[pair]) for column in (pairs.counted, pairs.scored, pairs.stages))
+        return self.tables[pairs.plan[pair]].sequences(*of_pair)
+
+    def stages(self, pair: int) -> Sequence[str]:
+        """The stages that a pair is compared in, in the order of its sequences."""
+        if pair in self.labels:
+            return (self.labels[pair],)
+        a, _ = self.ends[pair]
+        return self._catalog.plans[self._catalog.columns.entities.plan[a]].stages
+
+    def rows_of(self, pair: int, stage: str) -> list[tuple[PairSide, int]]:
+        """A pair's sequences in a stage, of all losses; raises ValueError for a stage that it isn't in."""
+        stages, tables = self.stages(pair), self.tables[self.pairs.plan[pair]]
+        if stage not in stages:
+            raise ValueError(f"no stage {stage!r} of the pair: expected one of {', '.join(stages)}")
+        place = stages.index(stage)
+        return [(tables.sides[one.side], one.row) for one in self.sequences(pair) if one.stage == place]
+
+    def copy(self, pair: int, source: str, target: str) -> None:
+        """Copy a pair's sequences of each loss from stage `source` to stage `target`."""
+        for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
+            for table in side.tables(0):
+                table.copy(row, other)
+
+    def all_tables(self) -> Iterator[StateTable]:
+        """All tables that are state, with what their rows stand for."""
+        for tables in self.tables:
+            yield from tables.tables()
+
+    def _tables(self, config: StreamConfig) -> Comparisons:
+        if config.digest not in self._by_config:
+            made = Comparisons(len(self.tables), config.estimators, codes_of(config), prices_of(config))
+            self._by_config[config.digest] = made
+            self.tables.append(made)
+        return self._by_config[config.digest]
+
+    def forget(self) -> None:
+        """Remove the pairs of entities that were not registered after all, or aren't evaluated any more."""
+        entities = self._catalog.entities
+        gone = [row for row in self.by_entity if entities[row] is None]
+        removed = {pair for row in gone for pair in self.by_entity[row]}
+        for pair in removed:
+            self._remove(pair)
+        for row in gone:
+            del self.by_entity[row]
+        for code, names in self.names.items():
+            stream = self._catalog.streams[code] if code < len(self._catalog.streams) else None
+            rows = stream.entities if stream is not None else ()
+            present = {about.model for about in map(entities.__getitem__, rows) if about is not None}
+            self.names[code] = kept = {
+                name: pair for name, pair in names.items()
+                if (pair not in removed if pair else present.issuperset(name))
+            }  # fmt: skip
+            models = stream.models if stream is not None else {}
+            self._of_models[code] = sum(b in models for _, b in kept)
+        self.names = {code: names for code, names in self.names.items() if names}
+        for group in self._groups.values():
+            for name in [name for name, row in group.items() if entities[row] is None]:
+                del group[name]
+        if removed:
+            for code in [code for code, count in self.left_out.items() if count]:
+                self._fill(code)
+
+    def _fill(self, code: int) -> None:
+        """Pairs that were beyond the limit take the places of those that are gone, in their order."""
+        self.left_out[code] = 0
+        if code >= len(self._catalog.streams):
+            return
+        stream, entities = self._catalog.streams[code], self._catalog.entities
+        present = {pair for row in stream.entities for pair in self.by_entity.get(row, ())}
+        known = {frozenset(self.ends[pair]) for pair in present}
+        without = [frozenset(name) for name, pair in self.names.get(code, {}).items() if not pair]
+        # The stream as a whole comes first: segments and stages at an age follow it.
+        groups = [(key[1:] != (None, None), group) for key, group in self._groups.items() if key[0] == code]
+        for _, group in sorted(groups, key=lambda one: one[0]):
+            rows = sorted(group.values())
+            for later in rows:
+                for before in rows[: rows.index(later)]:
+                    first, second = entities[before], entities[later]
+                    if first is None or second is None or frozenset((before, later)) in known:
+                        continue
+                    if first.kind in _WHOLE and frozenset((first.model, second.model)) in without:
+                        continue
+                    self._add(stream, first, second)
+
+    def _remove(self, pair: int) -> None:
+        pairs = self.pairs
+        a, b = self.ends.pop(pair)
+        tables = self.tables[pairs.plan[pair]]
+        stages = int(pairs.stages[pair])
+        if pairs.counted[pair] >= 0:
+            tables.counted.give(int(pairs.counted[pair]), stages)
+        if pairs.scored[pair] >= 0:
+            tables.scored.give(int(pairs.scored[pair]), stages * len(tables.added))
+        before = 0
+        at = int(self.heads[a])
+        while at != pair:
+            before, at = at, int(pairs.next[at])
+        if before:
+            pairs.next[before] = pairs.next[pair]
+        else:
+            self.heads[a] = pairs.next[pair]
+        for row in {a, b}:
+            self.by_entity[row].remove(pair)
+        self.labels.pop(pair, None)
+        self._free.append(pair)
+
+    # ---- joint outcomes
+
+    def consume(self, logs: Logs) -> Iterator[list[DueReport]]:
+        """Take over what the outcome log has; yields sequences that have messages due.
+
+        These are as they were when it made them due, until the next ones are asked for.
+        """
+        log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
+        prices = JointPrices(*self._catalog.prices())
+        while start < count and self.count > 1:
+            used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
+            walk = JointWalk(self.heads, self.pairs, self.seen, used, prices)
+            start = find(log, start, count, self._catalog.registry, walk, self._joint)
+            written = int(used[WRITTEN])
+            if used[BEGAN]:
+                self._begin()
+            if written:
+                yield from self._take(written)
+            if used[NEEDED] and not written:
+                self._joint = new_joint(capacity_for(int(used[NEEDED])))
+
+    def _take(self, written: int) -> Iterator[list[DueReport]]:
+        """Take over the log of joint outcomes; yields as `consume` does."""
+        joint, due = self._joint, []
+        of_losses = joint.code[:written] == OF_LOSSES
+        for number in np.unique(joint.plan[:written]).tolist():
+            in_plan = joint.plan[:written] == number
+            for place, rows_of_side in enumerate((in_plan & ~of_losses, in_plan & of_losses)):
+                side, rows = self.tables[number].sides[place], np.flatnonzero(rows_of_side).astype(np.int32)
+                while len(rows):
+                    done, due_rows = side.consume(joint, rows)
+                    due += [
+                        DueReport(number, place, *fields) for fields in zip(
+                            joint.sequence[due_rows].tolist(), joint.group[due_rows].tolist(),
+                            zip(joint.a_revised[due_rows].tolist(), joint.b_revised[due_rows].tolist()),
+                        )
+                    ]  # fmt: skip
+                    rows = rows[done:]
+                    if len(rows):
+                        yield due
+                        due = []
+        if due:
+            yield due
+
+    def unreported_sequences(self) -> Iterator[DueReport]:
+        """Sequences that have joint outcomes since their last messages."""
+        revisions = self._catalog.columns.entities.revisions
+        for tables in self.tables:
+            for place, side in enumerate(tables.sides):
+                for row in side.has_news().tolist():
+                    a, b = self.ends[int(side.due.pair[row])]
+                    yield DueReport(tables.number, place, row, 0, (int(revisions[a]), int(revisions[b])))

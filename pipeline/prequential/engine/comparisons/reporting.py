@@ -1,0 +1,313 @@
+"""Messages about pairs of models: who is better, by how much, and by which verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.stages import INITIAL
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.comparisons import DEFINED, REASONS, VERDICTS, mcnemar
+from prequential.engine.comparisons.confidence_sequence import level_of
+from prequential.engine.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
+from prequential.engine.comparisons.pairing import DueReport, Pairing
+from prequential.engine.comparisons.tables import PairSide
+from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.engine.output.texts import Draft, MessageValues, Who, Writer, joined, vocabulary
+from prequential.engine.tables.logs import Logs
+from prequential.topics.outputs import Encoded, fields_of
+from prequential.topics.specs import COMPARISONS
+
+#: Statistics that are whole numbers wherever n is.
+COUNTS = NAMES[N01], NAMES[N10]
+
+#: Messages about a sequence by all estimators, behind where they belong: by instance, pair, stage and loss.
+Ordered: TypeAlias = tuple[tuple[Any, ...], list[Encoded]]
+
+#: How messages end: McNemar's test isn't there, doesn't reject, rejects.
+_ENDINGS = (b"}", b',"significant":false}', b',"significant":true}')
+
+
+class PairSequence(NamedTuple):
+    """A sequence of a pair: its stage and loss, and where it lies."""
+
+    stage: str
+    loss: str
+    side: int
+    row: int
+    about: Who  # by estimator
+    same: list[str]  # stages that are the same up to now
+
+
+class PairSubject(NamedTuple):
+    """What doesn't change of a pair."""
+
+    a: Entity
+    b: Entity
+    order: tuple[int, ...]  # among all pairs' messages
+    rank: int  # it is the k-th pair to begin, see `Pairs`
+    single: bool  # whether `initial` is the same as `final`, so that messages report `final` only
+    number: int  # of its tables
+    places: list[PairSequence]  # that messages are about
+    at: dict[tuple[int, int], list[int]]  # by side and row: which places; losses may be the same
+
+
+#: A sequence that is due, and its pair.
+_Report: TypeAlias = tuple[DueReport, PairSubject]
+
+
+class Statistics(NamedTuple):
+    """Of one estimator: memory's n, statistics, and reasons where there are none (columns as `NAMES`)."""
+
+    n: Ints | Floats
+    values: Floats
+    reasons: Ints
+
+
+class SideStatistics(NamedTuple):
+    """The statistics and verdicts of the sequences of one side, row by row."""
+
+    at: dict[int, int]
+    estimators: list[Statistics]
+    whole: list[bool]  # by estimator: whether its n and counts are whole numbers
+    intervals: list[list[float]]
+    verdicts: list[int]
+    newest: list[int]
+    since: list[int]
+    n: list[int]
+    effective: list[int]  # effective sample sizes of the outcomes that count
+    recent: list[dict[str, Any]]  # the recent verdict
+
+
+class ComparisonReporter:
+    """Makes the messages about a shard's pairs, and caches the properties of each pair."""
+
+    def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
+        self._catalog = catalog
+        self._pairing = pairing
+        self._known_pairs: dict[int, PairSubject] = {}
+        self._writer = Writer(COMPARISONS, vocabulary(NAMES, REASONS, counts=COUNTS), _ENDINGS)
+        self._all_columns = self._writer.columns(tuple(range(len(NAMES))))
+        self._thresholds: dict[float, float] = {}
+        self._known_times: set[int | None] = set()
+        self._known_streams = 0  # whose values of `emit.comparisons` are among these
+
+    def consume(self, logs: Logs, *, replaying: bool = False) -> list[Encoded]:
+        """Let the pairing take over what the outcome log has; messages that its outcomes make due.
+
+        They are in the order of the instances, however the outcomes are cut into logs.
+        """
+        messages = []
+        for due in self._pairing.consume(logs):
+            messages += self._report([(one, self._pair_of(one)) for one in due], replaying=replaying)
+        return _in_order(messages)
+
+    def passed(self, times: Collection[int], *, replaying: bool = False) -> list[Encoded]:
+        """Messages about sequences with joint outcomes since their last messages, of streams that are due.
+
+        `times` are the durations of `emit` of which record time has passed a multiple.
+        """
+        if self._times().isdisjoint(times):
+            return []
+        return self.news(lambda config: config.emit_comparisons in times, replaying=replaying)
+
+    def news(
+        self, is_due: Callable[[StreamConfig], bool], *, replaying: bool = False
+    ) -> list[Encoded]:
+        """Messages about sequences with joint outcomes since their last messages, of streams that are due."""
+        reports = [(one, known) for one, known in self._with_news() if is_due(self._stream_of(known).config)]
+        return _in_order(self._report(reports, replaying=replaying))
+
+    def has_news(self, is_due: Callable[[StreamConfig], bool]) -> bool:
+        """Whether there is anything that `news` has messages about."""
+        return any(is_due(self._stream_of(known).config) for _, known in self._with_news())
+
+    def _with_news(self) -> Iterator[_Report]:
+        return ((one, self._pair_of(one)) for one in self._pairing.unreported_sequences())
+
+    def _times(self) -> set[int | None]:
+        """The values of `emit.comparisons` of all streams."""
+        streams = self._catalog.streams
+        self._known_times.update(one.config.emit_comparisons for one in streams[self._known_streams :])
+        self._known_streams = len(streams)
+        return self._known_times
+
+    def of_all(self, stream: Stream, *, replaying: bool = False) -> list[Encoded]:
+        """Messages about all pairs of a stream that have joint outcomes, at the end of a replay."""
+        pairing, reports = self._pairing, list[_Report]()
+        revisions = self._catalog.columns.entities.revisions
+        for pair in {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}:
+            known = self.known(pair)
+            revised = int(revisions[known.a.row]), int(revisions[known.b.row])
+            sides = pairing.tables[known.number].sides
+            reports += [
+                (DueReport(known.number, side, row, 0, revised), known)
+                for side, row in known.at if sides[side].columns.n[row]
+            ]  # fmt: skip
+        return _in_order(self._report(reports, replaying=replaying))
+
+    def _pair_of(self, reports: DueReport) -> PairSubject:
+        """The pair that a sequence is of."""
+        return self.known(int(self._pairing.tables[reports.number].sides[reports.side].due.pair[reports.row]))
+
+    def _stream_of(self, known: PairSubject) -> Stream:
+        return self._catalog.streams[known.a.stream]
+
+    def _report(self, reports: list[_Report], *, replaying: bool) -> list[Ordered]:
+        """Messages about these sequences as they are now, and where these belong."""
+        for one, _ in reports:
+            self._pairing.tables[one.number].sides[one.side].report(one.row)
+        return [] if replaying or not reports else self._messages(reports)
+
+    def known(self, pair: int) -> PairSubject:
+        """What doesn't change of a pair: of the present one with this number."""
+        catalog, pairing = self._catalog, self._pairing
+        a, b = map(catalog.entity, pairing.ends[pair])
+        single, rank = pairing.is_single(pair), int(pairing.pairs.rank[pair])
+        known = self._known_pairs.get(pair)
+        is_same = known is not None and known.a is a and known.b is b
+        if known is not None and is_same and (known.single, known.rank) == (single, rank):
+            return known
+        stream = catalog.streams[a.stream]
+        stages = pairing.stages(pair)
+        number = int(pairing.pairs.plan[pair])
+        tables = pairing.tables[number]
+        places: list[PairSequence] = []
+        at: dict[tuple[int, int], list[int]] = {}
+        for place, loss, _, side, row in pairing.sequences(pair):
+            stage = stages[place]
+            if single and stage == INITIAL:  # the same as `final`, whose messages report it
+                continue
+            if pair in pairing.labels or stream.reports(stage):
+                whose = {
+                    "stream": stream.name, "partition": catalog.partition, "model": a.model,
+                    "against": b.model, "segment": a.segment, "stage": stage,
+                }  # fmt: skip
+                same = catalog.same_as(a.row, stage) if single else []
+                of_estimators = Who.from_fields(
+                    whose | {"estimator": name, "loss": loss} for name in tables.estimators
+                )
+                at.setdefault((side, row), []).append(len(places))
+                places.append(PairSequence(stage, loss, side, row, of_estimators, same))
+        known = PairSubject(a, b, pairing.order_of(pair), rank, single, number, places, at)
+        self._known_pairs[pair] = known
+        return known
+
+    # ---- content of messages
+
+    def _messages(self, reports: list[_Report]) -> list[Ordered]:
+        """About these sequences, each with where it belongs among others."""
+        catalog = self._catalog
+        places = [(one, known, place) for one, known in reports for place in known.at[one.side, one.row]]
+        statistics, levels = self._find(places)
+        values, first = self._values(statistics, levels)
+        draft, loss, orders = Draft(), catalog.loss, []
+        for one, known, number in places:
+            stream, place = self._stream_of(known), known.places[number]
+            side = statistics[known.number, place.side]
+            i = side.at[place.row]
+            outcomes = side.n[i]
+            start, step = first[known.number, place.side] + i, len(side.n)
+            numbers = b"".join(b",%d" % part for part in (outcomes, *one.revised, *loss)) + b"]"
+            count = len(place.about.heads)
+            draft.add(
+                stream.name, place.about, numbers, range(start, start + count * step, step), outcomes,
+                side.newest[i], self._all_columns, self._fields(stream, known.rank, place.same, side, i),
+            )  # fmt: skip
+            orders.append(((one.group, known.order, number), count))
+        written = iter(self._writer.write(draft, values))
+        return [(order, list(islice(written, count))) for order, count in orders]
+
+    def _fields(self, stream: Stream, rank: int, same: list[str], side: SideStatistics, i: int) -> bytes:
+        """What all estimators' messages about a sequence have in common behind their statistics."""
+        bounded, low, high = side.intervals[i]
+        verdict = side.verdicts[i]
+        fields: dict[str, Any] = {
+            "interval": (low, high) if bounded else None,
+            "level": level_of(stream.config.compare_level, rank),
+            "pairs": rank,
+            "verdict": VERDICTS[verdict],
+            "since": side.since[i] if verdict else None,
+            "config": stream.config.digest,
+            "effective": side.effective[i],
+            "recent": side.recent[i],
+        }
+        if same:
+            fields["same"] = same
+        return fields_of(fields | {"untimed": True} if self._catalog.untimed else fields)
+
+    def _values(
+        self, statistics: dict[tuple[int, int], SideStatistics], levels: dict[tuple[int, int], list[float]]
+    ) -> tuple[MessageValues, dict[tuple[int, int], int]]:
+        """The statistics of all sides, estimator by estimator; by side, where its own begin."""
+        parts, first, at = [], {}, 0
+        for key, side in statistics.items():
+            first[key] = at
+            level = np.array(levels[key])
+            beyond = np.array([self._threshold(one) for one in levels[key]])
+            for (n, values, reasons), whole in zip(side.estimators, side.whole):
+                exact = reasons[:, P_VALUE] == DEFINED
+                rejects = np.where(exact, values[:, P_VALUE] < level, abs(values[:, MCNEMAR]) > beyond)
+                ending = np.where(reasons[:, MCNEMAR] == DEFINED, 1 + rejects, 0)
+                wholes = np.full(len(n), whole, dtype=np.uint8)
+                parts.append(MessageValues(n.astype(np.float64), wholes, values, reasons, ending))
+                at += len(n)
+        return joined(parts), first
+
+    def _threshold(self, level: float) -> float:
+        if level not in self._thresholds:
+            self._thresholds[level] = mcnemar.threshold(level)
+        return self._thresholds[level]
+
+    def _find(
+        self, places: list[tuple[DueReport, PairSubject, int]]
+    ) -> tuple[dict[tuple[int, int], SideStatistics], dict[tuple[int, int], list[float]]]:
+        """By tables and side: statistics and verdicts of their sequences, and the levels of tests."""
+        rows: dict[tuple[int, int], list[int]] = {}
+        levels: dict[tuple[int, int], list[float]] = {}
+        for reports, known, _ in places:
+            key = reports.number, reports.side
+            rows.setdefault(key, []).append(reports.row)
+            levels.setdefault(key, []).append(self._stream_of(known).config.mcnemar_level)
+        tables = self._pairing.tables
+        return {key: read(tables[key[0]].sides[key[1]], some) for key, some in rows.items()}, levels
+
+
+def _in_order(messages_by_place: list[Ordered]) -> list[Encoded]:
+    """All messages, in the order of what each group of them is about."""
+    return [message for _, messages in sorted(messages_by_place, key=itemgetter(0)) for message in messages]
+
+
+def read(side: PairSide, rows: list[int]) -> SideStatistics:
+    """The statistics and verdicts of these sequences."""
+    sequences = np.array(rows, dtype=np.int64)
+    bounds = np.zeros((len(sequences), 4))
+    intervals(side.sequences, sequences, bounds)
+    columns, recent = side.columns, side.recent
+    since = (recent.before[sequences] + 1).tolist()
+    verdicts = recent.verdict[sequences].tolist()
+    return SideStatistics(
+        {row: i for i, row in enumerate(rows)},
+        [Statistics(*side.statistics(place, sequences)) for place in range(len(side.estimators))],
+        [one.memory.whole for one in side.estimators],
+        bounds[:, :3].tolist(), columns.verdict[sequences].tolist(), side.times.newest[sequences].tolist(),
+        columns.since[sequences].tolist(), columns.n[sequences].tolist(),
+        bounds[:, 3].astype(np.int64).tolist(),
+        [
+            {"verdict": VERDICTS[verdict], "since": at if verdict else None}
+            for verdict, at in zip(verdicts, since)
+        ],
+    )  # fmt: skip
+
+
+def by_name(statistics: SideStatistics, estimator: int, row: int) -> dict[str, int | float]:
+    """The statistics of an estimator that have a value."""
+    _, values, reasons = statistics.estimators[estimator]
+    columns = zip(NAMES, values[row].tolist(), reasons[row].tolist())
+    whole = COUNTS if statistics.whole[estimator] else ()
+    return {name: int(value) if name in whole else value for name, value, reason in columns if not reason}

@@ -1,0 +1,270 @@
+"""The tables of all pairs that are compared alike: one call of a loop serves all streams of a configuration.
+
+A pair has one sequence for each stage and loss. Losses `error` for classification are counted, others added
+up.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.configuration.settings.model import StreamConfig
+from prequential.engine.cohorts.blocks import new_blocks
+from prequential.engine.cohorts.pending import new_closed, new_pending
+from prequential.engine.comparisons import confidence_sequence
+from prequential.engine.comparisons.joint import ABSOLUTE, COST, ERROR, LOSS_NAMES, SQUARED, Joint
+from prequential.engine.comparisons.losses import LOSSES, RIGHT_AND_WRONG, additions_of, counts_of
+from prequential.engine.comparisons.measuring import NAMES, from_counts, from_sums
+from prequential.engine.comparisons.recent import new_recent
+from prequential.engine.comparisons.updating import (
+    PairSettings,
+    PairVerdicts,
+    Times,
+    note_times,
+    step_counted,
+    step_losses,
+)
+from prequential.engine.compiled.kernel import (
+    Floats,
+    Ints,
+    Ints32,
+    as_columns,
+    columns_of,
+    grown,
+    row_bytes,
+    taken,
+    zeros,
+)
+from prequential.engine.estimators.accumulator import Accumulator
+from prequential.engine.tables.keys import Key, StateTable
+
+#: Names of the two sorts of sequences, as snapshots have them.
+SIDES = ("counted", "scored")
+
+
+def codes_of(config: StreamConfig) -> tuple[tuple[str, int], ...]:
+    """The losses that models of a stream are compared by, with their codes, in the order of the codes.
+
+    `error` of numbers is their configured loss, which has that code, too.
+    """
+    codes = []
+    for name in config.compare_losses:
+        code = LOSS_NAMES.index(name)
+        if config.task == "regression" and code == ERROR:
+            code = SQUARED if config.loss == "squared" else ABSOLUTE
+        codes.append((name, code))
+    return tuple(sorted(dict(codes).items(), key=lambda one: one[1]))
+
+
+def prices_of(config: StreamConfig) -> str:
+    """The settings that decide the costs of outcomes, as text; empty if models aren't compared by cost."""
+    if LOSS_NAMES[COST] not in config.compare_losses:
+        return ""
+    return json.dumps([config.costs, config.cost_per_value, config.value_limit], sort_keys=True)
+
+
+class PairSide:
+    """Sequences of one sort: counted, or of losses that are added up."""
+
+    def __init__(self, names: Sequence[str], counted: bool) -> None:
+        self.counted = counted
+        self.names = tuple(names)
+        self.rows = 0
+        self._free: list[tuple[int, int]] = []
+        self.sequences = confidence_sequence.new_table(16)
+        #: The same, column by column: a table of records takes its time to find one by name.
+        self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
+        self.pending, self.blocks = new_pending(16), new_blocks(16)
+        self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
+        self._closed = new_closed()
+        self.times, self.due = zeros(Times, 16), zeros(PairSettings, 16)
+        self._due_rows = np.zeros(0, dtype=np.int32)
+        payload = RIGHT_AND_WRONG if counted else LOSSES
+        self.estimators = [Accumulator(name, payload, 16) for name in names]
+
+    # ---- rows
+
+    def take(self, count: int) -> int:
+        """The first of so many rows, all empty."""
+        for i, (first, size) in enumerate(self._free):
+            if size == count:
+                del self._free[i]
+                for _, table in self.named():
+                    for column in columns_of(table).values():
+                        column[first : first + count] = 0
+                return first
+        first = self.rows
+        self.rows += count
+        self.ensure(self.rows)
+        return first
+
+    def give(self, first: int, count: int) -> None:
+        """These rows are free again."""
+        self.due.pair[first : first + count] = 0
+        self._free.append((first, count))
+
+    def ensure(self, rows: int) -> None:
+        """Have capacity for so many rows."""
+        if rows > len(self.times.newest):
+            self.sequences, self.times = grown(self.sequences, rows), grown(self.times, rows)
+            self.pending, self.blocks = grown(self.pending, rows), grown(self.blocks, rows)
+            self.recent, self.recent_blocks = grown(self.recent, rows), grown(self.recent_blocks, rows)
+            self.due = grown(self.due, rows)
+            self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
+        for one in self.estimators:
+            one.ensure(rows)
+
+    def tables(self, number: int) -> Iterator[StateTable]:
+        """All of them; their rows are joint sequences, `number` that of the configuration's tables."""
+        side = SIDES[not self.counted]
+        for name, table in self.named():
+            yield StateTable(
+                f"comparisons {number}|{side}|{name}|", Key.JOINT, table, self.rows, (number, side)
+            )
+
+    def named(self) -> Iterator[tuple[str, Any]]:
+        """All of them, by the names that snapshots have; estimators' by theirs."""
+        yield from (
+            ("verdict", self.sequences), ("pending", self.pending), ("blocks", self.blocks),
+            ("recent", self.recent), ("recent blocks", self.recent_blocks), ("times", self.times),
+        )  # fmt: skip
+        yield from ((one.name, one.table) for one in self.estimators)
+
+    # ---- joint outcomes
+
+    def consume(self, joint: Joint, rows: Ints32) -> tuple[int, Ints32]:
+        """Take over these rows of the log, up to one whose sequence has messages due: they come first.
+
+        Returns how many it has taken, and the rows that made messages due of their sequences, which are as
+        they were then; they stay due until `report`.
+        """
+        self._due_rows = grown(self._due_rows, len(rows))
+        verdicts = PairVerdicts(
+            self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, self._closed
+        )
+        done, count = (step_counted if self.counted else step_losses)(
+            verdicts, self.times, self.due, joint, rows, self._due_rows
+        )
+        rows = rows[:done]
+        note_times(self.times, joint, rows)
+        if self.counted:
+            codes = counts_of(joint, rows)
+            for one in self.estimators:
+                one.count(codes)
+        else:
+            added = additions_of(joint, rows)
+            for one in self.estimators:
+                one.add(added)
+        return done, self._due_rows[:count].copy()
+
+    def has_news(self) -> Ints:
+        """Sequences with joint outcomes since their last messages."""
+        rows = slice(self.rows)
+        new = (self.columns.n[rows] != self.times.reported[rows]) & (self.due.pair[rows] > 0)
+        return np.flatnonzero(new & (self.due.every[rows] >= 0))
+
+    def report(self, row: int) -> None:
+        """There are messages of a sequence as it is now."""
+        self.due.now[row], self.times.reported[row] = 0, self.columns.n[row]
+
+    def statistics(self, place: int, rows: Ints) -> tuple[Floats, Floats, Ints]:
+        """Of an estimator by its place: memory's n, values and reasons of sequences (see `measuring`)."""
+        estimator, shape = self.estimators[place], (len(rows), len(NAMES))
+        values, reasons = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        if self.counted:
+            counted = estimator.counted(rows)
+            from_counts(counted.cells, estimator.memory.whole, values, reasons)
+            return counted.n, values, reasons
+        sums = estimator.summed(rows)
+        from_sums(sums, values, reasons)
+        return sums[:, -1], values, reasons
+
+    # ---- copies
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a sequence that `part` copies."""
+        return sum(map(row_bytes, self._read())) + sum(one.row_bytes for one in self.estimators)
+
+    def part(self, rows: Ints) -> PairSide:
+        """Copies of these sequences alone, one after the other; they are for reading."""
+        part = copy.copy(self)
+        part.rows = len(rows)
+        part.sequences, part.recent, part.times = (taken(table, rows) for table in self._read())
+        part.columns = as_columns(confidence_sequence.Sequences, part.sequences)
+        part.estimators = [one.part(rows) for one in self.estimators]
+        return part
+
+    def _read(self) -> tuple[Any, ...]:
+        """Tables that readings need, in addition to those of estimators."""
+        return self.sequences, self.recent, self.times
+
+    def adopt(self, other: PairSide, row: int, new_row: int) -> list[str]:
+        """Copy a sequence of another configuration; returns the estimators that are new and start empty."""
+        former = dict(other.named())
+        missing = [name for name in self.names if name not in former]
+        for name, table in self.named():
+            if name in former:
+                for field, column in columns_of(table).items():
+                    column[new_row] = columns_of(former[name])[field][row]
+        return missing
+
+
+class JointRow(NamedTuple):
+    """Where a pair's sequence lies: in a row of one of the two sides."""
+
+    stage: int  # its place among the pair's
+    loss: str
+    code: int
+    side: int
+    row: int
+
+
+class Comparisons:
+    """Both sorts of sequences of all pairs of one configuration."""
+
+    def __init__(
+        self, number: int, estimators: Sequence[str], codes: tuple[tuple[str, int], ...], prices: str = ""
+    ) -> None:
+        #: The settings of costs if models are compared by cost. After a change of these, sequences start
+        #: empty.
+        self.prices = prices
+        self.number = number
+        self.estimators = tuple(estimators)
+        self.codes = codes
+        self.counted = PairSide(estimators, True)
+        self.scored = PairSide(estimators, False)
+
+    @property
+    def sides(self) -> tuple[PairSide, PairSide]:
+        """Both."""
+        return self.counted, self.scored
+
+    def sequences(self, counted: int, scored: int, stages: int) -> Iterator[JointRow]:
+        """Of a pair with so many stages, stage by stage, its rows of both sides beginning with these."""
+        for stage in range(stages):
+            place = scored + stage * len(self.added)
+            for loss, code in self.codes:
+                if code == ERROR:
+                    yield JointRow(stage, loss, code, 0, counted + stage)
+                else:
+                    yield JointRow(stage, loss, code, 1, place + self.added.index(code))
+
+    def tables(self) -> Iterator[StateTable]:
+        """All of them."""
+        for side in self.sides:
+            yield from side.tables(self.number)
+
+    @property
+    def counts(self) -> bool:
+        """Whether `error` of classes is compared."""
+        return any(code == ERROR for _, code in self.codes)
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        """Codes of the losses that are added up, in order: a stage has a sequence for each."""
+        return tuple(dict.fromkeys(code for _, code in self.codes if code != ERROR))

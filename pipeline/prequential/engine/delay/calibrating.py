@@ -1,0 +1,182 @@
+"""The data of a model that estimates of its periods need: shares of labels by stratum, and by age."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, inner
+from prequential.engine.delay.expected import BUCKETS, SLOTS
+from prequential.engine.delay.following import bucket_of
+
+#: Ages within a slot at which shares of labels are computed.
+_AGES = 4
+
+#: The smallest share whose inverse is the weight of a label.
+_LEAST_SHARE = 0.02
+
+#: Columns of the estimates of a period next to its matrix; the last three are from `deviating`.
+LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS = range(8)
+COLUMNS = 8
+
+#: Columns of `Scratch.events`, for models with a class that is known at the horizon alone: predictions that
+#: should have their label by now, how many more labels than calibrated there will be, and the variance of
+#: that.
+SEEN, OFF, DOUBT = range(3)
+
+
+class PeriodEstimates(NamedTuple):
+    """Estimates of n periods, in order of time."""
+
+    cells: Floats  # (n, J, K): predictions of class j that have, or will have, the label k
+    #: (n, 8): labelled, those that have or will have a label, waiting, weight, scale, and deviations.
+    about: Floats
+    coming: Floats  # (n, J, B): pending predictions of a stratum that will have a label
+
+
+class ModelCounters(NamedTuple):
+    """The counters of a model, and the sizes that give their places; times in ms."""
+
+    faded: Floats  # counters of all models, of which its own begin …
+    at: int  # … here
+    levels: int  # where its levels begin
+    squares: int  # where squares of weights begin; 0: labels aren't sampled
+    predicted: int  # J
+    labels: int  # K
+    bins: int  # B
+    horizon: int  # of labels
+    clock: int
+    closing: bool  # whether periods are final, and the levels learn from them
+    closes: bool  # whether a class is known at the horizon alone …
+    last: int  # … its place; -1: it has none
+
+
+class OpenPeriods(NamedTuple):
+    """The periods that are estimated."""
+
+    counts: Ints32  # of all periods, of which those of one begin …
+    weights: Any  # … the same as floats of four bytes
+    block: Ints  # … here, by period
+    start: Ints  # ms, by period
+    end: Ints
+
+
+class CalibrationScratch(NamedTuple):
+    """Arrays for intermediate results."""
+
+    shares: Floats  # (J, B, K): of labels
+    lost: Floats  # (J, B): of predictions that will never get one
+    arrived: Floats  # (SLOTS, J, K): of labels that have come by a slot's age
+    mean: Floats  # (J, K): levels, as they move from period to period
+    variance: Floats
+    #: (J, K, 2): means of 1/F and of (1 - F)/F² of the labels that have come; where they are sampled of 1/F².
+    weights: Floats
+    row: Floats  # (K,)
+    events: Floats  # (K, 3): see `at_horizon`
+    sums: Floats  # (J, K, BUCKETS + 1): of labels by delay
+    all_sums: Floats  # (BUCKETS + 1,)
+
+
+@inner
+def calibrate(
+    faded: Floats, at: int, squares: int, predicted: int, labels: int, bins: int, scratch: CalibrationScratch
+) -> None:
+    """Compute the shares of labels, and of predictions without one, by stratum.
+
+    Each stratum gets one pseudo-observation with the shares of its class. Sampled labels count with their
+    effective sample size (Σw)²/Σw² (Kish 1965).
+    """
+    expired = at + predicted * bins * labels
+    for j in range(predicted):
+        total = without = 0.0
+        for k in range(labels):
+            scratch.row[k] = 0.0
+        for b in range(bins):
+            without += faded[expired + j * bins + b]
+            for k in range(labels):
+                scratch.row[k] += faded[at + (j * bins + b) * labels + k]
+        for k in range(labels):
+            total += scratch.row[k]
+        worth = 1.0
+        if squares:
+            squared = 0.0
+            for b in range(bins):
+                squared += faded[squares + j * bins + b]
+            worth = total / squared if squared > 0.0 else 0.0
+        lost = without / (without + total * worth + 1.0)
+        for b in range(bins):
+            place = at + (j * bins + b) * labels
+            n = 0.0
+            for k in range(labels):
+                n += faded[place + k]
+            worth_here = 1.0
+            if squares:
+                squared = faded[squares + j * bins + b]
+                worth_here = n / squared if squared > 0.0 else 0.0
+            for k in range(labels):
+                of_class = (scratch.row[k] * worth + 1.0 / labels) / (total * worth + 1.0)
+                scratch.shares[j, b, k] = (faded[place + k] * worth_here + of_class) / (n * worth_here + 1.0)
+            gone = faded[expired + j * bins + b]
+            scratch.lost[j, b] = (gone + lost) / (gone + n * worth_here + 1.0)
+
+
+@inner
+def add_up(faded: Floats, delays: int, predicted: int, labels: int, scratch: CalibrationScratch) -> None:
+    """Compute cumulative sums of labels by delay, from the shortest on: of each (j, k), and of all."""
+    for a in range(BUCKETS + 1):
+        scratch.all_sums[a] = 0.0
+    for j in range(predicted):
+        for k in range(labels):
+            total = 0.0
+            for a in range(BUCKETS):
+                total += faded[delays + (j * labels + k) * BUCKETS + a]
+                scratch.sums[j, k, a + 1] = total
+                scratch.all_sums[a + 1] += total
+
+
+@inner
+def share_arrived(
+    model: ModelCounters, newest: float, oldest: float, edges: Floats, scratch: CalibrationScratch, slot: int
+) -> None:  # fmt: skip
+    """Compute F for a slot: the share of the labels of (j, k) that has come by its ages."""
+    predicted, labels = model.predicted, model.labels
+    for j in range(predicted):
+        for k in range(labels):
+            scratch.arrived[slot, j, k] = 0.0
+    for part in range(_AGES):
+        age = (newest + (oldest - newest) * (part + 0.5) / _AGES) / model.horizon
+        if age >= 1.0:
+            for j in range(predicted):
+                for k in range(labels):
+                    scratch.arrived[slot, j, k] += 1.0 / _AGES
+            continue
+        a = bucket_of(edges, age)
+        within = (age - edges[a]) / (edges[a + 1] - edges[a])
+        arrived = scratch.all_sums[a] + within * (scratch.all_sums[a + 1] - scratch.all_sums[a])
+        of_all = (arrived + age) / (scratch.all_sums[BUCKETS] + 1.0)
+        for j in range(predicted):
+            for k in range(labels):
+                if k == model.last:
+                    continue
+                sums = scratch.sums[j, k]
+                arrived = sums[a] + within * (sums[a + 1] - sums[a])
+                scratch.arrived[slot, j, k] += (arrived + of_all) / (sums[BUCKETS] + 1.0) / _AGES
+
+
+@inner
+def weigh(
+    whole: Ints32, met: int, labels: int, j: int, k: int, sampled: bool, scratch: CalibrationScratch
+) -> float:
+    """Return how many labels k of predictions of class j have come.
+
+    Puts their mean weights in `scratch.weights`. `met`: where counts by slot begin.
+    """
+    count = inverse = doubt = 0.0
+    for slot in range(SLOTS):
+        arrived = float(whole[met + (j * SLOTS + slot) * labels + k])
+        share = min(1.0, max(_LEAST_SHARE, scratch.arrived[slot, j, k]))
+        count += arrived
+        inverse += arrived / share
+        doubt += arrived * (1.0 if sampled else 1.0 - share) / (share * share)
+    scratch.weights[j, k, 0] = inverse / count if count > 0.0 else 0.0
+    scratch.weights[j, k, 1] = doubt / count if count > 0.0 else 0.0
+    return count

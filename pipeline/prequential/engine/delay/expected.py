@@ -1,0 +1,506 @@
+"""Counters from which the values of periods are estimated before their labels are there.
+
+Each model has counters that fade by outcomes:
+
+- `classes[j, b, k]`: labels k of predictions of class j with confidence bin b;
+- `expired[j, b]`: predictions that never got a label;
+- `delays[j, k, a]`: labels that came after the share a of the horizon;
+- losses by stratum (j, b).
+
+Each open period has counts of its predictions, of those that met their label, and of those that expired. It
+has them by stratum, and again by class and slot (an eighth of the period), which gives their ages.
+`following` fills the counters, `expecting` makes estimates of them, and `records` grades the estimates.
+
+If labels are sampled with known propensities π, `classes` are sums of 1/π, and `squares[j, b]` are sums of
+1/π². They give the effective sample size of a stratum. Each period then also has both sums by (j, b, k).
+
+The counters of a model are one block of floats. Those of a period are one block of integers, in which sums of
+weights are floats of four bytes. The sizes of blocks depend on the number of classes. For a model with more
+than eight classes, only right and wrong are distinguished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel
+from prequential.engine.compiled.pool import (
+    Pool,
+    insert,
+    new_pool,
+    remove,
+    remove_all,
+    sort_by_key,
+    with_free_row,
+)
+from prequential.engine.delay.calendars import UTC, Calendars, ends_of, new_calendars, with_calendar
+from prequential.engine.delay.records import (
+    NEVER,
+    MaturityRecords,
+    ReportedEstimates,
+    new_records,
+    new_reported_estimates,
+    record_tables,
+)
+from prequential.engine.delay.usual import Usual, new_usual, usual_tables
+from prequential.engine.tables.keys import Key, StateTable, of_pool
+from prequential.engine.tables.scores import CONFIDENCE_BINS
+
+#: Buckets of delays, as shares of the horizon: the upper bound of each is 3/4 of the next one's. The first
+#: ends at 1.3e-4 of the horizon (2½ minutes of 14 days).
+BUCKETS, _RATIO = 32, 0.75
+
+#: Parts of a period, for the ages of its predictions.
+SLOTS = 8
+
+#: The largest number of classes that are distinguished.
+MOST_CLASSES = 8
+
+#: How classes are distinguished: regression has none; right and wrong; up to 2, 4 and 8 classes.
+NUMBERS, RIGHT_WRONG, _TWO, _FOUR, EIGHT = range(5)
+
+#: By layout: the numbers of predicted classes and of labels.
+PREDICTED, LABELS = (1, 1, 2, 4, 8), (1, 2, 2, 4, 8)
+
+#: Losses by stratum: log loss and Brier score, or |e|, e², e.
+_LOSSES_OF_CLASSES, _LOSSES_OF_NUMBERS = 2, 3
+
+#: Numbers of the level of a cell's correction: mean, variance, noise, and the last final period's correction.
+LEVEL = 4
+
+#: The initial values of the level's variance and of its noise per period.
+_VARIANCE, _NOISE = 1e-4, 1e-5
+
+#: Number of block sizes: by layout, by bins or none, and by losses or weights.
+_SIZES = 30
+
+#: Columns of a model that, with the width of its periods, determine its counters.
+FIXED = ("calendar", "horizon", "bins", "losses", "sampled", "at_horizon")
+
+
+def _edges() -> Floats:
+    """(BUCKETS + 1,): bounds of the buckets as shares of the horizon, 0 and 1 the outer ones."""
+    edges = np.ones(BUCKETS + 1)
+    for place in range(BUCKETS - 1, 0, -1):
+        edges[place] = edges[place + 1] * _RATIO
+    edges[0] = 0.0
+    return edges
+
+
+EDGES = _edges()
+
+
+class ExpectedModels(NamedTuple):
+    """By model (row)."""
+
+    width: Ints  # of a period, ms; 0: it has no estimates
+    calendar: Ints32  # by which periods begin and end
+    horizon: Ints  # of labels, ms
+    settle: Ints  # how long revisions are recognised, ms
+    bins: Ints32  # of confidence
+    losses: Ints32  # that are added up by stratum
+    sampled: Ints32  # 1: labels are weighted with the inverse of their propensity
+    at_horizon: Ints32  # 1 + the class of instances without a label by the horizon; 0: none, they expire
+    layout: Ints32
+    size: Ints32  # of its blocks: which of the sizes
+    block: Ints  # first place of its counters; 0: it has none yet
+    codes: Ints32  # (models, MOST_CLASSES): the classes' codes, in the order in which they came
+    classes: Ints32  # how many
+    outcomes: Ints
+    first: Ints32  # row of its newest period, 0: none
+    periods: Ints32  # that are open
+    since: Ints  # time of its first prediction, ms
+    begin: Ints  # start of the first period that is followed
+    next: Ints  # the clock from which its periods must be checked again
+    first_record: Ints32  # see `engine.delay.records`
+    first_usual: Ints32  # see `engine.delay.usual`
+
+
+class ExpectedPeriods(NamedTuple):
+    """By period: rows of a pool, whose owners are models and whose keys are starts, ms."""
+
+    block: Ints  # first place of its counters; 0: it is closed
+    asked: Bytes  # its latest estimate: 0 none, 1 before its end, 2 + maturity (see `expecting`)
+    first_said: Ints32  # see `engine.delay.records`
+    alarmed: Ints  # bits of the alarms that it raised: see `engine.detectors.period_alarms`
+
+
+class Floating(NamedTuple):
+    """Counters of models."""
+
+    counts: Floats
+
+
+class PeriodCounters(NamedTuple):
+    """Counters of periods."""
+
+    counts: Ints32
+
+
+class ExpectedTables(NamedTuple):
+    """The tables of a shard. `used`: by kind of block the first unused place; `free`: see `take_block`."""
+
+    calendars: Calendars
+    models: ExpectedModels
+    pool: Pool
+    periods: ExpectedPeriods
+    of_models: Floating
+    of_periods: PeriodCounters
+    used: Ints  # (2,)
+    free: Ints  # (2, _SIZES): first place of the first free block of a size; 0: none
+    wants: Ints  # (1,): why following the log stopped (see `engine.delay.following`)
+    said_pool: Pool
+    said: ReportedEstimates
+    record_pool: Pool
+    records: MaturityRecords
+    usual_pool: Pool
+    usual: Usual
+
+
+class Shape(NamedTuple):
+    """The layout of a model's block, and of its periods' blocks."""
+
+    predicted: int
+    labels: int
+    bins: int
+    losses: int
+    sampled: int
+
+    @property
+    def of_model(self) -> int:
+        """Places of a model's block."""
+        j, k, b = self.predicted, self.labels, self.bins
+        more = j * b * (1 + self.losses) if self.losses else j * b * self.sampled
+        return j * b * (k + 1) + j * k * (BUCKETS + LEVEL) + more
+
+    @property
+    def of_period(self) -> int:
+        """Places of a period's block."""
+        j, k = self.predicted, self.labels
+        return j * (self.bins + SLOTS) * (k + 2) + 2 * j * self.bins * k * self.sampled
+
+
+def new_expected() -> ExpectedTables:
+    """Empty tables."""
+    pool = new_pool()
+    types: dict[str, Any] = dict.fromkeys(
+        ("calendar", "bins", "losses", "sampled", "at_horizon", "layout", "size", "codes", "classes", "first",
+         "periods", "first_record", "first_usual"), np.int32,
+    )  # fmt: skip
+    models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in ExpectedModels._fields}
+    models["codes"] = np.zeros((0, MOST_CLASSES), dtype=np.int32)
+    rows = len(pool.owner)
+    whole = np.zeros(rows, dtype=np.int64)
+    periods = ExpectedPeriods(whole, np.zeros(rows, np.uint8), np.zeros(rows, np.int32), whole.copy())
+    return ExpectedTables(
+        new_calendars(), ExpectedModels(**models), pool, periods, Floating(np.zeros(16)),
+        PeriodCounters(np.zeros(16, dtype=np.int32)),
+        np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
+        new_pool(), new_reported_estimates(0), new_pool(), new_records(0), new_pool(), new_usual(0),
+    )  # fmt: skip
+
+
+def tables(expected: ExpectedTables) -> Iterator[StateTable]:
+    """What their rows stand for."""
+    links = {
+        "first": Key.EXPECTED_PERIOD, "first_record": Key.EXPECTED_RECORD,
+        "first_usual": Key.EXPECTED_USUAL, "block": Key.EXPECTED_OF_MODEL,
+    }  # fmt: skip
+    yield StateTable("expected|calendars.", Key.NONE, expected.calendars)
+    yield StateTable("expected|models.", Key.ENTITY, expected.models, links=links)
+    yield from of_pool("expected|pool", Key.EXPECTED_PERIOD, Key.ENTITY, expected.pool)
+    links = {"block": Key.EXPECTED_OF_PERIOD, "first_said": Key.EXPECTED_SAID}
+    yield StateTable("expected|periods.", Key.EXPECTED_PERIOD, expected.periods, links=links)
+    yield StateTable("expected|of_models.", Key.EXPECTED_OF_MODEL, expected.of_models)
+    yield StateTable("expected|of_periods.", Key.EXPECTED_OF_PERIOD, expected.of_periods)
+    counters = {"used": expected.used, "free": expected.free, "wants": expected.wants}
+    yield StateTable("expected|", Key.NONE, counters)
+    yield from record_tables(expected.said_pool, expected.said, expected.record_pool, expected.records)
+    yield from usual_tables(expected.usual_pool, expected.usual)
+
+
+# ---- models
+
+
+def with_models(expected: ExpectedTables, models: int) -> ExpectedTables:
+    """The tables with at least this many models; new models have no estimates."""
+    return expected._replace(models=grown(expected.models, models))
+
+
+def with_model(
+    expected: ExpectedTables, model: int, width: int, *, horizon: int, settle: int, numbers: bool,
+    binned: bool, scored: bool, sampled: bool = False, at_horizon: int = 0, zone: str = UTC,
+) -> tuple[ExpectedTables, bool]:  # fmt: skip
+    """The tables with a model (row) that has periods of `width` ms; and whether its counters were kept.
+
+    They are kept unless the width, calendar, horizon, bins, losses, sampling or class at the horizon change.
+    `sampled`: whether labels are sampled with propensities; then losses aren't summed. `at_horizon`: 1 + the
+    class that is known at the horizon alone. `zone`: the time zone whose clock periods follow.
+    """
+    calendars, calendar = with_calendar(expected.calendars, zone, width)
+    expected = with_models(expected, model + 1)._replace(calendars=calendars)
+    models = expected.models
+    bins = 1 + CONFIDENCE_BINS if binned and not numbers else 1
+    losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored and not sampled else 0
+    same = (width, calendar, horizon, bins, losses, int(sampled), at_horizon) == (
+        models.width[model], models.calendar[model], models.horizon[model], models.bins[model],
+        models.losses[model], models.sampled[model], models.at_horizon[model],
+    )  # fmt: skip
+    if not same:
+        _forget_all(expected, model)
+        for column in models:
+            column[model] = 0
+        models.layout[model] = NUMBERS if numbers else _TWO
+        models.begin[model], same = -NEVER, False
+    models.width[model], models.calendar[model] = width, calendar
+    models.horizon[model], models.settle[model] = horizon, settle
+    models.bins[model], models.losses[model], models.sampled[model] = bins, losses, sampled
+    models.at_horizon[model], models.next[model] = at_horizon, -NEVER
+    return expected, same
+
+
+def known_of(models: ExpectedModels, whose: Ints, clocks: Ints) -> Any:
+    """Whether models can have estimates at these clocks (ms): (m,) bool.
+
+    If a class is known at the horizon alone, estimates begin one horizon after the first prediction: earlier
+    labels are of the other classes only.
+    """
+    return (models.at_horizon[whose] == 0) | (clocks > models.since[whose] + models.horizon[whose])
+
+
+def shape_of(models: ExpectedModels, model: int, layout: int | None = None) -> Shape:
+    """The layout of a model's counters.
+
+    Parameters
+    ----------
+    models
+        The tables of models.
+    model
+        The model's row.
+    layout
+        How classes are distinguished; None: as for the model.
+
+    Returns
+    -------
+    Shape
+        The layout of the model's block, and of its periods' blocks.
+    """
+    layout = int(models.layout[model]) if layout is None else layout
+    own = (int(column[model]) for column in (models.bins, models.losses, models.sampled))
+    return Shape(PREDICTED[layout], LABELS[layout], *own)
+
+
+def without(expected: ExpectedTables, models: Ints) -> ExpectedTables:
+    """The tables without the data of these models."""
+    for model in models[models < len(expected.models.first)].tolist():
+        if expected.models.width[model]:
+            _forget_all(expected, model)
+            for column in expected.models:
+                column[model] = 0
+    return expected
+
+
+def _forget_all(expected: ExpectedTables, model: int) -> None:
+    """Free a model's block, periods and records."""
+    models = expected.models
+    for row in open_rows(expected, model).tolist():
+        close(expected, model, row)
+    remove_all(expected.pool, int(models.first[model]))
+    remove_all(expected.record_pool, int(models.first_record[model]))
+    remove_all(expected.usual_pool, int(models.first_usual[model]))
+    models.first[model] = models.first_record[model] = models.first_usual[model] = 0
+    if models.block[model]:
+        give_block(expected, 0, int(models.size[model]), int(models.block[model]))
+        models.block[model] = 0
+
+
+# ---- blocks
+
+
+def take_block(expected: ExpectedTables, which: int, size: int, places: int) -> tuple[ExpectedTables, int]:
+    """Take a block of counters, all 0, for a model (0) or a period (1).
+
+    The first place of a free block has the place of the next free one. Returns the tables and the block's
+    place.
+    """
+    at = int(expected.free[which, size])
+    if at:
+        counts = expected.of_periods.counts if which else expected.of_models.counts
+        expected.free[which, size] = int(counts[at])
+    else:
+        at = int(expected.used[which])
+        expected.used[which] = at + places
+        if which:
+            expected = expected._replace(of_periods=grown(expected.of_periods, at + places))
+        else:
+            expected = expected._replace(of_models=grown(expected.of_models, at + places))
+        counts = expected.of_periods.counts if which else expected.of_models.counts
+    counts[at : at + places] = 0
+    return expected, at
+
+
+def give_block(expected: ExpectedTables, which: int, size: int, at: int) -> None:
+    """Free a block."""
+    counts = expected.of_periods.counts if which else expected.of_models.counts
+    counts[at] = expected.free[which, size]
+    expected.free[which, size] = at
+
+
+def _size_of(models: ExpectedModels, model: int) -> int:
+    more = 2 if models.sampled[model] else int(models.losses[model] > 0)
+    return 6 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
+
+
+def begin(expected: ExpectedTables, model: int) -> ExpectedTables:
+    """Give a model an empty block; returns the tables, wider if there was no room."""
+    models, shape = expected.models, shape_of(expected.models, model)
+    models.size[model] = _size_of(models, model)
+    expected, at = take_block(expected, 0, int(models.size[model]), shape.of_model)
+    models.block[model] = at
+    levels_of(expected, model)[:] = (0.0, _VARIANCE, _NOISE, np.nan)
+    return expected
+
+
+class Counters(NamedTuple):
+    """A model's counters, as views."""
+
+    classes: Floats  # (J, B, K)
+    expired: Floats  # (J, B)
+    delays: Floats  # (J, K, BUCKETS)
+    levels: Floats  # (J, K, LEVEL)
+    losses: Floats  # (J, B, 1 + losses): how many, and sums; without losses (0,)
+    squares: Floats  # (J, B): of weights; where labels aren't sampled (0,)
+
+
+def counters_of(expected: ExpectedTables, model: int) -> Counters:
+    """The counters of a model that has a block."""
+    shape, at = shape_of(expected.models, model), int(expected.models.block[model])
+    j, k, b, losses, sampled = shape
+    counters, count = [], expected.of_models.counts
+    of_losses, of_weights = (j, b, 1 + losses) if losses else (0,), (j, b) if sampled else (0,)
+    for dimensions in ((j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), of_losses, of_weights):
+        end = at + int(np.prod(dimensions))
+        counters.append(count[at:end].reshape(dimensions))
+        at = end
+    return Counters(*counters)
+
+
+def losses_at(models: ExpectedModels, whose: Ints) -> Ints:
+    """Where the sums of losses by stratum begin, for models with the same layout, (m,)."""
+    j, k, b, _, _ = shape_of(models, int(whose[0]))
+    return models.block[whose] + j * b * (k + 1) + j * k * (BUCKETS + LEVEL)
+
+
+def levels_of(expected: ExpectedTables, model: int) -> Floats:
+    """(J, K, LEVEL): a view."""
+    return counters_of(expected, model).levels
+
+
+def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
+    """A period's counters as views: by stratum, then by slot, predicted, labelled and expired.
+
+    For sampled labels, weights and their squares by stratum and label follow.
+    """
+    j, k = shape.predicted, shape.labels
+    parts = []
+    for by in (shape.bins, SLOTS):
+        for dimensions in ((j, by), (j, by, k), (j, by)):
+            end = at + int(np.prod(dimensions))
+            parts.append(count[at:end].reshape(dimensions))
+            at = end
+    for _ in range(2 * shape.sampled):
+        end = at + j * shape.bins * k
+        parts.append(count[at:end].view(np.float32).reshape(j, shape.bins, k))
+        at = end
+    return parts
+
+
+# ---- periods
+
+
+def open_rows(expected: ExpectedTables, model: int) -> Ints32:
+    """Rows of a model's periods that aren't closed, in order of time, (n,) int32."""
+    return all_open_rows(expected, np.array([model]))[0]
+
+
+def all_open_rows(expected: ExpectedTables, whose: Ints) -> tuple[Ints32, Ints]:
+    """The rows of `open_rows` for many models, model by model; and the cumulative number of rows by model."""
+    rows = np.empty(int(expected.models.periods[whose].sum()), dtype=np.int32)
+    ends = np.empty(len(whose), dtype=np.int64)
+    _open_rows(expected.pool, expected.models.first, expected.periods.block, whose, rows, ends)
+    return rows, ends
+
+
+@kernel
+def _open_rows(pool: Pool, first: Ints32, block: Ints, whose: Ints, rows: Ints32, ends: Ints) -> None:
+    """Put the open rows of lists into `rows`, each list's in order of their keys."""
+    count = 0
+    for m in range(len(whose)):
+        begin, row = count, np.int64(first[whose[m]])
+        while row:
+            if block[row] > 0:
+                rows[count] = row
+                count += 1
+            row = np.int64(pool.next[row])
+        sort_by_key(pool, rows[begin:count])
+        ends[m] = count
+
+
+def ends_of_periods(expected: ExpectedTables, rows: Ints32) -> Ints:
+    """Ends (ms) of the periods in these rows of the pool, (n,) int64, by the calendars of their models."""
+    models, of = expected.models, expected.pool.owner[rows]
+    return ends_of(expected.calendars, models.calendar[of], models.width[of], expected.pool.key[rows])
+
+
+def close(expected: ExpectedTables, model: int, row: int) -> None:
+    """Free the counters of a period that is final or dropped; its row stays."""
+    if expected.periods.block[row]:
+        give_block(expected, 1, int(expected.models.size[model]), int(expected.periods.block[row]))
+        remove_all(expected.said_pool, int(expected.periods.first_said[row]))
+        expected.periods.block[row] = expected.periods.first_said[row] = 0
+        expected.models.periods[model] -= 1
+
+
+def forget_before(expected: ExpectedTables, whose: Ints, starts: Ints) -> None:
+    """Remove models' periods that begin before these times; open ones are closed first."""
+    found = np.zeros(len(whose), dtype=np.uint8)
+    _has_before(expected.pool, expected.models.first, whose, starts, found)
+    for model, start in zip(whose[found > 0].tolist(), starts[found > 0].tolist()):
+        _forget_before(expected, model, start)
+    expected.models.begin[whose] = np.maximum(expected.models.begin[whose], starts)
+
+
+@kernel
+def _has_before(pool: Pool, first: Ints32, whose: Ints, starts: Ints, found: Bytes) -> None:
+    for m in range(len(whose)):
+        row = np.int64(first[whose[m]])
+        while row and pool.key[row] >= starts[m]:
+            row = np.int64(pool.next[row])
+        found[m] = row > 0
+
+
+def _forget_before(expected: ExpectedTables, model: int, start: int) -> None:
+    models, pool = expected.models, expected.pool
+    row, previous = int(models.first[model]), 0
+    while row:
+        if pool.key[row] < start:
+            close(expected, model, row)
+            row = remove(pool, models.first, model, previous, row)
+        else:
+            previous, row = row, int(pool.next[row])
+
+
+def open_period(expected: ExpectedTables, model: int, start: int) -> ExpectedTables:
+    """Give a period, by its start (ms), a row and counters; returns the tables, maybe wider."""
+    models, shape = expected.models, shape_of(expected.models, model)
+    pool = with_free_row(expected.pool)
+    expected = expected._replace(pool=pool, periods=grown(expected.periods, len(pool.owner)))
+    expected, at = take_block(expected, 1, int(models.size[model]), shape.of_period)
+    row = insert(pool, models.first, model, start)
+    periods = expected.periods
+    periods.block[row], periods.asked[row], periods.first_said[row], periods.alarmed[row] = at, 0, 0, 0
+    models.periods[model] += 1
+    models.next[model] = -NEVER
+    return expected

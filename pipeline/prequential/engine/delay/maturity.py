@@ -1,0 +1,198 @@
+"""The label maturity curve: by age, the share of a model's predictions that had met their label by then."""
+
+from __future__ import annotations
+
+import numpy as np
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, kernel
+from prequential.engine.compiled.pool import Pool
+from prequential.engine.delay.coverage import (
+    COHORTS,
+    HORIZON,
+    MADE,
+    MET_AT,
+    NO_COHORT,
+    SHARES,
+    Cohorts,
+    Coverage,
+    CoverageModels,
+    fold,
+)
+from prequential.engine.delay.latency import BOUNDS_MS
+
+#: Steps after which shares are computed again, from all cohorts.
+_STEPS = 2
+
+#: In one of `_FOLDED_EACH` steps, or if a model has more than `_MANY` cohorts, computing its shares first
+#: folds the cohorts that will not change any more.
+_FOLDED_EACH, _MANY = 16, COHORTS + COHORTS // 2
+
+
+def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, float]]:
+    """Each model's label maturity curve: by age, the share of predictions that had met their label by then.
+
+    A share is among all predictions that are at least that old. Ages go up to the horizon, which is the share
+    `horizon`. A curve is computed again when the clock of the model's stream has moved by 1/64 of the
+    horizon. Curves are state.
+
+    Parameters
+    ----------
+    coverage
+        The tables.
+    models, clocks
+        (n,) int64: rows of models, and the clock of each one's stream, ms.
+
+    Returns
+    -------
+    list of dict
+        By model: the shares in [0, 1] by names of `SHARES`; one that isn't known is left out.
+    """
+    return [_named(shares) for shares in _up_to_date(coverage, models, clocks).tolist()]
+
+
+def shares_at_horizon(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
+    """The share `horizon` of each model's curve (see `labelled`), (m,); NaN: it isn't known."""
+    return _up_to_date(coverage, models, clocks)[:, HORIZON]
+
+
+def _up_to_date(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
+    """The models' curves, (m, shares); those that are due are computed again."""
+    table = coverage.models
+    steps = clocks // (_STEPS * table.width[models])
+    moved = np.flatnonzero(steps != table.step[models])
+    if len(moved):
+        table.step[models[moved]] = steps[moved]
+        chosen, at, sums = models[moved], clocks[moved], _new_sums(len(moved))
+        places = np.full(len(table.width) if _are_most(coverage, chosen) else 0, -1, dtype=np.int64)
+        folds = ((steps[moved] + chosen) % _FOLDED_EACH == 0).astype(np.uint8)
+        _make_anew(table, coverage.pool, coverage.cohorts, chosen, at, folds, places, sums)
+    return table.shares[models]
+
+
+def _are_most(coverage: Coverage, models: Ints) -> bool:
+    """Whether these models have so many cohorts that one pass over all rows of the pool is faster.
+
+    (The cohorts of one model are far apart in memory, so reading them one by one is slow.)
+    """
+    return 4 * int(coverage.models.cohorts[models].sum()) > len(coverage.pool.owner)
+
+
+def curves(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, float]]:
+    """The models' label maturity curves at these clocks, as in `labelled`; changes no state."""
+    return list(map(curve_of, met_of(coverage, models, clocks)))
+
+
+def met_of(coverage: Coverage, models: Ints, clocks: Ints) -> Ints:
+    """The counts behind models' label maturity curves at these clocks (ms); changes no state.
+
+    Returns
+    -------
+    ndarray
+        (models, shares, 2) int64, by `SHARES`: predictions that are old enough, and those of them with a
+        label. These counts are additive.
+    """
+    sums = _new_sums(len(models))
+    _count_each(coverage.models, coverage.pool, coverage.cohorts, models, clocks, sums)
+    return sums
+
+
+def curve_of(met: Ints) -> dict[str, float]:
+    """The label maturity curve, as in `labelled`, from a model's counts by `met_of`, or a sum of such counts.
+
+    >>> curve_of(np.array([[4, 1], [4, 3], *[[0, 0]] * 11]))
+    {'100ms': 0.25, '1s': 0.75}
+    """
+    return {name: some / all_ for name, (all_, some) in zip(SHARES, met.tolist()) if all_}
+
+
+def _named(shares: list[float]) -> dict[str, float]:
+    """Shares by their names, without those that are NaN."""
+    return {name: share for name, share in zip(SHARES, shares) if share == share}
+
+
+def _new_sums(models: int) -> Ints:
+    """Zeros for the counts of models: by share, predictions made, and those with a label."""
+    return np.zeros((models, len(SHARES), 2), dtype=np.int64)
+
+
+@kernel
+def _make_anew(
+    models: CoverageModels, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, folds: Bytes,
+    places: Ints, sums: Ints,
+) -> None:  # fmt: skip
+    """Compute the shares of these models again, at these clocks; fold cohorts of models with `folds`.
+
+    The models are read one after the other or, if `places` (by model, all -1) has rows, in one pass over all
+    cohorts. `sums`: `_new_sums` of these models.
+    """
+    for i in range(len(which)):
+        if folds[i] or models.cohorts[which[i]] > _MANY:
+            fold(models, pool, cohorts, which[i], clocks[i])
+    if len(places):
+        for i in range(len(which)):
+            places[which[i]] = i
+            _count_folded(models, which[i], sums[i])
+        for row in range(1, len(pool.owner)):
+            model = np.int64(pool.owner[row])
+            if model >= 0 and places[model] >= 0:
+                i = places[model]
+                _count_row(models, pool, cohorts, model, row, clocks[i], sums[i])
+    else:
+        for i in range(len(which)):
+            _count_all(models, pool, cohorts, which[i], clocks[i], sums[i])
+    for i in range(len(which)):
+        for age in range(len(SHARES)):
+            made = sums[i, age, 0]
+            models.shares[which[i], age] = sums[i, age, 1] / made if made else np.nan
+
+
+@kernel
+def _count_each(
+    models: CoverageModels, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, sums: Ints
+) -> None:
+    """Count all cohorts of each of these models, at these clocks."""
+    for i in range(len(which)):
+        _count_all(models, pool, cohorts, which[i], clocks[i], sums[i])
+
+
+@inner
+def _count_all(
+    models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, clock: int, sums: Ints
+) -> None:
+    """Count all cohorts of a model at this time, for the ages of `SHARES`; `sums` are zeros."""
+    _count_folded(models, model, sums)
+    row = np.int64(models.first[model])
+    while row:
+        _count_row(models, pool, cohorts, model, row, clock, sums)
+        row = np.int64(pool.next[row])
+
+
+@inner
+def _count_folded(models: CoverageModels, model: int, sums: Ints) -> None:
+    """Count the folded cohorts of a model."""
+    folded = models.folded[model]
+    _count(sums, folded[MADE], folded[MET_AT:], models.horizon[model], NO_COHORT)
+
+
+@inner
+def _count_row(
+    models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, row: int, clock: int, sums: Ints
+) -> None:
+    """Count a cohort of a model."""
+    least = clock - (pool.key[row] + 1) * models.width[model]
+    _count(sums, cohorts.counts[row, MADE], cohorts.met[row], models.horizon[model], least)
+
+
+@inner
+def _count(sums: Ints, made: int, met_by_age: Ints, horizon: int, least: int) -> None:
+    """Count a cohort, at least `least` ms old, for the ages up to that and for the horizon."""
+    met = np.int64(0)
+    for age in range(HORIZON):
+        if BOUNDS_MS[age] > least or BOUNDS_MS[age] >= horizon:
+            break
+        met += met_by_age[age]
+        sums[age, 0] += made
+        sums[age, 1] += met
+    if horizon <= least:
+        sums[HORIZON, 0] += made
+        for age in range(len(met_by_age)):
+            sums[HORIZON, 1] += met_by_age[age]

@@ -1,0 +1,431 @@
+"""Performance by the time of prediction: how good a model's predictions of a certain hour were.
+
+Estimators follow the time of labels. Here each prediction belongs to the period of its own `ts` (see
+`engine.delay.calendars`), and counts when its label comes. A period's message is provisional until
+the labelled share of its predictions is as large as expected. Later labels correct the message.
+
+A period is a row of a pool and is found by hashing (model, start). Its joint cells are rows of another pool,
+found by hashing (period, cell). Sums of scores are rows of a third table, for periods that have scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
+from prequential.engine.compiled.pool import (
+    Pool,
+    find,
+    insert,
+    is_full,
+    new_pool,
+    remove_all,
+    with_free_row,
+)
+from prequential.engine.delay import period_cells
+from prequential.engine.delay.calendars import UTC, Calendars, new_calendars, start_of, with_calendar
+from prequential.engine.delay.period_cells import Cells, add_stake, counts_of, take_stake
+from prequential.engine.tables import outcomes
+from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
+from prequential.engine.tables.keys import Key, StateTable, of_pool
+from prequential.engine.tables.outcomes import COVERED, INTERVAL, VALUED, VALUED_BEFORE
+from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
+from prequential.engine.tables.outcomes import WEIGHTED as HAS_WEIGHT
+from prequential.engine.tables.scores import (
+    BRIER,
+    CONFIDENCE,
+    IN_BIN,
+    IN_TOP,
+    LOG_LOSS,
+    RANKED,
+    RIGHT,
+    SCORED,
+    SIZE,
+    WEIGHT,
+    WEIGHT_RIGHT,
+    WEIGHT_SQUARED,
+    add_interval,
+    add_number,
+    bin_of,
+)  # fmt: skip
+from prequential.engine.tables.store import NO_CLASS
+
+#: No time is below its negative, or above it.
+NEVER = 1 << 62
+
+#: A spread below this share of the sum of squares is a rounding error: the true spread is 0.
+_NOISE = 1e-30
+
+#: Columns of a spread: weight, mean, Σ(y - ȳ)², and the part of the mean below its last digit.
+_N, _MEAN, _TOTAL, _REST = range(4)
+
+#: Columns of a period's state. Some change gives a message, and no state occurs twice.
+PREDICTIONS, LABELLED, REVISIONS, CORRECTIONS, FINAL, AT_HORIZON = range(6)
+COLUMNS = 6
+
+
+class PeriodModels(NamedTuple):
+    """By model (row)."""
+
+    width: Ints  # of a period, ms; 0: it has no periods
+    calendar: Ints32  # by which they begin and end
+    final_at: Floats  # a period is final when its labelled share is this much of the expected one
+    horizon: Ints  # of labels, ms
+    settle: Ints  # how long revisions are recognised, ms
+    numbers: Bytes  # whether it predicts numbers
+    valued: Bytes  # whether costs depend on a value (stake)
+    first: Ints32  # row of its newest period, 0: none
+    periods: Ints  # how many there are, without those that are dropped
+    begin: Ints  # start of the first one that isn't forgotten
+    changed: Bytes  # whether one of them changed since the last check of due periods
+    next: Ints  # the clock from which all periods must be checked again
+    expected: Floats  # the expected share at the last check of all periods, NaN: none
+
+
+class Periods(NamedTuple):
+    """By period: rows of a pool, whose owners are models and whose keys are starts, ms."""
+
+    state: Ints  # (periods, 6): predictions, labelled, revisions, corrections, 1 if final, at the horizon
+    reported: Ints  # (periods, 6): the state that was reported last
+    is_reported: Bytes
+    newest_ts: Ints  # latest label time, ms
+    changed: Bytes  # since the last check of due periods
+    dropped: Bytes  # it is too old, or of the future with too many others; its counts are freed
+    first_cell: Ints32  # 0: none
+    cells: Ints32  # how many
+    sums: Ints32  # row in `PeriodSums`, 0: none
+    known: Bytes  # whether baselines had an earlier label to predict from at any of its outcomes
+
+
+class PeriodSums(NamedTuple):
+    """Sums of scores (see `engine.tables.scores`), and the spread of labels for regression."""
+
+    sums: Floats  # (rows, SIZE)
+    spread: Floats  # (rows, 4)
+    next: Ints32  # the next free row
+
+
+class PeriodTables(NamedTuple):
+    """The tables of a shard.
+
+    `sums_used`: the first row of `sums` that was never used, and the first free one of the others (0: none).
+    """
+
+    calendars: Calendars
+    models: PeriodModels
+    pool: Pool
+    periods: Periods
+    cell_pool: Pool
+    cells: Cells
+    sums: PeriodSums
+    sums_used: Ints
+
+
+def new_periods() -> PeriodTables:
+    """Empty tables."""
+    pool, cell_pool = new_pool(), new_pool()
+    rows = len(pool.owner)
+    types: dict[str, Any] = dict.fromkeys(("final_at", "expected"), np.float64)
+    types |= dict.fromkeys(("numbers", "valued", "changed", "dropped", "is_reported", "known"), np.uint8)
+    types |= dict.fromkeys(("calendar", "first", "first_cell", "cells", "sums"), np.int32)
+    models = PeriodModels(
+        **{name: np.zeros(0, dtype=types.get(name, np.int64)) for name in PeriodModels._fields}
+    )
+    shapes: dict[str, Any] = dict.fromkeys(("state", "reported"), (rows, COLUMNS))
+    periods = Periods(
+        **{
+            name: np.zeros(shapes.get(name, rows), dtype=types.get(name, np.int64))
+            for name in Periods._fields
+        }
+    )
+    sums = PeriodSums(np.zeros((2, SIZE)), np.zeros((2, 4)), np.zeros(2, dtype=np.int32))
+    cells = Cells(np.zeros(rows, dtype=np.int64), np.zeros((rows, 0)))
+    used = np.array([1, 0], dtype=np.int64)
+    return PeriodTables(new_calendars(), models, pool, periods, cell_pool, cells, sums, used)
+
+
+def tables(periods: PeriodTables) -> Iterator[StateTable]:
+    """What their rows stand for."""
+    yield StateTable("periods|calendars.", Key.NONE, periods.calendars)
+    yield StateTable("periods|models.", Key.ENTITY, periods.models, links={"first": Key.PERIOD})
+    yield from of_pool("periods|pool", Key.PERIOD, Key.ENTITY, periods.pool)
+    links = {"first_cell": Key.PERIOD_CELL, "sums": Key.PERIOD_SCORES}
+    yield StateTable("periods|periods.", Key.PERIOD, periods.periods, links=links)
+    yield from of_pool("periods|cell_pool", Key.PERIOD_CELL, Key.PERIOD, periods.cell_pool)
+    yield StateTable("periods|cells.", Key.PERIOD_CELL, periods.cells)
+    yield StateTable("periods|sums.", Key.PERIOD_SCORES, periods.sums, links={"next": Key.PERIOD_SCORES})
+    yield StateTable("periods|sums_used", Key.NONE, periods.sums_used)
+
+
+def with_model(
+    tables: PeriodTables, model: int, width: int, final_at: float, *, horizon: int, settle: int,
+    numbers: bool, valued: bool = False, zone: str = UTC,
+) -> tuple[PeriodTables, bool]:  # fmt: skip
+    """The tables with a model (row) that has periods of `width` ms; and whether its earlier ones were kept.
+
+    They are kept unless they had another width, or the clock of another zone. If `valued` changes, stakes are
+    counted from now on only.
+    """
+    calendars, calendar = with_calendar(tables.calendars, zone, width)
+    tables = tables._replace(calendars=calendars, models=grown(tables.models, model + 1))
+    models, stakes = tables.models, tables.cells.stakes
+    valued = valued and not numbers
+    if valued and not stakes.shape[1]:
+        tables = tables._replace(cells=tables.cells._replace(stakes=np.zeros((len(stakes), 2))))
+    if models.valued[model] != valued:
+        models.valued[model] = valued
+        own = tables.pool.owner[tables.cell_pool.owner] == model
+        tables.cells.stakes[own] = 0.0
+    kept = (int(models.width[model]), int(models.calendar[model])) == (width, calendar)
+    if not kept:
+        _forget_all(tables, model)
+        models.begin[model] = -NEVER
+    models.width[model], models.calendar[model], models.final_at[model] = width, calendar, final_at
+    models.horizon[model], models.settle[model], models.numbers[model] = horizon, settle, numbers
+    models.next[model], models.expected[model] = -NEVER, np.nan
+    return tables, kept
+
+
+def with_models(tables: PeriodTables, models: int) -> PeriodTables:
+    """The tables with at least this many models; new models have no periods."""
+    return tables._replace(models=grown(tables.models, models))
+
+
+def update(tables: PeriodTables, events: Events, start: int, stop: int) -> PeriodTables:
+    """Follow the events of predictions in rows `start` to `stop` of the log.
+
+    Returns the tables, maybe with more rows.
+
+    >>> from prequential.engine.delay.due_periods import due_of
+    >>> from prequential.engine.tables.events import new_events
+    >>> tables, _ = with_model(new_periods(), 0, 1_000, 0.95, horizon=5_000, settle=0, numbers=False)
+    >>> events = new_events(4)
+    >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET], [10, 20, 1_010, 10], 500
+    >>> tables = update(tables, events, 0, 4)
+    >>> model, unknown = np.array([0]), np.array([np.nan])
+    >>> [(one.name, one.labelled, one.status) for one in due_of(tables, model, np.array([600]), unknown)[0]]
+    [('period:1970-01-01T00:00:00.000Z', 1, 'provisional')]
+    >>> later, half = np.array([1_600]), np.array([0.5])
+    >>> [(one.labelled_share, one.status) for one in due_of(tables, model, later, half)[0]]
+    [(0.5, 'final')]
+    """
+    while (start := _update(tables, events, start, stop)) < stop:
+        pool, cell_pool = with_free_row(tables.pool), with_free_row(tables.cell_pool)
+        sums_used = tables.sums_used.tolist()
+        tables = tables._replace(
+            pool=pool, periods=grown(tables.periods, len(pool.owner)),
+            cell_pool=cell_pool, cells=grown(tables.cells, len(cell_pool.owner)),
+            sums=grown(tables.sums, 0 if sums_used[1] else sums_used[0] + 1),
+        )  # fmt: skip
+    return tables
+
+
+def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
+    """Joint counts of a period (row) with capacity for k classes: (4·k²,) float64, see `cell_of`."""
+    first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
+    return counts_of(tables.cell_pool, tables.cells, first, cells, capacity)
+
+
+def stakes_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
+    """The stakes of a period (row), by label·k + prediction: (k², 2) float64, as `Cells.stakes`."""
+    first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
+    return period_cells.stakes_of(tables.cell_pool, tables.cells, first, cells, capacity)
+
+
+def sums_of(tables: PeriodTables, period: int) -> Floats | None:
+    """A copy of the sums of the scores of a period (row): (SIZE,) float64; None if there are none."""
+    row = int(tables.periods.sums[period])
+    return tables.sums.sums[row].copy() if row else None
+
+
+def labels_of(tables: PeriodTables, period: int) -> tuple[float, float, float, float]:
+    """The number of a period's (row's) labels for regression, their mean, Σ(y - ȳ)², and the mean's rest."""
+    row = tables.sums.spread[int(tables.periods.sums[period])]
+    return float(row[_N]), float(row[_MEAN]), spread_of(tables, period), float(row[_REST])
+
+
+def spread_of(tables: PeriodTables, period: int) -> float:
+    """Σ(y - ȳ)² of the labels of a period (row); 0 if all are equal to the last digit."""
+    return float(spread_at(tables.sums.spread, int(tables.periods.sums[period])))
+
+
+def _forget_all(tables: PeriodTables, model: int) -> None:
+    """Free all of a model's periods."""
+    models, periods = tables.models, tables.periods
+    for row in np.flatnonzero(tables.pool.owner == model).tolist():
+        if not periods.dropped[row]:
+            remove_all(tables.cell_pool, int(periods.first_cell[row]))
+            if periods.sums[row]:
+                tables.sums.next[periods.sums[row]] = tables.sums_used[1]
+                tables.sums_used[1] = periods.sums[row]
+    remove_all(tables.pool, int(models.first[model]))
+    models.first[model] = models.periods[model] = models.changed[model] = 0
+
+
+def without(tables: PeriodTables, models: Ints) -> PeriodTables:
+    """The tables without the periods of these models."""
+    for model in models[models < len(tables.models.first)].tolist():
+        if tables.models.width[model]:
+            _forget_all(tables, model)
+            tables.models.width[model] = 0
+    return tables
+
+
+# ---- events
+
+
+@kernel
+def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
+    """Follow the log; returns the row before which a table must grow, or `stop`."""
+    calendars, models, pool, periods, cell_pool, cells, sums, used = tables
+    for i in range(start, stop):
+        model, kind = np.int64(events.model[i]), events.kind[i]
+        width = models.width[model]
+        if width == 0 or kind == EXPIRED:
+            continue
+        begin = start_of(calendars, np.int64(models.calendar[model]), width, events.ts[i])
+        if begin < models.begin[model]:
+            continue
+        if is_full(cell_pool):
+            return i
+        if used[1] == 0 and used[0] == len(sums.next):
+            return i
+        row = find(pool, model, begin)
+        if row == 0:
+            row = insert(pool, models.first, model, begin)
+            if row == 0:
+                return i
+            models.periods[model] += 1
+            for column in range(COLUMNS):
+                periods.state[row, column] = 0
+            periods.newest_ts[row] = -NEVER
+            periods.is_reported[row] = 0
+            periods.dropped[row] = 0
+            periods.first_cell[row] = 0
+            periods.cells[row] = 0
+            periods.sums[row] = 0
+            periods.known[row] = 0
+        elif periods.dropped[row]:
+            continue
+        periods.changed[row] = 1
+        models.changed[model] = 1
+        final = periods.state[row, FINAL]
+        if kind == WAITS or kind == LATE:  # noqa: SIM109 - compiles faster
+            periods.state[row, PREDICTIONS] += 1 if kind == WAITS else -1
+            periods.state[row, CORRECTIONS] += final
+            continue
+        label = np.int64(events.label[i])
+        # The prediction and its bits: see `period_cells`.
+        pair = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
+        cell = find(cell_pool, row, label << 18 | pair) if label != NO_CLASS else 0
+        if kind == REVISED:
+            if label == NO_CLASS:
+                if periods.state[row, LABELLED] >= periods.state[row, PREDICTIONS]:  # as below
+                    continue
+                periods.state[row, LABELLED] += 1
+            elif cell == 0 or cells.counts[cell] == 0:  # its outcome came before the model had periods
+                continue
+            else:
+                cells.counts[cell] -= 1
+                if models.valued[model] and events.valued[i] & VALUED_BEFORE:
+                    take_stake(cells.stakes, cell, events.stake_before[i])
+            periods.state[row, REVISIONS] += 1
+            label = np.int64(events.revised[i])
+            if label == NO_CLASS:
+                periods.state[row, LABELLED] -= 1
+                periods.state[row, AT_HORIZON] -= events.at_horizon[i]
+                periods.state[row, CORRECTIONS] += final
+                continue
+            cell = find(cell_pool, row, label << 18 | pair)
+        else:
+            periods.state[row, LABELLED] += 1
+            periods.state[row, AT_HORIZON] += events.at_horizon[i]
+            periods.newest_ts[row] = max(periods.newest_ts[row], events.t1[i])
+            periods.known[row] |= events.known[i]
+        periods.state[row, CORRECTIONS] += final
+        if cell == 0:
+            cell = insert(cell_pool, periods.first_cell, row, label << 18 | pair)
+            periods.cells[row] += 1
+            cells.counts[cell] = 0
+            if models.valued[model]:
+                cells.stakes[cell, 0] = cells.stakes[cell, 1] = 0.0
+        cells.counts[cell] += 1
+        if models.valued[model] and events.valued[i] & VALUED:
+            add_stake(cells.stakes, cell, events.stake[i])
+        if kind == MET and events.scored[i]:
+            sums_row = np.int64(periods.sums[row])
+            if sums_row == 0:
+                sums_row = used[1]
+                if sums_row:
+                    used[1] = sums.next[sums_row]
+                else:
+                    sums_row = used[0]
+                    used[0] = sums_row + 1
+                periods.sums[row] = sums_row
+                for column in range(SIZE):
+                    sums.sums[sums_row, column] = 0.0
+                for column in range(4):
+                    sums.spread[sums_row, column] = 0.0
+            right = 1.0 if label == events.prediction[i] else 0.0
+            if events.scored[i] & HAS_SCORE:
+                if models.numbers[model]:
+                    _add_number(sums.sums, sums.spread, sums_row, events.error[i], events.value[i])
+                    if events.scored[i] & INTERVAL:
+                        covers = events.scored[i] & COVERED != 0
+                        add_interval(sums.sums[sums_row], covers, events.width[i])
+                else:
+                    _add_probabilities(
+                        sums.sums, sums_row, events.log_loss[i], events.brier[i], events.confidence[i], right
+                    )
+                    if events.scored[i] & outcomes.RANKED:
+                        sums.sums[sums_row, RANKED] += 1.0
+                        if events.scored[i] & outcomes.IN_TOP:
+                            sums.sums[sums_row, IN_TOP] += 1.0
+                        else:
+                            sums.sums[sums_row, IN_TOP] += events.width[i]
+            if events.scored[i] & HAS_WEIGHT:
+                weight = events.weight[i]
+                sums.sums[sums_row, WEIGHT] += weight
+                sums.sums[sums_row, WEIGHT_RIGHT] += weight * right
+                sums.sums[sums_row, WEIGHT_SQUARED] += weight * weight
+    return stop
+
+
+@inner
+def _add_probabilities(
+    sums: Floats, row: int, log_loss: float, brier: float, confidence: float, right: float
+) -> None:
+    """Add the score of an outcome's probabilities to a row of sums."""
+    number = bin_of(confidence)
+    sums[row, SCORED] += 1.0
+    sums[row, LOG_LOSS] += log_loss
+    sums[row, BRIER] += brier
+    sums[row, IN_BIN + number] += 1.0
+    sums[row, CONFIDENCE + number] += confidence
+    sums[row, RIGHT + number] += right
+
+
+@inner
+def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) -> None:
+    """Add the error of a number to a row of sums, and the label to the spread, by Welford's recursion.
+
+    The mean is the sum of two floats, of which the second is below the last digit of the first: numbers may
+    hardly differ and be far from 0.
+    """
+    add_number(sums[row], error, y)
+    spread[row, _N] += 1.0
+    apart = y - spread[row, _MEAN] - spread[row, _REST]
+    step = spread[row, _REST] + apart / spread[row, _N]
+    mean = spread[row, _MEAN] + step
+    spread[row, _REST] = step - (mean - spread[row, _MEAN])
+    spread[row, _MEAN] = mean
+    spread[row, _TOTAL] += apart * (y - mean - spread[row, _REST])
+
+
+@inner
+def spread_at(spread: Floats, row: int) -> float:
+    """Σ(y - ȳ)² as `spread_of` gives it, by the row of the sums."""
+    n, mean, total = spread[row, _N], spread[row, _MEAN], spread[row, _TOTAL]
+    return total if total > _NOISE * n * mean * mean else 0.0

@@ -1,0 +1,241 @@
+"""Estimates of periods before their labels were there, and their errors.
+
+A *maturity* is the time since a period's end, as a share of the horizon. The first estimate at each maturity
+is kept until the period is final. Then it is graded: its error is |estimate - final|/scale. Intervals follow
+from the last 50 of these errors, by conformal prediction (Vovk, Gammerman and Shafer 2005): a quantile of
+them times the scale. The quantile's level follows the coverage (adaptive conformal inference: Gibbs and
+Candès 2021), but has a lower bound for intervals that have been too wide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, Ints, kernel
+from prequential.engine.compiled.pool import Pool
+from prequential.engine.tables.keys import Key, StateTable, of_pool
+
+#: Lower bounds of maturities in 28ths of the horizon after the period's end.
+MATURITIES = (0, 1, 2, 6, 14)
+_PARTS = 28
+
+#: Columns of an estimate: its value, its scale, half its interval's width, the two naive estimates, and the
+#: weight of the labels' correction in it.
+_ESTIMATE, _SCALE, _HALF, _LABELLED_SO_FAR, _LAST_FINAL, _WEIGHT = range(6)
+_COLUMNS = 6
+
+#: The number of final periods that an interval uses, and the fewest that give one.
+FINALS, LEAST = 50, 20
+
+#: Coverage of intervals, the step of their level, and the level's bounds. Without a lower bound, the level
+#: would fall in quiet periods. After a change, intervals would then be too narrow until final periods raise
+#: the level, a horizon later.
+LEVEL = 0.9
+_STEP, _LOWEST, _HIGHEST = 0.05, 0.85, 1.0
+
+#: The largest rounding error of a level.
+_ROUNDING = 1e-9
+
+#: If a final value is an estimate, its difference from a kept one has at least this share of the variance.
+_LEAST_APART = 0.01
+
+#: The largest number of four bytes.
+_LARGEST = float(np.finfo(np.float32).max)
+
+#: Later than every clock.
+NEVER = 1 << 62
+
+#: While there are too few final periods, intervals are graded but not published. Half their width in scales
+#: is 1.3 times that of a normal distribution.
+_FIRST_HALF = 1.645 * 1.3
+
+
+class ReportedEstimates(NamedTuple):
+    """By period and measure: rows of a pool, whose owners are periods and whose keys are measures."""
+
+    what: Any  # (rows, maturities, 6), of four bytes; NaN: there was no estimate
+
+
+class MaturityRecords(NamedTuple):
+    """By model and measure: rows of a pool, whose owners are models and whose keys are measures."""
+
+    scores: Any  # (rows, maturities, FINALS), of four bytes: |estimate - final|/scale, negative: not covered
+    finals: Ints  # (rows, maturities): number of graded estimates
+    level: Floats  # (rows, maturities): of the quantile
+    errors: Floats  # (rows, maturities, 3): mean |x - final| of estimate, labelled so far, last final …
+    counts: Ints  # … and the number of values in each mean
+    last: Floats  # the value of the last final period; NaN: there is none
+
+
+class MaturityRecord(NamedTuple):
+    """The record of estimates at a maturity; errors are means, NaN without any."""
+
+    finals: int
+    coverage: float
+    mean_error: float
+    labelled_so_far: float
+    last_final: float
+
+
+class Grade(NamedTuple):
+    """Half the width of an estimate's interval, and its record; None: too few final periods."""
+
+    half: float
+    record: MaturityRecord | None
+
+
+#: The estimates of a value without any.
+NO_GRADES: Any = np.full((len(MATURITIES), _COLUMNS), np.nan, dtype=np.float32)
+
+
+def new_reported_estimates(rows: int) -> ReportedEstimates:
+    """Return rows without estimates."""
+    return ReportedEstimates(np.zeros((rows, len(MATURITIES), _COLUMNS), dtype=np.float32))
+
+
+def new_records(rows: int) -> MaturityRecords:
+    """Return rows without grades."""
+    shape = (rows, len(MATURITIES))
+    return MaturityRecords(
+        np.zeros((*shape, FINALS), dtype=np.float32), np.zeros(shape, dtype=np.int64), np.zeros(shape),
+        np.zeros((*shape, 3)), np.zeros((*shape, 3), dtype=np.int64), np.zeros(rows),
+    )  # fmt: skip
+
+
+def record_tables(
+    said_pool: Pool, said: ReportedEstimates, record_pool: Pool, records: MaturityRecords
+) -> Iterator[StateTable]:
+    """What their rows stand for."""
+    yield from of_pool("expected|said_pool", Key.EXPECTED_SAID, Key.EXPECTED_PERIOD, said_pool)
+    yield StateTable("expected|said.", Key.EXPECTED_SAID, said)
+    yield from of_pool("expected|record_pool", Key.EXPECTED_RECORD, Key.ENTITY, record_pool)
+    yield StateTable("expected|records.", Key.EXPECTED_RECORD, records)
+
+
+def maturity_of(clock: Any, end: Any, horizon: Any) -> Any:
+    """The maturity of periods by their end; -1: the period hasn't ended.
+
+    Times are numbers of ms, or (n,) int64 of them.
+
+    >>> [maturity_of(clock, 1_000, 2_800) for clock in (999, 1_000, 1_150, 9_999)]
+    [-1, 0, 1, 4]
+    >>> maturity_of(np.array([999, 1_150]), 1_000, 2_800)
+    array([-1,  1])
+    """
+    age = (clock - end) * _PARTS
+    return sum(age >= part * horizon for part in MATURITIES) - 1
+
+
+def share_of(maturity: int) -> float | None:
+    """Where a maturity begins, as a share of the horizon after the period's end; None: before the end.
+
+    >>> share_of(-1), share_of(0), share_of(4)
+    (None, 0.0, 0.5)
+    """
+    return None if maturity < 0 else MATURITIES[maturity] / _PARTS
+
+
+def next_maturity(clock: Any, end: Any, horizon: Any) -> Ints:
+    """The clocks at which periods have their next maturity, (n,) int64 or one; `NEVER`: none.
+
+    >>> [int(next_maturity(clock, 1_000, 2_800)) for clock in (999, 1_000, 9_999)] == [1_000, 1_100, NEVER]
+    True
+    """
+    after: Any = np.int64(NEVER)
+    for part in reversed(MATURITIES):
+        begin = end + -(-part * horizon // _PARTS)
+        after = np.where(clock < begin, begin, after)
+    return cast(Ints, after)
+
+
+# ---- one value
+
+
+def begin(records: MaturityRecords, row: int) -> None:
+    """Reset a row: it has no grades. Changes only `records`."""
+    records.scores[row] = 0.0
+    records.finals[row] = records.counts[row] = 0
+    records.errors[row], records.level[row], records.last[row] = 0.0, LEVEL, np.nan
+
+
+@kernel
+def ratio_of(records: MaturityRecords, row: int, maturity: int, room: Floats) -> float:
+    """Half the width of an interval in scales, from the errors at a maturity; NaN: there are too few of them.
+
+    It is the ⌈(n + 1)·level⌉-th smallest of n errors, or the largest. If errors are exchangeable, the next
+    one is at most that with this probability. `room` has space for `FINALS` numbers.
+    """
+    finals = min(FINALS, records.finals[row, maturity])
+    if finals < LEAST:
+        return math.nan
+    for i in range(finals):
+        score, at = abs(float(records.scores[row, maturity, i])), i
+        while at and room[at - 1] > score:
+            room[at] = room[at - 1]
+            at -= 1
+        room[at] = score
+    level = min(1.0, records.level[row, maturity])
+    return room[min(finals, math.ceil((finals + 1) * level - _ROUNDING)) - 1]
+
+
+def graded(records: MaturityRecords, row: int, maturity: int, scale: float) -> Grade:
+    """The interval of an estimate, and the record that it is based on."""
+    ratio = ratio_of(records, row, maturity, np.empty(FINALS))
+    if ratio != ratio:
+        return Grade(_FIRST_HALF * scale, None)
+    finals = min(FINALS, int(records.finals[row, maturity]))
+    covered = int((np.copysign(1.0, records.scores[row, maturity, :finals]) > 0).sum())
+    errors = [
+        error if count else np.nan
+        for error, count in zip(records.errors[row, maturity].tolist(), records.counts[row, maturity])
+    ]
+    return Grade(ratio * scale, MaturityRecord(finals, covered / finals, *errors))
+
+
+def say(
+    said: ReportedEstimates, row: int, maturity: int, estimate: float, scale: float, half: float,
+    labelled_so_far: float, last_final: float, weight: float,
+) -> None:  # fmt: skip
+    """Keep the first estimate of a period at a maturity.
+
+    An estimate with numbers too large for four bytes is not kept, and therefore not graded.
+    """
+    if max(abs(estimate), scale, half) > _LARGEST:
+        return
+    naive = (value if abs(value) <= _LARGEST else np.nan for value in (labelled_so_far, last_final))
+    said.what[row, maturity] = (estimate, scale, half, *naive, weight)
+
+
+def grade(records: MaturityRecords, row: int, said: Any, final: float, variance: float = 0.0) -> None:
+    """Grade the estimates `said` (maturities, 6) of a period by its final value.
+
+    `variance` is the variance of a final value that is itself an estimate. An earlier estimate shares its
+    random error in proportion to the weight λ of the labels. So their difference has the variance scale² + (1
+    - 2λ)·variance.
+    """
+    for maturity, one in enumerate(said.tolist()):
+        estimate, scale, half = one[:_LABELLED_SO_FAR]
+        if estimate != estimate:
+            continue
+        if variance > 0.0:
+            apart = scale * scale + (1.0 - 2.0 * one[_WEIGHT]) * variance
+            wider = max(apart, _LEAST_APART * scale * scale) ** 0.5 / scale
+            scale, half = scale * wider, half * wider
+        error = abs(estimate - final)
+        covered = error <= half
+        finals = int(records.finals[row, maturity])
+        score = min(error / scale, _LARGEST)
+        records.scores[row, maturity, finals % FINALS] = score if covered else -score
+        records.finals[row, maturity] = finals + 1
+        level = float(records.level[row, maturity]) + _STEP * (LEVEL - covered)
+        records.level[row, maturity] = min(_HIGHEST, max(_LOWEST, level))
+        for place, value in enumerate((estimate, one[_LABELLED_SO_FAR], one[_LAST_FINAL])):
+            if value == value:
+                count = int(records.counts[row, maturity, place]) + 1
+                records.counts[row, maturity, place] = count
+                mean = float(records.errors[row, maturity, place])
+                records.errors[row, maturity, place] = mean + (abs(value - final) - mean) / min(count, FINALS)
+    records.last[row] = final

@@ -1,0 +1,269 @@
+"""Whether labelled predictions are like the rest: counts of predictions with a label, and of expired ones.
+
+The counts are by model and predicted class, and by segment. Models predict from 2 to 65,534 classes, so their
+counts are in blocks of a pool: 2, 4, 8, … rows, one for each class code. They move to a larger block when a
+class doesn't fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
+from prequential.engine.compiled.mathematics import log
+from prequential.engine.tables.events import EXPIRED, MET, Events
+from prequential.engine.tables.keys import Key, StateTable
+from prequential.engine.tables.logs import SegmentEvents
+
+#: Added to every count, so that a group that lacks a value has a finite index.
+_SMOOTHING = 0.5
+
+#: Columns of counts: with a label, without one.
+_LABELLED, _EXPIRED = range(2)
+
+#: In place of the block of a model that isn't evaluated any more.
+_GONE = -1
+
+#: Sizes of blocks are 2^1 … 2^16.
+_SIZES = 17
+
+
+class SelectionModels(NamedTuple):
+    """By model (row)."""
+
+    block: Ints  # first row of its block; -1: it isn't evaluated any more
+    capacity: Ints32  # rows of it; 0: no block yet
+
+
+class SelectionCounts(NamedTuple):
+    """By model and class code, or by segment."""
+
+    counts: Ints  # (rows, 2): with a label, without one
+
+
+class Selection(NamedTuple):
+    """The tables of a shard; rows of `classes` below `used[0]` are, or were, in a block."""
+
+    models: SelectionModels
+    classes: SelectionCounts
+    segments: SelectionCounts  # by (model, segment), rows that the caller gives out
+    free: Ints  # (_SIZES,): by size the first row of a free block, -1: none; its first count links the next
+    used: Ints
+
+
+def new_selection() -> Selection:
+    """Empty tables."""
+    return Selection(
+        SelectionModels(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)),
+        SelectionCounts(np.zeros((16, 2), dtype=np.int64)), SelectionCounts(np.zeros((0, 2), dtype=np.int64)),
+        np.full(_SIZES, -1, dtype=np.int64), np.zeros(1, dtype=np.int64),
+    )  # fmt: skip
+
+
+def tables(selection: Selection) -> Iterator[StateTable]:
+    """What their rows stand for."""
+    links = {"block": Key.PREDICTED}
+    yield StateTable("selection|models.", Key.ENTITY, selection.models, links=links)
+    yield StateTable("selection|classes.", Key.PREDICTED, selection.classes)
+    yield StateTable("selection|segments.", Key.SEGMENT, selection.segments)
+    yield StateTable("selection|", Key.NONE, {"free": selection.free, "used": selection.used})
+
+
+def with_rows(selection: Selection, models: int, segments: int) -> Selection:
+    """The tables with at least this many models and rows of segments."""
+    return selection._replace(
+        models=grown(selection.models, models), segments=grown(selection.segments, segments)
+    )
+
+
+def update(selection: Selection, events: Events, start: int, stop: int) -> Selection:
+    """Count predictions that met their label, or expired, in rows `start` to `stop` of the log.
+
+    >>> from prequential.engine.tables.events import new_events
+    >>> events = new_events(4)
+    >>> events.kind[:], events.prediction[:] = [MET, MET, MET, EXPIRED], [0, 0, 1, 1]
+    >>> shares(update(with_rows(new_selection(), 1, 0), events, 0, 4), 0, ["up", "down"])
+    {'up': 1.0, 'down': 0.5}
+    """
+    while (start := _update(selection, events, start, stop)) < stop:
+        rows = int(selection.used[0]) + _capacity(int(events.prediction[start]))
+        selection = selection._replace(classes=grown(selection.classes, rows))
+    return selection
+
+
+def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
+    """A read-only copy of the data of these models and segments (rows)."""
+    table = of_rows(selection.models, models)
+    classes = _classes_of(selection, table, models)
+    return selection._replace(models=table, classes=classes, segments=of_rows(selection.segments, segments))
+
+
+def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selection:
+    """The tables, with the blocks of these models free; later events of their predictions are ignored.
+
+    The rows of `segments` are empty and can be reused.
+    """
+    selection.segments.counts[segments] = 0
+    for model in models:
+        _free(selection, model, _GONE)
+    return selection
+
+
+def _classes_of(selection: Selection, table: SelectionModels, models: Ints) -> SelectionCounts:
+    """The counts by class of these models, one after the other; `table` gets their new places."""
+    lengths = table.capacity[models].astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    rows = np.repeat(table.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
+    table.block[models] = starts
+    return taken(selection.classes, rows)
+
+
+@kernel
+def count_segments(selection: Selection, events: SegmentEvents, start: int, stop: int) -> None:
+    """Count predictions by segment, in rows `start` to `stop` of their log."""
+    for i in range(start, stop):
+        selection.segments.counts[events.segment[i], _LABELLED if events.labelled[i] else _EXPIRED] += 1
+
+
+def by_class(selection: Selection, model: int) -> Ints:
+    """(classes, 2): by predicted class code, the predictions with a label, and the expired ones."""
+    start = int(selection.models.block[model])
+    return selection.classes.counts[start : start + int(selection.models.capacity[model])]
+
+
+def shares(selection: Selection, model: int, classes: Sequence[str]) -> dict[str, float]:
+    """By predicted class: the share with a label among a model's labelled and expired predictions, in [0, 1].
+
+    Classes (by code) that the model has never predicted are left out.
+    """
+    counts = by_class(selection, model).tolist()
+    return {name: some / (some + others) for name, (some, others) in zip(classes, counts) if some + others}
+
+
+def indices(selection: Selection, models: Ints) -> list[float | None]:
+    """Each model's stability index of predicted classes: labelled predictions against expired ones.
+
+    `models` are rows, (n,) int64. None without labels, or if all predictions have one. See `stability_index`.
+    """
+    values = np.zeros(len(models))
+    _indices(selection.models.block, selection.models.capacity, selection.classes.counts, models, values)
+    return [None if value != value else value for value in values.tolist()]
+
+
+def segment_index(selection: Selection, rows: slice | list[int]) -> float | None:
+    """The stability index of a model's segments with one key, by their rows; None as for `indices`."""
+    return stability_index(selection.segments.counts[rows])
+
+
+def stability_index(counts: Ints) -> float | None:
+    """The population stability index of two groups, from their counts (values, 2) of the same values.
+
+    PSI = Σ (a - b)·ln(a/b) over the values' shares a and b, with 0.5 added to each count. Values that neither
+    group has are left out. 0: the same distribution; above 0.25 is usually called a large difference. None if
+    a group is empty.
+
+    >>> stability_index(np.array([[50, 50], [50, 50]])), stability_index(np.array([[1, 0], [1, 0]]))
+    (0.0, None)
+    >>> round(stability_index(np.array([[80, 50], [20, 50]])), 3)
+    0.406
+    """
+    value = float(_stability_index(counts))
+    return None if np.isnan(value) else value
+
+
+@kernel
+def _indices(block: Ints, capacity: Ints32, counts: Ints, models: Ints, values: Floats) -> None:
+    """The index of each model's classes."""
+    for i in range(len(models)):
+        start = np.int64(block[models[i]])
+        values[i] = _stability_index(counts[start : start + capacity[models[i]]])
+
+
+@kernel
+def _stability_index(counts: Ints) -> float:
+    """The index, NaN where a group is empty."""
+    values, some, others = 0, 0, 0
+    for row in range(len(counts)):
+        values += counts[row, 0] > 0 or counts[row, 1] > 0
+        some += counts[row, 0]
+        others += counts[row, 1]
+    if some == 0 or others == 0:
+        return np.nan
+    of_some, of_others = some + _SMOOTHING * values, others + _SMOOTHING * values
+    total = 0.0
+    for row in range(len(counts)):
+        if counts[row, 0] or counts[row, 1]:
+            a, b = (counts[row, 0] + _SMOOTHING) / of_some, (counts[row, 1] + _SMOOTHING) / of_others
+            total += (a - b) * log(a / b)
+    return total
+
+
+@inner
+def _capacity(code: int) -> int:
+    """Rows of the smallest block that has one for a class code."""
+    rows = 2
+    while rows <= code:
+        rows *= 2
+    return rows
+
+
+@inner
+def _size(rows: int) -> int:
+    """Binary logarithm of a power of two."""
+    size = 0
+    while rows > 1:
+        rows >>= 1
+        size += 1
+    return size
+
+
+@kernel
+def _update(selection: Selection, events: Events, start: int, stop: int) -> int:
+    """Follow the log; returns the row before which the pool must grow, or `stop`."""
+    models, counts = selection.models, selection.classes.counts
+    for i in range(start, stop):
+        kind = events.kind[i]
+        if kind != MET and kind != EXPIRED:
+            continue
+        model, code = events.model[i], events.prediction[i]
+        if models.block[model] == _GONE:
+            continue
+        if code >= models.capacity[model] and not _allocate(selection, model, _capacity(code)):
+            return i
+        counts[models.block[model] + code, _LABELLED if kind == MET else _EXPIRED] += 1
+    return stop
+
+
+@inner
+def _allocate(selection: Selection, model: int, rows: int) -> bool:
+    """Move a model's counts to a block of this size; False if the pool is full."""
+    models, counts, free = selection.models, selection.classes.counts, selection.free
+    size = _size(rows)
+    block = free[size]
+    if block >= 0:
+        free[size] = counts[block, 0]
+    else:
+        block = selection.used[0]
+        if block + rows > len(counts):
+            return False
+        selection.used[0] = block + rows
+    before, present = models.block[model], np.int64(models.capacity[model])
+    for row in range(rows):
+        for column in range(2):
+            counts[block + row, column] = counts[before + row, column] if row < present else 0
+    _free(selection, model, block)
+    models.capacity[model] = rows
+    return True
+
+
+@kernel
+def _free(selection: Selection, model: int, block: int) -> None:
+    """Free a model's block, if it has one; its own is this one now, and has no rows yet."""
+    models, free = selection.models, selection.free
+    if models.capacity[model]:
+        size, before = _size(np.int64(models.capacity[model])), models.block[model]
+        selection.classes.counts[before, 0] = free[size]
+        free[size] = before
+    models.block[model], models.capacity[model] = block, 0

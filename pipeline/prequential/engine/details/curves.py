@@ -1,0 +1,383 @@
+"""Curves of a histogram of scores (detail `scores`): ROC, precision, reliability, cost by threshold.
+
+A threshold t stands for the rule that predicts the positive class where its score is at least t. A histogram
+can tell apart the lower bounds of its bins: 0, with which every outcome is predicted positive, and the edges.
+The last threshold is the next number above 1, with which none is: a score of exactly 1 reaches a threshold
+of 1. Counts may be weights, as faded ones are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats
+from prequential.engine.compiled.mathematics import added
+from prequential.engine.tables.score_bins import BINS, EDGES
+from prequential.engine.tables.streams import OTHER_FORM
+
+#: Bins of equal width of a reliability diagram.
+WIDE_BINS = 15
+
+#: Standard deviations that cover 95% of a normal distribution, on both sides and on one.
+_TWO_SIDED, _ONE_SIDED = 1.959963984540054, 1.6448536269514722
+
+#: The lower bounds of the bins: (BINS,).
+_LOWER: Floats = np.concatenate(([0.0], EDGES))
+
+#: Thresholds from the lowest to the highest, with which no outcome is predicted positive: (BINS + 1,).
+THRESHOLDS: Floats = np.append(_LOWER, np.nextafter(1.0, 2.0))
+
+#: The score that stands for all of a bin, its middle: (BINS,).
+SCORES: Floats = (_LOWER + np.append(EDGES, 1.0)) / 2
+
+
+class Histogram(NamedTuple):
+    """Outcomes by bin of the positive class's score: (BINS,) each, counts or weights."""
+
+    negatives: Floats
+    positives: Floats
+
+
+class CurvePoint(NamedTuple):
+    """The results of a threshold; None where a share has no outcomes to be a share of."""
+
+    threshold: float
+    recall: float | None  # true positives among the positives
+    false_positive_rate: float | None  # false positives among the negatives
+    precision: float | None  # true positives among those that are predicted to be such
+
+
+class ReliabilityBin(NamedTuple):
+    """Outcomes whose scores are alike: how many, their mean score, and the share of positives among them."""
+
+    low: float
+    high: float
+    outcomes: float
+    mean_score: float
+    share_positive: float
+
+
+class Reliability(NamedTuple):
+    """A reliability diagram: its bins that have outcomes, and the expected calibration error."""
+
+    bins: list[ReliabilityBin]
+    ece: float | None
+
+
+class Costs(NamedTuple):
+    """What an outcome costs: a negative or a positive, by what was predicted."""
+
+    false_positive: float
+    false_negative: float
+    true_positive: float = 0.0
+    true_negative: float = 0.0
+
+
+class Since(NamedTuple):
+    """From when on something has been so."""
+
+    outcome: int  # how many the sequence had
+    ts: int | None  # the latest label time then, epoch ms; None where no record had a time
+
+
+class ReportedHistogram(NamedTuple):
+    """A histogram that a message had, with the outcomes of its sequence and the label time then."""
+
+    since: Since
+    histogram: Histogram
+
+
+class BestThreshold(NamedTuple):
+    """The threshold with the least mean cost, and its gain.
+
+    The outcomes that chose the threshold also determine its cost. So the cost is slightly too low and the
+    gain slightly too high.
+    """
+
+    threshold: float  # above 1: no outcome is to be predicted positive
+    cost: float
+    interval: tuple[float, float]  # from the lowest to the highest that isn't clearly worse (5%, one-sided)
+    present: float
+    present_cost: float
+    present_interval: tuple[float, float]  # 95% of that cost, as the threshold was there before
+    gain: float  # of mean cost against the present threshold, at least 0
+    gain_interval: tuple[float, float]  # 95%
+    better_since: Since | None = None  # from when on it has been better, see `better_since`
+
+
+def configured_costs(
+    costs: Mapping[str, Mapping[str, float]] | None, positive_class: str | None
+) -> Costs | None:
+    """The costs of outcomes by a stream's `costs`; None unless there are two classes, one of them positive.
+
+    The positive class is the configured one; else `true` or `1` where the two are booleans, or 0 and 1.
+    Combinations that `costs` doesn't name cost 0.
+
+    >>> configured_costs({"fraud": {"ok": 100.0}, "ok": {"fraud": 5.0}}, "fraud")
+    Costs(false_positive=5.0, false_negative=100.0, true_positive=0.0, true_negative=0.0)
+    >>> configured_costs({"1": {"0": 2.0}}, None).false_negative, configured_costs({"a": {"b": 2.0}}, None)
+    (2.0, None)
+    """
+    by_label = {
+        _one_form(label): {_one_form(prediction): amount for prediction, amount in row.items()}
+        for label, row in (costs or {}).items()
+    }
+    names = {*by_label, *(prediction for row in by_label.values() for prediction in row)}
+    if positive_class is None and names <= {"true", "false"}:
+        positive_class = "true"
+    if positive_class is None:
+        return None
+    positive = _one_form(positive_class)
+    others = names - {positive}
+    if len(others) != 1:
+        return None
+    (negative,) = others
+    of_positive, of_negative = by_label.get(positive, {}), by_label.get(negative, {})
+    return Costs(
+        of_negative.get(positive, 0.0), of_positive.get(negative, 0.0), of_positive.get(positive, 0.0),
+        of_negative.get(negative, 0.0),
+    )  # fmt: skip
+
+
+def _one_form(name: str) -> str:
+    """A class's name; of `true` and 1, and of `false` and 0, which are one class each, the boolean's."""
+    return OTHER_FORM[name] if name in ("0", "1") else name
+
+
+def histogram_of(message: Mapping[str, Any]) -> Histogram:
+    """The histogram that the field `scores` of a message has.
+
+    >>> one = histogram_of({"bins": [7, 199], "negatives": [3, 0], "positives": [1, 2]})
+    >>> float(one.negatives.sum()), float(one.positives[199])
+    (3.0, 2.0)
+    """
+    found = Histogram(np.zeros(BINS), np.zeros(BINS))
+    found.negatives[message["bins"]] = message["negatives"]
+    found.positives[message["bins"]] = message["positives"]
+    return found
+
+
+def points(one: Histogram) -> list[CurvePoint]:
+    """The results of each threshold, from above 1 (no positives are predicted) down to 0.
+
+    ROC is `recall` by `false_positive_rate`, the other curve `precision` by `recall`. Of thresholds with
+    equal results the highest is listed.
+
+    >>> at = points(histogram_of({"bins": [0, 199], "negatives": [2, 1], "positives": [0, 1]}))
+    >>> [(point.recall, point.false_positive_rate, point.precision) for point in at]
+    [(0.0, 0.0, None), (1.0, 0.3333333333333333, 0.5), (1.0, 1.0, 0.25)]
+    """
+    hits, false = _above(one.positives), _above(one.negatives)
+    found: list[CurvePoint] = []
+    for place in range(BINS, -1, -1):
+        if place < BINS and hits[place] == hits[place + 1] and false[place] == false[place + 1]:
+            continue
+        found.append(CurvePoint(
+            float(THRESHOLDS[place]), _share(hits[place], hits[0]), _share(false[place], false[0]),
+            _share(hits[place], hits[place] + false[place]),
+        ))  # fmt: skip
+    return found
+
+
+def reliability(one: Histogram, bins: int = WIDE_BINS) -> Reliability:
+    """A reliability diagram of so many bins of equal width, and its expected calibration error.
+
+    A bin of the histogram belongs where its middle is, and the mean score is of such middles: it is off by
+    less than half of its bins' width, 0.007.
+
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger: On calibration of modern neural networks, ICML 2017:
+    Σ_b n_b/n·|share - mean|.
+
+    Examples
+    --------
+    >>> diagram = reliability(histogram_of({"bins": [100], "negatives": [1], "positives": [3]}))
+    >>> [(one.outcomes, round(one.mean_score, 2), one.share_positive) for one in diagram.bins]
+    [(4.0, 0.51, 0.75)]
+    >>> round(diagram.ece, 2)
+    0.24
+    """
+    count = one.negatives + one.positives
+    places = np.minimum(bins - 1, (SCORES * bins).astype(np.int64))
+    found, total, gaps = [], added(count.tolist()), 0.0
+    for place in range(bins):
+        own = places == place
+        n = added(count[own].tolist())
+        if n > 0.0:
+            mean = added((count[own] * SCORES[own]).tolist()) / n
+            share = added(one.positives[own].tolist()) / n
+            found.append(ReliabilityBin(place / bins, (place + 1) / bins, n, mean, share))
+            gaps += n * abs(share - mean)
+    return Reliability(found, gaps / total if total else None)
+
+
+def mean_costs(one: Histogram, costs: Costs) -> Floats:
+    """Mean cost of an outcome by threshold, as `THRESHOLDS`: (BINS + 1,).
+
+    Raises ValueError for a histogram without outcomes.
+
+    >>> one = histogram_of({"bins": [0, 199], "negatives": [2, 1], "positives": [0, 1]})
+    >>> mean_costs(one, Costs(false_positive=1, false_negative=5))[[0, 1, 200]]
+    array([0.75, 0.25, 1.25])
+    """
+    hits, false = _above(one.positives), _above(one.negatives)
+    n = hits[0] + false[0]
+    if n <= 0.0:
+        raise ValueError("there are no outcomes with a score: expected at least one")
+    total = (
+        hits * costs.true_positive + (hits[0] - hits) * costs.false_negative + false * costs.false_positive
+        + (false[0] - false) * costs.true_negative
+    )  # fmt: skip
+    mean: Floats = total / n
+    return mean
+
+
+def best_threshold(
+    one: Histogram, costs: Costs, present: float = 0.5, worth: float | None = None
+) -> BestThreshold:
+    """The threshold with the least mean cost; of several the one nearest to the present one.
+
+    Two thresholds differ in the outcomes whose scores lie between them. The variance of this difference
+    decides which thresholds are clearly worse. It is computed as if outcomes were independent of each other.
+
+    Parameters
+    ----------
+    one
+        The histogram, of at least one outcome; else ValueError.
+    costs
+        What outcomes cost.
+    present
+        The threshold in use; of a model of two classes that predicts the more probable one, 0.5.
+    worth
+        How many equal outcomes the histogram's weight counts as; None: as many as it weighs.
+
+    Examples
+    --------
+    >>> one = histogram_of({
+    ...     "bins": [20, 90, 110, 180], "negatives": [900, 50, 10, 0], "positives": [1, 50, 40, 9],
+    ... })
+    >>> best = best_threshold(one, Costs(false_positive=1, false_negative=5))
+    >>> best.threshold < 0.5, round(best.cost, 3), round(best.gain, 3), best.gain_interval[0] > 0
+    (True, 0.061, 0.189, True)
+    """
+    mean = mean_costs(one, costs)
+    n = added([*one.negatives.tolist(), *one.positives.tolist()])
+    away = np.abs(THRESHOLDS - present)
+    at = min(range(BINS + 1), key=lambda place: (mean[place], away[place]))
+    now = _place_of(present)
+    error = _errors(one, costs, at, n, worth)
+    near = np.flatnonzero(mean - mean[at] <= _ONE_SIDED * error)
+    gain, gain_interval = _gain_of(mean, error, at, now)
+    apart = _TWO_SIDED * _error_of(one, costs, now, n, worth)
+    return BestThreshold(
+        float(THRESHOLDS[at]), float(mean[at]), (float(THRESHOLDS[near[0]]), float(THRESHOLDS[near[-1]])),
+        float(THRESHOLDS[now]), float(mean[now]), (float(mean[now]) - apart, float(mean[now]) + apart), gain,
+        gain_interval,
+    )  # fmt: skip
+
+
+def better_since(course: Sequence[ReportedHistogram], costs: Costs, best: BestThreshold) -> Since | None:
+    """Since when the best threshold of now has cost less than the present one, without a break.
+
+    Of the newest messages in a row in which the interval of the gain is above 0, the result is the first. The
+    interval is that of `best_threshold`. Nothing is known between messages. Each interval is computed
+    separately, so a run of intervals above 0 has no level of significance. The outcomes that chose the
+    threshold are also among those of the earlier messages.
+
+    Parameters
+    ----------
+    course
+        What messages of one sequence and memory had, in order; `best` is that of the last one.
+    costs, best
+        What outcomes cost, and the best threshold of now by that.
+
+    Returns
+    -------
+    Since or None
+        None where it isn't better now.
+
+    Examples
+    --------
+    >>> said = {"bins": [20, 180], "negatives": [90, 0], "positives": [0, 90]}
+    >>> worse = {"bins": [20, 80, 180], "negatives": [90, 0, 0], "positives": [0, 20, 90]}
+    >>> course = [
+    ...     ReportedHistogram(Since(100 * number, None), histogram_of(one))
+    ...     for number, one in enumerate((said, worse, worse))
+    ... ]
+    >>> costs = Costs(false_positive=1, false_negative=5)
+    >>> better_since(course, costs, best_threshold(course[-1].histogram, costs))
+    Since(outcome=100, ts=None)
+    """
+    at, now = _place_of(best.threshold), _place_of(best.present)
+    since = None
+    for one in reversed(course):
+        n = added([*one.histogram.negatives.tolist(), *one.histogram.positives.tolist()])
+        if n <= 0.0:
+            break
+        error = _errors(one.histogram, costs, at, n, None)
+        _, (low, _) = _gain_of(mean_costs(one.histogram, costs), error, at, now)
+        if low <= 0.0:
+            break
+        since = one.since
+    return since
+
+
+def _place_of(threshold: float) -> int:
+    """The place of the threshold that is the nearest to this one; from 1 down some scores reach it.
+
+    >>> _place_of(1.0), _place_of(1.5)
+    (199, 200)
+    """
+    return BINS if threshold > 1.0 else int(np.argmin(np.abs(_LOWER - threshold)))
+
+
+def _gain_of(mean: Floats, error: Floats, at: int, now: int) -> tuple[float, tuple[float, float]]:
+    """The gain of the threshold at the place `at` over the one in use, by mean costs; and its 95% interval.
+
+    `error`: standard errors of the differences from the threshold at `at`.
+    """
+    gain, around = float(mean[now] - mean[at]), _TWO_SIDED * float(error[now])
+    return gain, (gain - around, gain + around)
+
+
+def _error_of(one: Histogram, costs: Costs, at: int, n: float, worth: float | None) -> float:
+    """The standard error of the mean cost at the threshold at this place."""
+    hits, false = float(_above(one.positives)[at]), float(_above(one.negatives)[at])
+    positives, negatives = added(one.positives.tolist()), added(one.negatives.tolist())
+    of_each = (
+        (hits, costs.true_positive), (positives - hits, costs.false_negative),
+        (false, costs.false_positive), (negatives - false, costs.true_negative),
+    )  # fmt: skip
+    mean = added([count * cost for count, cost in of_each]) / n
+    square = added([count * (cost - mean) * (cost - mean) for count, cost in of_each]) / n
+    return float(np.sqrt(square / (worth or n)))
+
+
+def _errors(one: Histogram, costs: Costs, at: int, n: float, worth: float | None) -> Floats:
+    """Standard errors of the differences of mean cost between each threshold and the one at this place."""
+    of_positive = costs.false_negative - costs.true_positive
+    of_negative = costs.false_positive - costs.true_negative
+    hits, false = _above(one.positives), _above(one.negatives)
+    positives, negatives = np.abs(hits - hits[at]), np.abs(false - false[at])
+    # What a positive in between costs more with the higher threshold, a negative costs less.
+    mean = (positives * of_positive - negatives * of_negative) / n
+    square = (positives * of_positive**2 + negatives * of_negative**2) / n
+    errors: Floats = np.sqrt(np.maximum(0.0, square - mean * mean) / (worth or n))
+    return errors
+
+
+def _above(counts: Floats) -> Floats:
+    """Outcomes whose scores are at least each threshold's: (BINS + 1,)."""
+    found = np.zeros(BINS + 1)
+    total = 0.0
+    for place in range(BINS - 1, -1, -1):
+        total += counts[place]
+        found[place] = total
+    return found
+
+
+def _share(part: float, whole: float) -> float | None:
+    return float(part / whole) if whole > 0.0 else None

@@ -1,0 +1,130 @@
+"""Page-Hinkley test for a change of a signal's mean (2013 paper, section 5.1)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.engine.detectors.budgets import WIDTH, calibrated, follow, loss_of
+from prequential.engine.detectors.declaration import MIN_OUTCOMES, Detector, Parameter
+from prequential.engine.tables.alarms import Alarms, raise_alarm
+from prequential.engine.tables.outcomes import Log
+
+#: Directions of a change, in the order in which they are declared.
+INCREASE, DECREASE, BOTH = range(3)
+DIRECTIONS = ("increase", "decrease", "both")
+
+
+class PageHinkley(NamedTuple):
+    """By sequence: the test since its last alarm."""
+
+    t: Ints  # T, values seen
+    total: Floats  # x_1 + … + x_T
+    m: Floats  # m_T
+    lowest: Floats  # M_T
+    m_down: Floats  # m_T of the test for a decrease
+    highest: Floats  # M_T of the test for a decrease
+    alarms: Ints  # raised so far
+    # With a budget of false alarms (`engine.detectors.budgets`):
+    threshold: Floats  # in force; 0: the configured one
+    losses: Floats  # (sequences, `WIDTH`): sums over pairs of losses
+    last: Floats  # the last loss
+    begun: Bytes  # whether there was one
+
+
+class PageHinkleyParameters(NamedTuple):
+    """Parameters of the test."""
+
+    delta: float  # δ
+    threshold: float  # λ
+    min_outcomes: int
+    direction: int
+    apart: float = 0.0  # ms between false alarms of a stream, which set the threshold; 0: it is as configured
+    kind: int = 0  # the kind of signal, see `budgets`
+
+
+def new_table(rows: int, settings: PageHinkleyParameters) -> PageHinkley:
+    """Tests of sequences without values."""
+    return zeros(PageHinkley, rows, losses=WIDTH)
+
+
+@inner
+def threshold_of(table: PageHinkley, settings: PageHinkleyParameters, q: int) -> float:
+    """λ of sequence `q`."""
+    return table.threshold[q] if settings.apart > 0.0 and table.threshold[q] > 0.0 else settings.threshold
+
+
+@inner
+def step(table: PageHinkley, settings: PageHinkleyParameters, q: int, x: float) -> tuple[bool, float]:
+    """Feed sequence `q` the value x_T; returns whether there is an alarm, and the statistic.
+
+    The mean is x̄_T = (x_1 + … + x_T)/T, and m_T = m_{T-1} + x_T - x̄_T - δ. The minimum is `M_T =
+    min(M_{T-1}, m_T)`, with m_0 = M_0 = 0. There is an alarm when m_T - M_T > λ and T >= `min_outcomes`; then
+    T is 0 again. For a decrease, m_T = m_{T-1} + x_T - x̄_T + δ, `M_T = max(M_{T-1}, m_T)`, and the condition
+    is M_T - m_T > λ.
+    """
+    t = table.t[q] + 1
+    total = table.total[q] + x
+    off = x - total / t
+    statistic = 0.0
+    m = lowest = m_down = highest = 0.0
+    if settings.direction != DECREASE:
+        m = table.m[q] + (off - settings.delta)
+        lowest = min(table.lowest[q], m)
+        statistic = m - lowest
+    if settings.direction != INCREASE:
+        m_down = table.m_down[q] + (off + settings.delta)
+        highest = max(table.highest[q], m_down)
+        statistic = max(statistic, highest - m_down)
+    raised = statistic > threshold_of(table, settings, q) and t >= settings.min_outcomes
+    if raised:
+        table.alarms[q] += 1
+        t, total, m, lowest, m_down, highest = 0, 0.0, 0.0, 0.0, 0.0, 0.0
+    table.t[q], table.total[q], table.m[q], table.lowest[q] = t, total, m, lowest
+    table.m_down[q], table.highest[q] = m_down, highest
+    return raised, statistic
+
+
+@kernel
+def run(
+    table: PageHinkley,
+    settings: PageHinkleyParameters,
+    log: Log,
+    rows: Ints32,
+    values: Floats,
+    fed: Bytes,
+    detector: int,
+    alarms: Alarms,
+) -> None:
+    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
+    for i in range(len(rows)):
+        if fed[i]:
+            row = rows[i]
+            q = log.sequence[row]
+            raised, statistic = step(table, settings, q, values[i])
+            if raised:
+                raise_alarm(alarms, i, detector, statistic, threshold_of(table, settings, q))
+            if settings.apart > 0.0:
+                loss = loss_of(log, row, settings.kind, values[i])
+                follow(table.losses, table.last, table.begun, q, loss, raised)
+                if log.gap[row] > 0.0:
+                    table.threshold[q] = calibrated(
+                        table.losses[q], settings.kind, settings.delta, False, settings.direction != DECREASE,
+                        settings.direction != INCREASE, settings.apart / log.gap[row], table.threshold[q],
+                    )  # fmt: skip
+
+
+DETECTOR = Detector(
+    (
+        Parameter("delta", 0.005, "magnitude of changes that are allowed (δ)"),
+        Parameter("lambda", 50.0, "threshold of the statistic (λ)", above=True, rarer=1),
+        Parameter(
+            "min_outcomes", MIN_OUTCOMES, "values to be seen before an alarm", 1, 1 << 40, always=False
+        ),
+        Parameter("direction", "increase", "of a change of the mean", among=DIRECTIONS, always=False),
+    ),
+    PageHinkleyParameters,
+    new_table,
+    run,
+    drift="delta",
+)

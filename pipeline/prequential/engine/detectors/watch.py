@@ -1,0 +1,346 @@
+"""A detector and its signal, for all sequences of a plan (`docs/reference/detectors.md`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from prequential.configuration.settings.budget import parse_budget
+from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.stages import FINAL, INITIAL
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, viewed
+from prequential.engine.compiled.repeated import Run, run
+from prequential.engine.detectors import DETECTORS, signals
+from prequential.engine.detectors.budgets import BINARY, BOUNDED, NO_LOSS, RATIO
+from prequential.engine.detectors.declaration import MIN_OUTCOMES
+from prequential.engine.detectors.objectives import every_detector
+from prequential.engine.detectors.signals import ABSOLUTE_LOSS, SQUARED_LOSS, WRONG, is_of_sums
+from prequential.engine.estimators.accumulator import Accumulator, new_counted
+from prequential.engine.estimators.declaration import NO_CELL, NO_OUTCOME, Additions, Counted, Payload
+from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.histograms import keeps_histogram, rank_bins
+from prequential.engine.estimators.measuring import NO_SUMS, MeasureRequest, block_of, measure, new_measured
+from prequential.engine.estimators.naming import SCALED, canonical, parse_estimator, parse_signal
+from prequential.engine.estimators.rows import LogRows
+from prequential.engine.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
+from prequential.engine.measures.declaration import COSTS
+from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS, OWN_LOSSES
+from prequential.engine.measures.registry import LOSSES as OF_MEASURES
+from prequential.engine.tables.alarms import Alarms
+from prequential.engine.tables.outcomes import Log
+from prequential.topics.errors import existing
+from prequential.topics.outputs import identity
+
+#: Hex digits of a sequence's seed: 60 bits.
+_SEED_DIGITS = 15
+
+#: Losses for regression by their name in the configuration.
+LOSSES = {"absolute": ABSOLUTE_LOSS, "squared": SQUARED_LOSS}
+
+#: The ratio for which a threshold can be calibrated, `fading:0.997/fading:0.9994`, and its δ.
+_RATIO, _DELTA = "fading:0.997/fading:0.9994", 0.1
+
+#: Signals that are an outcome's own loss: those of 0 or 1, and others with an upper bound.
+_BINARY = tuple(name for name in OWN_LOSSES if OF_MEASURES[name].largest == 1.0)
+_BOUNDED = (*(name for name in OWN_LOSSES if OF_MEASURES[name].largest > 1.0), SCALED)
+
+
+class WatchedRows(LogRows):
+    """Rows of the log with their losses, for signals."""
+
+    def __init__(
+        self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run,
+        extended: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(log, rows, capacity, loss != WRONG, run, positives, extended)
+        self.loss, self.positives = loss, positives
+
+    @cached_property
+    def _losses_and_outcomes(self) -> tuple[Floats, Bytes]:
+        losses, outcome = np.empty(len(self.rows)), np.empty(len(self.rows), dtype=np.uint8)
+        self.run(signals.error, self.log, self.rows, self.loss, losses, outcome)
+        return losses, outcome
+
+    @property
+    def losses(self) -> Floats:
+        """The loss of each row, (n,) float64; 0 of those that aren't outcomes."""
+        return self._losses_and_outcomes[0]
+
+    @property
+    def outcome(self) -> Bytes:
+        """Whether each row is an outcome, (n,) uint8."""
+        return self._losses_and_outcomes[1]
+
+    @cached_property
+    def errors(self) -> Additions:
+        """The additions of the rows to the means of errors: each outcome's loss; revisions add none."""
+        into = additions(len(self.rows), payload_of_errors(self.loss))
+        self.run(
+            signals.errors, self.log, self.rows, self.loss == WRONG, self.losses, self.outcome, into
+        )
+        return into
+
+
+def payload_of_errors(loss: int) -> Payload:
+    """The losses that an estimator's error is the mean of."""
+    return ONE_RIGHT_OR_WRONG if loss == WRONG else losses(1)
+
+
+class Signal:
+    """The values that a detector is fed with (see `engine.estimators.naming`).
+
+    `by_value`: whether an outcome's cost depends on its value (`cost_per_value`). `extended`: whether
+    predictions for regression have intervals, or labels have ranks among probabilities.
+    """
+
+    def __init__(
+        self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int, by_value: bool = False,
+        extended: bool = False,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self._min_outcomes = min_outcomes
+        self._capacity, self._loss = capacity, loss
+        says = parse_signal(name)
+        payload = payload_of_errors(loss)
+        self._errors = [Accumulator(estimator, payload, rows) for estimator in says.errors]
+        self._ratio: Any = signals.new_ratio(rows) if len(says.errors) == 2 else None
+        self._scaled: Any = signals.new_scaled_error(rows) if says.scaled else None
+        self._estimator: Estimator | None = None
+        self._loss_measure = INDEX[says.measure] if says.measure and not says.estimator else None
+        if says.estimator:
+            self._measure = INDEX[says.measure]
+            memory = parse_estimator(says.estimator).memory
+            histogram = keeps_histogram(memory, (says.measure,), ())
+            paid = by_value and MEASURES[says.measure].inputs == COSTS
+            self._estimator = Estimator(
+                says.estimator, rows, capacity, loss != WRONG, False, histogram, paid, extended
+            )
+            if is_of_sums(says.measure):
+                self._estimator.score()
+
+    def update(self, rows: WatchedRows) -> tuple[Floats, Bytes]:
+        """The signal's value after each of the rows, (n,) float64, and whether it is fed, (n,) uint8.
+
+        A revision feeds nothing, nor does a measure that has no value yet.
+        """
+        values, fed = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.uint8)
+        if self._estimator is not None:
+            self._measures(self._estimator, rows, values, fed)
+        elif self._scaled is not None:
+            rows.run(
+                signals.scaled_error, self._scaled, rows.log, rows.rows, rows.losses, rows.outcome, values,
+                fed,
+            )  # fmt: skip
+        elif self._loss_measure is not None:
+            rows.run(signals.own_loss, rows.log, rows.rows, self._loss_measure, rows.positives, values, fed)
+        elif not self._errors:
+            return rows.losses, rows.outcome
+        else:
+            short, *longer = [self._error(one, rows) for one in self._errors]
+            if self._ratio is None:
+                return short, rows.outcome
+            rows.run(
+                signals.ratio, self._ratio, rows.log, rows.rows,
+                signals.Errors(short, longer[0], rows.outcome), self._min_outcomes, values, fed,
+            )  # fmt: skip
+        return values, fed
+
+    @staticmethod
+    def _error(accumulator: Accumulator, rows: WatchedRows) -> Floats:
+        """An estimator's error after each of the rows."""
+        read = np.empty((len(rows), accumulator.payload.width))
+        accumulator.add(rows.errors, read, rows.run)
+        values = np.zeros(len(rows))
+        rows.run(signals.mean, read, rows.outcome, values)
+        return values
+
+    def _measures(self, estimator: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
+        """Write a measure after each row, turned so that it grows when the model gets worse, by blocks."""
+        ranked = NAMES[self._measure] in OF_RANKS and estimator.histogram is None
+        whole = estimator.memory.whole
+        asked = MeasureRequest(self._capacity, rows.positives, estimator.numbers, False, whole)
+        step = block_of(*(one.payload for one in estimator.accumulators()))
+        for start in range(0, len(rows), step):
+            span = slice(start, start + step)
+            codes = viewed(rows.cells, span)
+            count, width = len(codes.cell), estimator.cells.payload.width
+            counted = Counted(np.zeros((count, width)), np.zeros(count), np.zeros(count, np.uint8))
+            # Revisions are ignored here.
+            cells = np.where(rows.outcome[span], codes.cell, NO_CELL).astype(np.int32)
+            estimator.cells.count(codes._replace(cell=cells), counted)
+            into, positive = new_measured(count), np.empty(count, dtype=np.int64)
+            added = viewed(rows.scores, span) if estimator.summed else None
+            summed = NO_SUMS
+            if added is not None and not ranked:
+                summed = np.zeros((count, estimator.sums.payload.width))
+                estimator.sums.add(added, summed)
+            paid = NO_SUMS
+            if estimator.paid is not None:
+                costs, paid = viewed(rows.costs, span), np.zeros((count, estimator.paid.payload.width))
+                sequence = np.where(rows.outcome[span], costs.sequence, NO_OUTCOME).astype(np.int32)
+                estimator.paid.add(costs._replace(sequence=sequence), paid)
+            measure(counted, summed, paid, codes.sequence.astype(np.int64), asked, into, positive)
+            if added is not None and ranked:
+                rank = existing(estimator.memory.rank, "a memory's rank")
+                kind, sequences = estimator.sums.payload.kind, codes.sequence.astype(np.int64)
+                rank(
+                    estimator.sums.table, kind, sequences, positive, added, into.values, into.reasons
+                )
+            if estimator.histogram is not None:
+                histogram = new_counted(count, estimator.histogram.payload.width)
+                estimator.histogram.count(viewed(rows.histogram, span), histogram)
+                rank_bins(histogram.cells, positive, rows.outcome[span], into.values, into.reasons)
+            signals.feed(into, self._measure, rows.outcome[span], values[span], fed[span])
+
+    @property
+    def repeats(self) -> bool:
+        """Whether `update` only calls loops, so that `Repeated` can repeat the calls."""
+        return self._estimator is None
+
+    def ensure(self, rows: int) -> None:
+        """Make room for at least this many sequences; new ones have no outcomes."""
+        for one in self._errors:
+            one.ensure(rows)
+        if self._scaled is not None:
+            self._scaled = grown(self._scaled, rows)
+        if self._ratio is not None:
+            self._ratio = grown(self._ratio, rows)
+        if self._estimator is not None:
+            self._estimator.ensure(rows)
+
+    def tables(self) -> Iterator[Any]:
+        """All tables with a row for each sequence, for copying, snapshots and `adopt`."""
+        for one in self._errors:
+            yield one.table
+        if self._scaled is not None:
+            yield self._scaled
+        if self._ratio is not None:
+            yield self._ratio
+        if self._estimator is not None:
+            yield from self._estimator.tables()
+
+    def adopt(self, other: Signal, rows: Ints, new_rows: Ints) -> None:
+        """Copy `rows` of a signal of the same name to `new_rows` of this one."""
+        if self._estimator is not None and other._estimator is not None:
+            self._estimator.adopt(other._estimator, rows, new_rows)
+            return
+        for old, new in zip(other.tables(), self.tables()):
+            for source, target in zip(old, new):
+                target[new_rows] = source[rows]
+
+
+class Watch:
+    """A detector on its signal, with a row of its table for each sequence of a plan."""
+
+    def __init__(
+        self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0,
+        by_value: bool = False, extended: bool = False,
+    ) -> None:  # fmt: skip
+        self.config = config
+        self._loss = loss
+        detector = DETECTORS[config.detector]
+        self._run = detector.run
+        settings: Any = detector.configured(config.params)
+        #: Whether a budget of false alarms sets its threshold.
+        self.budgeted = apart > 0.0
+        if self.budgeted:
+            settings = settings._replace(apart=apart, kind=kind_of(config, loss))
+        self._settings = settings
+        #: The parameters in alarms.
+        self.params = detector.params(config.params)
+        self._changed = detector.changed(config.params)
+        min_outcomes = getattr(self._settings, "min_outcomes", MIN_OUTCOMES)
+        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value, extended)
+        self.table: Any = detector.new_table(rows, self._settings)
+
+    def begin(self, row: int, stage: str, *names: str | None) -> None:
+        """Prepare a new sequence's row: a detector's random numbers are a function of stage and names.
+
+        `initial` has those of `final`: equal outcomes have equal alarms.
+        """
+        if "seed" in self.table._fields:
+            stage = FINAL if stage == INITIAL else stage
+            self.table.seed[row] = int(identity(*names, stage, self.config.signal)[:_SEED_DIGITS], 16)
+
+    def threshold(self, row: int) -> float | None:
+        """A sequence's threshold that the budget of false alarms has set; None: there is none, or not yet."""
+        return (float(self.table.threshold[row]) or None) if self.budgeted else None
+
+    @property
+    def key(self) -> str:
+        """The key in snapshots: detector, signal, changed parameters; equal watches have equal keys.
+
+        For regression, a signal of the configured loss also has the loss in its key.
+        """
+        of_losses = not parse_signal(self.config.signal).measure
+        squared = " squared" if self._loss == SQUARED_LOSS and of_losses else ""
+        return f"{self.config.detector} {self.config.signal} {self.changed}{squared}"
+
+    @property
+    def changed(self) -> str:
+        """The parameters that differ from their defaults, as `name=value`, separated by spaces."""
+        return " ".join(f"{name}={value!r}" for name, value in self._changed.items())
+
+    def run(self, rows: WatchedRows, place: int, alarms: Alarms) -> None:
+        """Feed the signal's values of these rows to the detector; its alarms are appended to `alarms`.
+
+        `place` is the detector's place among the stream's detectors, which alarms have.
+        """
+        values, fed = self.signal.update(rows)
+        rows.run(
+            self._run, self.table, self._settings, rows.log, rows.rows, values, fed, place, alarms
+        )
+
+
+def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> list[Watch]:
+    """A stream's detectors with tables of `rows` rows, in the order of `every_detector`.
+
+    The detectors whose thresholds the budget of false alarms sets share it evenly.
+
+    Parameters
+    ----------
+    config
+        The stream's configuration.
+    rows
+        The number of sequences to make room for.
+    capacity
+        The room for classes.
+    loss
+        The loss of an outcome: `WRONG`, `ABSOLUTE_LOSS` or `SQUARED_LOSS`.
+
+    Returns
+    -------
+    list of Watch
+        All detectors, also those without a budget.
+    """
+    detectors, apart = every_detector(config), 0.0
+    budgeted = [not one.fixed and kind_of(one, loss) != NO_LOSS for one in detectors]
+    if config.alarm_budget:
+        apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
+    return [
+        Watch(one, rows, capacity, loss, apart * is_own, config.cost_per_value, config.extends_scores)
+        for one, is_own in zip(detectors, budgeted)
+    ]
+
+
+def kind_of(config: DetectorConfig, loss: int) -> int:
+    """The kind of a detector's signal for a budget of false alarms: BINARY, BOUNDED, RATIO, or NO_LOSS.
+
+    `loss` is the stream's (`engine.detectors.signals`). NO_LOSS: its threshold can't be set,
+    because the detector has no drift, or the rate of false alarms on its signal isn't known.
+    """
+    declared = DETECTORS[config.detector]
+    drift = float(declared.complete(config.params)[declared.drift]) if declared.drift else 0.0
+    if drift <= 0.0:
+        return NO_LOSS
+    if config.signal in _BINARY or (config.signal == "error" and loss == WRONG):
+        return BINARY
+    if config.signal in _BOUNDED:
+        return BOUNDED
+    upwards = declared.complete(config.params)["direction"] == "increase"
+    is_ratio = canonical(config.signal) == _RATIO
+    known = config.detector == "page-hinkley" and is_ratio and drift == _DELTA and upwards
+    return RATIO if known and loss == WRONG else NO_LOSS

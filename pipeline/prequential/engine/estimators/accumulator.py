@@ -1,0 +1,159 @@
+"""An estimator of one payload for many sequences: a memory's table with its loops."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, Ints, grown, taken
+from prequential.engine.compiled.repeated import Run, run
+from prequential.engine.estimators.declaration import (
+    COUNTS,
+    UNREAD_COUNTS,
+    UNREAD_SUMS,
+    Additions,
+    CountCodes,
+    Counted,
+    Payload,
+)
+from prequential.engine.estimators.naming import parse_estimator
+
+
+class Accumulator:
+    """The memory of one payload for an estimator of this name; its table has a row for each sequence."""
+
+    def __init__(self, name: str, payload: Payload, rows: int) -> None:
+        self.name = name
+        self.payload = payload
+        self.memory, self.parameter = parse_estimator(name)
+        self._loops = self.memory.counts if payload.kind == COUNTS else self.memory.sums
+        self.table: Any = self._loops.new_table(rows, payload, self.parameter)
+
+    @property
+    def rows(self) -> int:
+        """The number of sequences that the table has room for."""
+        return len(self.table.n)
+
+    def ensure(self, rows: int) -> None:
+        """Make room for at least this many sequences; new ones have no outcomes."""
+        self.table = grown(self.table, rows)
+
+    # ---- counts
+
+    def count(self, codes: CountCodes, into: Counted = UNREAD_COUNTS, run: Run = run) -> None:
+        """Add rows of a log to a payload of counts; `run` calls the loop.
+
+        With `into`, the reading after each row that is an outcome is written to the same row of `into`.
+        """
+        run(self._loops.update, self.table, codes, self.parameter, into)
+
+    def counted(self, sequences: Ints, run: Run = run) -> Counted:
+        """Counts or weights of these sequences, (n,) int64: cells of (n, width), row by row."""
+        into = new_counted(len(sequences), self.payload.width)
+        run(self._loops.read, self.table, sequences, self.parameter, into)
+        return into
+
+    def effective(self, sequence: int, n: float) -> float:
+        """The effective sample size of a sequence's counts of weight `n`: n²/Σw² (Kish)."""
+        return self.memory.effective(self.table, sequence, self.parameter, n)
+
+    # ---- sums
+
+    def add(self, rows: Additions, into: Floats = UNREAD_SUMS, run: Run = run) -> None:
+        """Add rows of a log to a payload of sums; `run` calls the loop.
+
+        With `into`, (rows, width), the reading after each row that is an outcome is written there.
+        """
+        run(self._loops.update, self.table, self.payload.kind, rows, self.parameter, into)
+
+    def summed(self, sequences: Ints, run: Run = run, payload: Payload | None = None) -> Floats:
+        """Sums of these sequences, (n,) int64: (n, width) float64, row by row.
+
+        A window can also give the sums of another `payload` that is computed from the same kept numbers.
+        """
+        payload = payload or self.payload
+        into = np.empty((len(sequences), payload.width))
+        run(self._loops.read, self.table, payload.kind, sequences, self.parameter, into)
+        return into
+
+    # ---- rows
+
+    def adopt(self, other: Accumulator, rows: Ints, new_rows: Ints) -> None:
+        """Copy `rows` of another accumulator of the same name and payload to `new_rows` of this one.
+
+        If this one has more counts, use `adopt_recoded`.
+        """
+        for source, target in zip(other.table, self.table):
+            if source.shape[1:] == target.shape[1:]:
+                target[new_rows] = source[rows]
+            else:  # values: a window keeps more or fewer numbers of each outcome, and these differ at the end
+                both = min(source.shape[2], target.shape[2])
+                target[new_rows] = 0
+                target[new_rows, :, :both] = source[rows, :, :both]
+
+    def leave_out(
+        self, rows: Ints, places: Sequence[int], flags: int, *, windows_only: bool = False
+    ) -> None:
+        """Clear these places of sequences' sums, and these flags of the outcomes in windows."""
+        if "flags" in self.table._fields:
+            self.table.flags[rows] &= 0xFF ^ flags
+            self.table.blocks[rows[:, None], :, np.array(places, dtype=np.int64)] = 0.0
+        elif not windows_only:
+            self.table.sums[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
+
+    def adopt_recoded(self, other: Accumulator, rows: Ints, new_rows: Ints, places: Ints) -> None:
+        """Copy rows of a payload with fewer counts: its i-th count goes to `places[i]`."""
+        for name, source, target in zip(self.table._fields, other.table, self.table):
+            if name in self._loops.by_cell:
+                target[new_rows] = 0
+                target[new_rows[:, None], places] = source[rows]
+            elif name in self._loops.numbered:
+                numbers = source[rows]
+                target[new_rows] = np.where(numbers < 0, numbers, places[numbers])
+            else:
+                target[new_rows] = source[rows]
+
+    def follow(self, other: Accumulator, rows: Ints | slice) -> None:
+        """Set sequences' clocks to those of another accumulator of the same name, without its memory."""
+        for name in self.memory.clock:
+            getattr(self.table, name)[rows] = getattr(other.table, name)[rows]
+
+    def begin(self, rows: Ints, outcomes: Ints) -> None:
+        """Set how many outcomes these sequences had before; revisions of those are ignored."""
+        if "began" in self.table._fields:
+            self.table.began[rows] = outcomes
+
+    def start(self, other: Accumulator, rows: Ints) -> None:
+        """Start sequences empty at the present point of an accumulator of counts with the same name."""
+        if "began" in self.table._fields:
+            self.table.began[rows] = other.table.began[rows] + other.table.n[rows]
+        else:
+            self.follow(other, rows)
+
+    # ---- copies for reading
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that `part` copies for each sequence."""
+        columns = [
+            column for name, column in zip(self.table._fields, self.table) if name not in self._loops.unread
+        ]
+        return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
+
+    def part(self, rows: Ints | slice) -> Accumulator:
+        """A copy of only these sequences, in rows from 0 on, for reading.
+
+        It has no columns that only updates need.
+        """
+        part = copy.copy(self)
+        unread = dict.fromkeys(self._loops.unread, self.table.n)
+        some = taken(self.table._replace(**unread), rows)
+        part.table = some._replace(**{name: getattr(self.table, name)[:0] for name in unread})
+        return part
+
+
+def new_counted(rows: int, width: int) -> Counted:
+    """Empty arrays to read the counts of sequences into: (rows, width) cells, (rows,) sums and flags."""
+    return Counted(np.empty((rows, width)), np.empty(rows), np.empty(rows, np.uint8))

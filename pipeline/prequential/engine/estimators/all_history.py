@@ -1,0 +1,111 @@
+"""`all`: every outcome of a sequence counts the same (2013 paper, section 3.2: the prequential error)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.engine.compiled.kernel import Floats, Ints, inlined, inner, zeros
+from prequential.engine.estimators.declaration import WITHDRAWN, Loops, Memory, Payload, no_parameter
+from prequential.engine.estimators.loops import CountSteps, SumSteps, count_loops, sum_loops
+from prequential.engine.estimators.sums import copied, finish, fold
+
+
+class AllCounts(NamedTuple):
+    """By sequence: the number of outcomes in each cell."""
+
+    cells: Ints  # (sequences, cells)
+    n: Ints  # outcomes seen
+    known: Ints  # the last outcome at which baselines had a label to predict from, from 1; 0: none
+    began: Ints  # outcomes that the sequence had before: their revisions are ignored
+
+
+class AllSums(NamedTuple):
+    """By sequence: sums over all of its outcomes."""
+
+    sums: Floats  # (sequences, sums)
+    n: Ints  # outcomes seen
+    began: Ints  # as in `AllCounts`
+
+
+def new_counts(rows: int, payload: Payload, parameter: float) -> AllCounts:
+    """Empty counts of sequences."""
+    return zeros(AllCounts, rows, cells=payload.width)
+
+
+def new_sums(rows: int, payload: Payload, parameter: float) -> AllSums:
+    """Empty sums of sequences."""
+    return zeros(AllSums, rows, sums=payload.width)
+
+
+@inner
+def add(table: AllCounts, q: int, cell: int, t1: int, parameter: float) -> None:
+    """Add an outcome of sequence `q` in `cell`."""
+    table.cells[q, cell] += 1
+    table.n[q] += 1
+
+
+@inner
+def revise(table: AllCounts, q: int, number: int, cell: int, now: int) -> None:
+    """Move an outcome to another cell, take it out or bring it back."""
+    if number > table.began[q]:
+        if cell != WITHDRAWN:
+            table.cells[q, cell] -= 1
+        if now != WITHDRAWN:
+            table.cells[q, now] += 1
+
+
+@inner
+def note(table: AllCounts, q: int) -> None:
+    """Note that baselines had a label to predict from at the newest outcome."""
+    table.known[q] = table.n[q]
+
+
+@inner
+def read(table: AllCounts, q: int, parameter: float, cells: Floats) -> None:
+    """Write the counts of sequence `q` into `cells`."""
+    for cell in range(table.cells.shape[1]):
+        cells[cell] = table.cells[q, cell]
+
+
+@inner
+def knows(table: AllCounts, q: int, parameter: float) -> bool:
+    """Whether baselines had a label to predict from at any outcome."""
+    return table.known[q] > 0
+
+
+@inlined
+def add_sums(
+    table: AllSums, kind: int, q: int, t1: int, flags: int, values: Floats, parameter: float
+) -> None:
+    """Add an outcome of sequence `q`."""
+    table.n[q] += 1
+    if flags:
+        fold(kind, table.sums[q], flags, values, 1.0)
+
+
+@inner
+def revise_sums(table: AllSums, q: int, number: int, values: Floats) -> None:
+    """Add the difference that a revision makes to an earlier outcome of sequence `q`."""
+    if number > table.began[q]:
+        for i in range(len(values)):
+            table.sums[q, i] += values[i]
+
+
+@inner
+def read_sums(table: AllSums, kind: int, q: int, parameter: float, sums: Floats) -> None:
+    """Write the sums of sequence `q` into `sums`."""
+    copied(table.sums[q], sums)
+    finish(kind, sums, 1.0)
+
+
+MEMORY = Memory(
+    "all",
+    "all",
+    "all",
+    no_parameter,
+    lambda parameter: "",
+    Loops(new_counts, *count_loops("all", CountSteps(add, revise, note, read, knows)), by_cell=("cells",)),
+    Loops(new_sums, *sum_loops("all", SumSteps(add_sums, revise_sums, read_sums))),
+    forgets=False,
+    adds_up=True,
+)

@@ -1,0 +1,142 @@
+"""The declarations of estimators: an estimator is a memory of outcomes over a payload.
+
+A *memory* determines the weight of each outcome of a sequence: all equal, only the last W, or fading. A
+*payload* determines what an outcome adds: 1 to one of `width` counts, or numbers to `width` sums. Rows of a
+log are first converted to these additions (`CountCodes`, `Additions`), once for all estimators; then the
+loops of memories add them. A new memory is a module here and a line of the registry; a new payload makes
+`CountCodes` or `Additions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32
+
+#: Kinds of payloads: counts; sums of losses of 0 and 1, of any losses, of scores for classification, of
+#: scores for regression, and of residuals by bin of the prediction.
+COUNTS, RIGHT_OR_WRONG, LOSSES, CLASS_SCORES, NUMBER_SCORES, RESIDUALS = range(6)
+
+#: In `CountCodes`: there is no cell, so the row adds no count, or is no revision.
+NO_CELL = -1
+
+#: In `Codes`, and in place of an outcome's cell in a window: its label is withdrawn.
+WITHDRAWN = -2
+
+#: In `Additions`: the row isn't an outcome.
+NO_OUTCOME = -1
+
+
+#: Flag in `Additions` of losses: the row is a revision of an earlier outcome, and its values are the
+#: difference that the revision makes.
+REVISED = 64
+
+
+class Payload(NamedTuple):
+    """The remembered numbers of each sequence: counts or sums of a kind."""
+
+    kind: int
+    width: int  # counts, or sums
+    kept: int = 0  # of sums: the numbers of each outcome that a window keeps to compute them
+
+
+class CountCodes(NamedTuple):
+    """By row of a log: which count it adds 1 to. All columns have equal length."""
+
+    sequence: Ints32
+    t1: Ints  # label time, ms
+    cell: Ints32  # NO_CELL: none; of a revision, WITHDRAWN where the outcome had no label before
+    revised: Ints32  # where an earlier outcome moves to from `cell`, or WITHDRAWN; NO_CELL: it is a new one
+    number: Ints  # of that outcome in its sequence, from 1
+    known: Bytes  # whether baselines had a label to predict from
+
+
+class Additions(NamedTuple):
+    """By row of a log: the numbers that it adds to sums; all columns have equal length."""
+
+    sequence: Ints32  # NO_OUTCOME: it isn't one
+    t1: Ints  # label time, ms
+    flags: Bytes  # which numbers it has (`engine.estimators.sums`); 0: none, only time passes
+    values: Floats  # (rows, the payload's `kept`)
+    number: Ints  # of a revision: the number of the outcome in its sequence, from 1
+
+
+class Counted(NamedTuple):
+    """Readings of counts, by row of a log or by sequence."""
+
+    cells: Floats  # (rows, width): counts, or weights
+    n: Floats  # their sum
+    known: Bytes  # whether baselines had a label to predict from at any outcome in memory
+
+
+class Loops(NamedTuple):
+    """The functions of a memory for payloads of one sort, counts or sums; `parameter` is the memory's.
+
+    A reading is as of the sequence's newest outcome, and changes no state: otherwise the last bits would
+    depend on when it was read.
+    """
+
+    #: new_table(rows, payload, parameter): the table of sequences without outcomes, all zeros. Its column `n`
+    #: has the outcomes seen. If it follows revisions, its column `began` has the earlier outcomes, whose
+    #: revisions are ignored.
+    new_table: Callable[[int, Payload, float], Any]
+    #: For counts: update(table, codes, parameter, into); for sums: update(table, kind, additions, parameter,
+    #: into). It writes the reading after each row if `into` has rows.
+    update: Callable[..., None]
+    #: For counts: read(table, sequences, parameter, into); for sums: read(table, kind, sequences, parameter,
+    #: into). For regression, the last sum is the spread of labels.
+    read: Callable[..., None]
+    #: Columns that have a place for each count, and those in which counts are numbered.
+    by_cell: tuple[str, ...] = ()
+    numbered: tuple[str, ...] = ()
+    #: Columns of which readings need only the width.
+    unread: tuple[str, ...] = ()
+
+
+class Memory(NamedTuple):
+    """A memory in the registry."""
+
+    name: str
+    #: The form of its names, for error messages; and an example that forgets within few outcomes, for
+    #: compiling loops.
+    expected: str
+    example: str
+    #: Converts the text after `name:` ("" without a colon) to the parameter; None if it isn't one. Raises
+    #: ValueError with the expected range for one that is out of range.
+    parse: Callable[[str], float | None]
+    #: The parameter in one spelling; "" if there is none.
+    spelled: Callable[[float], str]
+    counts: Loops
+    sums: Loops
+    #: Columns with a sequence's position in its course.
+    clock: tuple[str, ...] = ("n",)
+    #: Whether every outcome in memory counts 1, and whether any outcome is ever forgotten.
+    whole: bool = True
+    forgets: bool = True
+    #: Whether it is additive: readings of the parts of a sequence, as of one label time, sum to its own.
+    adds_up: bool = False
+    #: effective(table of counts, sequence, parameter, n): the effective sample size of a memory of weight n,
+    #: n²/Σw² with its outcomes' weights w.
+    effective: Callable[[Any, int, float, float], float] = lambda table, q, parameter, n: n
+    #: weight_left(parameter, outcomes, ms): the largest weight of an outcome that is older than the newest
+    #: one by this number of outcomes and this label time.
+    weight_left: Callable[[float, int, int], float] = lambda parameter, outcomes, ms: 1.0
+    #: rank(table of sums, kind, sequences, positives, additions, values, reasons): computes measures of ranks
+    #: of the kept outcomes (`engine.estimators.window`); None: it keeps none.
+    rank: Callable[..., None] | None = None
+
+
+#: For updates without a reading after each row.
+UNREAD_COUNTS = Counted(np.zeros((0, 0)), np.zeros(0), np.zeros(0, np.uint8))
+UNREAD_SUMS: Floats = np.zeros((0, 0))
+
+
+def no_parameter(text: str) -> float | None:
+    """The parameter of a memory that has none.
+
+    >>> no_parameter(""), no_parameter("5")
+    (0.0, None)
+    """
+    return None if text else 0.0

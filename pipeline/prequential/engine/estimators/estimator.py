@@ -1,0 +1,173 @@
+"""Estimators of a plan: memories of a sequence's outcomes, with a name such as `all` or `window:W`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.engine.estimators import pairs
+from prequential.engine.estimators.accumulator import Accumulator
+from prequential.engine.estimators.declaration import COUNTS, Payload
+from prequential.engine.estimators.histograms import OF_SCORES
+from prequential.engine.estimators.residuals import OF_RESIDUALS, bins_of
+from prequential.engine.estimators.rows import LogRows, payload_of_cells, payload_of_scores, places
+from prequential.engine.estimators.sums import OF_COSTS
+from prequential.engine.tables import scores
+from prequential.engine.tables.outcomes import COVERED, IN_TOP, INTERVAL, RANKED
+
+#: Places of the sums of intervals.
+_OF_INTERVALS = scores.INTERVALS, scores.COVERED, scores.WIDTHS
+
+
+class Estimator:
+    """One estimator of all sequences of a plan.
+
+    It has joint cells and sums of scores. If configured, it also has pairs of neighbours, a histogram of
+    scores, costs by value, and residuals by prediction. `extended`: predictions for regression have
+    intervals, or labels have ranks among probabilities.
+    """
+
+    def __init__(
+        self, name: str, rows: int, capacity: int, numbers: bool, paired: bool, histogram: bool = False,
+        paid: bool = False, extended: bool = False, residuals: bool = False,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.capacity = capacity
+        self.numbers = numbers
+        self.summed = False
+        self.cells = Accumulator(name, payload_of_cells(capacity), rows)
+        # Until there are scores, this table is a placeholder.
+        self.sums = Accumulator(name, payload_of_scores(numbers, extended), 1)
+        signs = pairs.CODES if paired else ()
+        self.pairs = [Accumulator(name, Payload(COUNTS, codes), rows) for codes in signs]
+        self.histogram = Accumulator(name, OF_SCORES, rows) if histogram and not numbers else None
+        self.paid = Accumulator(name, OF_COSTS, rows) if paid and not numbers else None
+        #: Whether there are residuals; a window computes them from the outcomes that it keeps.
+        self.with_residuals = residuals and numbers
+        own = self.with_residuals and self.cells.memory.rank is None
+        self.residuals = Accumulator(name, OF_RESIDUALS, rows) if own else None
+        self.memory, self.parameter = self.cells.memory, self.cells.parameter
+
+    @property
+    def rows(self) -> int:
+        """The number of sequences that its tables have room for."""
+        return self.cells.rows
+
+    def accumulators(self) -> Iterator[Accumulator]:
+        """The accumulators that have a row for each sequence."""
+        yield self.cells
+        yield from self.pairs
+        if self.histogram is not None:
+            yield self.histogram
+        if self.paid is not None:
+            yield self.paid
+        if self.residuals is not None:
+            yield self.residuals
+        if self.summed:
+            yield self.sums
+
+    def ensure(self, rows: int) -> None:
+        """Make room for at least this many sequences; new ones have no outcomes."""
+        for one in self.accumulators():
+            one.ensure(rows)
+
+    def score(self) -> None:
+        """Keep sums of scores from now on; earlier outcomes count as outcomes without scores."""
+        if not self.summed:
+            self.summed = True
+            self.sums = Accumulator(self.name, self.sums.payload, self.rows)
+            self.sums.follow(self.cells, slice(None))
+
+    def update(self, rows: LogRows) -> None:
+        """Add rows of the log: joint cells, scores (once `score` was called), and all other payloads."""
+        self.cells.count(rows.cells, run=rows.run)
+        if self.summed:
+            self.sums.add(rows.scores, run=rows.run)
+        for one, codes in zip(self.pairs, rows.pairs):
+            one.count(codes, run=rows.run)
+        if self.histogram is not None:
+            self.histogram.count(rows.histogram, run=rows.run)
+        if self.paid is not None:
+            self.paid.add(rows.costs, run=rows.run)
+        if self.residuals is not None:
+            self.residuals.add(rows.scores, run=rows.run)
+
+    def tables(self) -> Iterator[Any]:
+        """The tables of all its payloads; each has a row for each sequence."""
+        return (one.table for one in self.accumulators())
+
+    def adopt(
+        self, other: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True, same_top: bool = True
+    ) -> None:
+        """Copy `rows` of an estimator of the same name to `new_rows` of this one.
+
+        The other one must not have capacity for more classes. If costs differ, costs by value are left out.
+        If `top_k` differs, the counts of labels among the first k are left out.
+        """
+        if other.capacity == self.capacity:
+            self.cells.adopt(other.cells, rows, new_rows)
+        else:
+            self.cells.adopt_recoded(other.cells, rows, new_rows, places(other.capacity, self.capacity))
+        if other.summed:
+            self.sums.adopt(other.sums, rows, new_rows)
+            is_narrower = self.sums.payload.kept < other.sums.payload.kept
+            if self.numbers and is_narrower:  # this one doesn't keep widths of intervals
+                self.sums.leave_out(new_rows, _OF_INTERVALS, INTERVAL | COVERED, windows_only=True)
+            if not same_top:
+                self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)
+        elif self.summed:
+            self.sums.follow(self.cells, new_rows)
+        for old, new in zip(other.pairs, self.pairs):
+            new.adopt(old, rows, new_rows)
+        if self.histogram is not None and other.histogram is not None:
+            self.histogram.adopt(other.histogram, rows, new_rows)
+        if self.paid is not None:
+            if other.paid is not None and same_costs:
+                self.paid.adopt(other.paid, rows, new_rows)
+            else:
+                self.paid.start(self.cells, new_rows)
+        if self.residuals is not None:
+            if other.residuals is not None:
+                self.residuals.adopt(other.residuals, rows, new_rows)
+            else:
+                self.residuals.follow(self.cells, new_rows)
+
+    def begin(self, rows: Ints, outcomes: Ints) -> None:
+        """Set how many outcomes these sequences had before; revisions of those are ignored."""
+        self.cells.begin(rows, outcomes)
+        if self.paid is not None:
+            self.paid.begin(rows, outcomes)
+
+    # ---- readings of one sequence
+
+    def cells_of(self, sequence: int) -> Floats:
+        """A sequence's joint cells: (4·k²,) counts or weights, see `cell_of`."""
+        return self.cells.counted(np.array([sequence])).cells[0]
+
+    def pairs_of(self, sequence: int) -> list[Floats]:
+        """By sign (`CODES`), counts or weights of a sequence's pairs of neighbours: 00, 01, 10, 11."""
+        return [one.counted(np.array([sequence])).cells[0] for one in self.pairs]
+
+    def histogram_of(self, sequence: int) -> Floats | None:
+        """A sequence's histogram of scores, (WIDTH,) counts or weights; None: it keeps none."""
+        if self.histogram is None:
+            return None
+        return self.histogram.counted(np.array([sequence])).cells[0]
+
+    def residuals_of(self, sequence: int) -> Floats | None:
+        """A sequence's bins of residuals by prediction, (bins, columns); None: it has none."""
+        if not self.with_residuals or not self.summed:
+            return None
+        if self.residuals is not None:
+            return bins_of(self.residuals.summed(np.array([sequence]))[0])
+        return bins_of(self.sums.summed(np.array([sequence]), payload=OF_RESIDUALS)[0])
+
+    def knows_labels(self, sequence: int) -> bool:
+        """Whether baselines had a label to predict from at any outcome in a sequence's memory."""
+        return bool(self.cells.counted(np.array([sequence])).known[0])
+
+    def effective(self, sequence: int, n: float, paired: bool) -> float:
+        """The effective sample size of a weight `n`, of joint cells or (`paired`) of pairs of errors."""
+        return (self.pairs[pairs.WRONG] if paired else self.cells).effective(sequence, n)

@@ -1,0 +1,121 @@
+"""`fading:A`: older outcomes count less and less, by outcome (2013 paper, section 3.2.1).
+
+At each outcome S = x + A·S and N = 1 + A·N; the estimate is S/N. Every outcome decays every cell.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from prequential.engine.compiled.kernel import Floats, Ints, inner, zeros
+from prequential.engine.compiled.mathematics import power
+from prequential.engine.estimators.declaration import Loops, Memory, Payload
+from prequential.engine.estimators.lazy import Clock, steps_of
+from prequential.engine.estimators.loops import count_loops, sum_loops
+from prequential.engine.tables.scores import NO_WEIGHT
+
+#: The smallest fading factor: smaller ones forget everything at once.
+_SMALLEST = 1e-30
+
+# One spelling, as far as possible, because names are in messages. Python's own numbers may have blanks,
+# signs, underscores and the digits of all scripts.
+_FACTOR = re.compile(r"(?=[.0-9])(?:0|[1-9][0-9]*)?(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+
+class FadingCounts(NamedTuple):
+    """By sequence: the weight of each cell."""
+
+    weights: Floats  # (sequences, cells), as of the outcome that touched the cell last
+    touched: Ints  # (sequences, cells), the number of that outcome
+    n: Ints  # outcomes seen
+    known: Ints  # the last outcome at which baselines had a label to predict from, from 1; 0: none
+
+
+class FadingSums(NamedTuple):
+    """By sequence: S = x + A·S at each outcome, as of the last one that added something."""
+
+    sums: Floats  # (sequences, sums)
+    touched: Ints  # the number of that outcome
+    n: Ints  # outcomes seen
+
+
+def new_counts(rows: int, payload: Payload, parameter: float) -> FadingCounts:
+    """Empty counts of sequences."""
+    return zeros(FadingCounts, rows, weights=payload.width, touched=payload.width)
+
+
+def new_sums(rows: int, payload: Payload, parameter: float) -> FadingSums:
+    """Empty sums of sequences."""
+    return zeros(FadingSums, rows, sums=payload.width)
+
+
+@inner
+def advance(table: Any, q: int, t1: int, parameter: float) -> None:
+    """Advance by one outcome."""
+    table.n[q] += 1
+
+
+@inner
+def now(table: Any, q: int) -> int:
+    """Outcomes seen."""
+    return table.n[q]
+
+
+@inner
+def left(gap: int, parameter: float) -> float:
+    """A^gap."""
+    return power(parameter, gap)
+
+
+@inner
+def note(table: FadingCounts, q: int) -> None:
+    """Baselines had a label to predict by at the newest outcome."""
+    table.known[q] = table.n[q]
+
+
+@inner
+def knows(table: FadingCounts, q: int, parameter: float) -> bool:
+    """Whether baselines had a label to predict from at any outcome that still has a weight."""
+    return table.known[q] > 0 and power(parameter, table.n[q] - table.known[q]) >= NO_WEIGHT
+
+
+def effective(n: float, factor: float) -> float:
+    """The effective sample size of a memory of weight `n`: N²/Σw² with its outcomes' weights w.
+
+    For a fading factor A after t outcomes, N = (1 - A^t)/(1 - A) and Σw² = (1 - A^2t)/(1 - A²).
+
+    >>> effective(1.5, 0.5)  # (1 + 1/2)² / (1 + 1/4)
+    1.8
+    """
+    if factor == 1 or not n:
+        return n
+    forgotten = max(0.0, 1 - n * (1 - factor))  # A^t
+    return n * n * (1 - factor * factor) / (1 - forgotten * forgotten)
+
+
+def parse(text: str) -> float | None:
+    """The factor; None if it is none.
+
+    >>> parse("0.999"), parse("1e-3"), parse("2"), parse("+1"), parse("")
+    (0.999, 0.001, None, None, None)
+    """
+    if text and _FACTOR.fullmatch(text) and _SMALLEST <= (factor := float(text)) <= 1:
+        return factor
+    return None
+
+
+_counts, _sums = steps_of("fading", Clock(advance, advance, now, left), note, knows)
+
+MEMORY = Memory(
+    "fading",
+    "fading:A (0 < A <= 1)",
+    "fading:0.9",
+    parse,
+    repr,
+    Loops(new_counts, *count_loops("fading", _counts), by_cell=("weights", "touched")),
+    Loops(new_sums, *sum_loops("fading", _sums)),
+    whole=False,
+    effective=lambda table, q, parameter, n: effective(n, parameter),
+    weight_left=lambda parameter, outcomes, ms: left(outcomes, parameter),
+)

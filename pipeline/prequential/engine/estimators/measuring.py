@@ -1,0 +1,181 @@
+"""The measures from an estimator's state, for many sequences in one call."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, Ints, allocating, viewed
+from prequential.engine.compiled.repeated import Repeated, Run, run
+from prequential.engine.estimators import histograms
+from prequential.engine.estimators.declaration import Additions, Counted, Payload
+from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.sums import OF_CLASSES, SPREAD, additions, is_any
+from prequential.engine.measures.costs import SUMS
+from prequential.engine.measures.declaration import NO_POSITIVE
+from prequential.engine.measures.per_class import new_classes
+from prequential.engine.measures.positive import Positives, positive_of, quantile_of
+from prequential.engine.measures.registry import NAMES
+from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
+from prequential.engine.tables import scores
+
+#: Numbers that are read at once; with more, sequences are measured block by block.
+_BLOCK = 1 << 18
+
+#: For estimators without sums, and for ranking without a further outcome.
+NO_SUMS: Floats = np.zeros((0, 0))
+NOTHING_ADDED: Additions = additions(0, OF_CLASSES)
+
+
+class MeasureRequest(NamedTuple):
+    """What to measure: the task, the classes, and whose predictions."""
+
+    capacity: int  # k, the room for classes
+    positives: Positives  # determines the positive class
+    numbers: bool  # whether the task is regression
+    chance: bool  # whether the measures are those of random predictions with the model's distribution
+    whole: bool  # whether every outcome in memory counts 1
+
+
+class MeasuredValues(NamedTuple):
+    """By sequence: outcomes in memory, and values or reasons by measure (columns as `NAMES`)."""
+
+    n: Floats
+    values: Floats
+    reasons: Ints
+
+
+@allocating
+def measure(
+    counted: Counted, summed: Floats, paid: Floats, sequences: Ints, asked: MeasureRequest,
+    into: MeasuredValues, positive: Ints,
+) -> None:  # fmt: skip
+    """Compute measures from readings of counts and sums, a row for each of `sequences`.
+
+    Parameters
+    ----------
+    counted
+        Their joint cells, (n, 4·k²), and their weights.
+    summed
+        (n, width) sums of scores; no rows where none are kept.
+    paid
+        (n, 3) sums of costs by value; no rows where none are kept.
+    sequences
+        (n,) int64, as `asked.positives` has them.
+    asked
+        What to measure.
+    into
+        Written: (n,) weights, (n, measures) values and reasons.
+    positive
+        (n,) int64, written: the code of the positive class.
+    """
+    classes, nothing = new_classes(asked.capacity), np.zeros(scores.SIZE)
+    unpaid = np.zeros(SUMS)
+    for i in range(len(sequences)):
+        into.n[i] = counted.n[i]
+        sums, scored = nothing, False
+        if len(summed):
+            sums = summed[i]
+            scored = is_any(sums)
+        if asked.numbers:
+            spread = sums[SPREAD] if len(summed) else 0.0
+            quantile = quantile_of(asked.positives, sequences[i])
+            measure_numbers(sums, scored, spread, quantile, into.values[i], into.reasons[i])
+            positive[i] = NO_POSITIVE
+        else:
+            q, positives = sequences[i], asked.positives
+            costs = paid[i] if len(paid) else unpaid
+            memory = InMemory(counted.cells[i], counted.known[i] != 0, sums, scored, asked.whole, costs)
+            measure_cells(memory, classes, positives, q, asked.chance, into.values[i], into.reasons[i])
+            positive[i] = NO_POSITIVE if asked.chance else positive_of(positives, q, classes.labels)
+
+
+def new_measured(rows: int) -> MeasuredValues:
+    """Zeros for the measures of sequences: (rows,) weights, (rows, measures) values and reasons."""
+    shape = rows, len(NAMES)
+    return MeasuredValues(np.zeros(rows), np.zeros(shape), np.zeros(shape, dtype=np.int64))
+
+
+def block_of(*payloads: Payload) -> int:
+    """How many sequences of these payloads are read at once: at least one, up to about 2 MiB."""
+    return max(1, _BLOCK // max(payload.width for payload in payloads))
+
+
+def measured(
+    estimator: Estimator, sequences: Ints, positives: Positives, chance: bool = False, *,
+    ranked: bool = True, into: MeasuredValues | None = None, run: Run = run,
+) -> MeasuredValues:  # fmt: skip
+    """The measures of these sequences, (n,) int64, in as many rows.
+
+    Parameters
+    ----------
+    estimator
+        The estimator, which is not changed.
+    sequences
+        Its rows.
+    positives
+        Determines the positive class.
+    chance
+        Whether the measures are those of random predictions with the model's distribution.
+    ranked
+        Whether to compute measures of ranks, such as `auc`. For these, windows are sorted; other memories
+        have histograms.
+    into
+        Zeros of `new_measured` that are written to; None: new ones.
+    run
+        Calls each loop.
+
+    Returns
+    -------
+    Measured
+        `into`, columns as `NAMES`.
+    """
+    into = into or new_measured(len(sequences))
+    rank = estimator.memory.rank
+    ranked = ranked and estimator.summed and not estimator.numbers and not chance
+    asked = MeasureRequest(estimator.capacity, positives, estimator.numbers, chance, estimator.memory.whole)
+    step = block_of(*(one.payload for one in estimator.accumulators()))
+    for start in range(0, len(sequences), step):
+        some = sequences[start : start + step]
+        block = viewed(into, slice(start, start + step))
+        positive = np.empty(len(some), dtype=np.int64)
+        summed = estimator.sums.summed(some, run) if estimator.summed else NO_SUMS
+        paid = estimator.paid.summed(some, run) if estimator.paid is not None else NO_SUMS
+        run(measure, estimator.cells.counted(some, run), summed, paid, some, asked, block, positive)
+        if ranked and rank is None and estimator.histogram is not None:
+            cells = estimator.histogram.counted(some, run).cells
+            each = np.ones(len(some), np.uint8)
+            run(histograms.rank_bins, cells, positive, each, block.values, block.reasons)
+        elif ranked and rank is not None:
+            table, kind = estimator.sums.table, estimator.sums.payload.kind
+            run(rank, table, kind, some, positive, NOTHING_ADDED, block.values, block.reasons)
+    return into
+
+
+class SequenceMeasures:
+    """The measures of one sequence by one estimator, as often as they are asked for.
+
+    It is invalid once a table of the estimator has been replaced, such as by one with more rows.
+    """
+
+    def __init__(self, estimator: Estimator, sequence: int, positives: Positives, *, ranked: bool) -> None:
+        self._estimator, self._sequence = estimator, np.array([sequence])
+        self._positives, self._ranked = positives, ranked
+        self._into = new_measured(1)
+        self._repeated: Repeated | None = None
+        self._summed = False
+
+    def now(self) -> MeasuredValues:
+        """The measures now, in one row: the same arrays each time."""
+        into = self._into
+        into.values.fill(0.0)
+        into.reasons.fill(0)
+        if self._repeated is None or self._summed != self._estimator.summed:
+            self._repeated, self._summed = Repeated(), self._estimator.summed
+            measured(
+                self._estimator, self._sequence, self._positives, ranked=self._ranked, into=into,
+                run=self._repeated.run,
+            )  # fmt: skip
+        else:
+            self._repeated.again()
+        return into

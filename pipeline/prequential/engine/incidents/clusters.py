@@ -1,0 +1,371 @@
+"""Clusters: measurements of predictions that were made within one period of the same length.
+
+Outcomes of one cluster share influences on the level: the hour, the day, a batch. So a cluster counts as one
+observation (clustered standard errors). A cluster's number is floor(ts/length). A configured length stays.
+Otherwise the length is a day divided by 2^k. It is short while an *owner* is young. It doubles (two
+neighbours become one) whenever the owner's places are used up, until it is a day. So memory is bounded, and a
+history has between 64 and 128 clusters.
+
+*Parts* are the newest clusters in eighths, with a pool of their own. They show where in a cluster a level
+changed.
+
+Clusters of an owner lie in consecutive rows, in no order: `order` gives the row of the k-th, the oldest
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from prequential.engine.compiled.kernel import (
+    Floats,
+    Ints,
+    Ints32,
+    columns_of,
+    grown,
+    inlined,
+    inner,
+    kernel,
+    records,
+    taken,
+)
+
+#: The longest length that follows from the data alone, and of how many halvings of it an owner begins with
+#: (21 ms).
+DAY, HALVINGS = 86_400_000, 22
+
+#: Places of an owner at first, and at most. With fewer, a change is found later; with more, memory grows.
+FEW_CLUSTERS, MOST_CLUSTERS = 32, 128
+
+#: A cluster has 2^PART_HALVINGS parts; of them the newest ones are kept, those of 16 clusters.
+PART_HALVINGS, MOST_PARTS = 3, 128
+
+#: Mean number of entries of a cluster. With fewer, its mean is too uncertain, and neighbours are put
+#: together.
+LEAST_ENTRIES = 8
+
+#: What `place_for` returns instead of a row: the owner needs more places; the time is before all that is
+#: kept.
+NO_PLACE, TOO_OLD = -1, -2
+
+#: Sums of few thousand entries, counts of which have all their digits.
+Floats32 = npt.NDArray[np.float32]
+
+
+class Lines(NamedTuple):
+    """By owner: the places of its clusters."""
+
+    first: Ints  # row of its first place in `Blocks`
+    places: Ints32  # that it has
+    used: Ints32  # that have a cluster
+    cells: Ints  # where the cells of its first place begin
+    width: Ints32  # cells of a cluster
+    doubled: Ints32  # how often the length of its clusters was doubled
+    entries: Ints  # in all of its clusters
+
+
+class Clusters(NamedTuple):
+    """By place: a cluster's entries, and what was at its first one."""
+
+    number: Ints  # of the first entry, from 1
+    n: Ints32  # entries
+    key: Ints  # floor(ts/length)
+    order: Ints32  # place of the owner's k-th cluster, in the k-th of its rows
+    mark: Ints32  # `NORMAL`, `USUAL`, `UNUSUAL` or `FORMER` (`engine.incidents.lasting`)
+
+
+class Sums(NamedTuple):
+    """By place, of clusters of outcomes: sums over the entries, and the label time of the first one.
+
+    Clusters of predictions have none: the table has no rows.
+    """
+
+    persistent: Ints32  # entries for which the baseline was right
+    majority: Ints32
+    t1: Ints  # ms
+    lag: Floats  # sum of label times less prediction times, ms
+    loss: Floats  # sum of losses
+    squares: Floats  # … of their squares
+    products: Floats  # … of each one times the one before it
+
+
+class Pool(NamedTuple):
+    """Clusters of all owners."""
+
+    lines: Lines
+    blocks: Clusters
+    sums: Sums
+    cells: Floats32
+    used: Ints  # rows of `blocks`, and `cells`, that have an owner
+
+
+def new_pool(summed: bool) -> Pool:
+    """A pool without clusters; `summed`: they will have `Sums`."""
+    return Pool(
+        records(Lines, 16), records(Clusters, 16), records(Sums, 16 if summed else 0),
+        np.zeros(16, np.float32), np.zeros(2, np.int64),
+    )  # fmt: skip
+
+
+def with_places(pool: Pool, blocks: int, cells: int) -> Pool:
+    """The pool with so many rows of clusters, and cells."""
+    sums = grown(pool.sums, blocks) if len(pool.sums) else pool.sums
+    return pool._replace(blocks=grown(pool.blocks, blocks), sums=sums, cells=grown(pool.cells, cells))
+
+
+@inlined
+def place_of(pool: Pool, owner: int, k: int) -> int:
+    """The row of the owner's k-th cluster, the oldest first."""
+    first = pool.lines.first[owner]
+    return first + pool.blocks.order[first + k]
+
+
+@inlined
+def cells_of(pool: Pool, owner: int, place: int) -> int:
+    """Where the cells of a cluster of the owner begin."""
+    lines = pool.lines
+    return lines.cells[owner] + (place - lines.first[owner]) * lines.width[owner]
+
+
+@inlined
+def key_of(ts: int, fixed: int, doubled: int) -> int:
+    """The number of the cluster that a time (ms) is in.
+
+    `fixed` is a configured length (ms); 0: a day divided by 2^(HALVINGS - doubled).
+    """
+    if fixed > 0:
+        return ts // fixed
+    halvings, day = HALVINGS - doubled, ts // DAY
+    if halvings < 0:
+        return day >> -halvings
+    return (day << halvings) + (((ts - day * DAY) << halvings) // DAY)
+
+
+@inlined
+def length_of(fixed: int, doubled: int) -> float:
+    """The length of a cluster, ms."""
+    return float(fixed) if fixed > 0 else DAY / 2.0 ** (HALVINGS - doubled)
+
+
+@inlined
+def _count_up_to(pool: Pool, owner: int, key: int) -> int:
+    """How many of the owner's clusters have this number or one before it."""
+    low, high = 0, np.int64(pool.lines.used[owner])
+    while low < high:
+        middle = (low + high) // 2
+        if pool.blocks.key[place_of(pool, owner, middle)] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def place_for(pool: Pool, owner: int, ts: int, number: int, fixed: int, untimed: bool) -> int:
+    """The row of the cluster that a time is in; a new one if there is none, with this first entry.
+
+    Returns NO_PLACE if the owner needs more places first, and TOO_OLD if the time is before all that is kept.
+    `untimed`: times are numbers of rows, and clusters may become longer than a day's number of ms.
+    """
+    lines, blocks = pool.lines, pool.blocks
+    while True:
+        used = np.int64(lines.used[owner])
+        key = key_of(ts, fixed, lines.doubled[owner])
+        k = used - 1
+        while k >= 0 and blocks.key[place_of(pool, owner, k)] > key:
+            k -= 1
+        if k >= 0 and blocks.key[place_of(pool, owner, k)] == key:
+            return place_of(pool, owner, k)
+        if used < lines.places[owner]:
+            return _insert(pool, owner, k + 1, key, number)
+        sparse = lines.entries[owner] < LEAST_ENTRIES * used
+        if used < FEW_CLUSTERS or (used < MOST_CLUSTERS and (fixed > 0 or not sparse)):
+            return NO_PLACE
+        if fixed == 0 and (sparse or untimed or lines.doubled[owner] < HALVINGS):
+            double_length(pool, owner)
+        elif k < 0:
+            return TOO_OLD
+        else:
+            lines.entries[owner] -= blocks.n[place_of(pool, owner, 0)]
+            _take_out(pool, owner, 0)
+
+
+@inner
+def part_for(parts: Pool, owner: int, ts: int, number: int, fixed: int, doubled: int) -> int:
+    """The row of the part that a time is in; a new one if there is none, with this first entry.
+
+    `fixed` and `doubled` are those of the owner's clusters. Returns NO_PLACE if the owner needs more places
+    first, and TOO_OLD if the time is before all that is kept.
+    """
+    lines, blocks = parts.lines, parts.blocks
+    while lines.doubled[owner] < doubled:
+        double_length(parts, owner)
+    key = key_of(ts, part_length(fixed), doubled - PART_HALVINGS)
+    k = _count_up_to(parts, owner, key)
+    if k and blocks.key[place_of(parts, owner, k - 1)] == key:
+        return place_of(parts, owner, k - 1)
+    if lines.used[owner] == lines.places[owner]:
+        if lines.places[owner] < MOST_PARTS:
+            return NO_PLACE
+        if k == 0:
+            return TOO_OLD
+        _take_out(parts, owner, 0)
+        k -= 1
+    return _insert(parts, owner, k, key, number)
+
+
+@inlined
+def part_length(fixed: int) -> int:
+    """The length (ms) of parts of clusters of a configured length (ms); 0: it follows from the data."""
+    return max(1, fixed >> PART_HALVINGS) if fixed > 0 else 0
+
+
+@inner
+def _insert(pool: Pool, owner: int, k: int, key: int, number: int) -> int:
+    """A new cluster as the owner's k-th; returns its row. There must be a place for it."""
+    lines, blocks = pool.lines, pool.blocks
+    used, first = lines.used[owner], lines.first[owner]
+    free = blocks.order[first + used]
+    for at in range(used, k, -1):
+        blocks.order[first + at] = blocks.order[first + at - 1]
+    blocks.order[first + k] = free
+    lines.used[owner] = used + 1
+    place = first + free
+    blocks.number[place], blocks.key[place] = number, key
+    blocks.n[place] = blocks.mark[place] = 0
+    if len(pool.sums):
+        _clear(pool.sums, place)
+    start = cells_of(pool, owner, place)
+    for cell in range(start, start + lines.width[owner]):
+        pool.cells[cell] = 0.0
+    return place
+
+
+@inner
+def _clear(sums: Sums, place: int) -> None:
+    sums.persistent[place] = sums.majority[place] = 0
+    sums.lag[place] = sums.loss[place] = sums.squares[place] = sums.products[place] = 0.0
+
+
+@inner
+def _add(sums: Sums, older: int, newer: int) -> None:
+    """Add the sums of a cluster to those of another one."""
+    sums.persistent[older] += sums.persistent[newer]
+    sums.majority[older] += sums.majority[newer]
+    sums.lag[older] += sums.lag[newer]
+    sums.loss[older] += sums.loss[newer]
+    sums.squares[older] += sums.squares[newer]
+    sums.products[older] += sums.products[newer]
+
+
+@inner
+def double_length(pool: Pool, owner: int) -> None:
+    """Clusters of the owner become twice as long: numbers 2k and 2k + 1 become one, number k."""
+    lines, blocks = pool.lines, pool.blocks
+    lines.doubled[owner] += 1
+    k = 0
+    while k < lines.used[owner]:
+        place = place_of(pool, owner, k)
+        blocks.key[place] >>= 1
+        before = place_of(pool, owner, k - 1) if k else place
+        if not k or blocks.key[before] != blocks.key[place]:
+            k += 1
+            continue
+        if blocks.number[place] < blocks.number[before]:
+            blocks.number[before] = blocks.number[place]
+            if len(pool.sums):
+                pool.sums.t1[before] = pool.sums.t1[place]
+        blocks.n[before] += blocks.n[place]
+        blocks.mark[before] = max(blocks.mark[before], blocks.mark[place])
+        if len(pool.sums):
+            _add(pool.sums, before, place)
+        to, source = cells_of(pool, owner, before), cells_of(pool, owner, place)
+        for cell in range(lines.width[owner]):
+            pool.cells[to + cell] += pool.cells[source + cell]
+        _take_out(pool, owner, k)
+
+
+@kernel
+def lengthen(pool: Pool, owner: int) -> None:
+    """Make the owner's clusters twice as long."""
+    double_length(pool, owner)
+
+
+@inner
+def _take_out(pool: Pool, owner: int, k: int) -> None:
+    """The k-th cluster's place is free: it comes behind all others."""
+    first, used = pool.lines.first[owner], pool.lines.used[owner]
+    free = pool.blocks.order[first + k]
+    for at in range(k, used - 1):
+        pool.blocks.order[first + at] = pool.blocks.order[first + at + 1]
+    pool.blocks.order[first + used - 1] = free
+    pool.lines.used[owner] = used - 1
+
+
+@inlined
+def find_cluster(pool: Pool, owner: int, key: int) -> int:
+    """The row of the newest cluster with this number or one before it; -1: there is none."""
+    count = _count_up_to(pool, owner, key)
+    return place_of(pool, owner, count - 1) if count else -1
+
+
+def with_owners(pool: Pool, owners: int) -> Pool:
+    """The pool with rows for so many owners."""
+    return pool._replace(lines=grown(pool.lines, owners))
+
+
+def without_owners(pool: Pool, owners: Sequence[int]) -> Pool:
+    """The pool without the clusters of these owners.
+
+    Rows and cells without an owner go as soon as they are more than half: then the others move together.
+    """
+    lines = pool.lines
+    for column in columns_of(lines).values():
+        column[owners] = 0
+    places = lines.places.astype(np.int64)
+    cells = places * lines.width
+    used = np.array([places.sum(), cells.sum()])
+    if (2 * used >= pool.used).all():
+        return pool
+    lines.first[:], rows = together(lines.first, places)
+    lines.cells[:], rows_of_cells = together(lines.cells, cells)
+    pool.used[:] = used
+    sums = grown(taken(pool.sums, rows), 16) if len(pool.sums) else pool.sums
+    blocks, kept = grown(taken(pool.blocks, rows), 16), grown(pool.cells[rows_of_cells], 16)
+    return pool._replace(blocks=blocks, sums=sums, cells=kept)
+
+
+def together(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+    """Where runs of these lengths begin if they lie one behind the other, and where their rows were."""
+    now = np.cumsum(lengths) - lengths
+    rows = np.repeat(starts - now, lengths) + np.arange(int(lengths.sum()))
+    return np.where(lengths > 0, now, 0), rows
+
+
+def laid_out(pool: Pool, owner: int, places: int, columns: list[tuple[int, int]], width: int) -> Pool:
+    """The pool with so many places and cells for an owner; `columns` are (previous, present) ones of a cell.
+
+    The owner's clusters move behind all others. The rows that they leave stay unused; the owner has more now.
+    """
+    lines = pool.lines
+    row, start = int(pool.used[0]), int(pool.used[1])
+    pool.used[0], pool.used[1] = row + places, start + places * width
+    pool = with_places(pool, row + places, start + places * width)
+    blocks, sums, cells = pool.blocks, pool.sums, pool.cells
+    before, first, old = int(lines.places[owner]), int(lines.first[owner]), int(lines.cells[owner])
+    former = int(lines.width[owner])
+    blocks[row : row + before] = blocks[first : first + before]  # type: ignore[index]
+    if len(sums):
+        sums[row : row + before] = sums[first : first + before]  # type: ignore[index]
+    blocks.order[row + before : row + places] = np.arange(before, places)
+    table = cells[start : start + places * width].reshape(places, width)
+    table[:] = 0
+    then = cells[old : old + before * former].reshape(before, former)
+    sources, targets = np.array(columns, dtype=np.int64).reshape(-1, 2).T
+    table[:before, targets] = then[:, sources]
+    lines.first[owner], lines.places[owner] = row, places
+    lines.cells[owner], lines.width[owner] = start, width
+    return pool

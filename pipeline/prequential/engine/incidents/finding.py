@@ -1,0 +1,178 @@
+"""What a model's clusters show of a worsening: both levels, where it began, its causes and its severity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.incidents import attribution
+from prequential.engine.incidents.cause import Names
+from prequential.engine.incidents.circumstances import Others, versions_moved
+from prequential.engine.incidents.class_weights import at_former_ratio
+from prequential.engine.incidents.history import Clusters
+from prequential.engine.incidents.lasting import FORMER, LEAST_OUTCOMES, MEMORY
+from prequential.engine.incidents.levels import Level, Phase, phase, severity
+from prequential.engine.incidents.phases import Phases
+
+#: Causes that are no change of the model: other labels, or other predictions that get a label.
+_NOT_THE_MODEL = ("class_ratio", "persistence", "selection", "coverage", "label_latency")
+
+#: Standard normal quantile of a two-sided interval of 95%.
+_Z = 1.959963984540054
+
+#: Clusters before the first one with an excess in which the change may lie.
+_EARLIER = 3
+
+#: Standard errors by which another model's level must have risen so that it got worse at the same time.
+_CLEARLY = 2.6
+
+
+class Now(NamedTuple):
+    """The newest outcome: its number, and the largest label time, ms."""
+
+    outcome: int
+    ts: int
+
+
+@dataclass(frozen=True)
+class View:
+    """What is known of a model."""
+
+    clusters: Clusters
+    length: float  # of a cluster, ms
+    read_predictions: Callable[[], Clusters]
+    read_parts: Callable[[], Clusters]
+    binary: bool
+    classes: int
+    names: Names
+    now: Now
+    read_others: Callable[[], Sequence[View]] | None = None
+
+    @cached_property
+    def others(self) -> Sequence[View]:
+        """The other models of the stream, which are compared only where a version may be the cause."""
+        return () if self.read_others is None else self.read_others()
+
+
+class Change(NamedTuple):
+    """A change of the level, by clusters."""
+
+    begin: int  # of the first cluster of the new level, ms
+    end: int  # of the newest one, ms
+    outcome: int  # number of the first outcome of the new level
+    ts: int  # label time of this outcome, ms
+    prediction_ts: int  # when the level changed, ms
+
+
+def locate(view: View, begin: int, latest: int, end: int) -> Change:
+    """Where in time the level changed; it has been the new one since about the cluster at `begin`.
+
+    Of the places in the parts of clusters, this is the one at which the means before and after it differ
+    most, in standard errors. The mean after it goes up to now. Places count from `_EARLIER` clusters before
+    `begin` up to the end of the cluster at `latest`; the one at `end` is the newest. For one change of a
+    level, this place is the most likely one (Hinkley 1970).
+    """
+    clusters, parts = view.clusters, view.read_parts()
+    near = (parts.ts >= begin - _EARLIER * view.length) & (parts.n > 0)
+    if near.sum() < 2 or parts.ts[near][0] > begin:  # parts of so old clusters are gone
+        at = int(np.searchsorted(clusters.ts, begin))
+        return Change(begin, end, int(clusters.number[at]), int(clusters.t1[at]), begin)
+    parts = parts.part(near)
+    n, loss = parts.n.cumsum()[:-1], parts.loss.cumsum()[:-1]
+    left, left_loss = parts.n.sum() - n, parts.loss.sum() - loss
+    apart = (left_loss / left - loss / n) * np.sqrt(n * left)
+    places = parts.ts[1:] < latest + view.length
+    at = int(np.where(places, apart, -np.inf).argmax()) + 1
+    time = int(parts.ts[at])
+    first = min(int(np.searchsorted(clusters.ts, time - view.length / 2)), len(clusters.ts) - 1)
+    return Change(min(int(clusters.ts[first]), end), end, int(parts.number[at]), int(parts.t1[at]), time)
+
+
+class Finding(NamedTuple):
+    """The report of a change: its details, and the levels before and after."""
+
+    details: dict[str, Any]
+    before: Level
+    after: Level
+
+
+def examine(view: View, change: Change, deviation: float, marked: int) -> Finding:
+    """What the clusters show of a change; `deviation` is of one cluster's mean loss.
+
+    `marked`: clusters before it with such a mark, or a larger one, are left out of the level before.
+    """
+    clusters = view.clusters
+    enough = clusters.n >= LEAST_OUTCOMES
+    usual = np.flatnonzero((clusters.ts < change.begin) & (clusters.mark < marked) & enough)[-MEMORY:]
+    since = np.flatnonzero((clusters.ts >= change.begin) & (clusters.ts <= change.end))
+    compared, split = clusters.part(np.concatenate((usual, since))), len(usual)
+    phases = Phases(
+        compared, view.binary, 0, (split, split), len(compared.n), change.prediction_ts, view.now.ts,
+        view.now.outcome, view.read_predictions,
+    )  # fmt: skip
+    before, after = phases.before, phases.after
+    spans = (before, split), (after, len(since))
+    levels = [_level(span, deviation, count, view.binary) for span, count in spans]
+    others = partial(change_of_others, view, change, phases.change)
+    causes = [one.message for one in attribution.causes(phases, view.classes, view.names, others)]
+    baselines = {
+        name: {"before": some / max(1, before.n), "after": now / max(1, after.n)}
+        for name, some, now in (
+            ("persistent", before.persistent, after.persistent), ("majority", before.majority, after.majority)
+        )
+    }  # fmt: skip
+    latter = levels[1].message
+    ratio = at_former_ratio(before, after, view.classes) if view.classes else None
+    if ratio is not None:
+        latter["at_former_class_ratio"] = ratio
+    outside = math.fsum(one["share"] for one in causes if one["cause"] in _NOT_THE_MODEL)
+    details = {
+        "segment": None,
+        "change_point": {"outcome": change.outcome, "ts": change.ts, "prediction_ts": change.prediction_ts},
+        "severity": severity(before, after, view.binary) * max(0.0, 1.0 - outside),
+        "before": levels[0].message,
+        "after": latter,
+        "causes": causes,
+        "baselines": baselines if view.classes else {},
+        "compared": phases.compared,
+        "cluster": {"length_ms": view.length, "before": split, "after": len(since)},
+    }
+    return Finding(details, *levels)
+
+
+def _level(span: Phase, deviation: float, count: int, binary: bool) -> Level:
+    """The mean loss of so many clusters with its 95% interval: a cluster is one observation."""
+    half = _Z * deviation / math.sqrt(max(1, count))
+    low, high = max(0.0, span.mean - half), span.mean + half
+    return Level(span.mean, low, min(1.0, high) if binary else high, span.n)
+
+
+def change_of_others(view: View, change: Change, amount: float) -> Others:
+    """How the other models of the stream fared in the same clusters, when this one changed by `amount`.
+
+    Those with enough clusters on both sides whose own version did not move. One got worse at that time if
+    its level rose by half as much at least, and by more than its clusters vary.
+    """
+    worse = models = 0
+    for one in view.others:
+        clusters = one.clusters
+        enough = clusters.n >= LEAST_OUTCOMES
+        early = np.flatnonzero((clusters.ts < change.begin) & (clusters.mark < FORMER) & enough)[-MEMORY:]
+        late = np.flatnonzero((clusters.ts >= change.begin) & (clusters.ts <= change.end) & enough)
+        if len(early) < 2 or not len(late):
+            continue
+        before, after = (phase(clusters.part(rows), 0, len(rows)) for rows in (early, late))
+        if versions_moved(before, after):
+            continue
+        models += 1
+        means = (clusters.loss[early] / clusters.n[early]).tolist()
+        centre = math.fsum(means) / len(means)
+        variance = math.fsum((x - centre) ** 2 for x in means) / (len(means) - 1)
+        error = math.sqrt(variance * (1.0 / len(early) + 1.0 / len(late)))
+        moved = after.mean - before.mean
+        worse += moved >= amount / 2 and moved > _CLEARLY * error
+    return Others(worse, models)

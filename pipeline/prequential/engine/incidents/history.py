@@ -1,0 +1,311 @@
+"""Measurements of each model in clusters of prediction time: outcomes, and predictions.
+
+One stage of each model (and of its temporal correction) is *watched*: `final` where it is evaluated, or else
+the first. Its clusters count outcomes and add up their losses by label, predicted class, segment, label
+latency, version and confidence. These sums distinguish causes. Next to them are clusters of the model's
+predictions: by predicted class, the number of predictions, and how many of them have their label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from prequential.engine.compiled.kernel import (
+    Bytes,
+    Floats,
+    Ints,
+    Ints32,
+    columns_of,
+    grown,
+    inlined,
+    records,
+)
+from prequential.engine.detectors.signals import WRONG
+from prequential.engine.incidents.clusters import (
+    DAY,
+    FEW_CLUSTERS,
+    HALVINGS,
+    MOST_CLUSTERS,
+    MOST_PARTS,
+    PART_HALVINGS,
+    Pool,
+    laid_out,
+    new_pool,
+    part_length,
+    with_owners,
+    without_owners,
+)
+from prequential.engine.incidents.lasting import Scratch, new_scratch
+from prequential.engine.tables.keys import Key, StateTable
+
+#: Classes with columns of their own; all others share the last one.
+MOST_CLASSES = 16
+
+#: Classes that there are columns for from the first outcome on.
+_LEAST_CLASSES = 2
+
+#: Segments of a model with columns of their own, the first ones that have outcomes.
+MOST_SEGMENTS = 64
+
+#: Versions of a model that are distinguished at a time.
+VERSIONS = 4
+
+#: Label latencies: below 64 ms, 256 ms, 1 s, 4 s, 16 s, 1 min, … 3 d, and longer, each four times the last.
+LATENCIES = 14
+_SHORTEST_BITS = 6
+
+#: Equal bins of confidence, the probability that the prediction was given: eight for two classes.
+CONFIDENCES = 16
+
+#: Columns of a cluster's cells: latencies, versions, confidences, then those of classes and of segments.
+LATENCY, LATENCY_LOSS = 0, LATENCIES
+VERSION, VERSION_LOSS = 2 * LATENCIES, 2 * LATENCIES + VERSIONS
+CONFIDENCE = VERSION_LOSS + VERSIONS
+CONFIDENCE_LOSS = CONFIDENCE + CONFIDENCES
+CLASSES = CONFIDENCE_LOSS + CONFIDENCES
+
+#: Columns of a class: outcomes with this label and their losses; of them those whose label repeats the one
+#: before; outcomes with this prediction, and their losses.
+LABELLED, LABELLED_LOSS, REPEATED, REPEATED_LOSS, PREDICTED, PREDICTED_LOSS = range(6)
+PER_CLASS = 6
+
+#: Columns of a segment: outcomes, losses.
+PER_SEGMENT = 2
+
+#: Columns of a predicted class in clusters of predictions: predictions, and those of them that have a label.
+MADE, MET_LABEL = range(2)
+PER_PREDICTED = 2
+
+#: In place of a time or number at which to check: never.
+NEVER = 1 << 62
+
+#: Positions in `History.notes`: owners due; examples; of NEEDS_ROOM the owner, which of its pools lacks it,
+#: and how many classes and segments must have columns; the record that made owners due.
+DUE_COUNT, EXAMPLE_COUNT, WANTING, POOL, WANTED_CLASSES, WANTED_SEGMENTS, DUE_RECORD = range(7)
+OF_OUTCOMES, OF_PREDICTIONS, OF_PARTS = range(3)
+
+
+class Owners(NamedTuple):
+    """By entity."""
+
+    position: Ints32  # 1 + place of the watched stage among the entity's; 0: it has none
+    owner: Ints32  # the entity whose clusters have its outcomes; of segments their model
+    kind: Bytes  # of the loss
+    fixed: Ints  # configured length of clusters (ms); 0: it follows from the data
+    budget: Floats  # ms for one incident
+    slot: Ints32  # of segments: 1 + its columns' place; 0: none yet, -1: there are none left
+    #: Of owners:
+    model: Ints32  # whose predictions they are
+    classes: Ints32  # with columns
+    segments: Ints32  # with columns
+    slots: Ints32  # that are given away
+    label: Ints32  # 1 + the label before
+    outcomes: Ints  # number of the newest
+    newest: Ints  # largest label time that isn't ahead of the stream's clock, ms
+    loss: Floats  # of the outcome before
+    cluster: Ints  # number of the newest outcome's; NEVER: it lies before all that is kept
+    example: Ints  # number of the first outcome of the cluster that has an example
+    predictions: Ints  # of a model
+    is_open: Bytes  # whether an incident is open
+    check_time: Ints  # a cluster is closed when label time is so late, ms
+    closed: Ints  # begin of the newest cluster that is closed, ms
+
+
+class History(NamedTuple):
+    """All of a shard."""
+
+    owners: Owners
+    versions: Ints32  # (owners, VERSIONS): codes of versions, by column
+    outcomes: Pool
+    predictions: Pool
+    parts: Pool  # of clusters of outcomes
+    due: Ints32  # owners
+    examples: Ints32  # rows of the log
+    notes: Ints
+    scratch: Scratch
+
+
+def new_history() -> History:
+    """A history without any model."""
+    return History(
+        records(Owners, 16), np.zeros((16, VERSIONS), np.int32),
+        new_pool(summed=True), new_pool(summed=False), new_pool(summed=True),
+        np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
+        new_scratch(MOST_CLUSTERS, LATENCIES),
+    )  # fmt: skip
+
+
+#: Columns of owners that the configuration decides.
+OWNER_SETTINGS = ("position", "owner", "kind", "fixed", "budget", "model")
+
+#: The pools of clusters.
+POOLS = ("outcomes", "predictions", "parts")
+
+
+def tables(history: History, entities: int) -> Iterator[StateTable]:
+    """The tables that are state of so many entities, and what their rows stand for."""
+    links = {"owner": Key.ENTITY, "model": Key.ENTITY}
+    yield StateTable("incidents|owners|", Key.ENTITY, history.owners, entities, links=links)
+    yield StateTable("incidents|versions", Key.ENTITY, history.versions, entities)
+    links = {"first": Key.BLOCK, "cells": Key.BLOCK_CELL}
+    for name in POOLS:
+        pool: Pool = getattr(history, name)
+        blocks, cells = pool.used.tolist()
+        yield StateTable(f"incidents|{name}|lines|", Key.ENTITY, pool.lines, entities, links=links)
+        yield StateTable(f"incidents|{name}|blocks|", Key.BLOCK, pool.blocks, blocks, (name,))
+        if len(pool.sums):
+            yield StateTable(f"incidents|{name}|sums|", Key.BLOCK, pool.sums, blocks, (name,))
+        yield StateTable(f"incidents|{name}|cells", Key.BLOCK_CELL, pool.cells, cells, (name,))
+        yield StateTable(f"incidents|{name}|used", Key.NONE, pool.used)
+
+
+def with_entities(history: History, entities: int) -> History:
+    """The history with rows for so many entities."""
+    pools: Any = {name: with_owners(getattr(history, name), entities) for name in POOLS}
+    return history._replace(
+        owners=grown(history.owners, entities), versions=grown(history.versions, entities), **pools
+    )
+
+
+def without(history: History, entities: Sequence[int]) -> History:
+    """The history without these entities; their later records are passed over."""
+    for column in columns_of(history.owners).values():
+        column[entities] = 0
+    history.versions[entities] = 0
+    pools: Any = {name: without_owners(getattr(history, name), entities) for name in POOLS}
+    return history._replace(**pools)
+
+
+def columns(classes: int, segments: int) -> int:
+    """Cells of a cluster of outcomes."""
+    return CLASSES + PER_CLASS * classes + PER_SEGMENT * segments
+
+
+def column_of_segment(classes: int, segment: int) -> int:
+    """The first column of a segment."""
+    return CLASSES + PER_CLASS * classes + PER_SEGMENT * segment
+
+
+@inlined
+def latency_column(latency: int) -> int:
+    """The column of a label latency (ms)."""
+    left, column = latency >> _SHORTEST_BITS, 0
+    while left > 0 and column < LATENCIES - 1:
+        left >>= 2
+        column += 1
+    return column
+
+
+@inlined
+def class_column(code: int, classes: int) -> int:
+    """The place of a class's columns, among so many."""
+    return min(max(code, 0), classes - 1)
+
+
+def with_room(history: History) -> History:
+    """The history with what the owner lacked at which `follow` stopped."""
+    owners, notes = history.owners, history.notes
+    owner, wanted = int(notes[WANTING]), int(notes[WANTED_CLASSES])
+    if owners.kind[owner] == WRONG:
+        wanted = max(_LEAST_CLASSES, wanted)  # one more is soon to come, and costs as much again
+    if notes[POOL] == OF_PARTS:
+        places = min(max(FEW_CLUSTERS, 2 * int(history.parts.lines.places[owner])), MOST_PARTS)
+        return history._replace(parts=laid_out(history.parts, owner, places, [], 0))
+    if notes[POOL] == OF_PREDICTIONS:
+        pool = history.predictions
+        before = int(pool.lines.width[owner])
+        width = max(before, PER_PREDICTED * _power_of_two(wanted))
+        same = [(cell, cell) for cell in range(before)]
+        return history._replace(predictions=laid_out(pool, owner, _places(pool, owner), same, width))
+    pool = history.outcomes
+    classes, segments = int(owners.classes[owner]), int(owners.segments[owner])
+    more, more_segments = max(classes, wanted), max(segments, int(notes[WANTED_SEGMENTS]))
+    now = (
+        _power_of_two(more) if more > classes else classes,
+        _power_of_two(more_segments) if more_segments > segments else segments,
+    )
+    kept = [(cell, cell) for cell in range(CLASSES + PER_CLASS * classes)]
+    old, new = column_of_segment(classes, 0), column_of_segment(now[0], 0)
+    kept += [(old + cell, new + cell) for cell in range(PER_SEGMENT * segments)]
+    pool = laid_out(
+        pool, owner, _places(pool, owner), kept if pool.lines.width[owner] else [], columns(*now)
+    )
+    owners.classes[owner], owners.segments[owner] = now
+    return history._replace(outcomes=pool)
+
+
+def _places(pool: Pool, owner: int) -> int:
+    """Places that an owner gets: twice as many, if it has none left."""
+    places = int(pool.lines.places[owner])
+    if pool.lines.used[owner] < places:
+        return places
+    return min(max(FEW_CLUSTERS, 2 * places), MOST_CLUSTERS)
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(0, least - 1).bit_length()
+
+
+class Clusters(NamedTuple):
+    """An owner's clusters in order, the oldest first."""
+
+    number: Ints
+    n: Ints
+    key: Ints
+    mark: Ints
+    persistent: Ints
+    majority: Ints
+    t1: Ints
+    lag: Floats
+    loss: Floats
+    squares: Floats
+    products: Floats
+    ts: Ints  # begin, ms
+    cells: Any  # (clusters, columns)
+
+    def part(self, rows: Any) -> Clusters:
+        """These rows alone."""
+        return Clusters._make(column[rows] for column in self)
+
+
+def read_parts(history: History, owner: int) -> Clusters:
+    """The parts that are kept of an owner's clusters of outcomes; they have no cells."""
+    return read(history.parts, owner, part_length(int(history.owners.fixed[owner])), PART_HALVINGS)
+
+
+def read(pool: Pool, owner: int, fixed: int, halved: int = 0) -> Clusters:
+    """An owner's clusters; of predictions sums are 0.
+
+    `fixed` is their configured length (ms) or 0: it follows from the data, and is `halved` so often.
+    """
+    lines = pool.lines
+    first, used, places = int(lines.first[owner]), int(lines.used[owner]), int(lines.places[owner])
+    width, start = int(lines.width[owner]), int(lines.cells[owner])
+    order = pool.blocks.order[first : first + used].astype(np.int64)
+    rows = first + order
+    cells = pool.cells[start : start + places * width].reshape(places, width)[order].astype(np.float64)
+    clusters, sums = cast("Any", pool.blocks), cast("Any", pool.sums)
+    sums = sums[rows] if len(sums) else np.zeros(used, sums.dtype)
+    known = columns_of(clusters[rows]) | columns_of(sums)
+    fields: Any = (known[name] for name in Clusters._fields[:-2])
+    wide = [field.astype(np.int64) if field.dtype == np.int32 else field for field in fields]
+    doubled = int(lines.doubled[owner]) - halved
+    begins = [begin_of(key, fixed, doubled) for key in known["key"].tolist()]
+    return Clusters._make((*wide, np.array(begins, dtype=np.int64), cells))
+
+
+def begin_of(key: int, fixed: int, doubled: int) -> int:
+    """The first time (ms) of a cluster; see `clusters.key_of`."""
+    if fixed:
+        return key * fixed
+    halvings = HALVINGS - doubled
+    return (key << -halvings) * DAY if halvings < 0 else -(-key * DAY >> halvings)
+
+
+def mark_clusters(pool: Pool, owner: int, places: Sequence[int], mark: int) -> None:
+    """Mark these of an owner's clusters, by their places in order of time."""
+    first = int(pool.lines.first[owner])
+    rows = first + pool.blocks.order[first + np.asarray(places, dtype=np.int64)].astype(np.int64)
+    pool.blocks.mark[rows] = mark

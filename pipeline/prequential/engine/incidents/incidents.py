@@ -1,0 +1,467 @@
+"""Incidents: lasting worsenings of a model's loss, from the cluster that shows one to its end.
+
+Incidents are a function of the log. When a cluster is closed, the shard decides whether the level has
+worsened lastingly (`engine.incidents.lasting`). Alarms of detectors join the incident of their
+change; they open none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from prequential.configuration.settings.budget import parse_budget
+from prequential.configuration.settings.stages import FINAL
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.compiled.kernel import grown
+from prequential.engine.detectors.signals import WRONG
+from prequential.engine.detectors.watch import LOSSES
+from prequential.engine.incidents import history
+from prequential.engine.incidents.closing import YOUNG, decision
+from prequential.engine.incidents.clusters import DAY
+from prequential.engine.incidents.finding import Change, View, examine, locate
+from prequential.engine.incidents.following import FOLLOWED, LOOK_DUE, NEEDS_ROOM, follow, follow_events
+from prequential.engine.incidents.incident import (
+    ALARM,
+    CLOSED,
+    GRADING,
+    MOST_SIGNALS,
+    RECOVERED,
+    ModelStatus,
+    Noted,
+    OpenIncident,
+    Raised,
+    signal_of,
+    with_stage,
+)
+from prequential.engine.incidents.lasting import (
+    FORMER,
+    LASTING,
+    LEAST_OUTCOMES,
+    MEMORY,
+    RECOVERY,
+    UNUSUAL,
+    USUAL,
+    Decision,
+    Means,
+    change_place,
+    course,
+    deviation_at,
+)
+from prequential.engine.incidents.views import now_of, view_of
+from prequential.engine.input.origins import completed_ids
+from prequential.engine.tables.logs import EVENTS, OUTCOMES, Logs
+from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
+from prequential.topics.outputs import Alarm, Incident, identity
+
+#: Most examples in a message, and most of these that are remembered.
+_EXAMPLES, _REMEMBERED = 5, 32
+
+#: A message is due when the severity has moved by this and by this part of itself.
+_MOVE, _MOVE_PART = 0.2, 0.25
+
+#: Budget of a stream that is not watched.
+_NO_BUDGET = "1 per 30d"
+
+
+class Incidents:
+    """The incidents of a shard's models: open incidents, and earlier measurements."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.history = history.new_history()
+        self.open: dict[int, OpenIncident] = {}  # by owner
+        #: By owner: number of alarms, wrong outcomes, and the newest alarms and warnings.
+        self.alarms: dict[int, int] = {}
+        self.examples: dict[int, list[tuple[int, str]]] = {}
+        self.noted: dict[int, list[Noted]] = {}
+        #: By owner: incidents so far, by the first cause that they opened with.
+        self.opened: dict[int, dict[str, int]] = {}
+        #: By owner: incidents that were graded, and those of them that the following clusters agree with.
+        self.graded: dict[int, tuple[int, int]] = {}
+
+    def model_statuses(self, rows: Iterable[int]) -> dict[int, ModelStatus]:
+        """Incidents of those of these entities (rows) that are watched, by row."""
+        position = self.history.owners.position
+        statuses = {}
+        for row in rows:
+            if row < len(position) and position[row] and self.history.owners.owner[row] == row:
+                opened, state = dict(self.opened.get(row, {})), self.open.get(row)
+                statuses[row] = ModelStatus("", 0.0, opened)
+                if state is not None:
+                    statuses[row] = ModelStatus(
+                        state.cause, state.reported[0], opened, state.id, state.opened["ts"],
+                        state.details["change_point"]["prediction_ts"],
+                    )  # fmt: skip
+        return statuses
+
+    # ---- rows
+
+    def add(self, row: int) -> None:
+        """Watch an entity that is evaluated now: a model or a correction itself, a segment for its model."""
+        about = self._catalog.entity(row)
+        if row >= len(self.history.owners.position):
+            self.history = history.with_entities(self.history, len(self._catalog.entities))
+        owners, stream = self.history.owners, self._catalog.streams[about.stream]
+        unwatched = not stream.evaluated or stream.config.incident_budget is None
+        if unwatched or about.kind in (BASELINE, BASELINE_AGE, AGE):
+            return
+        is_owner = about.kind in (MODEL, CORRECTION)
+        owners.position[row] = 1 + stream.evaluated.index(watched_stage(stream.evaluated))
+        owners.owner[row] = row if is_owner else self._model(row)
+        owners.model[row] = self._model(row)
+        numbers = stream.config.task == "regression"
+        owners.kind[row] = LOSSES[stream.config.loss] if numbers else WRONG
+        budget = parse_budget(stream.config.incident_budget or _NO_BUDGET)
+        owners.budget[row] = budget.period / budget.alarms
+        owners.fixed[row] = stream.config.cluster or 0
+
+    def forget(self, gone: Sequence[Entity]) -> list[Incident]:
+        """Drop these entities; returns the messages that close their open incidents."""
+        messages = []
+        for about in gone:
+            state = self.open.get(about.row)
+            if state is not None:
+                messages.append(self._end(about, state, CLOSED))
+        rows = [about.row for about in gone]
+        known: list[dict[int, Any]] = [
+            self.open, self.alarms, self.examples, self.noted, self.opened, self.graded
+        ]  # fmt: skip
+        for row in rows:
+            for by_owner in known:
+                by_owner.pop(row, None)
+        self.history = history.without(self.history, rows)
+        return messages
+
+    def copy_stage(self, row: int, source: str, target: str) -> None:
+        """Copy the signals of an entity's alarms in one stage to another, which has alarms from here on.
+
+        The entity's history is that of one stage, whichever stage has alarms.
+        """
+        about = self._entity(row)
+        owner = self.owner_of(about)
+        if not self._catalog.streams[about.stream].reports(target):
+            return
+        state = self.open.get(owner)
+        if state is not None:
+            signals = with_stage(state.signals, about.segment, source, target)[:MOST_SIGNALS]
+            if state.reported[1] == len(state.signals):  # there is nothing new to report
+                state.reported[1] = len(signals)
+            state.signals = signals
+        noted = []
+        for one in self.noted.get(owner, ()):
+            signals = with_stage([one.signal], about.segment, source, target)
+            noted += [*(Noted(one.outcome, "", signal) for signal in signals[:-1]), one]
+        if noted:
+            self.noted[owner] = noted[-MOST_SIGNALS:]
+
+    def stage_of(self, owner: int) -> str:
+        """The stage of a model that is watched."""
+        return watched_stage(self._stream(owner).evaluated)
+
+    def _model(self, row: int) -> int:
+        return int(self._catalog.columns.entities.model[row])
+
+    def owner_of(self, about: Entity) -> int:
+        """Whose incidents its alarms belong to: of segments and stages at an age their model's."""
+        return self._model(about.row) if about.kind in (SEGMENT, AGE) else about.row
+
+    # ---- the log
+
+    def consume(self, logs: Logs, records: Sequence[Any], raised: list[Raised]) -> list[Alarm | Incident]:
+        """Take over all that the logs have, and these alarms, which are in order of records.
+
+        Parameters
+        ----------
+        logs
+            What the join has written.
+        records
+            The micro-batch's, for ids of examples.
+        raised
+            Alarms and warnings of detectors.
+
+        Returns
+        -------
+        list of Alarm or Incident
+            Messages in the order of records: the alarms, and those about incidents among them.
+        """
+        count = int(logs.used[OUTCOMES])
+        messages: list[Alarm | Incident] = []
+        self._ensure(count)
+        row = event = at = 0
+        while at < len(raised):
+            record, first = raised[at].record, at
+            while at < len(raised) and raised[at].record == record:
+                at += 1
+            stop = int(np.searchsorted(logs.outcomes.record[:count], record, side="right"))
+            row, event = self._follow(logs, row, stop, event, records, messages)
+            messages += (one.alarm for one in raised[first:at] if one.level == ALARM)
+            messages += self.raise_alarms(raised[first:at])
+        _, event = self._follow(logs, row, count, event, records, messages)
+        self.follow_events(logs, event)
+        return messages
+
+    def follow_events(self, logs: Logs, event: int = 0) -> None:
+        """Take over the events from row `event` on: what became of predictions after all outcomes."""
+        why = NEEDS_ROOM
+        while why == NEEDS_ROOM:
+            event, why = follow_events(
+                self.history, logs.events, event, int(logs.used[EVENTS]), self._catalog.untimed
+            )
+            if why == NEEDS_ROOM:
+                self.history = history.with_room(self.history)
+
+    def _follow(
+        self, logs: Logs, row: int, stop: int, event: int, records: Sequence[Any],
+        messages: list[Alarm | Incident],
+    ) -> tuple[int, int]:
+        """Take over outcomes up to `stop`; closed clusters open, continue or end incidents on the way."""
+        entities = self._catalog.registry.entities
+        why = NEEDS_ROOM
+        while why != FOLLOWED:
+            row, event, why = follow(
+                self.history, logs.outcomes, row, stop, logs.events, event, int(logs.used[EVENTS]), entities,
+                self._catalog.untimed,
+            )  # fmt: skip
+            self._note_examples(logs, records)
+            if why == NEEDS_ROOM:
+                self.history = history.with_room(self.history)
+            elif why == LOOK_DUE:
+                notes = self.history.notes
+                due = self.history.due[: notes[history.DUE_COUNT]].tolist()
+                notes[history.DUE_COUNT] = 0
+                for owner in due:
+                    messages += self._look(owner)
+        return row, event
+
+    def _ensure(self, rows: int) -> None:
+        past = self.history
+        self.history = past._replace(
+            due=grown(past.due, len(self._catalog.entities)), examples=grown(past.examples, rows)
+        )
+
+    def _note_examples(self, logs: Logs, records: Sequence[Any]) -> None:
+        past, log = self.history, logs.outcomes
+        count = int(past.notes[history.EXAMPLE_COUNT])
+        past.notes[history.EXAMPLE_COUNT] = 0
+        if not count:
+            return
+        rows = past.examples[:count]
+        names = completed_ids(logs, records, log.record[rows].astype(np.int64))
+        for owner, number, name in zip(log.entity[rows].tolist(), log.number[rows].tolist(), names):
+            kept = self.examples.setdefault(owner, [])
+            kept.append((number, name))
+            if len(kept) > _REMEMBERED:  # the older they are, the fewer
+                del kept[: len(kept) // 2 : 2]
+
+    # ---- alarms
+
+    def raise_alarms(self, raised: list[Raised]) -> list[Incident]:
+        """Note alarms of one record, or of one time, of any models; returns what incidents report of them."""
+        messages = []
+        for one in raised:
+            owner = self.owner_of(self._catalog.entity(one.entity))
+            if not self.history.owners.position[owner]:
+                continue
+            is_alarm = one.level == ALARM
+            self.alarms[owner] = self.alarms.get(owner, 0) + is_alarm
+            outcome = now_of(self.history, owner).outcome
+            noted = Noted(outcome, one.alarm.id if is_alarm else "", signal_of(one))
+            state = self.open.get(owner)
+            if state is None:
+                kept = self.noted.setdefault(owner, [])
+                kept.append(noted)
+                del kept[:-MOST_SIGNALS]
+                continue
+            state.join(noted)
+            if len(state.signals) != state.reported[1]:
+                messages.append(self._report(self._entity(owner), state))
+        return messages
+
+    # ---- decisions
+
+    def _look(self, owner: int) -> list[Incident]:
+        """A cluster was closed: an incident opens, goes on, recovers or ends."""
+        stop, found = decision(self.history, owner, self._catalog.untimed)
+        means = self.history.scratch.means
+        state = self.open.get(owner)
+        if state is not None:
+            return self._go_on(owner, state, means, stop, float(found.h))
+        if not found.found:
+            return []
+        return self._open(owner, means, stop, found)
+
+    def _open(self, owner: int, means: Means, stop: int, found: Decision) -> list[Incident]:
+        """Open an incident, if the level since the change is worse than the usual one."""
+        excess = found.excess
+        start = change_place(means, excess.start, stop, excess.mean)
+        return self._begin(
+            owner, means, start, stop, float(excess.mean), float(excess.deviation), UNUSUAL
+        )
+
+    def _begin(
+        self, owner: int, means: Means, start: int, stop: int, before: float, deviation: float, marked: int
+    ) -> list[Incident]:
+        """Open an incident whose new level began about with the closed cluster at place `start`."""
+        view = self.view(owner)
+        ts = view.clusters.ts.tolist()
+        change = locate(view, ts[start], ts[max(start, stop - LASTING)], ts[stop - 1])
+        start = ts.index(change.begin)
+        after = _mean(means, start, stop)
+        if not after > before:
+            return []
+        finding = examine(view, change, deviation, marked)
+        if not finding.after.level > finding.before.level or not finding.before.n:
+            return []
+        now = now_of(self.history, owner)
+        state = OpenIncident(
+            self.id_of(owner, now.outcome), now._asdict(), self.alarms.get(owner, 0), before, after,
+            deviation, view.length, ts[start], ts[stop - 1], details=finding.details,
+        )  # fmt: skip
+        for noted in self.noted.pop(owner, []):
+            if noted.outcome >= change.outcome:
+                state.join(noted)
+        state.former_alarms -= state.alarm_count
+        self.open[owner] = state
+        self.history.owners.is_open[owner] = 1
+        history.mark_clusters(self.history.outcomes, owner, range(start, stop), UNUSUAL)
+        counts = self.opened.setdefault(owner, {})
+        counts[state.cause] = counts.get(state.cause, 0) + 1
+        return [self._report(self._entity(owner), state)]
+
+    def _go_on(
+        self, owner: int, state: OpenIncident, means: Means, stop: int, h: float
+    ) -> list[Incident]:
+        """Follow an open incident: the level comes back, worsens further, has become usual, or goes on."""
+        pool, view = self.history.outcomes, self.view(owner)
+        clusters = view.clusters
+        state.set_length(view.length)
+        ts, marks = clusters.ts.tolist(), clusters.mark.tolist()
+        first = sum(begin <= state.known for begin in ts[:stop])
+        since = [k for k in range(stop) if ts[k] >= state.begin]
+        history.mark_clusters(pool, owner, [k for k in since if k >= first], UNUSUAL)
+        closed = [k for k in range(first, stop) if means.n[k] >= LEAST_OUTCOMES]
+        n, loss = ([float(column[k]) for k in closed] for column in (means.n, means.loss))
+        # The level by which it opened is uncertain, and the cluster in which it changed has both levels.
+        after, binary = state.after, self.history.owners.kind[owner] == WRONG
+        if len(since) > 1:
+            after = _mean(means, since[1], min(stop, first + GRADING)) or after
+        spread = deviation_at(after, state.before, state.deviation, binary)
+        went = course(means, first, stop, state.before, state.deviation, after, spread, h)
+        # Other hours of the day have other levels: once hours are known, a change lasts for a day.
+        end = ts[stop - 1] + view.length if stop else 0
+        latest = end - DAY if not self._catalog.untimed and end - ts[0] >= YOUNG else end
+        if went.back >= RECOVERY and ts[went.back_from] <= latest:
+            at = went.back_from
+            state.recovered = {"outcome": int(clusters.number[at]), "ts": int(clusters.t1[at])}
+            self._find(owner, state, ts[at] - 1)
+            history.mark_clusters(
+                pool, owner, [k for k in range(len(ts)) if marks[k] == UNUSUAL or k in since], USUAL
+            )
+            return [self._end(self._entity(owner), state, RECOVERED, n, loss)]
+        if went.further >= h and ts[went.further_from] <= latest:
+            start = went.further_from
+            self._find(owner, state, ts[start] - 1)
+            messages = [self._end(self._entity(owner), state, CLOSED, n, loss)]
+            # The level before is that of the incident that ends.
+            history.mark_clusters(pool, owner, [k for k in range(start) if ts[k] < state.begin], FORMER)
+            return messages + self._begin(owner, means, start, stop, after, spread, FORMER)
+        if len(since) >= max(MEMORY, len(ts) - len(since)):
+            history.mark_clusters(pool, owner, [k for k in range(len(ts)) if ts[k] < state.begin], FORMER)
+            history.mark_clusters(pool, owner, since, USUAL)
+            return [self._end(self._entity(owner), state, CLOSED, n, loss)]
+        cause, severity = state.cause, state.reported[0]
+        self._find(owner, state, ts[stop - 1])
+        moved = abs(state.details["severity"] - severity)
+        graded = self._grade(owner, state, n, loss)
+        if graded or state.cause != cause or moved > _MOVE + _MOVE_PART * abs(severity):
+            return [self._report(self._entity(owner), state)]
+        return []
+
+    def _find(self, owner: int, state: OpenIncident, end: int) -> None:
+        """Examine the change again, with the clusters up to the one at `end` (ms); what it rests on stays."""
+        point = state.details["change_point"]
+        if end < state.begin:
+            return
+        change = Change(state.begin, end, point["outcome"], point["ts"], point["prediction_ts"])
+        finding = examine(self.view(owner), change, state.deviation, UNUSUAL)
+        if finding.before.n and finding.after.level > finding.before.level:
+            state.details = finding.details
+
+    def _grade(
+        self, owner: int, state: OpenIncident, n: Sequence[float], loss: Sequence[float], over: bool = False
+    ) -> bool:
+        """Grade an incident by the clusters that closed after it opened; returns whether it is graded now."""
+        if not state.grade(n, loss, over):
+            return False
+        graded, agreed = self.graded.get(owner, (0, 0))
+        self.graded[owner] = graded + 1, agreed + bool(state.agreed)
+        return True
+
+    def _end(
+        self, about: Entity, state: OpenIncident, status: str, n: Sequence[float] = (),
+        loss: Sequence[float] = (),
+    ) -> Incident:
+        """End an incident, of whose later clusters these were closed; returns its last message."""
+        self._grade(about.row, state, n, loss, over=True)
+        state.status = status
+        del self.open[about.row]
+        self.history.owners.is_open[about.row] = 0
+        return self._report(about, state)
+
+    def view(self, owner: int) -> View:
+        """What is known of a model (its row), for attribution."""
+        return view_of(self._catalog, self.history, owner)
+
+    def _report(self, about: Entity, state: OpenIncident) -> Incident:
+        """The next message about an incident."""
+        owner, stream = about.row, self._catalog.streams[about.stream]
+        state.revision += 1
+        state.reported = [state.details["severity"], len(state.signals)]
+        place = stream.name, self._catalog.partition, about.model
+        now, point = now_of(self.history, owner), state.details["change_point"]["outcome"]
+        kept = self.examples.get(owner, [])
+        message = Incident(
+            state.id, *place, state.revision, state.status, stage=watched_stage(stream.evaluated),
+            opened=dict(state.opened), alarms=list(state.alarms), alarm_count=state.alarm_count,
+            signals=[dict(one) for one in state.signals],
+            examples=[name for number, name in kept if number >= point][:_EXAMPLES],
+            former_alarms={"alarms": state.former_alarms, "outcomes": state.opened["outcome"]},
+            outcome=now.outcome, ts=now.ts, config=stream.config.digest, **state.details,
+        )  # fmt: skip
+        if state.recovered is not None:
+            message.recovered = state.recovered
+        if state.agreed is not None:
+            message.agreed = state.agreed
+        if owner in self.graded:
+            message.graded = dict(zip(("incidents", "agreed"), self.graded[owner]))
+        if self._catalog.untimed:
+            message.untimed = True
+        if same := self._catalog.same_as(owner, message.stage, stream):
+            message.same = same
+        return message
+
+    def id_of(self, owner: int, opened: int) -> str:
+        """The id of a model's incident that opened at this outcome."""
+        about, stream = self._entity(owner), self._stream(owner)
+        place = stream.name, self._catalog.partition, about.model
+        return identity(*place, "incident", opened, *self._catalog.loss)
+
+    def _entity(self, owner: int) -> Entity:
+        return self._catalog.entity(owner)
+
+    def _stream(self, owner: int) -> Stream:
+        return self._catalog.streams[self._entity(owner).stream]
+
+
+def watched_stage(stages: tuple[str, ...]) -> str:
+    """The stage of a model that is watched: `final`, or else the first."""
+    return FINAL if FINAL in stages else stages[0]
+
+
+def _mean(means: Means, start: int, stop: int) -> float:
+    """The mean loss of the outcomes of these clusters."""
+    count = sum(means.n[start:stop].tolist())
+    return float(sum(means.loss[start:stop].tolist()) / count) if count else 0.0

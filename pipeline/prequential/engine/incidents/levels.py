@@ -1,0 +1,114 @@
+"""Levels: the mean loss over some blocks, with its interval; how severe a change is, and when it ends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.engine.details import intervals
+from prequential.engine.incidents.history import Clusters
+
+#: A severity beyond it, up or down, is taken for this: ten standard deviations are as bad as a hundred.
+MOST_SEVERE = 10.0
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Sums over consecutive blocks."""
+
+    n: int
+    loss: float
+    squares: float
+    products: float  # NaN: not known
+    persistent: int
+    majority: int
+    rows: Any  # the blocks' cells
+
+    @property
+    def mean(self) -> float:
+        """The mean loss; 0 without outcomes."""
+        return self.loss / self.n if self.n else 0.0
+
+    @cached_property
+    def cells(self) -> Floats:
+        """Sums by column, from the first row on: numpy's own order depends on the processor."""
+        if not len(self.rows):
+            return np.zeros(self.rows.shape[1])
+        sums: Floats = np.cumsum(self.rows, axis=0)[-1]
+        return sums
+
+
+class Level(NamedTuple):
+    """A mean loss of `n` outcomes, with its 95% interval."""
+
+    level: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """As it stands in messages."""
+        return {"level": self.level, "interval": [self.low, self.high], "n": self.n}
+
+
+def phase(blocks: Clusters, first: int, last: int) -> Phase:
+    """Sums over the blocks from `first` up to `last`, one after the other."""
+    rows = slice(first, last)
+    return Phase(
+        count(blocks.n[rows]), total(blocks.loss[rows]), total(blocks.squares[rows]),
+        total(blocks.products[rows]), count(blocks.persistent[rows]), count(blocks.majority[rows]),
+        blocks.cells[rows],
+    )  # fmt: skip
+
+
+def count(column: Ints) -> int:
+    """The sum of few whole numbers: as Python's own, for numpy takes longer to begin."""
+    return sum(column.tolist())
+
+
+def total(column: Floats) -> float:
+    """The sum to the last bit, in whatever order."""
+    return math.fsum(column.tolist())
+
+
+def variance(span: Phase, binary: bool) -> float:
+    """Of one outcome's loss; of 0 and 1 with one more of each, so that it is never 0."""
+    if binary:
+        p = (span.loss + 1) / (span.n + 2)
+        return p * (1 - p)
+    return max(0.0, span.squares / span.n - span.mean * span.mean) if span.n else 0.0
+
+
+def widening(span: Phase, binary: bool) -> float:
+    """How many dependent outcomes count as one independent outcome: (1 + r)/(1 - r), at least 1."""
+    if math.isnan(span.products):
+        return 1.0
+    if binary:
+        once = span.loss - span.products
+        pairs = np.array([span.n - span.loss - once, once, once, span.products])
+        correlation = intervals.autocorrelation(pairs)
+    else:
+        spread = variance(span, binary)
+        correlation = (span.products / span.n - span.mean * span.mean) / spread if spread > 0 else 0.0
+    return 1 / intervals.shrunk(1.0, correlation)
+
+
+def severity(before: Phase, after: Phase, binary: bool) -> float:
+    """Cohen's d: the change of the level in standard deviations of one outcome's loss; above 0: worse.
+
+    The deviation is the root of the mean of both variances. 0.2 is called small, 0.5 medium, 0.8 large (Cohen
+    1988).
+    """
+    if not before.n or not after.n:
+        return 0.0
+    change = after.mean - before.mean
+    spread = math.sqrt((variance(before, binary) + variance(after, binary)) / 2)
+    if not change:
+        return 0.0
+    d = change / spread if spread > abs(change) / MOST_SEVERE else math.copysign(MOST_SEVERE, change)
+    return max(-MOST_SEVERE, min(MOST_SEVERE, d))

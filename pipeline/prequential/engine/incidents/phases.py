@@ -1,0 +1,246 @@
+"""The phases before and after a change, and which part of them each possible cause is tested on.
+
+A cause comes before the change or with it. The quantity that a cause is about (versions, label latencies, …)
+may have moved at another time. Then the outcomes between the two times decide. If they are surely as bad as
+those after the change though the quantity hadn't moved yet, the cause explains nothing: only they are
+compared with the outcomes before. If the quantity had moved already and they are surely as good as before,
+only they are compared with the outcomes after the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, Ints, kernel
+from prequential.engine.compiled.mathematics import log
+from prequential.engine.incidents import labelled
+from prequential.engine.incidents.history import (
+    CONFIDENCE,
+    CONFIDENCE_LOSS,
+    LATENCIES,
+    LATENCY,
+    LATENCY_LOSS,
+    VERSION,
+    VERSION_LOSS,
+    Clusters,
+)
+from prequential.engine.incidents.labelled import Counts
+from prequential.engine.incidents.levels import Phase, phase, variance, widening
+
+#: What χ² of the most likely split must exceed, and by how much more for each further group. For groups whose
+#: weights don't move, one of the 60 possible splits does so in less than 1% of all cases.
+_MOVED, _FOR_EACH = 20.0, 3.0
+
+#: Twice the logarithm of the likelihood ratio above which a change and what moved at another time count as
+#: separate, by the outcomes between them: 100 to 1, as only two places are compared, not all.
+_APART = 9.21
+
+#: χ² by which the most likely split must exceed those in the middle.
+CLEAR = 13.01
+
+#: Outcomes on either side of a split, at least.
+_LEAST = 16
+
+#: What outcomes are compared by wherever they have it, and its columns.
+_BY = (
+    ("label_latency", LATENCY, LATENCY_LOSS), ("model_version", VERSION, VERSION_LOSS),
+    ("confidence", CONFIDENCE, CONFIDENCE_LOSS),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Clusters from `first` to `before` came before a change, those from `after` to `last` after it."""
+
+    clusters: Clusters
+    binary: bool
+    first: int
+    middle: tuple[int, int]  # `before`, `after`
+    last: int
+    prediction_ts: int  # of predictions whose labels came at the change
+    newest: int  # label time of the newest outcome, ms
+    outcomes: int  # number of the newest outcome
+    read_predictions: Callable[[], Clusters]
+
+    @cached_property
+    def before(self) -> Phase:
+        """All before the change."""
+        return phase(self.clusters, self.first, self.middle[0])
+
+    @cached_property
+    def after(self) -> Phase:
+        """All behind it."""
+        return phase(self.clusters, self.middle[1], self.last)
+
+    @property
+    def change(self) -> float:
+        """Of the mean loss."""
+        return self.after.mean - self.before.mean
+
+    @property
+    def compared(self) -> dict[str, Any]:
+        """Which outcomes were compared, by their first and last numbers, and by what."""
+        number = [*self.clusters.number.tolist(), self.outcomes + 1]
+        by = [name for name, start, stop in _BY if self.before.cells[start:stop].any()]
+        return {
+            "before": [number[self.first], number[self.middle[0]] - 1],
+            "after": [number[self.middle[1]], number[self.last] - 1],
+            "by": [*by, *(["label", "prediction"] if self.binary else [])],
+        }
+
+    # ---- what is asked
+
+    def of_columns(self, columns: Ints) -> tuple[Phase, Phase]:
+        """The phases to compare for groups of outcomes that are counted in these columns."""
+        chosen = self.clusters.cells[:, columns]
+        others = np.maximum(0.0, self.clusters.n - np.cumsum(chosen, axis=1)[:, -1])
+        return self.of_groups(np.column_stack((chosen, others)))
+
+    def of_groups(self, table: Floats, wide: float = 1.0) -> tuple[Phase, Phase]:
+        """The same for groups whose outcomes are counted in a row for each block.
+
+        `wide`: how many outcomes count as one independent outcome, as far as their groups are concerned.
+        """
+        return self._asked(*self._between(moved(table, self.first, self.middle, self.last, wide)))
+
+    def _asked(self, low: int, high: int) -> tuple[Phase, Phase]:
+        """The phases from block `low` on and up to block `high`."""
+        whole = low == self.first, high == self.last
+        return (
+            self.before if whole[0] else phase(self.clusters, low, self.middle[0]),
+            self.after if whole[1] else phase(self.clusters, self.middle[1], high),
+        )
+
+    def _between(self, at: int) -> tuple[int, int]:
+        """The first and the last block to compare for a quantity that moved before block `at`; 0: nowhere."""
+        before, after = self.middle
+        # It may lie anywhere in the blocks on both sides.
+        if at > after and self._as_behind(after, at - 1) > _APART:
+            return self.first, at - 1
+        if self.first < at < before and -self._as_behind(at + 1, before) > _APART:
+            return at + 1, self.last
+        return self.first, self.last
+
+    def _as_behind(self, first: int, last: int) -> float:
+        return as_behind(phase(self.clusters, first, last), self.before, self.after, self.binary)
+
+    # ---- predictions
+
+    @cached_property
+    def of_predictions(self) -> tuple[Phase, Phase, tuple[Counts, Counts]] | None:
+        """The phases to compare for the labels that predictions have got, and both phases' predictions.
+
+        Predictions made before and behind the change that are old enough to have a label; None: too few are.
+        """
+        made = self.read_predictions()
+        if not len(made.n):
+            return None
+        latencies = [one.cells[LATENCY : LATENCY + LATENCIES] for one in (self.before, self.after)]
+        starts, ends = made.ts.tolist(), [*made.ts.tolist()[1:], self.newest]
+        stop = len(starts)
+        if self.last < len(self.clusters.n):
+            stop = sum(start < int(self.clusters.ts[self.last]) for start in starts)
+        split = sum(end <= self.prediction_ts for end in ends)
+        after = sum(start < self.prediction_ts for start in starts)
+        at = moved(labelled.by_block(made, self.newest, latencies), 0, (split, after), stop)
+        low, high = 0, stop
+        phases = self.before, self.after
+        if at:
+            at += 1 if at < split else -1
+            block = int(np.searchsorted(np.maximum.accumulate(self.clusters.ts), starts[at]))
+            between = self._between(min(block, self.last))
+            phases = self._asked(*between)
+            low, high = at if between[0] > self.first else 0, at if between[1] < self.last else stop
+        then = labelled.counts(made, low, max(low, split), self.newest, latencies)
+        now = labelled.counts(made, min(after, high), high, self.newest, latencies)
+        return None if then is None or now is None else (*phases, (then, now))
+
+
+def as_behind(between: Phase, before: Phase, after: Phase, binary: bool) -> float:
+    """How surely some outcomes have the level behind a change rather than the one before it.
+
+    Twice the logarithm of the likelihoods' ratio, over the widening for dependent losses.
+    """
+    if not between.n:
+        return 0.0
+    n = before.n + after.n
+    wide = (before.n * widening(before, binary) + after.n * widening(after, binary)) / n
+    if binary:
+        p0, p1 = ((span.loss + 1) / (span.n + 2) for span in (before, after))
+        right = between.n - between.loss
+        ratio = between.loss * (log(p1) - log(p0)) + right * (log(1 - p1) - log(1 - p0))
+    else:
+        spread = (variance(before, False) + variance(after, False)) / 2
+        if spread <= 0:
+            return 0.0
+        middle = (before.mean + after.mean) / 2
+        ratio = (after.mean - before.mean) * (between.loss - between.n * middle) / spread
+    return float(2 * ratio / wide)
+
+
+def moved(table: Floats, first: int, middle: tuple[int, int], last: int, wide: float = 1.0) -> int:
+    """The block before which groups' weights have surely moved; 0: nowhere, or it may be in the middle."""
+    everything, before = np.zeros(table.shape[1]), np.zeros(table.shape[1])
+    at, statistic, there = best_move(
+        np.ascontiguousarray(table), first, *middle, last, everything, before
+    )  # fmt: skip
+    groups = int((everything > 0).sum())
+    sure = statistic > wide * (_MOVED + _FOR_EACH * (groups - 1)) and statistic - there > wide * CLEAR
+    return int(at) if sure else 0
+
+
+@kernel
+def best_move(
+    table: Floats, first: int, low: int, high: int, last: int, everything: Floats, before: Floats
+) -> tuple[int, float, float]:  # fmt: skip
+    """The cluster before which groups' weights, of the clusters `first` to `last` - 1, are best split in two.
+
+    Parameters
+    ----------
+    table
+        (clusters, groups) weights.
+    first, last
+        The range of its rows that is tested.
+    low, high
+        The range of clusters for whose splits `there` is computed separately.
+    everything, before
+        (groups,) float64, for scratch.
+
+    Returns
+    -------
+    at : int
+        The cluster; 0: nowhere are there enough on both sides.
+    best : float
+        Pearson's χ² of the two sides there.
+    there : float
+        The largest one of the splits before clusters `low` to `high`.
+    """
+    groups = table.shape[1]
+    n = n0 = 0.0
+    for g in range(groups):
+        everything[g] = before[g] = 0.0
+        for k in range(first, last):
+            everything[g] += table[k, g]
+        n += everything[g]
+    at, best, there = 0, 0.0, 0.0
+    for k in range(first + 1, last):
+        for g in range(groups):
+            before[g] += table[k - 1, g]
+            n0 += table[k - 1, g]
+        if n0 < _LEAST or n - n0 < _LEAST:
+            continue
+        statistic = 0.0
+        for g in range(groups):
+            if everything[g] > 0.0:
+                off = before[g] - everything[g] * n0 / n
+                statistic += off * off / everything[g]
+        statistic *= n * n / (n0 * (n - n0))
+        if low <= k <= high:
+            there = max(there, statistic)
+        if statistic > best:
+            at, best = k, statistic
+    return at, best, there

@@ -1,0 +1,64 @@
+"""Fields of messages as they are evaluated, or why a record is none: classes, numbers, what is at stake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prequential.engine.tables.errors import Unusable
+from prequential.topics import values
+
+#: Numbers beyond it would overflow when they are squared and added up.
+_LARGEST = 1e100
+
+
+def class_name(value: Any) -> str:
+    """A class as output shows it; raises Unusable for a fraction.
+
+    >>> class_name(True), class_name(3), class_name("3")
+    ('true', '3', '3')
+    """
+    if type(value) is str:
+        return value
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    raise Unusable(f"class {value!r} is a fraction: expected a string, an integer or a boolean")
+
+
+def number_of(value: Any, field: str) -> float:
+    """A number as it is evaluated; raises Unusable for anything else, and for numbers that are too large."""
+    if type(value) in (int, float) and -_LARGEST <= value <= _LARGEST:
+        return float(value)
+    expected = values.expected_number(value, f"a number up to {_LARGEST:g}")
+    raise Unusable(f"{field} {str(value)[:24]!r}: expected {expected} (task: regression)")
+
+
+def amount_of(record: Any) -> float:
+    """The `value` of a prediction or a label, -1 if it has none; raises Unusable for an invalid value.
+
+    >>> from prequential.topics.messages import Label
+    >>> amount_of(Label("s", "1", "a", value=2)), amount_of(Label("s", "1", "a"))
+    (2.0, -1.0)
+    """
+    try:
+        amount = values.amount(record.value)
+    except ValueError as error:
+        raise Unusable(f"{error} (cost_per_value)") from None
+    return -1.0 if amount is None else amount
+
+
+def interval_of(record: Any) -> tuple[float, float, float]:
+    """The interval of a prediction, and 1, or zeros; raises Unusable for what is none.
+
+    >>> from prequential.topics.messages import Prediction
+    >>> interval_of(Prediction("s", "m", "1", 2.0, y_lower=1, y_upper=2.5))
+    (1.0, 2.5, 1.0)
+    """
+    if record.y_lower is None and record.y_upper is None:
+        return 0.0, 0.0, 0.0
+    try:
+        lower, upper = values.interval(record.y_lower, record.y_upper)
+    except ValueError as error:
+        raise Unusable(str(error)) from None
+    return lower, upper, 1.0

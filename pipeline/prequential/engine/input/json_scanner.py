@@ -1,0 +1,315 @@
+"""JSON as bytes, read by compiled loops: where strings, numbers and whole values end, and what they are.
+
+A NUL byte follows each text, and ends every loop: no JSON has one. Text that the loops don't take (invalid
+JSON, surrogates, numbers with more than 18 digits) has no end here: -1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from prequential.engine.compiled.decimals import decimal
+from prequential.engine.compiled.kernel import Bytes, inlined, inner
+
+#: Bytes with a meaning, and words.
+QUOTE, COMMA, COLON, OPEN, CLOSE, LIST = (ord(one) for one in '",:{}[')
+MINUS, PLUS, DOT, ZERO, NINE, _UPPER_E, _LOWER_E = (ord(one) for one in "-+.09Ee")
+_LIST_END, _SPACE, _TAB, _RETURN, _LINE, _BACKSLASH = (ord(one) for one in "] \t\r\n\\")
+TRUE, FALSE, NULL = (np.frombuffer(one, dtype=np.uint8) for one in (b"true", b"false", b"null"))
+
+#: Letters of escapes, and the bytes that they stand for.
+_ESCAPES, _ESCAPED = (np.frombuffer(one, dtype=np.uint8) for one in (b'"\\/bfnrt', b'"\\/\b\f\n\r\t'))
+_U, _A, _F, _LOWER = ord("u"), ord("a"), ord("f"), 32
+
+#: Digits of an integer that surely fits in 64 bits.
+_DIGITS = 18
+
+#: Values within values that are passed over, at most so deep.
+_DEEPEST = 60
+
+#: Parts of a time, `2024-05-01T12:30:00`: the places of digits, from one place on and before another.
+_YEAR, _MONTH, _DAY, _HOUR, _MINUTE, _SECOND, _TIME_END = 0, 5, 8, 11, 14, 17, 19
+_DASH, _T, _Z = (ord(one) for one in "-TZ")
+
+#: Behind every time that the loops don't take.
+NO_MOMENT = 1 << 62
+
+
+@inlined
+def blank(text: Bytes, at: int) -> int:
+    """Behind white space."""
+    while text[at] <= _SPACE and (
+        text[at] == _SPACE or text[at] == _TAB or text[at] == _RETURN or text[at] == _LINE
+    ):
+        at += 1
+    return at
+
+
+@inner
+def _escape(text: Bytes, at: int) -> tuple[int, int]:
+    """Behind an escape, whose letter is at `at`, and the character that it stands for; -1 if it is none."""
+    for k in range(len(_ESCAPES)):
+        if text[at] == _ESCAPES[k]:
+            return at + 1, np.int64(_ESCAPED[k])
+    if text[at] != _U:
+        return -1, 0
+    character = 0
+    for k in range(1, 5):
+        digit = np.int64(text[at + k])
+        if ZERO <= digit <= NINE:
+            digit -= ZERO
+        elif _A <= digit | _LOWER <= _F:
+            digit = (digit | _LOWER) - _A + 10
+        else:
+            return -1, 0
+        character = character << 4 | digit
+    return (-1, 0) if 0xD800 <= character < 0xE000 else (at + 5, character)
+
+
+@inlined
+def string(text: Bytes, at: int) -> tuple[int, bool]:
+    """Behind a string that begins at `at`, -1 if there is none; and whether it has escapes."""
+    if text[at] != QUOTE:
+        return -1, False
+    at += 1
+    escaped = False
+    while text[at] != QUOTE:
+        if text[at] < _SPACE:
+            return -1, False
+        if text[at] == _BACKSLASH:
+            escaped = True
+            at, _ = _escape(text, at + 1)
+            if at < 0:
+                return -1, False
+        else:
+            at += 1
+    return at + 1, escaped
+
+
+@inner
+def unescaped(text: Bytes, start: int, stop: int, out: Bytes, end: int, most: int) -> int:
+    """Write a string's content as UTF-8 into `out` from `end` on; returns where it ends.
+
+    Returns -1 if it has more than `most` bytes.
+    """
+    last = end + most
+    while start < stop:
+        character = np.int64(text[start])
+        start += 1
+        count = 1
+        if character == _BACKSLASH:
+            start, character = _escape(text, start)
+            count = 1 if character < 0x80 else 2 if character < 0x800 else 3
+        if end + count > last:
+            return -1
+        if count == 1:
+            out[end] = character
+        else:
+            out[end] = (0xC0 if count == 2 else 0xE0) | character >> 6 * (count - 1)
+            for k in range(1, count):
+                out[end + k] = 0x80 | (character >> 6 * (count - 1 - k)) & 0x3F
+        end += count
+    return end
+
+
+@inner
+def literal(text: Bytes, at: int, word: Bytes) -> int:
+    """Behind this word; -1 if it isn't there."""
+    for k in range(len(word)):
+        if text[at + k] != word[k]:
+            return -1
+    return at + len(word)
+
+
+@inlined
+def integer(text: Bytes, at: int) -> tuple[int, int]:
+    """Behind an integer as Python writes it, -1 if there is none; and its value."""
+    start = at
+    if text[at] == MINUS:
+        at += 1
+    first, value = at, np.int64(0)
+    while ZERO <= text[at] <= NINE and at - first < _DIGITS:
+        value = value * 10 + (np.int64(text[at]) - ZERO)
+        at += 1
+    if at == first or (text[first] == ZERO and (at - first > 1 or first > start)):
+        return -1, 0
+    if ZERO <= text[at] <= NINE or text[at] == DOT or text[at] == _UPPER_E or text[at] == _LOWER_E:
+        return -1, 0
+    return at, (-value if first > start else value)
+
+
+@inner
+def number(text: Bytes, at: int) -> tuple[int, float, bool]:
+    """Behind a number, -1 if there is none; its value, and whether it is an integer as Python writes it.
+
+    The value is the double that is closest to the decimal. -0 isn't taken: as an integer it is 0, else -0.0.
+    """
+    start = at
+    if text[at] == MINUS:
+        at += 1
+    first, digits, significant = at, np.int64(0), 0
+    while ZERO <= text[at] <= NINE:
+        digits = digits * 10 + (np.int64(text[at]) - ZERO)
+        significant += digits > 0
+        if significant > _DIGITS:
+            return -1, 0.0, False
+        at += 1
+    if at == first or (text[first] == ZERO and at - first > 1):
+        return -1, 0.0, False
+    power, whole = 0, True
+    if text[at] == DOT:
+        whole = False
+        at += 1
+        first = at
+        while ZERO <= text[at] <= NINE:
+            digits = digits * 10 + (np.int64(text[at]) - ZERO)
+            significant += digits > 0
+            if significant > _DIGITS:
+                return -1, 0.0, False
+            at += 1
+        if at == first:
+            return -1, 0.0, False
+        power = first - at
+    if text[at] == _UPPER_E or text[at] == _LOWER_E:
+        whole = False
+        at += 1
+        negative = text[at] == MINUS
+        if negative or text[at] == PLUS:
+            at += 1
+        first, exponent = at, 0
+        while ZERO <= text[at] <= NINE and at - first < 4:
+            exponent = exponent * 10 + (np.int64(text[at]) - ZERO)
+            at += 1
+        if at == first or at - first > 3:
+            return -1, 0.0, False
+        power += -exponent if negative else exponent
+    value = decimal(digits, power)
+    if value < 0.0 or (digits == 0 and text[start] == MINUS):
+        return -1, 0.0, False
+    return at, (-value if text[start] == MINUS else value), whole
+
+
+@inlined
+def _two(text: Bytes, at: int) -> int:
+    """The number that two digits give; a large one if they are none."""
+    first, second = np.int64(text[at]) - ZERO, np.int64(text[at + 1]) - ZERO
+    return first * 10 + second if 0 <= first <= 9 and 0 <= second <= 9 else 1_000
+
+
+@inner
+def moment(text: Bytes, start: int, stop: int) -> int:
+    """The ms of a time in RFC 3339, as most programs write it; `NO_MOMENT` for all others.
+
+    Digits below the millisecond are cut off.
+    """
+    if stop - start <= _TIME_END or text[start + _HOUR - 1] != _T:
+        return NO_MOMENT
+    if text[start + _MONTH - 1] != _DASH or text[start + _DAY - 1] != _DASH:
+        return NO_MOMENT
+    if text[start + _MINUTE - 1] != COLON or text[start + _SECOND - 1] != COLON:
+        return NO_MOMENT
+    year = _two(text, start) * 100 + _two(text, start + 2)
+    month, day = _two(text, start + _MONTH), _two(text, start + _DAY)
+    hour, minute = _two(text, start + _HOUR), _two(text, start + _MINUTE)
+    second = _two(text, start + _SECOND)
+    if not (1_000 <= year < 9_999 and 1 <= month <= 12 and 1 <= day <= 28 + 3 * (month != 2)):
+        return NO_MOMENT
+    if day == 31 and (month == 4 or month == 6 or month == 9 or month == 11):
+        return NO_MOMENT
+    if hour > 23 or minute > 59 or second > 59:
+        return NO_MOMENT
+    at, fraction = start + _TIME_END, 0
+    if text[at] == DOT:
+        at += 1
+        first = at
+        while ZERO <= text[at] <= NINE:
+            if at - first < 3:
+                fraction = fraction * 10 + (np.int64(text[at]) - ZERO)
+            at += 1
+        if at == first:
+            return NO_MOMENT
+        for _ in range(at - first, 3):
+            fraction *= 10
+    offset = 0
+    if stop - at == 6 and (text[at] == PLUS or text[at] == MINUS) and text[at + 3] == COLON:
+        hours, minutes = _two(text, at + 1), _two(text, at + 4)
+        if hours > 23 or minutes > 59:
+            return NO_MOMENT
+        offset = (hours * 60 + minutes) * (-1 if text[at] == MINUS else 1)
+    elif stop - at != 1 or text[at] != _Z:
+        return NO_MOMENT
+    # Days since 1970-01-01; years begin in March, so that a leap day ends one.
+    years, months = year - (month <= 2), (month + 9) % 12
+    days = years * 365 + years // 4 - years // 100 + years // 400 + (153 * months + 2) // 5 + day - 719_469
+    return (((days * 24 + hour) * 60 + minute - offset) * 60 + second) * 1_000 + fraction
+
+
+@inner
+def _scalar(text: Bytes, at: int) -> int:
+    """Behind a string, a number, true, false or null; -1 if there is none."""
+    if text[at] == QUOTE:
+        at, _ = string(text, at)
+        return at
+    if text[at] == TRUE[0]:
+        return literal(text, at, TRUE)
+    if text[at] == FALSE[0]:
+        return literal(text, at, FALSE)
+    if text[at] == NULL[0]:
+        return literal(text, at, NULL)
+    at, _, _ = number(text, at)
+    return at
+
+
+@inner
+def skip(text: Bytes, at: int) -> int:
+    """Behind any value; -1 if there is none, or none that the loops take."""
+    depth, objects = 0, np.int64(0)  # `objects`: a bit for each level, whether it is an object
+    while True:
+        # A value begins here.
+        at = blank(text, at)
+        if text[at] == OPEN or text[at] == LIST:
+            is_object = text[at] == OPEN
+            closing = CLOSE if is_object else _LIST_END
+            at = blank(text, at + 1)
+            if text[at] == closing:
+                at += 1
+            else:
+                if depth == _DEEPEST:
+                    return -1
+                depth += 1
+                objects = objects << 1 | np.int64(is_object)
+                if is_object:
+                    at = _key(text, at)
+                    if at < 0:
+                        return -1
+                continue
+        else:
+            at = _scalar(text, at)
+            if at < 0:
+                return -1
+        # A value ended here: levels may, too.
+        while True:
+            if depth == 0:
+                return at
+            at = blank(text, at)
+            if text[at] == COMMA:
+                at = blank(text, at + 1)
+                if objects & 1:
+                    at = _key(text, at)
+                    if at < 0:
+                        return -1
+                break
+            if text[at] != (CLOSE if objects & 1 else _LIST_END):
+                return -1
+            depth -= 1
+            objects >>= 1
+            at += 1
+
+
+@inner
+def _key(text: Bytes, at: int) -> int:
+    """Behind a key and its colon; -1 if there is none."""
+    at, _ = string(text, at)
+    if at < 0:
+        return -1
+    at = blank(text, at)
+    return at + 1 if text[at] == COLON else -1

@@ -1,0 +1,424 @@
+"""Time-ordered reading: three topics in, one sequence of records out.
+
+The next record is the one with the smallest time, ties in the order instances, predictions, labels. A topic
+with nothing buffered blocks the others, unless the caller gives a *watermark*: nothing earlier will come from
+the topic. Watermarks are made from clocks and can be wrong. Then the order of processing doesn't follow from
+the records' times, so it is recorded. Taking records moves the *offset vector*, the next offset of each
+topic, and between two offset vectors the order is that of time. So a list of offset vectors (the journal)
+defines the whole order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from prequential.engine.compiled.kernel import Bytes, Ints
+from prequential.engine.input.plain import Plain, PlainRecords, together
+from prequential.topics.decoding import Decoded
+from prequential.topics.messages import Record
+
+_EARLIEST, _LATEST = -(1 << 62), 1 << 62
+
+#: Next offset to take of instances, predictions, labels.
+OffsetVector = tuple[int, ...]
+
+
+class Undecoded(NamedTuple):
+    """Values that are decoded when their turn has come.
+
+    So if decoding fails, it fails while the record is processed, and the journal shows at which record.
+    """
+
+    values: Sequence[bytes | None]
+    decode: Callable[[Sequence[bytes | None]], Decoded | Plain]
+
+
+class Batch:
+    """Consecutive records of one input topic, decoded or not; `times` (ms) never decrease."""
+
+    __slots__ = ("_changes", "_records", "_undecoded", "kind", "offsets", "plain", "reasons", "times")
+
+    def __init__(
+        self,
+        kind: int,
+        offsets: Sequence[int],
+        times: Sequence[int] | Ints,
+        content: Decoded | Plain | Undecoded,
+    ) -> None:
+        self.kind = kind
+        self.offsets = offsets
+        self.times: Ints = np.asarray(times, dtype=np.int64)
+        #: Why records can't be used, by their places. Of one that isn't decoded yet: it never will be.
+        self.reasons: dict[int, str] = {}
+        self._undecoded: Undecoded | None = None
+        self._changes: Callable[[list[Record | None]], None] | None = None
+        self._set(content)
+
+    def _set(self, content: Decoded | Plain | Undecoded) -> None:
+        #: The records as columns, unless they are objects.
+        self.plain: Plain | None = None
+        self._records: list[Record | None] = []
+        if isinstance(content, Plain):
+            self.plain = content
+            self.reasons = {**content.reasons, **self.reasons}
+        elif isinstance(content, Undecoded):
+            self._undecoded = content
+        else:
+            self._records, reasons = content
+            self.reasons = {**reasons, **self.reasons}
+
+    @property
+    def records(self) -> list[Record | None]:
+        """The records as objects, decoded by now, and kept so; None for those that can't be used."""
+        self.decode()
+        if self.plain is not None:
+            self._records, self.plain = self.plain.records(), None
+            for place in self.reasons:
+                self._records[place] = None
+        return self._records
+
+    def refuse(self, offset: int, reason: str) -> None:
+        """Mark the record at an offset as invalid for a reason; nothing happens if it isn't in this batch."""
+        place = bisect_left(self.offsets, offset)
+        if place < len(self.offsets) and self.offsets[place] == offset:
+            if self._undecoded is None and self.plain is None:
+                self._records[place] = None
+            self.reasons[place] = reason
+
+    def change(self, records: Callable[[list[Record | None]], None]) -> None:
+        """Call a function with the list of records, to change it in place: now, or once they are decoded."""
+        if self._undecoded is None:
+            records(self.records)
+        else:
+            self._changes = records
+
+    def part(self, start: int, stop: int) -> Batch:
+        """A batch of the records at `start` to `stop` - 1, decoded if these are."""
+        content: Decoded | Plain | Undecoded
+        if self._undecoded is not None:
+            content = self._undecoded._replace(values=self._undecoded.values[start:stop])
+        elif self.plain is not None:
+            content = self.plain.part(start, stop)
+        else:
+            content = Decoded(self._records[start:stop], {})
+        part = Batch(self.kind, self.offsets[start:stop], self.times[start:stop], content)
+        part.reasons = {at - start: why for at, why in self.reasons.items() if start <= at < stop}
+        part._changes = self._changes
+        return part
+
+    @property
+    def decoded(self) -> bool:
+        """Whether the records have been decoded."""
+        return self._undecoded is None
+
+    def decode(self) -> None:
+        """Decode the records; nothing happens if they are."""
+        if self._undecoded is None:
+            return
+        (values, decode), self._undecoded = self._undecoded, None
+        if self.reasons:
+            values = [None if place in self.reasons else value for place, value in enumerate(values)]
+        self._set(decode(values))
+        if self._changes is not None:
+            self._changes(self.records)
+
+
+class MicroBatch:
+    """Records whose turn has come.
+
+    `records` and `times` are sorted by kind, from `starts[kind]` to `starts[kind + 1]`, each kind in its own
+    order. `order` has the places of all records in the order of processing.
+    """
+
+    def __init__(self, sources: list[tuple[Batch, int, int]]) -> None:
+        """`sources`: parts of batches, in order of kind, then of offset."""
+        self.sources = sources
+        counts = [0, 0, 0]
+        for batch, start, stop in sources:
+            counts[batch.kind] += stop - start
+        plain = [batch.plain.part(start, stop) for batch, start, stop in sources if batch.plain is not None]
+        self._plain = together(plain) if len(plain) == len(sources) else None
+        self._records: list[Record | None] = []
+        if self._plain is None:
+            for batch, start, stop in sources:
+                self._records += batch.records[start:stop]
+        self.starts = (0, counts[0], counts[0] + counts[1], sum(counts))
+        self.kinds: Bytes = np.repeat(np.arange(3, dtype=np.uint8), counts)
+        self.times: Ints = np.concatenate([b.times[start:stop] for b, start, stop in sources])
+        # Each kind's times don't decrease, and kinds lie in order: a stable sort by time alone is
+        # the merge, and where nothing interleaves there is nothing to do.
+        if (self.times[1:] >= self.times[:-1]).all():
+            self.order: Ints = np.arange(len(self.times))
+        else:
+            self.order = np.argsort(self.times, kind="stable")
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def records(self) -> Sequence[Any]:
+        """All of them, in order of kind; None for those that can't be used."""
+        return self.at(np.arange(len(self)))
+
+    def at(self, places: Ints) -> Sequence[Any]:
+        """The records at these places, (n,) int64, in this order."""
+        if self._plain is not None:
+            return PlainRecords(self._plain, places)
+        return list(map(self._records.__getitem__, places.tolist()))
+
+    def invalid(self, places: Ints) -> npt.NDArray[np.bool_]:
+        """Whether the records at these places are invalid, (n,)."""
+        marks, begin = np.zeros(len(self), np.bool_), 0
+        for batch, start, stop in self.sources:
+            marks[[begin + at - start for at in batch.reasons if start <= at < stop]] = True
+            begin += stop - start
+        return marks[places]
+
+    def kind(self, place: int) -> int:
+        """The kind of the record at a place: 0 instances, 1 predictions, 2 labels."""
+        return bisect_right(self.starts, place, 0, 3) - 1
+
+    def locate(self, place: int) -> tuple[Batch, int]:
+        """Batch of the record at a place, and its index there; raises IndexError beyond the last one."""
+        for batch, start, stop in self.sources:
+            if place < stop - start:
+                return batch, start + place
+            place -= stop - start
+        raise IndexError(place)
+
+
+class Merge:
+    """Buffers batches and gives their records out in order of time.
+
+    A record's time is the largest seen so far in its topic: a broker's clock that steps back must not
+    bring records of one topic out of order.
+    """
+
+    def __init__(self) -> None:
+        #: Next offset to take, by kind.
+        self.vector: list[int] = [0, 0, 0]
+        #: Next offset that may be added, by kind.
+        self.added: list[int] = [0, 0, 0]
+        #: Records buffered, by kind.
+        self.buffered: list[int] = [0, 0, 0]
+        self._queues: tuple[deque[Batch], ...] = (deque(), deque(), deque())
+        self._start = [0, 0, 0]  # first record not taken in the head batch
+        self._latest = [_EARLIEST] * 3  # largest time added
+        self._taken = [_EARLIEST] * 3  # largest time taken
+        self._last = (_EARLIEST, 0)  # time and kind of the record taken last
+
+    @property
+    def reached(self) -> float:
+        """Record time that all three topics have reached; -inf while one of them has had no record."""
+        least = min(self._latest)
+        return -inf if least == _EARLIEST else least
+
+    @property
+    def newest(self) -> int:
+        """The record time (ms) that was taken last, of all topics; before all times if nothing was."""
+        return max(self._taken)
+
+    def add(self, batch: Batch) -> int:
+        """Buffer a batch; returns how many of its records are new: those below `added` are dropped.
+
+        Times below the largest one seen so far in the topic are raised to it.
+        """
+        kind = batch.kind
+        offsets = batch.offsets
+        if not len(offsets) or offsets[-1] < self.added[kind]:
+            return 0
+        times = batch.times
+        if times[0] < self._latest[kind] or (times[1:] < times[:-1]).any():
+            batch.times = times = np.maximum(np.maximum.accumulate(times), self._latest[kind])
+        queue = self._queues[kind]
+        start = bisect_left(offsets, self.added[kind])
+        if start:  # fetched again after a rebalance: its first part is here already
+            batch = batch.part(start, len(offsets))
+        queue.append(batch)
+        self.added[kind] = offsets[-1] + 1
+        self.buffered[kind] += len(batch.offsets)
+        self._latest[kind] = int(times[-1])
+        return len(batch.offsets)
+
+    def pass_by(self, kind: int, time: int) -> int:
+        """Let a record with this time (ms) be taken at once, with nothing buffered; returns its offset."""
+        offset = self.added[kind]
+        self.added[kind] = self.vector[kind] = offset + 1
+        self._latest[kind] = self._taken[kind] = time
+        self._last = time, kind
+        return offset
+
+    def reach(self, kind: int, end: int) -> None:
+        """Note that a topic has been read up to `end`: its last record is the last one below `end`.
+
+        Such an offset is the marker that ends a producer's transaction. Once retention has emptied a topic,
+        no offset below `end` can be read any more, so the offset vector must not stay below it.
+        """
+        self.added[kind] = max(self.added[kind], end)
+        if not self.buffered[kind]:
+            self.vector[kind] = self.added[kind]
+
+    def skip(self, begins: Sequence[int]) -> None:
+        """Move on to these offsets, by topic, unless they lie behind: no record below will come."""
+        self.vector = list(map(max, self.vector, begins))
+        self.added = list(map(max, self.added, begins))
+
+    def take(self, watermarks: Sequence[int | None], most: int) -> MicroBatch | None:
+        """Records whose turn has come, at most `most` of each topic; None if there are none.
+
+        Parameters
+        ----------
+        watermarks
+            By kind: no record with a smaller time (ms) is expected from that topic; None: nothing is known
+            beyond the buffered records.
+        most
+            The limit for each topic.
+
+        Returns
+        -------
+        Micro-batch or None
+            Its records are taken: the offset vector is behind them.
+        """
+        if not any(self.buffered):
+            return None
+        bounds = []  # by kind, the smallest possible time of the next record beyond those considered
+        for kind, watermark in enumerate(watermarks):
+            if self.buffered[kind] > most:
+                bounds.append(self._time_at(kind, most - 1))
+            else:
+                latest = self._latest[kind]
+                bounds.append(latest if watermark is None else max(latest, watermark))
+        sources: list[tuple[Batch, int, int]] = []
+        for kind in range(3):
+            limit = min((bounds[other], other) for other in range(3) if other != kind)
+            side: Literal["left", "right"] = "right" if kind < limit[1] else "left"
+            left = most
+            while left and (queue := self._queues[kind]):
+                batch, start = queue[0], self._start[kind]
+                end = min(len(batch.times), start + left)
+                stop = start + int(batch.times[start:end].searchsorted(limit[0], side))
+                if stop == start:
+                    break
+                sources.append(_decoded(batch, start, stop))
+                self._advance(kind, batch, stop)
+                left -= stop - start
+                if stop < end:
+                    break
+        return MicroBatch(sources) if sources else None
+
+    def take_until(self, vector: OffsetVector) -> MicroBatch | None:
+        """Exactly the records below `vector`, all of which were added (`covers`); None: there are none."""
+        sources: list[tuple[Batch, int, int]] = []
+        for kind, end in enumerate(vector):
+            while (queue := self._queues[kind]) and self.vector[kind] < end:
+                batch, start = queue[0], self._start[kind]
+                stop = bisect_left(batch.offsets, end, start)
+                if stop == start:
+                    break
+                sources.append(_decoded(batch, start, stop))
+                self._advance(kind, batch, stop)
+        self.vector = list(map(max, self.vector, vector))
+        self.added = list(map(max, self.added, vector))
+        return MicroBatch(sources) if sources else None
+
+    def ahead(
+        self, watermarks: Sequence[int | None], most: int, until: OffsetVector | None = None
+    ) -> tuple[OffsetVector, int]:
+        """The offsets behind the next records whose turn has come, and how many they are, at most `most`.
+
+        Nothing is taken. With `until`, only records below that offset vector count; all of these must have
+        been added, and watermarks don't matter. The result may be any part of what `take_until` would take,
+        from the beginning. The returned offset vector isn't beyond `until`, however far the topics have been
+        read since (see `reach`).
+        """
+        ends = (_LATEST,) * 3 if until is None else until
+        # By kind: the time of its next record, or the smallest that it can have; and whether it is here.
+        heads = [self._head(kind, 0, ends[kind], watermarks[kind], until) for kind in range(3)]
+        vector, ahead, taken = list(self.vector), [0, 0, 0], 0
+        while taken < most:
+            (_, kind), offset = min(heads, key=lambda head: head[0])
+            if offset is None:
+                break
+            vector[kind] = offset + 1
+            ahead[kind] += 1
+            taken += 1
+            heads[kind] = self._head(kind, ahead[kind], ends[kind], watermarks[kind], until)
+        return tuple(map(min, vector, ends)), taken
+
+    def _head(
+        self, kind: int, place: int, end: int, watermark: int | None, until: OffsetVector | None
+    ) -> tuple[tuple[int, int], int | None]:
+        """Time and kind, and the offset, of the record that is `place` behind the head.
+
+        Where there is none, the smallest time that it can have, and None.
+        """
+        place += self._start[kind]
+        for batch in self._queues[kind]:
+            if place < len(batch.times):
+                if batch.offsets[place] >= end:
+                    break
+                return (int(batch.times[place]), kind), batch.offsets[place]
+            place -= len(batch.times)
+        if until is not None:
+            return (_LATEST, kind), None
+        latest = self._latest[kind]
+        return (latest if watermark is None else max(latest, watermark), kind), None
+
+    def covers(self, vector: OffsetVector) -> bool:
+        """Whether all records below `vector` have been added."""
+        return all(added >= end for added, end in zip(self.added, vector))
+
+    def _time_at(self, kind: int, place: int) -> int:
+        """Time of the record that is `place` behind the head."""
+        place += self._start[kind]
+        for batch in self._queues[kind]:
+            if place < len(batch.times):
+                return int(batch.times[place])
+            place -= len(batch.times)
+        raise IndexError(place)
+
+    def _advance(self, kind: int, batch: Batch, stop: int) -> None:
+        self.buffered[kind] -= stop - self._start[kind]
+        self.vector[kind] = batch.offsets[stop - 1] + 1 if self.buffered[kind] else self.added[kind]
+        self._taken[kind] = int(batch.times[stop - 1])
+        if stop == len(batch.times):
+            self._queues[kind].popleft()
+            stop = 0
+        self._start[kind] = stop
+
+    def joins(self, taken: MicroBatch) -> bool:
+        """Whether this micro-batch, just taken, continues in order of time what was taken before.
+
+        If so the offset vector between them needn't be written down.
+        """
+        first, last = int(taken.order[0]), int(taken.order[-1])
+        continues = (int(taken.times[first]), taken.kind(first)) >= self._last
+        self._last = (int(taken.times[last]), taken.kind(last))
+        return continues
+
+    def snapshot(self) -> list[object]:
+        """Offsets, and the times behind which records come late, for `restore`; nothing that is buffered."""
+        return [list(self.vector), list(self._taken), list(self._last)]
+
+    def restore(self, state: Any) -> None:
+        """Restore the state from a snapshot: at its offset vector, with nothing buffered."""
+        vector, taken, last = state
+        self.__init__()  # type: ignore[misc]
+        self.vector, self.added = list(vector), list(vector)
+        self._taken, self._latest = list(taken), list(taken)
+        self._last = tuple(last)
+
+
+def _decoded(batch: Batch, start: int, stop: int) -> tuple[Batch, int, int]:
+    """Part of a batch, decoded: only this part, so that no record fails before its turn."""
+    if batch.decoded:
+        return batch, start, stop
+    part = batch.part(start, stop)
+    part.decode()
+    return part, 0, stop - start

@@ -1,0 +1,335 @@
+"""Records as columns found in their text, without an object for each record.
+
+A compiled loop finds the fields of a record (`record_scanner`), and each name gets a number with its first
+record. Some records aren't taken by the loop: invalid ones, and such as have rare forms.
+`prequential.topics.decoding` decodes each of these separately, and its fields become part of the columns.
+Both ways give the same values, field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+from prequential.engine.compiled.kernel import Bytes, Ints
+from prequential.engine.input import names as named
+from prequential.engine.input.joined_values import SEPARATOR, JoinedValues
+from prequential.engine.input.record_scanner import (
+    AMOUNT,
+    IDS,
+    INTERVALS,
+    KEYS,
+    LOWER,
+    MODEL,
+    MODEL_VERSION,
+    NO_ROOM,
+    NO_TIME,
+    PROPENSITY,
+    RECORD,
+    SEGMENTS,
+    SHARES,
+    STATE,
+    STREAM,
+    TARGET,
+    TARGET_NUMBER,
+    UNUSABLE,
+    UPPER,
+    VALUES,
+    Columns,
+    fields_of,
+    scan,
+)
+from prequential.topics.decoding import Decoded, decode
+from prequential.topics.messages import MAX_NAME_BYTES
+
+#: Most names that a parser keeps: they come from strangers. With more, it starts from scratch.
+_MOST_NAMES = 100_000
+
+#: If more records of a batch than this, and than this share of them, aren't taken by the loop, it is faster
+#: to decode the batch.
+_MOST_OTHERS, _SHARE_OF_OTHERS = 16, 0.125
+
+#: Fewest bytes of a probability, of a segment: `"":0,` and `"":"",`.
+_SHARE_BYTES, _SEGMENT_BYTES = 5, 6
+
+
+class Plain:
+    """Records of a batch, or of some batches of one parser, as columns.
+
+    The columns of an invalid record mean nothing.
+    """
+
+    __slots__ = ("columns", "known", "reasons", "sources")
+
+    def __init__(
+        self, columns: Columns, known: list[str], sources: list[tuple[int, Sequence[bytes | None]]],
+        reasons: dict[int, str],
+    ) -> None:  # fmt: skip
+        self.columns = columns
+        #: The parser's names, by number; its identity shows which parser the numbers belong to.
+        self.known = known
+        #: Kinds and values, in order.
+        self.sources = sources
+        #: Why records are invalid, by their places.
+        self.reasons = reasons
+
+    def __len__(self) -> int:
+        return len(self.columns.ts)
+
+    def part(self, start: int, stop: int) -> Plain:
+        """Some of these records; there is one source."""
+        ((kind, values),) = self.sources
+        columns = _part(self.columns, start, stop)
+        reasons = {at - start: why for at, why in self.reasons.items() if start <= at < stop}
+        return Plain(columns, self.known, [(kind, values[start:stop])], reasons)
+
+    def instance_ids(self, places: Ints) -> list[str]:
+        """The instances of these records."""
+        bounds, ids = self.columns.id_bounds, self.columns.ids.data
+        spans = zip(bounds[places].tolist(), bounds[places + 1].tolist())
+        return [str(ids[start:stop], "utf-8") for start, stop in spans]
+
+    def record(self, place: int) -> Any:
+        """Returns the record at a place as an object; IndexError beyond the last one."""
+        for kind, values in self.sources:
+            if place < len(values):
+                (record,), _ = decode(kind, [values[place]])
+                return record
+            place -= len(values)
+        raise IndexError(place)
+
+    def records(self) -> list[Any]:
+        """Returns all of the records as objects, in their order; None for invalid ones."""
+        return [record for kind, values in self.sources for record in decode(kind, values).records]
+
+
+def _part(c: Columns, start: int, stop: int) -> Columns:
+    id_bounds, share_bounds, segment_bounds = (
+        bounds[start : stop + 1] for bounds in (c.id_bounds, c.share_bounds, c.segment_bounds)
+    )
+    return Columns(
+        c.names[start:stop], c.numbers[start:stop], c.ts[start:stop], c.version[start:stop],
+        id_bounds - id_bounds[0], share_bounds - share_bounds[0], segment_bounds - segment_bounds[0],
+        c.ids[id_bounds[0] : id_bounds[-1]], c.classes[share_bounds[0] : share_bounds[-1]],
+        c.shares[share_bounds[0] : share_bounds[-1]], c.segments[segment_bounds[0] : segment_bounds[-1]],
+    )  # fmt: skip
+
+
+def together(parts: Sequence[Plain]) -> Plain | None:
+    """Records one after the other; None if the numbers of their names aren't the same."""
+    if len(parts) == 1:
+        return parts[0]
+    known = parts[0].known
+    if any(part.known is not known for part in parts):
+        return None
+    tables = [part.columns for part in parts]
+    joined: dict[str, Any] = {}
+    for name in Columns._fields:
+        columns = [getattr(one, name) for one in tables]
+        if name.endswith("_bounds"):
+            ends = np.cumsum([0, *(one[-1] for one in columns)])
+            columns = [*(one[:-1] + end for one, end in zip(columns, ends)), ends[-1:]]
+        joined[name] = np.concatenate(columns)
+    starts = np.cumsum([0, *map(len, parts)]).tolist()
+    reasons = {start + at: why for start, part in zip(starts, parts) for at, why in part.reasons.items()}
+    return Plain(Columns(**joined), known, [source for part in parts for source in part.sources], reasons)
+
+
+class PlainRecords(Sequence[Any]):
+    """Records of a batch as columns, in an order of their own. Objects are made of those asked for."""
+
+    def __init__(self, plain: Plain, places: Ints) -> None:
+        self.plain, self.places = plain, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, which: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> PlainRecords: ...
+
+    def __getitem__(self, which: int | slice) -> Any:
+        if isinstance(which, slice):
+            return PlainRecords(self.plain, self.places[which])
+        return self.plain.record(int(self.places[which]))
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.plain.record, self.places.tolist())
+
+
+def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
+    """The instance ids at places `which`, (n,) int64, among a batch's records; makes no other objects."""
+    if isinstance(records, PlainRecords):
+        return records.plain.instance_ids(records.places[which])
+    return [records[one].instance_id for one in which.tolist()]
+
+
+class Parser:
+    """Parses batches of one shard's records.
+
+    `values`, `intervals`: whether `value`, and `y_lower` and `y_upper`, mean something to any stream
+    (`Config.reads_values`, `Config.reads_intervals`); else they are passed over. `segments`: keys of segments
+    that mean something to any stream (`Config.segment_keys`); None for all.
+    """
+
+    def __init__(
+        self, *, values: bool = True, intervals: bool = True, segments: Collection[str] | None = None
+    ) -> None:
+        nothing: frozenset[bytes] = frozenset()
+        nothing |= nothing if values else VALUES
+        nothing |= nothing if intervals else INTERVALS
+        self._fields = tuple(fields_of(kind, nothing) for kind in range(3))
+        self._segments = segments
+        self._room = np.zeros(MAX_NAME_BYTES, np.uint8)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._known: list[str] = []
+        self._numbers: dict[str, int] = {}  # … of records that the loop doesn't take
+        self._names = named.new_names()
+        for key in self._segments or ():  # they have the first numbers
+            self._number(key)
+
+    def parse(self, kind: int, values: Sequence[bytes | None]) -> Decoded | Plain:
+        """The values of one topic's records as columns; as objects if most aren't taken by the loop."""
+        return (self._plain(kind, values) if len(values) else None) or decode(kind, values)
+
+    def _plain(self, kind: int, values: Sequence[bytes | None]) -> Plain | None:
+        """None if it isn't worth it."""
+        if len(self._known) > _MOST_NAMES:
+            self._begin()
+        joined, bounds = _joined(values)
+        count, text = len(values), np.frombuffer(joined, dtype=np.uint8)
+        columns = Columns(
+            np.empty((count, 4), np.int32), np.empty((count, 5)), np.empty(count, np.int64),
+            np.empty(count, np.int64), np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64),
+            np.zeros(count + 1, np.int64), np.empty(len(text), np.uint8),
+            np.empty(len(text) // _SHARE_BYTES, np.int32),
+            np.empty(len(text) // _SHARE_BYTES), np.empty((len(text) // _SEGMENT_BYTES, 2), np.int32),
+        )  # fmt: skip
+        skipped, reasons, others = _not_text(joined, values), dict[int, str](), 0
+        state = np.zeros(STATE, np.int64)
+        state[KEYS] = 1 << 31 if self._segments is None else len(self._segments)
+        while not scan(text, bounds, skipped, self._fields[kind], self._names, columns, state, self._room):
+            self._note_names()
+            if state[NO_ROOM]:
+                self._names = named.wider(self._names, MAX_NAME_BYTES)
+                continue
+            record = int(state[RECORD])
+            others += 1
+            if others > max(_MOST_OTHERS, _SHARE_OF_OTHERS * record):
+                return None
+            (found,), why = decode(kind, [values[record]])
+            if why:
+                reasons[record] = why[0]
+            columns = self._write(columns, record, found, len(values[record] or b""), state)
+        self._note_names()
+        used = _part(columns, 0, count)
+        ends = {name: getattr(used, name).copy() for name in ("ids", "classes", "shares", "segments")}
+        return Plain(used._replace(**ends), self._known, [(kind, values)], reasons)
+
+    def _note_names(self) -> None:
+        if len(self._known) < self._names.counts[0]:
+            self._known += named.texts(self._names, len(self._known))
+
+    def _number(self, name: str) -> int:
+        """The number of a name, which may be new."""
+        number = self._numbers.get(name)
+        if number is None:
+            text = np.frombuffer(name.encode(), dtype=np.uint8)
+            number = named.enter(self._names, text)
+            if number < 0:
+                self._names = named.wider(self._names, MAX_NAME_BYTES)
+                number = named.enter(self._names, text)
+            self._note_names()
+            self._numbers[name] = number
+        return number
+
+    def _write(self, columns: Columns, place: int, record: Any, size: int, state: Ints) -> Columns:
+        """Write a decoded record, None for an invalid one; returns the columns, maybe with more room."""
+        if record is not None:
+            columns = self._write_id(columns, record.instance_id.encode(), size, state)
+            columns.names[place, STREAM] = self._number(record.stream)
+            columns.ts[place] = NO_TIME if record.ts is None else record.ts
+            columns.version[place] = getattr(record, "version", 0) or 0
+            numbers = columns.numbers[place]
+            if hasattr(record, "model"):
+                columns.names[place, MODEL] = self._number(record.model)
+            for field in ("y_pred", "y_true"):
+                if hasattr(record, field):
+                    self._write_target(columns, place, getattr(record, field))
+            version = getattr(record, "model_version", None)
+            if version is not None:
+                columns.names[place, MODEL_VERSION] = self._number(str(version))
+            for column, field in (
+                (PROPENSITY, "label_propensity"), (AMOUNT, "value"), (LOWER, "y_lower"), (UPPER, "y_upper")
+            ):  # fmt: skip
+                value = getattr(record, field, None)
+                if value is not None:
+                    numbers[column] = _number(value)
+            for name, share in (getattr(record, "y_proba", None) or {}).items():
+                columns.classes[state[SHARES]], columns.shares[state[SHARES]] = self._number(name), share
+                state[SHARES] += 1
+            for key, value in (getattr(record, "segments", None) or {}).items():
+                code = self._number(key)
+                wanted = code < state[KEYS]
+                columns.segments[state[SEGMENTS]] = code, self._number(value) if wanted else -1
+                state[SEGMENTS] += 1
+        state[RECORD] = place + 1
+        columns.id_bounds[place + 1] = state[IDS]
+        columns.share_bounds[place + 1], columns.segment_bounds[place + 1] = state[SHARES], state[SEGMENTS]
+        return columns
+
+    def _write_target(self, columns: Columns, place: int, value: Any) -> None:
+        if value is None:  # a record without a class is encoded as an object
+            return
+        if type(value) is str:
+            columns.names[place, TARGET] = self._number(value)
+            return
+        if type(value) is not float:
+            columns.names[place, TARGET] = self._number(str(value).lower())
+        if type(value) is not bool:
+            columns.numbers[place, TARGET_NUMBER] = _number(value)
+
+    def _write_id(self, columns: Columns, text: bytes, size: int, state: Ints) -> Columns:
+        """Write the id of a record of `size` bytes; an id may have more bytes than its text, such as 1e9."""
+        start = int(state[IDS])
+        state[IDS] += len(text)
+        if len(text) > size:
+            columns = columns._replace(ids=np.append(columns.ids, np.zeros(len(text), np.uint8)))
+        columns.ids[start : start + len(text)] = np.frombuffer(text, dtype=np.uint8)
+        return columns
+
+
+def _number(value: Any) -> float:
+    """A value as a number; UNUSABLE if it is none, or is too large."""
+    try:
+        return float(value) if type(value) in (int, float) else UNUSABLE
+    except OverflowError:
+        return UNUSABLE
+
+
+def _joined(values: Sequence[bytes | None]) -> tuple[bytes, Ints]:
+    """The values with a separator behind each, and where each begins."""
+    if isinstance(values, JoinedValues):
+        return values.joined()
+    texts = [value or b"" for value in values]
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts)) + 1
+    return SEPARATOR.join([*texts, b""]), np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+
+
+def _not_text(joined: bytes, values: Sequence[bytes | None]) -> Bytes:
+    """1 for each value that isn't UTF-8."""
+    found = np.zeros(len(values), np.uint8)
+    try:
+        _ = joined.isascii() or joined.decode()
+    except UnicodeDecodeError:
+        for place, value in enumerate(values):
+            try:
+                (value or b"").decode()
+            except UnicodeDecodeError:
+                found[place] = 1
+    return found

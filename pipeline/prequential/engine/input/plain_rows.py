@@ -1,0 +1,378 @@
+"""Rows of records as columns: tables turn the numbers of names into codes, without their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, Words, inlined, inner, kernel
+from prequential.engine.input.class_hashes import ClassHashes
+from prequential.engine.input.plain import PlainRecords
+from prequential.engine.input.record_scanner import (
+    AMOUNT,
+    LOWER,
+    MODEL,
+    MODEL_VERSION,
+    NO_TIME,
+    PROPENSITY,
+    STREAM,
+    TARGET,
+    TARGET_NUMBER,
+    UPPER,
+    Columns,
+)
+from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows
+from prequential.engine.tables.streams import Registry
+from prequential.topics.errors import existing
+from prequential.topics.messages import MAX_AMOUNT
+
+#: Odd factors below 2^31: products of numbers below 2^31 with them stay within 63 bits.
+_OWNER, _NAME = 0x4F1BBCDD, 0x2545F491
+
+#: Most entries of a table of codes: names of values beyond the limit of their key come from strangers.
+_MOST_CODES = 1 << 20
+
+#: Where `_fill` stopped: at which row, for want of what: the code of a name of the record, of the key or the
+#: value of a segment, the hash of a class's name; or for something that needs the record as an object.
+_ROW, _WANTED, _PLACE = range(3)
+_KEY, _VALUE, _CLASS, _OBJECT = range(MODEL_VERSION + 1, MODEL_VERSION + 5)
+
+
+class Codes(NamedTuple):
+    """Codes of names within owners: a hash table (linear probing), a power of two of entries."""
+
+    owner: Ints32
+    name: Ints32  # its number + 1; 0: empty
+    code: Ints32
+
+
+class Tables(NamedTuple):
+    """Codes by numbers of names."""
+
+    streams: Ints32  # -1: none
+    models: Codes  # within streams, here and below
+    classes: Codes
+    versions: Codes
+    keys: Codes  # 1 + the position of a segment's key; 0: it isn't configured
+    values: Codes  # within owners as `_owner` gives them
+    hashes: Words  # of names of classes; 0: not known
+
+
+def _new_codes(entries: int = 64) -> Codes:
+    return Codes(*(np.zeros(entries, np.int32) for _ in range(3)))
+
+
+@inlined
+def _owner(stream: int, key: int, keys: int) -> int:
+    """The owner of the values of a stream's key, the position of which is `key` - 1, with `keys` at most."""
+    return stream * keys + key - 1
+
+
+@inlined
+def _place(codes: Codes, owner: int, name: int) -> int:
+    """Where the code of a name is, or would go."""
+    mask = len(codes.name) - 1
+    mixed = (owner * _OWNER) ^ (name * _NAME)
+    at = (mixed ^ (mixed >> 16)) & mask
+    while codes.name[at] and (codes.name[at] != name + 1 or codes.owner[at] != owner):
+        at = (at + 1) & mask
+    return at
+
+
+@kernel
+def _enter(codes: Codes, owner: int, name: int, code: int) -> None:
+    at = _place(codes, owner, name)
+    codes.owner[at], codes.name[at], codes.code[at] = owner, name + 1, code
+
+
+@inlined
+def _code(codes: Codes, owner: int, name: int) -> int:
+    """The code of a name; -1 if it isn't known."""
+    at = _place(codes, owner, name)
+    return np.int64(codes.code[at]) if codes.name[at] else -1
+
+
+@inner
+def _fill_target(
+    columns: Columns, place: int, stream: int, registry: Registry, tables: Tables, rows: Rows, i: int
+) -> int:
+    """Fill a row's class or number, and what is at stake; returns what is missing, or -1."""
+    streams = registry.streams
+    if streams.regression[stream]:
+        number = columns.numbers[place, TARGET_NUMBER]
+        if not -MAX_AMOUNT <= number <= MAX_AMOUNT:
+            return _OBJECT
+        rows.number[i] = number
+    else:
+        name = np.int64(columns.names[place, TARGET])
+        if name < 0:
+            return _OBJECT
+        code = _code(tables.classes, stream, name)
+        if code < 0:
+            return TARGET
+        rows.label[i] = code
+    if streams.valued[stream]:
+        amount = columns.numbers[place, AMOUNT]
+        if 0.0 <= amount <= MAX_AMOUNT:
+            rows.value[i, 0] = amount
+        elif amount == amount:  # it isn't absent
+            return _OBJECT
+    return -1
+
+
+@inner
+def _fill_interval(columns: Columns, place: int, rows: Rows, i: int) -> int:
+    """Fill a row's interval; returns what is missing, or -1."""
+    lower, upper = columns.numbers[place, LOWER], columns.numbers[place, UPPER]
+    if -MAX_AMOUNT <= lower <= upper <= MAX_AMOUNT:
+        rows.interval[i, 0], rows.interval[i, 1], rows.interval[i, 2] = lower, upper, 1.0
+    elif lower == lower or upper == upper:  # one isn't absent
+        return _OBJECT
+    return -1
+
+
+@inner
+def _fill_segments(
+    columns: Columns, place: int, stream: int, tables: Tables, rows: Rows, i: int, stopped: Ints
+) -> int:
+    """Fill a row's segments; returns what is missing, or -1."""
+    keys = rows.segments.shape[1]
+    for at in range(columns.segment_bounds[place], columns.segment_bounds[place + 1]):
+        stopped[_PLACE] = at
+        key = _code(tables.keys, stream, np.int64(columns.segments[at, 0]))
+        if key < 0:
+            return _KEY
+        if key:
+            owner = _owner(stream, key, keys)
+            position = _code(tables.values, owner, np.int64(columns.segments[at, 1]))
+            if position < 0:
+                return _VALUE
+            rows.segments[i, key - 1] = position
+    return -1
+
+
+@inlined
+def _fill_shares(columns: Columns, place: int, tables: Tables, rows: Rows, i: int, stopped: Ints) -> int:
+    """Fill a row's probabilities; returns what is missing, or -1."""
+    first, start = columns.share_bounds[place], rows.probabilities[i]
+    for k in range(rows.probabilities[i + 1] - start):
+        name = columns.classes[first + k]
+        if not tables.hashes[name]:
+            stopped[_PLACE] = first + k
+            return _CLASS
+        rows.names[start + k], rows.p[start + k] = tables.hashes[name], columns.shares[first + k]
+    return -1
+
+
+@inner
+def _fill_prediction(
+    columns: Columns, place: int, stream: int, registry: Registry, tables: Tables, rows: Rows, i: int,
+    stopped: Ints,
+) -> int:  # fmt: skip
+    """Fill what only predictions have; returns what is missing, or -1."""
+    model = _code(tables.models, stream, np.int64(columns.names[place, MODEL]))
+    if model < 0:
+        return MODEL
+    rows.model[i] = model
+    streams, version = registry.streams, np.int64(columns.names[place, MODEL_VERSION])
+    if version >= 0:
+        code = _code(tables.versions, stream, version)
+        if code < 0:
+            return MODEL_VERSION
+        rows.version[i] = code
+    if (
+        streams.correction[stream]
+        and columns.share_bounds[place + 1] > columns.share_bounds[place]
+        and not registry.entities.corrected[model]
+    ):
+        return _OBJECT
+    if streams.intervals[stream]:
+        missing = _fill_interval(columns, place, rows, i)
+        if missing >= 0:
+            return missing
+    return _fill_shares(columns, place, tables, rows, i, stopped)
+
+
+@kernel
+def _fill(
+    columns: Columns, places: Ints, registry: Registry, tables: Tables, rows: Rows, stopped: Ints
+) -> bool:
+    """Fill rows from the one in `stopped` on; False if something isn't known.
+
+    The kinds and record times of the rows are filled already.
+    """
+    for i in range(stopped[_ROW], len(places)):
+        stopped[_ROW] = i
+        place = places[i]
+        stream, missing = np.int64(tables.streams[columns.names[place, STREAM]]), -1
+        if stream < 0:
+            stopped[_WANTED] = STREAM
+            return False
+        rows.stream[i] = stream
+        kind = rows.kind[i]
+        if kind == INSTANCE:
+            rows.version[i] = columns.version[place]
+            propensity = columns.numbers[place, PROPENSITY]
+            rows.propensity[i] = propensity if propensity > 0.0 else 0.0
+        if kind == PREDICTION:
+            missing = _fill_prediction(columns, place, stream, registry, tables, rows, i, stopped)
+        if kind != INSTANCE and missing < 0:
+            missing = _fill_target(columns, place, stream, registry, tables, rows, i)
+        if missing < 0 and registry.streams.keys[stream]:
+            missing = _fill_segments(columns, place, stream, tables, rows, i, stopped)
+        if missing >= 0:
+            stopped[_WANTED] = missing
+            return False
+        rows.ts[i] = rows.time[i] if columns.ts[place] == NO_TIME else columns.ts[place]
+        rows.classes[i] = registry.streams.class_count[stream]  # without those that only later rows name
+        first, start = columns.id_bounds[place], rows.starts[i]
+        for k in range(columns.id_bounds[place + 1] - first):
+            rows.text[start + k] = columns.ids[first + k]
+    return True
+
+
+def _first(rows: Rows, count: int) -> Rows:
+    """The first rows."""
+    last = int(rows.probabilities[count])
+    ends = {
+        "text": int(rows.starts[count]), "starts": count + 1, "probabilities": count + 1, "names": last,
+        "p": last,
+    }  # fmt: skip
+    columns: Iterable[Any] = rows
+    return Rows(*(column[: ends.get(name, count)] for name, column in zip(rows._fields, columns)))
+
+
+class PlainEncoder:
+    """Makes rows of records as columns, with the names that an encoder has registered.
+
+    `hashes` are those of names of classes.
+    """
+
+    def __init__(
+        self, catalog: Catalog, streams: Mapping[str, int], models: Mapping[str, Mapping[str, int]],
+        classes: Mapping[str, Mapping[str, int]], hashes: ClassHashes,
+    ) -> None:  # fmt: skip
+        self._catalog = catalog
+        self._by_stream = {MODEL: models, TARGET: classes}
+        self._by_name = streams
+        self._hashes = hashes
+        self._known: Sequence[str] | None = None
+        self._keys = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """A name has another code from now on, or none."""
+        self._tables = Tables(
+            np.zeros(0, np.int32), _new_codes(), _new_codes(), _new_codes(), _new_codes(), _new_codes(),
+            np.zeros(0, np.uint64),
+        )  # fmt: skip
+        self._entered = dict.fromkeys(("models", "classes", "versions", "keys", "values"), 0)
+
+    def _sized(self, names: int) -> Tables:
+        """The tables, with room for so many names."""
+        more = names - len(self._tables.streams)
+        if more > 0:
+            self._tables = self._tables._replace(
+                streams=np.append(self._tables.streams, np.full(more, -1, np.int32)),
+                hashes=np.append(self._tables.hashes, np.zeros(more, np.uint64)),
+            )
+        return self._tables
+
+    def rows(
+        self, records: PlainRecords, times: Ints, kinds: Bytes, keys: int, values: int, intervals: int,
+        scores: bool, learn: Callable[[int], bool],
+    ) -> Rows:  # fmt: skip
+        """Rows of records with their record times (ms) and kinds, up to one with a name that isn't known.
+
+        For an unknown name, `learn` is called with the record's place. If it returns True, the name is known
+        now, and the rows continue. `keys`, `values` and `intervals` are the widths of these columns; with
+        `scores`, rows have probabilities.
+        """
+        known, columns, places = records.plain.known, records.plain.columns, records.places
+        if known is not self._known or keys != self._keys or max(self._entered.values()) > _MOST_CODES:
+            self._known, self._keys = known, keys
+            self.forget()
+        count = len(places)
+        starts, shares = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
+        np.cumsum(np.diff(columns.id_bounds)[places], out=starts[1:])
+        if scores and len(columns.shares):
+            np.cumsum(np.diff(columns.share_bounds)[places], out=shares[1:])
+        small = [np.zeros(count, np.int32) for _ in range(4)]
+        large = [np.zeros(count, np.int64) for _ in range(2)]
+        rows = Rows(
+            kinds, small[0], large[0], times, np.empty(int(starts[-1]), np.uint8), starts, small[1], small[2],
+            np.zeros(count), large[1], np.zeros(count), np.full((count, values), -1.0),
+            np.zeros((count, intervals)), np.zeros((count, keys), np.uint16), shares,
+            np.zeros(int(shares[-1]), np.uint64), np.zeros(int(shares[-1])),
+            small[3], np.zeros(count, np.uint8), np.zeros(count, np.int64),
+            np.zeros(count, np.uint8),
+        )  # fmt: skip
+        stopped, stop = np.zeros(3, np.int64), count
+        while not _fill(columns, places, self._catalog.registry, self._sized(len(known)), rows, stopped):
+            row, wanted, place = stopped.tolist()
+            numbers = columns.names[places[row]].tolist()
+            if wanted in (_KEY, _VALUE):
+                numbers += columns.segments[place].tolist()
+            elif wanted == _CLASS:
+                (hashed,) = self._hashes.of([known[columns.classes[place]]])
+                self._tables.hashes[columns.classes[place]] = hashed
+                continue
+            if not (self._enter(numbers, wanted) or (learn(row) and self._enter(numbers, wanted, True))):
+                stop = row
+                break
+        rows.text.setflags(write=False)  # as that of decoded records: loops are compiled for one type of rows
+        if stop < count:
+            rows = _first(rows, stop)
+        return rows
+
+    def _enter(self, numbers: list[int], which: int, is_learnt: bool = False) -> bool:
+        """Enter a code that isn't in the tables yet; False if there is none at all.
+
+        `numbers` are those of the names of a record, then of a segment's key and value. `is_learnt`: whether
+        something new of the record has just been registered.
+        """
+        if which == _OBJECT:
+            return is_learnt
+        known = existing(self._known, "the names of plain records")
+        name = known[numbers[which]]
+        if which == STREAM:
+            code = self._by_name.get(name)
+            if code is not None:
+                self._tables.streams[numbers[STREAM]] = code
+            return code is not None
+        stream = self._catalog.by_name[known[numbers[STREAM]]]
+        table = {MODEL: "models", TARGET: "classes", MODEL_VERSION: "versions"}.get(which, "")
+        owner = stream.code
+        try:
+            if which == _KEY:
+                table = "keys"
+                if stream.unseen_keys:
+                    stream.note_keys({name: ""})
+                configured = stream.config.segments
+                code = 1 + configured.index(name) if name in configured else 0
+            elif which == _VALUE:
+                table, key = "values", stream.config.segments.index(known[numbers[_KEY]])
+                code, owner = stream.position(key, name), _owner(stream.code, key + 1, self._keys)
+            elif which == MODEL_VERSION:
+                code = stream.version(name)
+            else:
+                code = self._by_stream[which][stream.name][name]
+        except KeyError:
+            return False
+        codes: Codes = getattr(self._tables, table)
+        self._entered[table] += 1
+        if 2 * self._entered[table] > len(codes.name):
+            codes = _widened(codes)
+            wider: dict[str, Any] = {table: codes}
+            self._tables = self._tables._replace(**wider)
+        _enter(codes, owner, numbers[which], code)
+        return True
+
+
+def _widened(codes: Codes) -> Codes:
+    wide, used = _new_codes(2 * len(codes.name)), codes.name > 0
+    for owner, number, code in zip(*(column[used].tolist() for column in codes)):
+        _enter(wide, owner, number - 1, code)
+    return wide

@@ -1,0 +1,457 @@
+"""Records as columns, found in their text by a compiled loop."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inlined, inner, kernel
+from prequential.engine.input.json_scanner import (
+    CLOSE,
+    COLON,
+    COMMA,
+    FALSE,
+    LIST,
+    NO_MOMENT,
+    NULL,
+    OPEN,
+    QUOTE,
+    TRUE,
+    blank,
+    integer,
+    literal,
+    moment,
+    number,
+    skip,
+    string,
+    unescaped,
+)
+from prequential.engine.input.names import Names, number_of
+from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, MIN_PROPENSITY, SUM_SURELY_WITHIN
+
+#: No `ts` of its own. (Less than any that is allowed.)
+NO_TIME = -(1 << 62)
+
+#: The latest time that is allowed, and minus that the earliest, in ms (see `prequential.topics.messages`).
+_LAST_TIME = 8_640_000_000_000_000
+
+#: Names of a record, by their places in `Columns.names`.
+STREAM, MODEL, TARGET, MODEL_VERSION = range(4)
+
+#: Numbers of a record, by their places in `Columns.numbers`.
+TARGET_NUMBER, PROPENSITY, AMOUNT, LOWER, UPPER = range(5)
+
+#: In place of a number: there is none, or there is something else.
+ABSENT, UNUSABLE = np.nan, np.inf
+
+
+class Columns(NamedTuple):
+    """By record."""
+
+    names: Ints32  # (records, 4): -1 where there is none
+    numbers: Floats  # (records, 5): ABSENT where there is none, UNUSABLE where there is something else
+    ts: Ints  # ms; NO_TIME: none
+    version: Ints  # 0: none
+    id_bounds: Ints  # (records + 1,): where each id begins
+    share_bounds: Ints  # … and each record's probabilities
+    segment_bounds: Ints  # … and segments
+    ids: Bytes  # all ids, one after the other
+    classes: Ints32  # by probability: its class
+    shares: Floats
+    segments: Ints32  # (all, 2): key and value; -1 for a value that means nothing
+
+
+#: Fields of records: what is to be done with their values.
+_NAME, _ID, _TIME, _VERSION, _SEGMENTS, _SHARES, _PROPENSITY, _NUMBER = range(8)
+_FIELDS: tuple[tuple[bytes, int, int, tuple[int, ...]], ...] = (  # name, what it is, column, of which kinds
+    (b"stream", _NAME, STREAM, (0, 1, 2)),
+    (b"instance_id", _ID, 0, (0, 1, 2)),
+    (b"ts", _TIME, 0, (0, 1, 2)),
+    (b"model", _NAME, MODEL, (1,)),
+    (b"y_pred", _NAME, TARGET, (1,)),
+    (b"y_true", _NAME, TARGET, (2,)),
+    (b"version", _VERSION, 0, (0,)),
+    (b"segments", _SEGMENTS, 0, (0, 1)),
+    (b"label_propensity", _PROPENSITY, PROPENSITY, (0,)),
+    (b"y_proba", _SHARES, 0, (1,)),
+    (b"model_version", _NAME, MODEL_VERSION, (1,)),
+    (b"value", _NUMBER, AMOUNT, (1, 2)),
+    (b"y_lower", _NUMBER, LOWER, (1,)),
+    (b"y_upper", _NUMBER, UPPER, (1,)),
+)
+
+#: Those that mean something to some configurations alone; else they are passed over.
+VALUES, INTERVALS = frozenset({b"value"}), frozenset({b"y_lower", b"y_upper"})
+
+
+class Fields(NamedTuple):
+    """The fields of one kind of records."""
+
+    text: Bytes  # their names, one after the other
+    bounds: Ints
+    what: Ints
+    column: Ints
+    needed: Ints  # 1 where a record must have it
+    usual: Ints  # by position in a record, which field was there last
+
+
+def fields_of(kind: int, passed_over: frozenset[bytes]) -> Fields:
+    """The fields of a kind of records, but for those that are passed over."""
+    fields = [field for field in _FIELDS if kind in field[3] and field[0] not in passed_over]
+    names = [field[0] for field in fields]
+    needed = [name in (b"stream", b"instance_id", b"model", b"y_pred", b"y_true") for name in names]
+    return Fields(
+        np.frombuffer(b"".join(names), dtype=np.uint8),
+        np.cumsum([0, *map(len, names)]).astype(np.int64),
+        np.array([field[1] for field in fields], np.int64),
+        np.array([field[2] for field in fields], np.int64),
+        np.array(needed, np.int64),
+        np.zeros(len(fields), np.int64),
+    )
+
+
+#: Where the loop is: record, ends of ids, of probabilities and of segments so far; how many names are keys
+#: of segments that mean something; and whether `scan` stopped for want of room for names.
+RECORD, IDS, SHARES, SEGMENTS, KEYS, NO_ROOM, STATE = range(7)
+
+#: In place of the end of a value: the record isn't taken, or there is no room for a name.
+_NOT_TAKEN, _FULL = -1, -2
+
+
+@inlined
+def _equal(fields: Fields, field: int, text: Bytes, start: int, stop: int) -> bool:
+    first = fields.bounds[field]
+    if fields.bounds[field + 1] - first != stop - start or fields.text[first] != text[start]:
+        return False
+    same = 1
+    while same < stop - start and fields.text[first + same] == text[start + same]:
+        same += 1
+    return same == stop - start
+
+
+@inlined
+def _field(fields: Fields, place: int, text: Bytes, start: int, stop: int) -> int:
+    """Which field has this name, at this place among those of a record; -1: none."""
+    if stop == start:
+        return -1
+    if place < len(fields.usual) and _equal(fields, fields.usual[place], text, start, stop):
+        return fields.usual[place]
+    for field in range(len(fields.what)):
+        if _equal(fields, field, text, start, stop):
+            if place < len(fields.usual):
+                fields.usual[place] = field
+            return field
+    return -1
+
+
+@inlined
+def _name(text: Bytes, start: int, stop: int, escaped: bool, names: Names, room: Bytes) -> int:
+    """The number of the name in a string, the content of which is in the text; `_FULL` or `_NOT_TAKEN`."""
+    if escaped:
+        stop = unescaped(text, start, stop, room, 0, MAX_NAME_BYTES)
+        if stop < 0:
+            return _NOT_TAKEN
+        code = number_of(names, room, 0, stop)
+    elif stop - start > MAX_NAME_BYTES:
+        return _NOT_TAKEN
+    else:
+        code = number_of(names, text, start, stop)
+    return code if code >= 0 else _FULL
+
+
+@inlined
+def _take_name(
+    text: Bytes, at: int, record: int, column: int, names: Names, columns: Columns, room: Bytes
+) -> int:
+    """Read the value of a field that is a name, or may be a number or a boolean; returns where it ends."""
+    start, code = at, -1
+    if text[at] == QUOTE:
+        at, escaped = string(text, at)
+        if at < 0:
+            return _NOT_TAKEN
+        code = _name(text, start + 1, at - 1, escaped, names, room)
+        if code < 0:
+            return code
+    elif column <= MODEL:  # a stream or a model
+        return _NOT_TAKEN
+    elif column == MODEL_VERSION and text[at] == NULL[0]:
+        return literal(text, at, NULL)
+    else:
+        whole = True
+        if column == TARGET and text[at] == TRUE[0]:
+            at = literal(text, at, TRUE)
+        elif column == TARGET and text[at] == FALSE[0]:
+            at = literal(text, at, FALSE)
+        else:
+            at, value, whole = number(text, at)
+            if at < 0 or (column == MODEL_VERSION and not whole):
+                return _NOT_TAKEN
+            if column == TARGET:
+                columns.numbers[record, TARGET_NUMBER] = value
+        if at < 0:
+            return _NOT_TAKEN
+        if whole:
+            code = number_of(names, text, start, at)
+            if code < 0:
+                return _FULL
+    columns.names[record, column] = code
+    return at
+
+
+@inlined
+def _take_number(text: Bytes, at: int, record: int, column: int, columns: Columns) -> int:
+    """Read the value of a field that should be a number; returns where it ends."""
+    if text[at] == NULL[0]:
+        return literal(text, at, NULL)
+    if column != PROPENSITY and (
+        text[at] == QUOTE
+        or text[at] == TRUE[0]
+        or text[at] == FALSE[0]
+        or text[at] == OPEN
+        or text[at] == LIST
+    ):
+        columns.numbers[record, column] = UNUSABLE
+        return skip(text, at)
+    at, value, _ = number(text, at)
+    if at < 0 or (column == PROPENSITY and not MIN_PROPENSITY <= value <= 1.0):
+        return _NOT_TAKEN
+    columns.numbers[record, column] = value
+    return at
+
+
+@inlined
+def _take_shares(text: Bytes, at: int, names: Names, columns: Columns, state: Ints, room: Bytes) -> int:
+    """Read probabilities by class; returns where they end."""
+    if text[at] == NULL[0]:
+        return literal(text, at, NULL)
+    if text[at] != OPEN:
+        return _NOT_TAKEN
+    names.counts[1] += 1
+    end, total = state[SHARES], 0.0
+    at = blank(text, at + 1)
+    if text[at] == CLOSE:
+        return at + 1
+    while True:
+        start = at
+        at, escaped = string(text, at)
+        if at < 0:
+            return _NOT_TAKEN
+        code = _name(text, start + 1, at - 1, escaped, names, room)
+        if code < 0:
+            return code
+        if names.last[code] == names.counts[1]:
+            return _NOT_TAKEN  # twice
+        names.last[code] = names.counts[1]
+        at = blank(text, at)
+        if text[at] != COLON:
+            return _NOT_TAKEN
+        at, share, _ = number(text, blank(text, at + 1))
+        if at < 0 or not 0.0 <= share <= 1.0:
+            return _NOT_TAKEN
+        total += share
+        columns.classes[end], columns.shares[end] = code, share
+        end += 1
+        at = blank(text, at)
+        if text[at] == CLOSE:
+            break
+        if text[at] != COMMA:
+            return _NOT_TAKEN
+        at = blank(text, at + 1)
+    if total > SUM_SURELY_WITHIN:
+        return _NOT_TAKEN
+    state[SHARES] = end
+    return at + 1
+
+
+@inlined
+def _take_segments(text: Bytes, at: int, names: Names, columns: Columns, state: Ints, room: Bytes) -> int:
+    """Read segments by key; returns where they end. Of keys that mean nothing, values have no numbers."""
+    if text[at] == NULL[0]:
+        return literal(text, at, NULL)
+    if text[at] != OPEN:
+        return _NOT_TAKEN
+    names.counts[1] += 1
+    end = state[SEGMENTS]
+    at = blank(text, at + 1)
+    if text[at] == CLOSE:
+        return at + 1
+    while True:
+        start = at
+        at, escaped = string(text, at)
+        if at < 0:
+            return _NOT_TAKEN
+        key = _name(text, start + 1, at - 1, escaped, names, room)
+        if key < 0:
+            return key
+        if names.last[key] == names.counts[1]:
+            return _NOT_TAKEN  # twice
+        names.last[key] = names.counts[1]
+        at = blank(text, at)
+        if text[at] != COLON:
+            return _NOT_TAKEN
+        at = blank(text, at + 1)
+        start = at
+        at, escaped = string(text, at)
+        if at < 0:
+            return _NOT_TAKEN
+        value = -1
+        if key < state[KEYS]:
+            value = _name(text, start + 1, at - 1, escaped, names, room)
+            if value < 0:
+                return value
+        elif escaped or at - start - 2 > MAX_NAME_BYTES:
+            return _NOT_TAKEN
+        columns.segments[end, 0], columns.segments[end, 1] = key, value
+        end += 1
+        at = blank(text, at)
+        if text[at] == CLOSE:
+            break
+        if text[at] != COMMA:
+            return _NOT_TAKEN
+        at = blank(text, at + 1)
+    state[SEGMENTS] = end
+    return at + 1
+
+
+@inlined
+def _take_id(text: Bytes, at: int, columns: Columns, end: int) -> tuple[int, int]:
+    """Write an id, a string or an integer, from `end` on; where the value ends, and the id."""
+    start, escaped = at, False
+    if text[at] == QUOTE:
+        at, escaped = string(text, at)
+        start, stop = start + 1, at - 1
+    else:
+        at, _ = integer(text, at)
+        stop = at
+    if at < 0:
+        return _NOT_TAKEN, 0
+    if escaped:
+        end = unescaped(text, start, stop, columns.ids, end, MAX_NAME_BYTES)
+        return (at if end >= 0 else _NOT_TAKEN), end
+    if stop - start > MAX_NAME_BYTES:
+        return _NOT_TAKEN, 0
+    for k in range(stop - start):
+        columns.ids[end + k] = text[start + k]
+    return at, end + stop - start
+
+
+@inlined
+def _take_time(text: Bytes, at: int, record: int, columns: Columns) -> int:
+    """Read `ts`, an integer or a text; returns where it ends."""
+    if text[at] == NULL[0]:
+        return literal(text, at, NULL)
+    if text[at] == QUOTE:
+        start = at + 1
+        at, escaped = string(text, at)
+        if at < 0 or escaped:
+            return _NOT_TAKEN
+        value = moment(text, start, at - 1)
+        if value == NO_MOMENT:
+            return _NOT_TAKEN
+    else:
+        at, value = integer(text, at)
+        if at < 0 or not -_LAST_TIME <= value <= _LAST_TIME:
+            return _NOT_TAKEN
+    columns.ts[record] = value
+    return at
+
+
+@inner
+def _scan(
+    text: Bytes, at: int, record: int, fields: Fields, names: Names, columns: Columns, state: Ints,
+    room: Bytes,
+) -> int:  # fmt: skip
+    """Read the record that begins at `at`; returns where it ends, `_NOT_TAKEN` or `_FULL`."""
+    seen, found, place = np.int64(0), 0, 0
+    at = blank(text, at)
+    if text[at] != OPEN:
+        return _NOT_TAKEN
+    while True:
+        start = blank(text, at + 1)
+        at, escaped = string(text, start)
+        if at < 0 or escaped:
+            return _NOT_TAKEN
+        field = _field(fields, place, text, start + 1, at - 1)
+        place += 1
+        at = blank(text, at)
+        if text[at] != COLON:
+            return _NOT_TAKEN
+        at = blank(text, at + 1)
+        if field < 0:
+            at = skip(text, at)
+        else:
+            if seen >> field & 1:
+                return _NOT_TAKEN  # twice
+            seen |= 1 << field
+            found += fields.needed[field]
+            what, column = fields.what[field], fields.column[field]
+            if what == _NAME:
+                at = _take_name(text, at, record, column, names, columns, room)
+            elif what == _ID:
+                at, end = _take_id(text, at, columns, state[IDS])
+                columns.id_bounds[record + 1] = end
+            elif what == _TIME:
+                at = _take_time(text, at, record, columns)
+            elif what == _SHARES:
+                at = _take_shares(text, at, names, columns, state, room)
+            elif what == _SEGMENTS:
+                at = _take_segments(text, at, names, columns, state, room)
+            elif what == _VERSION and text[at] != NULL[0]:
+                at, columns.version[record] = integer(text, at)
+            else:
+                at = _take_number(text, at, record, column, columns)
+        if at < 0:
+            return at
+        at = blank(text, at)
+        if text[at] == CLOSE:
+            break
+        if text[at] != COMMA:
+            return _NOT_TAKEN
+    needed = 0
+    for field in range(len(fields.needed)):
+        needed += fields.needed[field]
+    return blank(text, at + 1) if found == needed else _NOT_TAKEN
+
+
+@inlined
+def _clear(columns: Columns, record: int) -> None:
+    """Forget what was found of a record."""
+    for k in range(columns.names.shape[1]):
+        columns.names[record, k] = -1
+    for k in range(columns.numbers.shape[1]):
+        columns.numbers[record, k] = ABSENT
+    columns.ts[record], columns.version[record] = NO_TIME, 0
+
+
+@kernel
+def scan(
+    text: Bytes, bounds: Ints, skipped: Bytes, fields: Fields, names: Names, columns: Columns, state: Ints,
+    room: Bytes,
+) -> bool:  # fmt: skip
+    """Read records from the one in `state` on; whether all were taken.
+
+    Parameters
+    ----------
+    text, bounds
+        Records with a NUL byte behind each; (records + 1,) where each begins.
+    skipped
+        (records,) 1 for a record that isn't taken, whatever it has.
+    room
+        Room for a name.
+    """
+    state[NO_ROOM] = 0
+    for record in range(state[RECORD], len(skipped)):
+        _clear(columns, record)
+        shares, segments, end = state[SHARES], state[SEGMENTS], _NOT_TAKEN
+        length = bounds[record + 1] - bounds[record] - 1
+        if not skipped[record] and length <= MAX_VALUE_BYTES:
+            end = _scan(text, bounds[record], record, fields, names, columns, state, room)
+        if end != bounds[record + 1] - 1:
+            _clear(columns, record)
+            state[RECORD], state[SHARES], state[SEGMENTS] = record, shares, segments
+            state[NO_ROOM] = end == _FULL
+            return False
+        state[IDS] = columns.id_bounds[record + 1]
+        columns.share_bounds[record + 1], columns.segment_bounds[record + 1] = state[SHARES], state[SEGMENTS]
+    state[RECORD] = len(skipped)
+    return True

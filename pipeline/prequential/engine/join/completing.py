@@ -1,0 +1,283 @@
+"""Writes outcomes when a label has met predictions: of models, corrections, segments, ages and baselines."""
+
+from __future__ import annotations
+
+from prequential.engine.compiled.kernel import inlined, inner
+from prequential.engine.join.choosing import (
+    earliest_of,
+    end_of_bin,
+    first_with_segments,
+    has_two_predictions,
+    is_first_of_model,
+    latest_of,
+    reference_of,
+    segment_row,
+)
+from prequential.engine.join.outcome_rows import (
+    CORRECTED,
+    EVER,
+    OWN,
+    PERSISTENT,
+    Place,
+    bits_of,
+    knows,
+    outcome_of,
+    put,
+    write_here,
+    write_outcomes,
+)
+from prequential.engine.join.scoring import score
+from prequential.engine.join.stakes import note_stake
+from prequential.engine.tables.events import MET
+from prequential.engine.tables.logs import DUE, Logs, add_event, add_latency, add_segment_event
+from prequential.engine.tables.outcomes import OUTCOME
+from prequential.engine.tables.store import Store
+from prequential.engine.tables.streams import Registry
+
+#: The bits of an outcome's number that are stored.
+LOW = 0xFFFFFFFF
+
+
+@inner
+def _count(registry: Registry, logs: Logs, stream: int, entity: int, t1: int) -> int:
+    """Count one more outcome of an entity; returns the outcome's number."""
+    entities = registry.entities
+    number = entities.outcomes[entity] + 1
+    entities.outcomes[entity] = number
+    entities.newest_ts[entity] = t1
+    entities.changed[entity] = 1
+    emit = registry.streams.emit_outcomes[stream]
+    if emit and number % emit == 0:
+        logs.due[logs.used[DUE]] = entity
+        logs.used[DUE] += 1
+    return number
+
+
+@inner
+def _note_version(registry: Registry, store: Store, model: int, number: int, first: int) -> None:
+    """Update a model's version: the version of its newest prediction that has met its label.
+
+    The newest prediction is the one with the latest time: labels for predictions of an earlier version may
+    still come.
+    """
+    entities, predictions = registry.entities, store.predictions
+    latest = latest_of(predictions, first, model, EVER)
+    version, ts = predictions.version[latest], predictions.ts[latest]
+    if version and (not entities.version[model] or ts >= entities.version_ts[model]):
+        entities.version_ts[model] = ts
+        if version != entities.version[model]:
+            entities.version[model], entities.version_since[model] = version, number
+
+
+@inlined
+def _complete_model(
+    registry: Registry, store: Store, logs: Logs, place: Place, model: int, first: int
+) -> None:
+    """Write a model's outcome in all stages, then the outcomes of its correction and in its segments."""
+    stream, slot = place.stream, place.slot
+    streams, entities = registry.streams, registry.entities
+    predictions, values = store.predictions, store.values
+    label = store.instances.label[slot]
+    y, t1, keys = store.labels.label[label], store.labels.t1[label], streams.keys[stream]
+    corrected = entities.corrected[model]
+    head = first
+    while predictions.model[head] != model:
+        head = predictions.next[head]
+    with_segments = first_with_segments(store, first, model, keys) if keys else 0
+    for which in range(2 + keys):  # the model, its correction, its segments
+        entity, whose, key = model, OWN, which - 2
+        if which == 1:
+            if not corrected or not all_corrected(registry, store, stream, slot, model, first):
+                continue
+            entity, whose = corrected, CORRECTED
+        elif which > 1:
+            values.segment_numbers[head, key] = 0
+            row = segment_row(registry, store, stream, slot, model, with_segments, key)
+            if row < 0:
+                continue
+            add_segment_event(logs, model, row, 1)
+            entity = registry.segment_rows.entity[row]
+        number = _count(registry, logs, stream, entity, t1)
+        if which == 0:
+            if streams.versions[stream]:
+                _note_version(registry, store, model, number, first)
+            if has_two_predictions(predictions, first, model, t1):
+                entities.twofold[model] = 1
+        elif which > 1:
+            values.segment_numbers[head, key] = number
+        outcome = outcome_of(entity, number, whose, y, y, OUTCOME)
+        write_here(registry, store, logs, place, outcome, model, first)
+
+
+@inner
+def all_corrected(registry: Registry, store: Store, stream: int, slot: int, model: int, first: int) -> bool:
+    """Whether all predictions that count in a stage have a corrected class."""
+    streams, predictions = registry.streams, store.predictions
+    label = store.instances.label[slot]
+    initial = earliest_of(predictions, first, model)
+    if not predictions.corrected[initial]:
+        return False
+    if not predictions.corrected[latest_of(predictions, first, model, EVER)]:
+        return False
+    bins = streams.bins[stream]
+    for b in range(1, bins + 1):
+        end = end_of_bin(store.labels.t0[label], store.labels.t1[label], b, bins)
+        chosen = latest_of(predictions, first, model, end)
+        if chosen and not predictions.corrected[chosen]:
+            return False
+    return True
+
+
+@inner
+def _complete_ages(
+    registry: Registry, store: Store, logs: Logs, place: Place, model: int, first: int
+) -> None:
+    """Write a model's outcomes at an age, unless the label came before it or all predictions after it."""
+    stream, slot = place.stream, place.slot
+    streams, entities, predictions = registry.streams, registry.entities, store.predictions
+    label = store.instances.label[slot]
+    t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
+    head = first
+    while predictions.model[head] != model:
+        head = predictions.next[head]
+    for stage in range(streams.age_count[stream]):
+        store.values.after_numbers[head, stage] = 0
+        age = registry.ages.age[streams.ages[stream] + stage]
+        chosen = latest_of(predictions, first, model, t0 + age) if t1 - t0 >= age else 0
+        if chosen:
+            entity = entities.after[model] + stage
+            number = _count(registry, logs, stream, entity, t1)
+            store.values.after_numbers[head, stage] = number
+            put(registry, store, logs, place, outcome_of(entity, number, OWN, y, y, OUTCOME), 0, chosen)
+
+
+@inner
+def number_at_age(registry: Registry, store: Store, stream: int, label: int, aged: int, stage: int) -> int:
+    """The number of a baseline's outcome at an age; 0 or less if it had none, because it began later.
+
+    The stored number is that of the baseline which began first. Once both have begun, they have the same
+    outcomes.
+    """
+    number = store.label_values.after_numbers[label, stage]
+    if not number:
+        return 0
+    streams, entities, most = registry.streams, registry.entities, 0
+    for which in range(2):
+        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+        if entity:
+            most = max(most, entities.outcomes[entities.after[entity] + stage])
+    return number - (most - entities.outcomes[aged])
+
+
+@inner
+def _complete_baselines(
+    registry: Registry, store: Store, logs: Logs, place: Place, first: int
+) -> None:
+    """Write the baselines' outcomes of an instance, at the times of the reference model's predictions."""
+    stream, slot = place.stream, place.slot
+    streams, entities = registry.streams, registry.entities
+    label = store.instances.label[slot]
+    t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
+    for stage in range(streams.age_count[stream]):
+        store.label_values.after_numbers[label, stage] = 0
+    reference = reference_of(store.predictions, first)
+    twofold = has_two_predictions(store.predictions, first, reference, t1)
+    for which in range(2):
+        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+        if entity:
+            if twofold:
+                entities.twofold[entity] = 1
+            number = _count(registry, logs, stream, entity, t1)
+            outcome = outcome_of(entity, number, PERSISTENT + which, y, y, OUTCOME)
+            write_outcomes(registry, store, logs, place, outcome, reference, first)
+            for stage in range(streams.age_count[stream]):
+                age = registry.ages.age[streams.ages[stream] + stage]
+                chosen = latest_of(store.predictions, first, reference, t0 + age) if t1 - t0 >= age else 0
+                if chosen:
+                    aged = entities.after[entity] + stage
+                    number = _count(registry, logs, stream, aged, t1)
+                    known = store.label_values.after_numbers[label, stage]
+                    store.label_values.after_numbers[label, stage] = max(known, number)
+                    outcome = outcome_of(aged, number, PERSISTENT + which, y, y, OUTCOME)
+                    put(registry, store, logs, place, outcome, 0, chosen)
+
+
+@inner
+def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, prediction: int) -> None:
+    """Write the event that a prediction meets its label, with its scores."""
+    predictions, labels = store.predictions, store.labels
+    label = store.instances.label[slot]
+    y = labels.label[label]
+    row = add_event(logs, MET, predictions.model[prediction], predictions.ts[prediction])
+    logs.events.t1[row] = labels.t1[label]
+    logs.events.prediction[row] = predictions.label[prediction]
+    logs.events.bin[row] = predictions.bin[prediction]
+    logs.events.label[row] = y
+    logs.events.bits[row] = bits_of(predictions, prediction, y)
+    logs.events.known[row] = knows(predictions, prediction)
+    logs.events.at_horizon[row] = labels.at_horizon[label]
+    if labels.at_horizon[label]:
+        registry.entities.at_horizon[predictions.model[prediction]] += 1
+    if registry.streams.valued[stream]:
+        note_stake(
+            logs.events, row, False, store.values.value, prediction, store.label_values.value, label
+        )
+    score(logs.events, row, registry, store, stream, slot, prediction, y)
+
+
+@inlined
+def complete(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
+    """Write all outcomes of an instance whose label has just met its predictions.
+
+    The outcomes are in the order of the models' first predictions.
+    """
+    stream, slot = place.stream, place.slot
+    predictions = store.predictions
+    label = store.instances.label[slot]
+    clock = registry.streams.clock[stream]
+    add_latency(logs, stream, max(0, store.labels.t1[label] - store.labels.t0[label]), clock, 0)
+    registry.streams.completed[stream] += 1
+    store.labels.completed[label] = registry.streams.completed[stream]
+    first = store.instances.first[slot]
+    row = first
+    while row:
+        meet(registry, store, logs, stream, slot, row)
+        row = predictions.next[row]
+    row = first
+    while row:
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
+            _complete_model(registry, store, logs, place, model, first)
+        row = predictions.next[row]
+    _complete_baselines(registry, store, logs, place, first)
+    row = first
+    while row:
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
+            _complete_ages(registry, store, logs, place, model, first)
+        row = predictions.next[row]
+
+
+@inner
+def complete_late(
+    registry: Registry, store: Store, logs: Logs, place: Place, prediction: int
+) -> None:
+    """Write a model's outcomes for the last prediction in a list, which came after the label met others."""
+    stream, slot = place.stream, place.slot
+    model = store.predictions.model[prediction]
+    label = store.instances.label[slot]
+    store.predictions.judged[prediction] = store.labels.label[label] + 1
+    meet(registry, store, logs, stream, slot, prediction)
+    _complete_model(registry, store, logs, place, model, prediction)
+    _complete_ages(registry, store, logs, place, model, prediction)
+
+
+@inlined
+def remember_numbers(registry: Registry, store: Store, first: int) -> None:
+    """Store the numbers of the models' outcomes in place of the probabilities, which are no longer needed."""
+    predictions = store.predictions
+    row = first
+    while row:
+        number = registry.entities.outcomes[predictions.model[row]] & LOW
+        predictions.extra[row] = number - (LOW + 1) if number > LOW >> 1 else number
+        row = predictions.next[row]

@@ -1,0 +1,243 @@
+"""The join: delayed labels meet the pending predictions, record by record.
+
+`semantics-time.md` specifies the effect of each record in each state of its instance. The modules
+`instances`, `predictions` and `labels` implement it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from prequential.engine.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
+from prequential.engine.compiled.kernel import inlined, inner, kernel
+from prequential.engine.join.deadlines import MEETS, NOTHING, run_until
+from prequential.engine.join.expiry import expire_states, lead_of
+from prequential.engine.join.instances import take_instance
+from prequential.engine.join.labelling import lacks_segment, separates, settle, wants
+from prequential.engine.join.labels import repeat_label, take_label
+from prequential.engine.join.outcome_rows import Place
+from prequential.engine.join.predictions import repeats, take_prediction
+from prequential.engine.tables.logs import (
+    AFTER_SETTLE,
+    DONE,
+    DUE,
+    EMIT,
+    FULL,
+    NEW_NAMES,
+    NEW_SEGMENT,
+    NEW_STAGE,
+    OVERDUE,
+    READ_AHEAD,
+    REMEMBERED,
+    Logs,
+    has_capacity,
+    note_dropped,
+    number_of,
+)
+from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.engine.tables.settled import was_settled
+from prequential.engine.tables.store import NO_CLASS, NO_VERSION, UNKNOWN, WAITING, Store, count_of
+from prequential.engine.tables.streams import Registry
+
+#: Why a record is refused.
+TAKEN, TOO_MANY_INSTANCES, TOO_MANY_PREDICTIONS = range(3)
+
+
+@kernel
+def join(
+    rows: Rows, start: int, stop: int, registry: Registry, store: Store, logs: Logs, most_instances: int,
+    most_predictions: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Process the rows from `start` up to `stop` - 1, in order.
+
+    Parameters
+    ----------
+    rows
+        The rows of a micro-batch; `hashes` and `refused` are written.
+    start, stop
+        The first row, and the one after the last.
+    registry, store, logs
+        The state, which is updated, and the logs, to which outcomes and events are appended.
+    most_instances
+        The maximum number of instances that the shard may hold.
+    most_predictions
+        The maximum number of predictions that may wait for one label.
+
+    Returns
+    -------
+    row : int
+        The next row.
+    why : int
+        Why the join stopped there. DONE: all rows are processed. EMIT: messages are due. FULL: a log has no
+        room. NEW_NAMES or NEW_SEGMENT: names or a segment must be registered first. NEW_STAGE: `initial` must
+        be separated from `final` first.
+    """
+    streams, wheels, used = registry.streams, store.wheels, logs.used
+    if used[OVERDUE]:
+        why = expire_states(registry, store, logs, used[OVERDUE] - 1, start)
+        if why != DONE:
+            return start, why
+        used[OVERDUE] = 0
+    known = start  # rows from here on haven't been read ahead yet
+    for i in range(start, stop):
+        if i >= known:
+            known = min(i + AHEAD, stop)
+            used[READ_AHEAD] = read_ahead(rows, store, i, known)
+        stream = np.int64(rows.stream[i])  # as in `closing`: else `settle` is compiled twice
+        clock = min(rows.ts[i], rows.time[i] + lead_of(registry, stream))
+        if streams.started[stream]:
+            clock = max(clock, streams.clock[stream])
+        slot = find_hashed(
+            store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
+        )
+        if (
+            rows.kind[i] == PREDICTION
+            and slot
+            and _too_many(rows, i, store, stream, slot, clock, most_predictions, registry)
+        ):
+            rows.refused[i] = TOO_MANY_PREDICTIONS
+            continue
+        if not streams.started[stream]:
+            streams.started[stream] = 1
+            streams.wheel[stream] = clock
+        streams.clock[stream] = clock
+        if wheels.next_due[stream] < clock:
+            why = expire_states(registry, store, logs, stream, i)
+            if why != DONE:
+                used[OVERDUE] = stream + 1
+                return i, why
+            slot = find_hashed(
+                store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
+            )
+        if not slot and used[REMEMBERED] >= most_instances:
+            rows.refused[i] = TOO_MANY_INSTANCES
+            continue
+        if rows.asks[i]:
+            return i, NEW_NAMES
+        count = count_of(store.predictions, store.instances.first[slot]) + 1 if slot else 1
+        keys = streams.keys[stream]
+        withdraws = rows.kind[i] == LABEL and rows.label[i] == NO_CLASS
+        outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
+        if not has_capacity(logs, outcomes, 2 * count + 2, count * keys):
+            return i, FULL
+        if (
+            keys
+            and slot
+            and rows.kind[i] != INSTANCE
+            and not withdraws
+            and _lacks_segment(rows, i, registry, store, logs, stream, slot)
+        ):
+            return i, NEW_SEGMENT
+        if (
+            rows.kind[i] == LABEL
+            and count > 2
+            and not withdraws
+            and separates(registry, store, logs, stream, slot, rows.ts[i])
+        ):
+            return i, NEW_STAGE
+        if not slot and rows.kind[i] == LABEL:
+            if _was_settled(rows, i, registry, store, stream, clock):
+                streams.after_settle[stream] += 1
+                note_dropped(logs, AFTER_SETTLE, i)
+                continue
+            if withdraws:
+                repeat_label(streams, logs, stream, i)
+                continue
+        if not slot:
+            slot = _remember(rows, i, store, logs, stream)
+        if rows.kind[i] == INSTANCE:
+            deadline = take_instance(rows, i, registry, store, logs, stream, slot)
+        elif rows.kind[i] == PREDICTION:
+            deadline = take_prediction(rows, i, registry, store, logs, stream, slot)
+        else:
+            deadline = take_label(rows, i, registry, store, logs, stream, slot)
+        if deadline == MEETS:
+            settle(registry, store, logs, Place(number_of(logs, i), stream, slot))
+            deadline = clock + streams.settle[stream]
+        if deadline != NOTHING:
+            run_until(registry, store, stream, slot, deadline)
+        if wheels.next_due[stream] < clock:
+            why = expire_states(registry, store, logs, stream, i + 1)
+            if why != DONE:
+                used[OVERDUE] = stream + 1
+                return i + 1, why
+        if used[DUE]:
+            return i + 1, EMIT
+    return stop, DONE
+
+
+@inlined
+def read_ahead(rows: Rows, store: Store, first: int, last: int) -> int:
+    """Hash the ids of these rows, and read their data ahead, so that they are in the cache when needed.
+
+    The returned number has no meaning. It depends on the reads, so that the compiler keeps them.
+    """
+    read = warm(store.ids, rows.stream, rows.text, rows.starts, first, last, rows.hashes)
+    entries, mask = store.ids.entries, len(store.ids.entries) - 1
+    instances, predictions = store.instances, store.predictions
+    for i in range(first, last):
+        slot = entries[rows.hashes[i] & mask] & LOW
+        read ^= np.int64(instances.first[slot])
+        read ^= store.links.deadline[slot]
+    for i in range(first, last):
+        slot = entries[rows.hashes[i] & mask] & LOW
+        read ^= predictions.ts[instances.first[slot]]
+    return read
+
+
+# ---- before anything changes
+
+
+@inner
+def _too_many(
+    rows: Rows, i: int, store: Store, stream: int, slot: int, clock: int, most: int, registry: Registry
+) -> bool:
+    """Whether a prediction's instance continues to wait and already has the maximum number of predictions."""
+    if store.instances.state[slot] != WAITING or store.links.deadline[slot] < clock:
+        return False
+    if count_of(store.predictions, store.instances.first[slot]) < most:
+        return False
+    return not repeats(rows, i, registry, store, stream, slot)
+
+
+@inner
+def _lacks_segment(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> bool:
+    """Whether an outcome that the row may cause is in a segment without an entity; notes the segment."""
+    if rows.kind[i] == PREDICTION:
+        for key in range(registry.streams.keys[stream]):
+            value = rows.segments[i, key] or store.marks.segments[slot, key]
+            if value and wants(registry, logs, stream, rows.model[i], key, value):
+                return True
+    return lacks_segment(registry, store, logs, stream, slot)
+
+
+@inner
+def _was_settled(
+    rows: Rows, i: int, registry: Registry, store: Store, stream: int, clock: int
+) -> bool:
+    """Whether a row's instance, which is no longer in the store, was settled within the last horizon."""
+    name, start, stop = registry.streams.name[stream], rows.starts[i], rows.starts[i + 1]
+    return was_settled(store.settled, name, rows.text, start, stop, clock)
+
+
+@inlined
+def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
+    """Add a new id, and return its slot."""
+    slot = abs(
+        find_or_add_hashed(
+            store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
+        )
+    )
+    instances, marks = store.instances, store.marks
+    instances.state[slot] = UNKNOWN
+    instances.version[slot] = NO_VERSION
+    instances.first[slot] = 0
+    instances.label[slot] = 0
+    store.links.bucket[slot] = 0
+    for key in range(marks.segments.shape[1]):
+        marks.segments[slot, key] = 0
+    if marks.propensity.shape[1]:
+        marks.propensity[slot, 0] = 0.0
+    logs.used[REMEMBERED] += 1
+    return slot

@@ -1,0 +1,143 @@
+"""Revisions: applies a corrected or withdrawn label to outcomes that may still change.
+
+The outcomes move to their new cells; without a label they are in none. Baselines keep the labels that they
+saw, and the judgement by these labels.
+"""
+
+from __future__ import annotations
+
+from prequential.engine.compiled.kernel import inner
+from prequential.engine.join.choosing import (
+    earliest_of,
+    first_with_segments,
+    is_first_of_model,
+    latest_of,
+    reference_of,
+    segment_row,
+)
+from prequential.engine.join.completing import LOW, number_at_age
+from prequential.engine.join.outcome_rows import (
+    OWN,
+    PERSISTENT,
+    Outcome,
+    Place,
+    bits_of,
+    outcome_of,
+    put,
+    write_outcomes,
+)
+from prequential.engine.join.scoring import weigh
+from prequential.engine.join.stakes import note_stake
+from prequential.engine.tables.events import REVISED
+from prequential.engine.tables.logs import Logs, add_event
+from prequential.engine.tables.outcomes import REVISION
+from prequential.engine.tables.store import Store
+from prequential.engine.tables.streams import Registry
+
+
+@inner
+def _revise_stages(
+    registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, model: int, first: int
+) -> None:
+    """Move one outcome of an entity in all stages except those at an age."""
+    _touch(registry, outcome.entity)
+    if not registry.streams.regression[place.stream]:
+        write_outcomes(registry, store, logs, place, outcome, model, first)
+
+
+@inner
+def _touch(registry: Registry, entity: int) -> None:
+    registry.entities.revisions[entity] += 1
+    registry.entities.changed[entity] = 1
+
+
+@inner
+def revise(
+    registry: Registry, store: Store, logs: Logs, place: Place, old: int
+) -> None:
+    """Move the outcomes of a settled instance whose label was revised from `old` to its present label.
+
+    NO_CLASS stands for no label, on either side.
+    Baselines keep the labels that they saw, and the judgement by these labels.
+    """
+    stream, slot = place.stream, place.slot
+    streams, entities, predictions = registry.streams, registry.entities, store.predictions
+    regression = streams.regression[stream]
+    label = store.instances.label[slot]
+    first, at_first = store.instances.first[slot], store.labels.first[label]
+    row = first
+    while row:
+        if not regression:
+            judged = predictions.judged[row] - 1 if predictions.judged[row] else at_first
+            event = add_event(logs, REVISED, predictions.model[row], predictions.ts[row])
+            logs.events.prediction[event] = predictions.label[row]
+            logs.events.bin[event] = predictions.bin[row]
+            logs.events.label[event] = old
+            logs.events.revised[event] = store.labels.label[label]
+            logs.events.at_horizon[event] = store.labels.at_horizon[label]
+            logs.events.bits[event] = bits_of(predictions, row, judged)
+            if streams.valued[stream]:
+                stakes = store.label_values.value
+                note_stake(logs.events, event, True, store.values.value, row, stakes, label)
+            weigh(logs.events, event, registry, store, stream, place.slot)
+        row = predictions.next[row]
+    row = first
+    while row:
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not entities.retired[model]:
+            initial = earliest_of(predictions, first, model)
+            judged = predictions.judged[initial] - 1 if predictions.judged[initial] else at_first
+            outcomes = entities.outcomes[model]
+            number = outcomes - ((outcomes - predictions.extra[row]) & LOW)
+            outcome = outcome_of(model, number, OWN, old, judged, REVISION)
+            _revise_stages(registry, store, logs, place, outcome, model, first)
+            for key in range(streams.keys[stream]):
+                number = store.values.segment_numbers[row, key]
+                if number:
+                    carrier = first_with_segments(store, first, model, streams.keys[stream])
+                    its = segment_row(registry, store, stream, slot, model, carrier, key)
+                    entity = registry.segment_rows.entity[its]
+                    outcome = outcome_of(entity, number, OWN, old, judged, REVISION)
+                    _revise_stages(registry, store, logs, place, outcome, model, first)
+            for stage in range(streams.age_count[stream]):
+                number = store.values.after_numbers[row, stage]
+                if number:
+                    age = registry.ages.age[streams.ages[stream] + stage]
+                    chosen = latest_of(predictions, first, model, store.labels.t0[label] + age)
+                    judged = predictions.judged[chosen] - 1 if predictions.judged[chosen] else at_first
+                    aged = entities.after[model] + stage
+                    _touch(registry, aged)
+                    if not regression:
+                        outcome = outcome_of(aged, number, OWN, old, judged, REVISION)
+                        put(registry, store, logs, place, outcome, 0, chosen)
+        row = predictions.next[row]
+    _revise_baselines(registry, store, logs, place, first, old)
+
+
+@inner
+def _revise_baselines(
+    registry: Registry, store: Store, logs: Logs, place: Place, first: int, old: int
+) -> None:
+    """Move the outcomes of the evaluated baselines."""
+    stream, slot = place.stream, place.slot
+    streams, entities = registry.streams, registry.entities
+    label = store.instances.label[slot]
+    judged = store.labels.first[label]
+    reference = reference_of(store.predictions, first)
+    for which in range(2):
+        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+        if not entity:
+            continue
+        number = store.labels.completed[label] - entities.began[entity]
+        if number > 0:
+            outcome = outcome_of(entity, number, PERSISTENT + which, old, judged, REVISION)
+            _revise_stages(registry, store, logs, place, outcome, reference, first)
+        for stage in range(streams.age_count[stream]):
+            aged = entities.after[entity] + stage
+            number = number_at_age(registry, store, stream, label, aged, stage)
+            if number > 0:
+                age = registry.ages.age[streams.ages[stream] + stage]
+                chosen = latest_of(store.predictions, first, reference, store.labels.t0[label] + age)
+                _touch(registry, aged)
+                outcome = outcome_of(aged, number, PERSISTENT + which, old, judged, REVISION)
+                put(registry, store, logs, place, outcome, 0, chosen)

@@ -1,0 +1,129 @@
+"""The costs of outcomes: measures from `costs` and the confusion matrix or, by value, from separate sums.
+
+With costs by value (`cost_per_value`), an outcome costs `costs[label][prediction]` times its value. Outcomes
+without a value count neither in the sum nor in their number.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, inner, kernel
+from prequential.engine.measures.declaration import (
+    COSTS,
+    DEFINED,
+    FADED,
+    LESS,
+    NO_COSTS,
+    NO_VALUES,
+    Result,
+    measure,
+)
+from prequential.engine.measures.positive import PER_VALUE, Positives
+from prequential.engine.tables.outcomes import weight_of
+from prequential.engine.tables.scores import NO_WEIGHT
+
+#: Places in an estimator's sums of costs by value: the costs, and the number or weight of outcomes with a
+#: value. The number or weight of all outcomes follows; `SUMS` is the number of places.
+COST, VALUED, SUMS = 0, 1, 3
+
+
+class Paid(NamedTuple):
+    """The cost of all outcomes in memory."""
+
+    reason: int  # why it has no value, or `DEFINED`
+    n: float  # outcomes, or their weight; with costs by value, only those with a value
+    total: float
+    whole: bool  # whether each outcome counts 1
+
+
+@measure(
+    COSTS, "mean of `costs[label][prediction]`, 0 where none is listed, with `cost_per_value` times `value`",
+    better=LESS,
+    help="Mean cost of an outcome, by the configured costs",
+)  # fmt: skip
+@inner
+def cost(k: Paid) -> Result:
+    """Mean cost of an outcome.
+
+    >>> cost(Paid(reason=DEFINED, n=4.0, total=10.0, whole=True))
+    (2.5, 0)
+    """
+    return k.total / k.n, DEFINED
+
+
+@measure(
+    COSTS, "sum of the same", better=LESS, undefined=(FADED,), help="Cost of all outcomes in memory",
+)  # fmt: skip
+@inner
+def cost_total(k: Paid) -> Result:
+    """Cost of all outcomes in memory together, where each of them counts 1.
+
+    >>> cost_total(Paid(reason=DEFINED, n=4.0, total=10.0, whole=True))
+    (10.0, 0)
+    """
+    if not k.whole:
+        return 0.0, FADED
+    return k.total, DEFINED
+
+
+@inner
+def _costs_of(positives: Positives, sequence: int) -> int:
+    """The basis of a sequence's costs, such as `positive.PER_VALUE`; 0: it has none."""
+    return np.int64(positives.priced[positives.owner[sequence]]) if len(positives.priced) else 0
+
+
+@inner
+def paid_of(
+    positives: Positives, sequence: int, cells: Floats, k: int, n: float, whole: bool, by_value: Floats
+) -> Paid:
+    """The costs of a sequence's outcomes, from joint cells (4·k²,) of weight n or sums by value (`SUMS`,)."""
+    of = _costs_of(positives, sequence)
+    if of == 0:
+        return Paid(NO_COSTS, n, 0.0, whole)
+    if of == PER_VALUE:
+        reason = NO_VALUES if by_value[VALUED] < NO_WEIGHT else DEFINED
+        return Paid(reason, by_value[VALUED], by_value[COST], whole)
+    first, total = positives.first[positives.owner[sequence]], 0.0
+    for label in range(k):
+        for prediction in range(k):
+            cell = weight_of(cells, label * k + prediction)
+            if cell > 0.0:
+                total += cell * positives.costs[first + label, prediction]
+    return Paid(DEFINED, n, total, whole)
+
+
+@kernel
+def sum_up_stakes(positives: Positives, sequence: int, stakes: Floats, k: int, sums: Floats) -> None:
+    """Write sums of costs by value, (`SUMS`,), from stakes by label·k + prediction, (k², 2).
+
+    `stakes` has the sums of outcomes' values, and the numbers of outcomes with a value.
+    """
+    first = positives.first[positives.owner[sequence]]
+    for label in range(k):
+        for prediction in range(k):
+            stake, valued = stakes[label * k + prediction]
+            if valued > 0.0:
+                sums[COST] += positives.costs[first + label, prediction] * stake
+                sums[VALUED] += valued
+
+
+@inner
+def paid_by_chance(
+    positives: Positives, sequence: int, labels: Floats, predictions: Floats, n: float, whole: bool
+) -> Paid:
+    """The costs of random predictions with the same distribution: each label with each prediction.
+
+    They have no costs by value, since their values are unknown.
+    """
+    of = _costs_of(positives, sequence)
+    if of == 0 or of == PER_VALUE:
+        return Paid(NO_VALUES if of else NO_COSTS, n, 0.0, whole)
+    first, total = positives.first[positives.owner[sequence]], 0.0
+    for label in range(len(labels)):
+        for prediction in range(len(predictions)):
+            cell = labels[label] * predictions[prediction]
+            if cell > 0.0:
+                total += cell / n * positives.costs[first + label, prediction]
+    return Paid(DEFINED, n, total, whole)

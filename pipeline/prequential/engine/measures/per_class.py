@@ -1,0 +1,328 @@
+"""Precision, recall and measures derived from them: for the positive class, and over all classes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, allocating, inner, kernel
+from prequential.engine.compiled.mathematics import exp, log, root
+from prequential.engine.measures.declaration import (
+    CLASSES,
+    DEFINED,
+    NO_NEGATIVES,
+    NO_POSITIVES,
+    NO_PREDICTED_POSITIVES,
+    POSITIVE,
+    Loss,
+    Result,
+    measure,
+)
+
+#: Products of recalls below it have lost digits.
+_TINY = 1e-280
+
+
+class ClassCells(NamedTuple):
+    """The matrix by class i, each against all others: columns of (k,) counts or weights."""
+
+    labels: Floats
+    predictions: Floats
+    hits: Floats  # label and prediction
+    missed: Floats  # label only
+    false: Floats  # prediction only
+    neither: Floats  # neither
+    other_labels: Floats
+    other_predictions: Floats
+
+
+class Binary(NamedTuple):
+    """One class, the positive one, against all others (2019 paper, table I)."""
+
+    tp: float
+    fn: float
+    fp: float
+    tn: float
+
+
+@allocating
+def new_classes(capacity: int) -> ClassCells:
+    """Uninitialised arrays for the results of `sum_up` by class: columns of (capacity,) float64."""
+    room = np.empty((8, capacity))
+    return ClassCells(room[0], room[1], room[2], room[3], room[4], room[5], room[6], room[7])
+
+
+@kernel
+def binary(n: float, c: ClassCells, positive: int) -> Binary:
+    """The class with code `positive` against all others, of n outcomes.
+
+    If it has no place among the classes, no outcome has it: there are n true negatives.
+    """
+    if positive < 0 or positive >= len(c.labels):
+        return Binary(0.0, 0.0, 0.0, n)
+    return Binary(c.hits[positive], c.missed[positive], c.false[positive], c.neither[positive])
+
+
+@measure(
+    CLASSES, "mean of r_i/t_i", "2019, eq. 2", low=0, high=1,
+    help="Arithmetic mean of the recalls of the classes with labels",
+)  # fmt: skip
+@inner
+def balanced_accuracy(c: ClassCells) -> Result:
+    """Arithmetic mean of the recalls of the classes that have labels (2019 paper, eq. 2).
+
+    >>> from prequential.engine.measures.table import classes_of
+    >>> balanced_accuracy(classes_of([[8, 2], [1, 1]]))  # (0.8 + 0.5)/2
+    (0.65, 0)
+    """
+    total, classes = 0.0, 0
+    for i in range(len(c.labels)):
+        if c.labels[i] > 0.0:
+            total += c.hits[i] / c.labels[i]
+            classes += 1
+    return total / classes, DEFINED
+
+
+@measure(
+    CLASSES, "geometric mean of r_i/t_i", "2019, eq. 4", low=0, high=1,
+    help="Geometric mean of the recalls of the classes with labels",
+)  # fmt: skip
+@inner
+def g_mean(c: ClassCells) -> Result:
+    """Geometric mean of the recalls of the classes that have labels (2019 paper, eq. 4).
+
+    >>> from prequential.engine.measures.table import classes_of
+    >>> g_mean(classes_of([[8, 2], [8, 2]]))  # sqrt(0.8·0.2)
+    (0.4, 0)
+    """
+    product, classes = 1.0, 0
+    for i in range(len(c.labels)):
+        if c.labels[i] > 0.0:
+            if c.hits[i] == 0.0:
+                return 0.0, DEFINED
+            product *= c.hits[i] / c.labels[i]
+            classes += 1
+    if product > _TINY:
+        return min(1.0, root(product, classes)), DEFINED
+    total = 0.0  # the product is too small for a float
+    for i in range(len(c.labels)):
+        if c.labels[i] > 0.0:
+            total += log(c.hits[i]) - log(c.labels[i])
+    return min(1.0, exp(total / classes)), DEFINED
+
+
+@inner
+def missed_positive(label: bool, prediction: bool) -> tuple[float, bool]:
+    """The loss whose mean is 1 minus `recall`: for outcomes with the positive label."""
+    return 1.0 if label != prediction else 0.0, label
+
+
+@inner
+def false_positive(label: bool, prediction: bool) -> tuple[float, bool]:
+    """The loss whose mean is 1 minus `precision`: for outcomes that are predicted as positive."""
+    return 1.0 if label != prediction else 0.0, prediction
+
+
+@inner
+def false_alarm(label: bool, prediction: bool) -> tuple[float, bool]:
+    """The loss that 1 less `specificity` is the mean of: of outcomes with another label."""
+    return 1.0 if label != prediction else 0.0, not label
+
+
+@measure(
+    POSITIVE, "TP/P̂", "2019, eq. 6", low=0, high=1, undefined=(NO_PREDICTED_POSITIVES,),
+    loss=Loss("precision", 1.0, one_less=True, function=false_positive),
+    help="Precision of the positive class",
+)  # fmt: skip
+@kernel
+def precision(b: Binary) -> Result:
+    """TP/(TP + FP): share of those predicted as positive that are (2019 paper, eq. 6).
+
+    >>> precision(Binary(tp=8.0, fn=2.0, fp=8.0, tn=22.0))
+    (0.5, 0)
+    """
+    if b.tp + b.fp == 0.0:
+        return 0.0, NO_PREDICTED_POSITIVES
+    return b.tp / (b.tp + b.fp), DEFINED
+
+
+@measure(
+    POSITIVE, "TP/P", "2019, eq. 7", low=0, high=1, undefined=(NO_POSITIVES,),
+    loss=Loss("recall", 1.0, one_less=True, function=missed_positive), help="Recall of the positive class",
+)  # fmt: skip
+@kernel
+def recall(b: Binary) -> Result:
+    """TP/P: share of the positives that are predicted as such (2019 paper, eq. 7).
+
+    >>> recall(Binary(tp=8.0, fn=2.0, fp=8.0, tn=22.0))
+    (0.8, 0)
+    """
+    if b.tp + b.fn == 0.0:
+        return 0.0, NO_POSITIVES
+    return b.tp / (b.tp + b.fn), DEFINED
+
+
+@measure(
+    POSITIVE, "TN/N", low=0, high=1, undefined=(NO_NEGATIVES,),
+    loss=Loss("specificity", 1.0, one_less=True, function=false_alarm),
+    help="Specificity of the positive class",
+)  # fmt: skip
+@inner
+def specificity(b: Binary) -> Result:
+    """TN/N: share of the negatives that are predicted as such.
+
+    >>> specificity(Binary(tp=8.0, fn=2.0, fp=6.0, tn=24.0))  # 24/30
+    (0.8, 0)
+    """
+    if b.tn + b.fp == 0.0:
+        return 0.0, NO_NEGATIVES
+    return b.tn / (b.tn + b.fp), DEFINED
+
+
+@measure(
+    POSITIVE, "2·TP/(P + P̂)", "2019, eq. 5", low=0, high=1,
+    undefined=(NO_POSITIVES, NO_PREDICTED_POSITIVES), help="F1 of the positive class",
+)  # fmt: skip
+@kernel
+def f1(b: Binary) -> Result:
+    """Harmonic mean of precision and recall, 2TP/(P + P̂) (2019 paper, eq. 5); with the reason, 0 if defined.
+
+    Without a value where one of the two has none; 0 where both are 0.
+
+    >>> f1(Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0))  # 12/24
+    (0.5, 0)
+    """
+    return _weighted(b, 1.0)
+
+
+@measure(
+    POSITIVE, "5·TP/(4·P + P̂)", "van Rijsbergen 1979", low=0, high=1,
+    undefined=(NO_POSITIVES, NO_PREDICTED_POSITIVES),
+    help="F2 of the positive class: recall counts four times as much as precision",
+)  # fmt: skip
+@inner
+def f2(b: Binary) -> Result:
+    """Weighted harmonic mean of precision and recall, (1 + β²)TP/(β²P + P̂) with β = 2; as `f1`.
+
+    >>> f2(Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0))  # 30/48
+    (0.625, 0)
+    """
+    return _weighted(b, 4.0)
+
+
+@measure(
+    POSITIVE, "1.25·TP/(0.25·P + P̂)", "van Rijsbergen 1979", low=0, high=1,
+    undefined=(NO_POSITIVES, NO_PREDICTED_POSITIVES),
+    help="F0.5 of the positive class: precision counts four times as much as recall",
+)  # fmt: skip
+@inner
+def f0_5(b: Binary) -> Result:
+    """Weighted harmonic mean of precision and recall, (1 + β²)TP/(β²P + P̂) with β = 1/2; as `f1`.
+
+    >>> f0_5(Binary(tp=6.0, fn=2.0, fp=13.0, tn=22.0))  # 7.5/21
+    (0.35714285714285715, 0)
+    """
+    return _weighted(b, 0.25)
+
+
+@inner
+def _weighted(b: Binary, square: float) -> Result:
+    """(1 + β²)TP/(β²P + P̂), given β²; or the reason of recall or precision, where one has no value."""
+    _, reason = recall(b)
+    if not reason:
+        _, reason = precision(b)
+    if reason:
+        return 0.0, reason
+    return (1.0 + square) * b.tp / (square * (b.tp + b.fn) + (b.tp + b.fp)), DEFINED
+
+
+@measure(CLASSES, "mean of r_i/h_i", low=0, high=1, help="Mean precision of the classes")
+@inner
+def macro_precision(c: ClassCells) -> Result:
+    """Mean of the precisions of the classes present; one without a value counts 0.
+
+    >>> from prequential.engine.measures.table import classes_of
+    >>> macro_precision(classes_of([[8, 0], [2, 6]]))  # (8/10 + 6/6)/2
+    (0.9, 0)
+    """
+    total = 0.0
+    for i in range(len(c.labels)):
+        if c.predictions[i] > 0.0:
+            total += c.hits[i] / c.predictions[i]
+    return total / present(c), DEFINED
+
+
+@measure(CLASSES, "mean of r_i/t_i", low=0, high=1, help="Mean recall of the classes")
+@inner
+def macro_recall(c: ClassCells) -> Result:
+    """Mean of the recalls of the classes present; one without a value counts 0.
+
+    >>> from prequential.engine.measures.table import classes_of
+    >>> macro_recall(classes_of([[8, 2], [0, 0]]))  # (8/10 + 0)/2
+    (0.4, 0)
+    """
+    total = 0.0
+    for i in range(len(c.labels)):
+        if c.labels[i] > 0.0:
+            total += c.hits[i] / c.labels[i]
+    return total / present(c), DEFINED
+
+
+@measure(CLASSES, "mean of 2·r_i/(t_i + h_i)", low=0, high=1, help="Mean F1 of the classes")
+@inner
+def macro_f1(c: ClassCells) -> Result:
+    """Mean of the F1 of the classes present; one without a value counts 0.
+
+    >>> from prequential.engine.measures.table import classes_of
+    >>> macro_f1(classes_of([[6, 2], [2, 0]]))  # (12/16 + 0)/2
+    (0.375, 0)
+    """
+    total = 0.0
+    for i in range(len(c.labels)):
+        total += f1_of(c, i)
+    return total / present(c), DEFINED
+
+
+@measure(
+    CLASSES, "Σ t_i/n · 2·r_i/(t_i + h_i)", low=0, high=1,
+    help="Mean F1 of the classes, weighted with their labels",
+)  # fmt: skip
+@inner
+def weighted_f1(c: ClassCells) -> Result:
+    """Mean of the classes' F1, weighted with their labels; one without a value counts 0.
+
+    >>> from prequential.engine.measures.table import classes_of
+    >>> weighted_f1(classes_of([[6, 2], [2, 0]]))  # (8·12/16 + 2·0)/10
+    (0.6, 0)
+    """
+    total, weights = 0.0, 0.0
+    for i in range(len(c.labels)):
+        total += f1_of(c, i) * c.labels[i]
+        weights += c.labels[i]
+    return total / weights, DEFINED
+
+
+@inner
+def f1_of(c: ClassCells, i: int) -> float:
+    """The F1 of a class; 0 if it has no value.
+
+    >>> from prequential.engine.measures.table import classes_of
+    >>> f1_of(classes_of([[6, 2], [2, 0]]), 0)
+    0.75
+    """
+    return 2.0 * c.hits[i] / (c.labels[i] + c.predictions[i]) if c.hits[i] > 0.0 else 0.0
+
+
+@inner
+def present(c: ClassCells) -> int:
+    """How many classes have a label or a prediction.
+
+    >>> from prequential.engine.measures.table import classes_of
+    >>> present(classes_of([[8, 2, 0], [0, 0, 0], [0, 0, 0]]))
+    2
+    """
+    classes = 0
+    for i in range(len(c.labels)):
+        if c.labels[i] > 0.0 or c.predictions[i] > 0.0:
+            classes += 1
+    return classes

@@ -1,0 +1,379 @@
+"""The table of measures: from cells and sums to all columns of values and reasons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.generated import written
+from prequential.engine.compiled.kernel import Floats, Ints, inner, kernel
+from prequential.engine.compiled.mathematics import product, total
+from prequential.engine.measures.agreement import Totals
+from prequential.engine.measures.costs import SUMS, Paid, paid_by_chance, paid_of
+from prequential.engine.measures.declaration import (
+    CLASSES,
+    COSTS,
+    DEFINED,
+    EMPTY,
+    INTERVALS,
+    MATRIX,
+    NO_INTERVALS,
+    NO_LABEL_KNOWN,
+    NO_POSITIVE,
+    NO_POSITIVE_CLASS,
+    NO_PROBABILITIES,
+    NO_PROPENSITY,
+    NO_QUANTILE,
+    NO_RANKS,
+    NOT_CLASSIFICATION,
+    NOT_REGRESSION,
+    NUMBERS,
+    POSITIVE,
+    PROBABILITIES,
+    PROPENSITIES,
+    QUANTILES,
+    RANKS,
+    RELATIVES,
+    SPREAD,
+    TOP,
+    ZERO_DENOMINATOR,
+    Input,
+)
+from prequential.engine.measures.per_class import ClassCells, binary, new_classes
+from prequential.engine.measures.positive import Positives, positive_of
+from prequential.engine.measures.registry import INDEX, MEASURES, made_of
+from prequential.engine.tables import scores
+from prequential.engine.tables.outcomes import weight_of
+from prequential.engine.tables.scores import NO_WEIGHT, SCORED
+
+# ---- a line for each measure
+
+_KAPPA_SE = INDEX["kappa_se"]
+
+
+def _computed(*inputs: Input) -> Iterator[str]:
+    """Lines that fill the columns of the measures with these inputs."""
+    for name in made_of(*inputs):
+        at = INDEX[name]
+        yield f"values[{at}], reasons[{at}] = {name}({MEASURES[name].inputs.arguments})"
+
+
+def _refused(reason: str, *inputs: Input) -> Iterator[str]:
+    """Lines that set the reason for a missing value of the measures with these inputs."""
+    for name in made_of(*inputs):
+        yield f"reasons[{INDEX[name]}] = {reason}"
+
+
+def _loop(name: str, parameters: str, *lines: str) -> Any:
+    given: dict[str, Any] = {one.name: one.function for one in MEASURES.values()}
+    given |= {
+        "DEFINED": DEFINED, "NO_LABEL_KNOWN": NO_LABEL_KNOWN,
+        "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
+        "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NO_RANKS": NO_RANKS,
+        "NO_INTERVALS": NO_INTERVALS, "NO_QUANTILE": NO_QUANTILE,
+        "NOTHING": NO_WEIGHT, "SCORED": SCORED, "RANKED": scores.RANKED, "INTERVALS": scores.INTERVALS,
+        "binary": binary,
+    }  # fmt: skip
+    return inner(written(name, parameters, lines, given, __name__, __file__))
+
+
+def _within(*lines: str) -> list[str]:
+    return [f"    {line}" for line in lines] or ["    pass"]
+
+
+#: Fills the measures of the matrix, and the reasons of the others if there are no scores.
+_put_matrix = _loop(
+    "put_matrix", "t, c, positive, k, values, reasons",
+    *_computed(MATRIX, CLASSES),
+    "if positive == NO_POSITIVE:", *_within(*_refused("NO_POSITIVE_CLASS", POSITIVE, RANKS)),
+    "else:",
+    *_within("b = binary(t.n, c, positive)", *_computed(POSITIVE), *_refused("NO_PROBABILITIES", RANKS)),
+    *_refused("NO_PROBABILITIES", PROBABILITIES, TOP),
+    *_refused("NO_PROPENSITY", PROPENSITIES),
+    "if k.reason == DEFINED:", *_within(*_computed(COSTS)),
+    "else:", *_within(*_refused("k.reason", COSTS)),
+)  # fmt: skip
+
+#: Fills the measures of scores. There may be weights only.
+_put_scores = _loop(
+    "put_scores", "sums, positive, values, reasons",
+    *_computed(PROBABILITIES, TOP, PROPENSITIES),
+    "if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:", *_within(*_refused("NO_RANKS", RANKS)),
+)  # fmt: skip
+
+#: Refuses the measures that need baselines, if these had no label to predict from.
+_refuse_baselines = _loop(
+    "refuse_baselines", "values, reasons",
+    *(
+        f"values[{INDEX[one.name]}], reasons[{INDEX[one.name]}] = 0.0, NO_LABEL_KNOWN"
+        for one in MEASURES.values()
+        if one.needs_label
+    ),
+)  # fmt: skip
+
+_put_numbers = _loop(
+    "put_numbers", "sums, spread, quantile, values, reasons",
+    *_computed(NUMBERS, SPREAD, RELATIVES),
+    "if sums[INTERVALS] >= NOTHING:", *_within(*_computed(INTERVALS)),
+    "else:", *_within(*_refused("NO_INTERVALS", INTERVALS)),
+    "if quantile > 0.0:", *_within(*_computed(QUANTILES)),
+    "else:", *_within(*_refused("NO_QUANTILE", QUANTILES)),
+)  # fmt: skip
+
+#: Fills the measures of the ranks of scores, or their reasons if there is no positive class.
+put_ranks = _loop("put_ranks", "r, values, reasons", *_computed(RANKS))
+refuse_ranks = _loop(
+    "refuse_ranks", "values, reasons",
+    *(f"values[{INDEX[name]}], reasons[{INDEX[name]}] = 0.0, NO_POSITIVE_CLASS" for name in made_of(RANKS)),
+)  # fmt: skip
+
+
+# ---- inputs of measures
+
+
+@inner
+def _others(values: Floats, others: Floats) -> None:
+    """others[i] = Σ_{j≠i} values[j], from both sides instead of as a difference from the whole."""
+    before = after = 0.0
+    for i in range(len(values)):
+        others[i] = before
+        before += values[i]
+    for i in range(len(values) - 1, -1, -1):
+        others[i] += after
+        after += values[i]
+
+
+@kernel
+def sum_up(cells: Floats, c: ClassCells) -> Totals:
+    """Fill `c` with the matrix by class from joint cells, (4·k²,); returns the sums over all of it.
+
+    Sums follow the order of the classes, so room for more of them changes no bit.
+    """
+    k = len(c.labels)
+    persistent = persistent_wrong = majority = majority_wrong = 0.0
+    for i in range(k):
+        c.missed[i] = c.false[i] = c.neither[i] = 0.0
+    row = c.labels  # first it has a row of the matrix, and its own values only at the end
+    for y in range(k):
+        before = after = 0.0
+        for h in range(k):
+            at = (y * k + h) * 4
+            none, only_majority = cells[at], cells[at + 1]
+            only_persistent, both = cells[at + 2], cells[at + 3]
+            cell = weight_of(cells, y * k + h)
+            row[h] = cell
+            if cell > 0.0:
+                persistent += only_persistent + both
+                persistent_wrong += none + only_majority
+                majority += only_majority + both
+                majority_wrong += none + only_persistent
+            if h == y:
+                c.hits[y] = cell
+            else:
+                c.missed[y] += cell
+                c.false[h] += cell
+                c.neither[h] += before
+            before += cell
+        for h in range(k - 1, -1, -1):
+            if h != y:
+                c.neither[h] += after
+            after += row[h]
+    right = wrong = 0.0
+    for i in range(k):
+        c.labels[i] = c.hits[i] + c.missed[i]
+        c.predictions[i] = c.hits[i] + c.false[i]
+        right += c.hits[i]
+        wrong += c.missed[i]
+    _others(c.labels, c.other_labels)
+    _others(c.predictions, c.other_predictions)
+    chance = beyond = low = label_pairs = prediction_pairs = together = apart = 0.0
+    for i in range(k):
+        chance += c.labels[i] * c.predictions[i]
+        pairs, pairs_low = product(c.labels[i], c.other_predictions[i])
+        beyond, short = total(beyond, pairs)
+        low += short + pairs_low
+        label_pairs += c.labels[i] * c.other_labels[i]
+        prediction_pairs += c.predictions[i] * c.other_predictions[i]
+        # hits·n - labels·predictions, with all that cancels left out:
+        together += c.hits[i] * c.neither[i]
+        apart += c.missed[i] * c.false[i]
+    beyond, low = total(beyond, low)
+    return Totals(
+        right + wrong, right, wrong, persistent, persistent_wrong, majority, majority_wrong,
+        chance, beyond, low, label_pairs, prediction_pairs, together - apart,
+        together + apart,
+    )  # fmt: skip
+
+
+@inner
+def expect(t: Totals, c: ClassCells) -> Totals:
+    """The expected totals of random predictions with the same distribution, in n-fold counts; updates `c`.
+
+    The cell (i, j) has labels of i · predictions of j (2015 paper, section 4.1: the random classifier).
+    """
+    for i in range(len(c.labels)):
+        y, h, not_y, not_h = c.labels[i], c.predictions[i], c.other_labels[i], c.other_predictions[i]
+        c.hits[i], c.missed[i], c.false[i], c.neither[i] = y * h, y * not_h, not_y * h, not_y * not_h
+        c.labels[i], c.predictions[i] = y * h + y * not_h, y * h + not_y * h
+    n = t.chance + t.beyond_chance
+    beyond, low = product(t.beyond_chance, n)
+    return Totals(
+        n, t.chance, t.beyond_chance,
+        t.persistent * t.n, t.persistent_wrong * t.n, t.majority * t.n, t.majority_wrong * t.n,
+        t.chance * n, beyond, low, t.label_pairs * n, t.prediction_pairs * n, 0.0, 0.0,
+    )  # fmt: skip
+
+
+@inner
+def _fill(values: Floats, reasons: Ints, reason: int) -> None:
+    """Set all measures to no value, for this reason."""
+    for at in range(len(values)):
+        values[at] = 0.0
+        reasons[at] = reason
+
+
+@inner
+def _refuse_infinite(values: Floats, reasons: Ints) -> None:
+    """Refuse infinite measures: sums of numbers near the largest float are infinite."""
+    for at in range(len(values)):
+        if not math.isfinite(values[at]):
+            values[at] = 0.0
+            reasons[at] = ZERO_DENOMINATOR
+
+
+@inner
+def _put_measures(
+    t: Totals,
+    c: ClassCells,
+    positive: int,
+    k: Paid,
+    sums: Floats,
+    scored: bool,
+    values: Floats,
+    reasons: Ints,
+) -> None:
+    _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
+    if t.n > 0.0:
+        _put_matrix(t, c, positive, k, values, reasons)
+        if scored:
+            _put_scores(sums, positive, values, reasons)
+        _refuse_infinite(values, reasons)
+
+
+@inner
+def _put_expected(t: Totals, c: ClassCells, positive: int, k: Paid, values: Floats, reasons: Ints) -> None:
+    _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
+    if t.n > 0.0:
+        _put_matrix(expect(t, c), c, positive, k, values, reasons)
+        values[_KAPPA_SE] *= math.sqrt(t.n)  # of n outcomes; the expected matrix has n-fold counts
+        _refuse_infinite(values, reasons)
+
+
+#: Sums for estimators without costs by value.
+NOTHING_PAID: Floats = np.zeros(SUMS)
+
+
+class InMemory(NamedTuple):
+    """The inputs of measures for classification: an estimator's memory of one sequence."""
+
+    cells: Floats  # (4·k²,) counts or weights of joint cells, see `cell_of`
+    known: bool  # whether baselines had a label to predict from at any of the outcomes
+    sums: Floats  # (`SIZE`,) sums of scores …
+    scored: bool  # … and whether there are any
+    whole: bool = True  # whether each outcome counts 1
+    paid: Floats = NOTHING_PAID  # (`costs.SUMS`,) sums of costs by value
+
+
+@kernel
+def measure_cells(
+    memory: InMemory, c: ClassCells, positives: Positives, sequence: int, chance: bool, values: Floats,
+    reasons: Ints,
+) -> None:  # fmt: skip
+    """Compute all measures for classification of one sequence, from joint cells and sums of scores, if any.
+
+    The positive class is the configured one, or follows from the sequence's labels in memory. The caller
+    fills in the measures of ranks of scores (see `put_ranks`).
+
+    Parameters
+    ----------
+    memory
+        Joint cells and sums of scores.
+    c
+        Scratch arrays of capacity k; afterwards they have the matrix by class.
+    positives, sequence
+        Determine the positive class.
+    chance
+        Whether to compute the measures of random predictions with the model's own distribution instead. They
+        have no probabilities, and follow from the expected matrix in closed form, without random numbers.
+    values, reasons
+        (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
+        `DEFINED`.
+    """
+    t = sum_up(memory.cells, c)
+    positive = positive_of(positives, sequence, c.labels)
+    if chance:
+        k = paid_by_chance(positives, sequence, c.labels, c.predictions, t.n, memory.whole)
+        _put_expected(t, c, positive, k, values, reasons)
+    else:
+        k = paid_of(positives, sequence, memory.cells, len(c.labels), t.n, memory.whole, memory.paid)
+        _put_measures(t, c, positive, k, memory.sums, memory.scored, values, reasons)
+    if t.n > 0.0 and not memory.known:
+        _refuse_baselines(values, reasons)
+
+
+@kernel
+def measure_numbers(
+    sums: Floats, scored: bool, spread: float, quantile: float, values: Floats, reasons: Ints
+) -> None:
+    """Compute all measures for regression of one sequence.
+
+    Parameters
+    ----------
+    sums, scored
+        (`SIZE`,) sums of scores, and whether there are any.
+    spread
+        Σ(y - ȳ)² of the labels in memory.
+    quantile
+        The quantile that predictions are, above 0 and below 1; 0: none is configured.
+    values, reasons
+        (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
+        `DEFINED`.
+    """
+    some = scored and sums[SCORED] >= NO_WEIGHT
+    _fill(values, reasons, NOT_CLASSIFICATION if some else EMPTY)
+    if some:
+        _put_numbers(sums, spread, quantile, values, reasons)
+        _refuse_infinite(values, reasons)
+
+
+def classes_of(rows: Sequence[Sequence[float]]) -> ClassCells:
+    """The matrix by class, from counts by label (rows) and prediction.
+
+    >>> classes_of([[40, 10], [5, 45]]).predictions.tolist()
+    [45.0, 55.0]
+    """
+    classes = new_classes(len(rows))
+    sum_up(_cells_of(rows), classes)
+    return classes
+
+
+def totals_of(rows: Sequence[Sequence[float]], persistent: float = 0.0, majority: float = 0.0) -> Totals:
+    """The totals of such a matrix, and how many outcomes the baselines had right.
+
+    >>> t = totals_of([[40, 10], [5, 45]], persistent=60)
+    >>> t.n, t.right, t.wrong, t.persistent_wrong, t.chance, t.beyond_chance
+    (100.0, 85.0, 15.0, 40.0, 5000.0, 5000.0)
+    """
+    t = sum_up(_cells_of(rows), new_classes(len(rows)))
+    return t._replace(
+        persistent=persistent, persistent_wrong=t.n - persistent,
+        majority=majority, majority_wrong=t.n - majority,
+    )  # fmt: skip
+
+
+def _cells_of(rows: Sequence[Sequence[float]]) -> Floats:
+    cells = np.zeros((len(rows) ** 2, 4))
+    cells[:, 0] = np.ravel(rows)
+    return cells.ravel()

@@ -1,0 +1,178 @@
+"""Merges the parts of a stream in all partitions; parts wait until each partition has one for the moment.
+
+Moments are multiples of the stream's `emit.every` in record time. The order in which parts come doesn't
+matter: messages about a moment depend only on the parts for that moment.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from prequential.configuration.settings.model import Config
+from prequential.engine.merging.messages import Merged
+from prequential.engine.merging.names import PartNames
+from prequential.topics.outputs import Encoded
+from prequential.topics.parts import Part
+
+#: No moment so far: before all times.
+NEVER = -1
+
+#: The end (epoch ms) of the parts that a partition makes at the end of a replay.
+LAST = 1 << 52
+
+
+class ReportedMoments(NamedTuple):
+    """The latest moments (epoch ms) of a stream that have messages."""
+
+    metrics: int = NEVER  # the latest moment with messages
+    comparisons: int = NEVER  # the latest moment that also has messages about pairs
+
+
+class _Waiting(NamedTuple):
+    offset: int
+    part: Part
+
+
+class _Stream:
+    """The parts of one stream that are still needed: from the latest moments with messages on."""
+
+    def __init__(self, said: ReportedMoments, *, compares: bool) -> None:
+        """`compares`: whether messages about pairs have their own moments."""
+        self.said = said
+        self._compares = compares
+        self.parts: dict[int, deque[_Waiting]] = {}
+        self.partitions = 0
+
+    def add(self, part: Part, offset: int) -> None:
+        self.partitions = part.partitions
+        if part.until >= self._oldest:
+            self.parts.setdefault(part.partition, deque()).append(_Waiting(offset, part))
+
+    def next(self) -> tuple[int, list[Part], list[bool]] | None:
+        """The next moment at which a partition has changed; None until all partitions have a part for it."""
+        if len(self.parts) < self.partitions:
+            return None
+        begins = (
+            one.part.since for waiting in self.parts.values() for one in waiting
+            if one.part.since > self.said.metrics
+        )  # fmt: skip
+        moment = min(begins, default=None)
+        if moment is None:
+            return None
+        parts = self.at(moment)
+        return None if parts is None else (moment, parts, [part.since == moment for part in parts])
+
+    def at(self, moment: int) -> list[Part] | None:
+        """The parts of all partitions for a moment; None: some are missing, or were dropped already."""
+        found = [self._at(number, moment) for number in range(self.partitions)]
+        return None if None in found else [part for part in found if part is not None]
+
+    def _at(self, number: int, moment: int) -> Part | None:
+        """The part of a partition for a moment; None: it hasn't come yet."""
+        waiting = self.parts.get(number, ())
+        return next((one.part for one in waiting if one.part.until >= moment), None)
+
+    @property
+    def _oldest(self) -> int:
+        """The moment before which no part is needed."""
+        return min(self.said.metrics, self.said.comparisons) if self._compares else self.said.metrics
+
+    def done(self, said: ReportedMoments) -> None:
+        """Note the latest moments with messages, and drop the parts before them."""
+        self.said = said
+        for waiting in self.parts.values():
+            while waiting and waiting[0].part.until < self._oldest:
+                waiting.popleft()
+
+    def needed(self) -> int | None:
+        """The smallest offset of a part that waits."""
+        return min((one.offset for waiting in self.parts.values() for one in waiting), default=None)
+
+
+class Merger:
+    """Merges the parts of streams in one partition of their topic, in the order of offsets.
+
+    `said` has the latest moments with messages, by stream. `needed` is the offset from which a successor has
+    to add parts again. `end` is the offset of the next part.
+    """
+
+    def __init__(
+        self, config: Config, said: Mapping[str, ReportedMoments] | None = None, end: int = 0
+    ) -> None:
+        self._config = config
+        self._streams = {name: self._stream(name, moments) for name, moments in (said or {}).items()}
+        self._end = end
+        #: Number of moments without messages, because settings differed between partitions or from the ones
+        #: here.
+        self.passed_over = 0
+        #: By stream, the names at its latest moment.
+        self.names: dict[str, PartNames] = {}
+
+    def _stream(self, name: str, said: ReportedMoments) -> _Stream:
+        return _Stream(said, compares=self._config.stream(name).emit_comparisons is not None)
+
+    @property
+    def said(self) -> dict[str, ReportedMoments]:
+        """By stream, the latest moments that have messages."""
+        return {name: one.said for name, one in self._streams.items()}
+
+    @property
+    def needed(self) -> int:
+        """The offset of the first part that is still needed."""
+        offsets = (one.needed() for one in self._streams.values())
+        return min((offset for offset in offsets if offset is not None), default=self._end)
+
+    def add(self, part: Part, offset: int) -> list[Encoded]:
+        """Add a part; returns the messages that it completes."""
+        self._end = offset + 1
+        if part.stream not in self._streams:
+            self._streams[part.stream] = self._stream(part.stream, ReportedMoments())
+        stream = self._streams[part.stream]
+        stream.add(part, offset)
+        messages: list[Encoded] = []
+        while (found := stream.next()) is not None:
+            moment, parts, changed = found
+            said = stream.said._replace(metrics=moment)
+            if self._agree(moment, parts):
+                merged = Merged(self._config, parts, changed)
+                self.names[part.stream] = merged.names
+                messages += merged.metrics()
+                messages += merged.periods(self._before(stream))
+                is_last = all(part.until + part.every > LAST for part in parts)
+                if self._is_time(stream.said, moment, parts[0].stream, is_last=is_last):
+                    messages += merged.comparisons(stream.at(said.comparisons) or ())
+                    said = said._replace(comparisons=moment)
+            else:
+                self.passed_over += 1
+            stream.done(said)
+        return messages
+
+    def _before(self, stream: _Stream) -> list[Part] | None:
+        """The parts of all partitions at the previous moment; None: that moment had no messages."""
+        if stream.said.metrics == NEVER:
+            return []
+        parts = stream.at(stream.said.metrics)
+        return parts if parts and self._agree(stream.said.metrics, parts) else None
+
+    def _is_time(self, said: ReportedMoments, moment: int, stream: str, *, is_last: bool) -> bool:
+        """Whether messages about pairs are due.
+
+        They are due if a multiple of `emit.comparisons` has passed since the latest ones, or at the end of a
+        replay.
+        """
+        every = self._config.stream(stream).emit_comparisons
+        if every is None:
+            return False
+        return is_last or moment // every > said.comparisons // every
+
+    def _agree(self, moment: int, parts: Sequence[Part]) -> bool:
+        """Whether the parts and this merger have the same settings and number of partitions.
+
+        If a part begins after the moment, an earlier part of its partition is missing.
+        """
+        config = self._config.stream(parts[0].stream)
+        kinds = {(part.config, part.every, part.partitions) for part in parts}
+        missing = any(part.since > moment for part in parts)
+        return not missing and kinds == {(config.digest, config.emit_every, len(parts))}

@@ -1,0 +1,307 @@
+"""Messages about a stream in all partitions, at one moment: the sums of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.stages import FINAL, INITIAL, PERIOD, parts, reported
+from prequential.engine.comparisons import DEFINED, REASONS
+from prequential.engine.comparisons.mcnemar import threshold
+from prequential.engine.comparisons.measuring import (
+    ABSENT,
+    MCNEMAR,
+    N01,
+    N10,
+    P_VALUE,
+    from_counts,
+    from_sums,
+)
+from prequential.engine.comparisons.measuring import NAMES as OF_PAIRS
+from prequential.engine.delay import latency, maturity
+from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
+from prequential.engine.measures.registry import by_name
+from prequential.engine.merging.expectations import foreseen
+from prequential.engine.merging.names import PartNames
+from prequential.engine.merging.parting_periods import ALL
+from prequential.engine.merging.periods import news
+from prequential.engine.merging.sums import MergedClasses, added, called, measured, totals
+from prequential.engine.output.estimates import EstimatorState, intermediate
+from prequential.engine.output.waiting import Waiting, together
+from prequential.engine.tables.streams import MODEL
+from prequential.topics.outputs import (
+    ALL_PARTITIONS,
+    BY_PARTITION,
+    Comparison,
+    Encoded,
+    Metrics,
+    encode,
+    identity,
+)
+from prequential.topics.parts import LOST, Compared, Evaluated, Part
+from prequential.topics.specs import COMPARISONS, METRICS
+
+#: An evaluated entity, in the order of messages: kind, model, segment, age.
+_Who: TypeAlias = tuple[int, str, str | None, str | None]
+
+
+class Merged:
+    """A stream at one moment, with one part for each partition, in their order."""
+
+    def __init__(self, config: Config, parts: Sequence[Part], changed: Sequence[bool]) -> None:
+        """`changed`: which partitions may have changed at this moment."""
+        self.names = PartNames(config, parts)
+        self._parts = parts = self.names.parts()
+        self._name = parts[0].stream
+        self._config: StreamConfig = config.stream(self._name)
+        self._settings, self._changes = config, changed
+        self._used = {
+            name for part in parts for one in part.evaluated for memory in one.memories
+            for name in called(memory.cells, part)
+        }  # fmt: skip
+        self._classes = MergedClasses(config, self._name, self._used)
+        self._places = self._classes.places(parts)
+        self._of_stream = totals(part.counts for part in parts)
+        self._lost = {name: self._of_stream[name] for name in LOST if name in self._of_stream}
+        #: The last part of message ids, as in messages of a single partition.
+        self._loss = (sum(self._lost.values()),) if self._lost else ()
+        self._estimators = [
+            name for name in self._config.estimators if parse_estimator(name).memory.adds_up
+        ]
+        #: By entity: the results of each partition.
+        self._of: dict[_Who, list[tuple[int, Evaluated]]] = {}
+        self._changed: set[_Who] = set()
+        for number, (part, is_news) in enumerate(zip(parts, changed)):
+            for one in part.evaluated:
+                who = one.kind, one.model, self.names.segment(one.segment), one.age
+                self._of.setdefault(who, []).append((number, one))
+                if is_news and one.changed:
+                    self._changed.add(who)
+
+    # ---- metrics
+
+    def metrics(self) -> Iterator[Encoded]:
+        """Messages about all entities that have changed; a model's first message has its label coverage."""
+        covered: set[str] = set()
+        for who in sorted(self._changed, key=lambda one: (one[0], *(text or "" for text in one[1:]))):
+            yield from self._metrics(who, covered)
+
+    def _metrics(self, who: _Who, covered: set[str]) -> Iterator[Encoded]:
+        kind, model, segment, age = who
+        of = [one for _, one in self._of[who]]
+        outcomes, revisions = (sum(getattr(one, name) for one in of) for name in ("outcomes", "revisions"))
+        if not outcomes:
+            return
+        config, single = self._config, all(one.single for one in of)
+        counts = self._counts(of)
+        by_chance = "random" in config.baselines and config.task == "classification"
+        for chance in (False, True) if by_chance else (False,):
+            name = model + RANDOM_SUFFIX if chance else model
+            for stage, made_of in self._stages(age, single):
+                for estimator in self._estimators:
+                    states = [self._state(who, one, estimator, chance) for one in made_of]
+                    state = states[0] if len(states) == 1 else intermediate(states, config.alpha)
+                    key = self._name, ALL_PARTITIONS, name, segment, stage, estimator
+                    message = Metrics(
+                        identity(*key, outcomes, revisions, *self._loss), *key, state.n, outcomes,
+                        max(one.ts for one in of if one.outcomes),
+                        *by_name(config.measures, state.values, state.reasons), counts, config.digest,
+                    )  # fmt: skip
+                    if single and stage == FINAL and self._classes.stream.reports(INITIAL):
+                        message.same = [INITIAL]
+                    if missing := self.names.without_model(model):
+                        message.missing_partitions = missing
+                    if config.coverage and kind == MODEL and model not in covered:
+                        covered.add(model)
+                        message.coverage = self._coverage(of)
+                    yield Encoded(METRICS, self._name, encode(message))
+
+    def _stages(self, age: str | None, single: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The stages of messages, each with the stages from which it is computed."""
+        if age is not None:
+            yield age, (age,)
+            return
+        stream = self._classes.stream
+        for stage in reported(stream.everywhere, stream.bins):
+            if not (single and stage == INITIAL):
+                yield stage, parts(stage, stream.bins)
+
+    def _state(self, who: _Who, stage: str, estimator: str, chance: bool) -> EstimatorState:
+        memories = [
+            (memory, self._places[number])
+            for number, one in self._of[who] for memory in one.memories
+            if memory.stage == (FINAL if one.single and stage == INITIAL else stage)
+            and memory.estimator == estimator
+        ]  # fmt: skip
+        return measured(added(memories, estimator, self._classes.capacity), self._classes, chance=chance)
+
+    def _counts(self, of: Sequence[Evaluated]) -> dict[str, int]:
+        of_stream, of_model = self._of_stream, totals(one.counts for one in of)
+        counts = {
+            "late": of_model["late"],
+            "expired": of_model["expired"],
+            "duplicate": of_model["duplicate"] + of_stream["duplicate_instances"]
+            + of_stream["duplicate_labels"],
+            "late_label": of_stream["late_label"],
+            "unmatched_label": of_stream["unmatched_label"],
+            "after_settle": of_stream["after_settle"],
+            "revisions": of_stream["revisions"],
+            "withdrawn": of_stream["withdrawn"],
+        }  # fmt: skip
+        if self._config.label_at_horizon is not None:
+            counts["at_horizon"] = of_model["at_horizon"]
+        return counts | self._lost
+
+    def _coverage(self, of: Sequence[Evaluated]) -> dict[str, Any]:
+        said = [one.coverage for one in of if one.coverage is not None]
+        of_stream = self._of_stream
+        clock = max(part.clock for part in self._parts)
+        lives, recents = zip(*(part.latencies for part in self._parts))
+        latencies, first = latency.of_counts(totals(lives), totals(recents)), np.zeros(1, dtype=np.int64)
+        waiting = sum(one["waiting"] for one in said)
+        since = min((one["since"] for one in said if one["waiting"]), default=clock)
+        found: dict[str, Any] = {
+            "waiting": waiting,
+            "oldest_waiting_ms": clock - since if waiting else 0,
+            "labelled": maturity.curve_of(np.sum([one["met"] for one in said], axis=0)),
+            "label_latency_ms": latency.quantiles(latencies, first)[0],
+            "recent_label_latency_ms": latency.recent_quantiles(latencies, first)[0],
+            "unpredicted_labels": of_stream["unmatched_label"],
+        }
+        for name in ("instances_without_predictions", "predictions_without_instance"):
+            found[name] = of_stream[name]
+        if self._config.label_at_horizon is not None:
+            found["at_horizon"] = sum(one.counts["at_horizon"] for one in of)
+        waits = [Waiting(*one["expected"]) for one in said if one.get("expected") is not None]
+        if waits:
+            found["waiting_expected"] = together(waits).as_message()
+        return found
+
+    # ---- periods
+
+    def periods(self, before: Sequence[Part] | None) -> Iterator[Encoded]:
+        """Messages about all periods that have news.
+
+        `before` has the parts at the previous moment that had messages; it is empty if there was no such
+        moment. None: it is unknown which messages that moment had.
+        """
+        if self._config.period is None:
+            return
+        found = news(self._config, self._parts, self._changes, before)
+        used = self._used.union(*(
+            called(of, self._parts[number])
+            for some in found.values() for whole in some for number, one in whole.periods
+            for of in (one.memory.cells, one.expected.cells if one.expected else ())
+        ))  # fmt: skip
+        classes = self._classes if used == self._used else MergedClasses(self._settings, self._name, used)
+        places = classes.places(self._parts)
+        for model, some in found.items():
+            of = [one for _, one in self._of[MODEL, model, None, None]]
+            met = np.sum([one.coverage["met"] for one in of if one.coverage is not None], axis=0)
+            share, counts = maturity.curve_of(met).get("horizon"), self._counts(of)
+            for whole in some:
+                memories = [(one.memory, places[number]) for number, one in whole.periods]
+                measures = measured(added(memories, ALL, classes.capacity), classes, chance=False)
+                about = whole.state._replace(expected_share=share)
+                key = self._name, ALL_PARTITIONS, model, None, PERIOD, about.name
+                message = Metrics(
+                    identity(*key, *whole.identity, *self._loss), *key, about.labelled, about.labelled,
+                    about.newest_ts, *by_name(self._config.measures, measures.values, measures.reasons),
+                    counts, self._config.digest,
+                    missing_partitions=self.names.without_model(model) or msgspec.UNSET,
+                    period=about.as_message(closes=self._config.label_at_horizon is not None),
+                )  # fmt: skip
+                if whole.is_expected:
+                    message.expected = foreseen(whole, classes, places)
+                yield Encoded(METRICS, self._name, encode(message))
+
+    # ---- comparisons
+
+    def comparisons(self, before: Sequence[Part]) -> Iterator[Encoded]:
+        """Messages about all pairs of models that have more joint outcomes than in the parts `before`."""
+        former = {key: _outcomes(of) for key, of in self._pairs(before).items()}
+        for key, of in self._pairs(self._parts).items():
+            if _outcomes(of) != former.get(key):
+                yield from self._comparisons(key, of)
+
+    def _pairs(self, some: Sequence[Part]) -> dict[tuple[Any, ...], list[Compared]]:
+        """The partitions' results for pairs of models, by pair, segment, stage and loss."""
+        found: dict[tuple[Any, ...], list[Compared]] = {}
+        for part in some:
+            for one in part.compared:
+                pair = self.names.pair(one)
+                if pair is not None:
+                    key = *pair, self.names.segment(one.segment), one.stage, one.loss
+                    found.setdefault(key, []).append(one)
+        return found
+
+    def _comparisons(self, key: tuple[Any, ...], of: Sequence[Compared]) -> Iterator[Encoded]:
+        model, against, segment, stage, loss = key
+        missing = self.names.without_pair((model, against))
+        outcomes = _outcomes(of)
+        config = self._config
+        same = of[0].same if all(one.same == of[0].same for one in of) else []
+        for estimator in self._estimators:
+            memory, parameter = parse_estimator(estimator)
+            memories = [
+                (at, values if one.model == model else _swapped(values, counted=one.counted))
+                for one in of for name, at, values in one.memories if name == estimator
+            ]  # fmt: skip
+            newest = max(at for at, _ in memories)
+            cells = np.zeros(len(memories[0][1]))
+            for at, values in memories:
+                cells += np.array(values) * memory.weight_left(parameter, 0, newest - at)
+            whole = memory.whole
+            found, why = np.zeros((1, len(OF_PAIRS))), np.zeros((1, len(OF_PAIRS)), dtype=np.int64)
+            if of[0].counted:
+                from_counts(cells[None], whole, found, why)
+                n = float(cells.sum())
+            else:
+                from_sums(cells[None], found, why)
+                n = float(cells[-1])
+            known = dict(zip(OF_PAIRS, zip(found[0].tolist(), why[0].tolist())))
+            counts = (OF_PAIRS[N01], OF_PAIRS[N10]) if whole else ()
+            about = self._name, ALL_PARTITIONS, model, against, segment, stage, estimator
+            message = Comparison(
+                identity(*about, loss, outcomes, *self._loss), *about, loss,
+                int(n) if whole else n, outcomes, max(one.ts for one in of),
+                {
+                    name: int(value) if name in counts else value
+                    for name, (value, reason) in known.items() if reason == DEFINED
+                },
+                {
+                    name: REASONS[reason]
+                    for name, (_, reason) in known.items() if reason not in (DEFINED, ABSENT)
+                },
+                None, config.compare_level, max(one.pairs for one in of), BY_PARTITION, None, config.digest,
+            )  # fmt: skip
+            if same:
+                message.same = same
+            if missing:
+                message.missing_partitions = missing
+            if known[OF_PAIRS[MCNEMAR]][1] == DEFINED:
+                p, absent = known[OF_PAIRS[P_VALUE]]
+                statistic = abs(known[OF_PAIRS[MCNEMAR]][0])
+                level = config.mcnemar_level
+                message.significant = p < level if not absent else statistic > threshold(level)
+            yield Encoded(COMPARISONS, self._name, encode(message))
+
+
+def _swapped(values: Sequence[float], *, counted: bool) -> list[float]:
+    """The memory of a pair (`Compared.memories`) as the memory of the same pair with B before A.
+
+    >>> _swapped([9.0, 1.0, 2.0, 3.0], counted=True), _swapped([0.5, 0.75, 4.0], counted=False)
+    ([9.0, 2.0, 1.0, 3.0], [0.75, 0.5, 4.0])
+    """
+    if counted:
+        neither, of_b, of_a, both = values
+        return [neither, of_a, of_b, both]
+    of_a, of_b, n = values
+    return [of_b, of_a, n]
+
+
+def _outcomes(of: Sequence[Compared]) -> int:
+    return sum(one.outcomes for one in of)

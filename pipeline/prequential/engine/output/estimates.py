@@ -1,0 +1,266 @@
+"""The values of entities' estimators, for all at once, and the lines of messages that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.stages import FINAL, INITIAL, INTERMEDIATE, parts, reported
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.compiled.mathematics import added, exp, log
+from prequential.engine.estimators.measuring import MeasuredValues, SequenceMeasures, measured, new_measured
+from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
+from prequential.engine.measures.registry import NAMES, OF_RANKS
+from prequential.engine.output.texts import MessageValues, Who, joined
+from prequential.engine.tables.streams import AGE, MODEL, SEGMENT
+
+#: Measures that sort windows.
+_OF_RANKS = frozenset(OF_RANKS)
+
+
+class EstimatorState(NamedTuple):
+    """An estimator's state in one stage: by measure (columns as `NAMES`) a value, or a reason's code."""
+
+    n: int | float
+    values: list[float]
+    reasons: bytes
+
+
+class States(NamedTuple):
+    """The values of entities' estimators in all stages."""
+
+    rows: MessageValues
+    #: By entity: its first row, and the number of rows from one estimator to the next.
+    places: dict[int, tuple[int, int]]
+
+
+class MessageSubject(NamedTuple):
+    """The subject of an entity's messages: a model, a stage, an estimator."""
+
+    model: str  # … or of random predictions with the model's distribution
+    stage: str
+    estimator: str
+    place: int  # of the estimator among the configured ones
+    chance: bool  # whether it is about random predictions
+    block: int  # of the rows of estimators
+    positions: tuple[int, ...]  # of the stage among the plan's; for `intermediate`, of all its parts
+    same: list[str]  # stages that are the same up to now, which get no messages of their own
+
+
+class EntityMessages(NamedTuple):
+    """The messages about an entity, in their order."""
+
+    all: list[MessageSubject]
+    #: By line: its block and its position; -1: it combines several positions.
+    places: list[tuple[int, int]]
+    #: Runs of consecutive similar lines: their number, whether they are about random predictions, and the
+    #: stages that are the same.
+    runs: list[tuple[int, bool, list[str]]]
+
+
+class Estimates:
+    """Reads the estimators of a catalog's entities."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        #: By entity's row: the entity, whether its `initial` is its `final`, and its lines.
+        self._known: dict[int, tuple[Entity, bool, EntityMessages]] = {}
+        #: By entity's row: its lines, and the subjects of its messages, once it has had messages.
+        self._who: dict[int, tuple[EntityMessages, Who]] = {}
+
+    def forget(self, row: int) -> None:
+        """Drop an entity that isn't evaluated any more."""
+        self._known.pop(row, None)
+        self._who.pop(row, None)
+
+    def states(self, rows: Sequence[int]) -> States:
+        """The values of these entities' estimators."""
+        catalog, entities = self._catalog, self._catalog.columns.entities
+        by_plan: dict[int, list[int]] = {}
+        for row, number in zip(rows, entities.plan[rows].tolist()):
+            by_plan.setdefault(number, []).append(row)
+        tasks = []
+        places: dict[int, tuple[int, int]] = {}
+        start = 0
+        for number, plan_rows in by_plan.items():
+            plan = catalog.plans[number]
+            stages = len(plan.stages)
+            if not stages:
+                continue
+            first = entities.first[plan_rows].astype(np.int64)
+            single = entities.single[plan_rows].astype(np.int64)
+            sequences = (first[:, None] + np.arange(stages)).ravel()
+            # If `initial` is `final`, it isn't computed, but it keeps its position.
+            sequences = sequences[(np.arange(stages) >= single[:, None]).ravel()]
+            begins = np.arange(start, start + len(plan_rows) * stages, stages) - np.cumsum(single)
+            places.update((row, (begin, len(sequences))) for row, begin in zip(plan_rows, begins.tolist()))
+            positives = catalog.positives(plan)
+            for chance in _chances(plan.config):
+                for one in plan.estimators:
+                    span = slice(start, start + len(sequences))
+                    tasks.append((plan, positives, one, sequences, chance, span))
+                    start += len(sequences)
+        into, whole = new_measured(start), np.zeros(start, dtype=np.uint8)
+        for plan, positives, one, sequences, chance, span in tasks:
+            own_rows = MeasuredValues(into.n[span], into.values[span], into.reasons[span])
+            ranked = _ranks(plan.config)
+            measured(one, sequences, positives, chance, ranked=ranked, into=own_rows)
+            whole[span] = one.memory.whole
+        ending = np.zeros(start, dtype=np.int64)
+        return States(MessageValues(into.n, whole, into.values, into.reasons, ending), places)
+
+    def reading(self, row: int, line: MessageSubject) -> SequenceMeasures:
+        """A reading of the values in an entity's line at any time, for a model in a single stage."""
+        plan, [position] = self._catalog.plans[self._catalog.columns.entities.plan[row]], line.positions
+        sequence = int(self._catalog.columns.entities.first[row]) + position
+        return SequenceMeasures(
+            plan.estimators[line.place], sequence, self._catalog.positives(plan), ranked=_ranks(plan.config)
+        )
+
+    def lines(self, row: int, about: Entity, stream: Stream) -> EntityMessages:
+        """The lines of the messages about an entity."""
+        return self._lines(row, about, stream, bool(self._catalog.columns.entities.single[row]))
+
+    def lines_of(self, rows: Sequence[int]) -> Iterator[tuple[Entity, Stream, EntityMessages]]:
+        """The lines of many entities, each with the entity and its stream."""
+        catalog, streams = self._catalog, self._catalog.streams
+        singles = (self._catalog.columns.entities.single[rows] > 0).tolist()
+        for row, single in zip(rows, singles):
+            about = catalog.entity(row)
+            stream = streams[about.stream]
+            yield about, stream, self._lines(row, about, stream, single)
+
+    def who(self, about: Entity, stream: Stream, lines: EntityMessages) -> Who:
+        """The subjects of the messages about an entity."""
+        known = self._who.get(about.row)
+        if known is None or known[0] is not lines:
+            fields = (
+                {
+                    "stream": stream.name, "partition": self._catalog.partition, "model": line.model,
+                    "segment": about.segment, "stage": line.stage, "estimator": line.estimator,
+                }
+                for line in lines.all
+            )  # fmt: skip
+            known = self._who[about.row] = lines, Who.from_fields(fields)
+        return known[1]
+
+    def _lines(self, row: int, about: Entity, stream: Stream, single: bool) -> EntityMessages:
+        known = self._known.get(row)
+        if known is not None and known[0] is about and known[1] == single:
+            return known[2]
+        config = stream.config
+        stages = self._catalog.plans[self._catalog.columns.entities.plan[row]].stages
+        names = [about.model]
+        if (about.kind in (MODEL, AGE) or about.segment is not None) and len(_chances(config)) > 1:
+            names.append(about.model + RANDOM_SUFFIX)
+        all_lines = []
+        wide = stream.name in self._catalog.wide and about.kind in (MODEL, SEGMENT, AGE)
+        for chance, name in enumerate(names):
+            for stage, positions in _stages(about, stream, stages, single):
+                same = self._catalog.same_as(row, stage)
+                for place, estimator in enumerate(config.estimators):
+                    if wide and parse_estimator(estimator).memory.adds_up:
+                        continue  # it is published for all partitions together
+                    block = chance * len(config.estimators) + place
+                    line = MessageSubject(name, stage, estimator, place, bool(chance), block, positions, same)
+                    all_lines.append(line)
+        places = [(one.block, one.positions[0] if len(one.positions) == 1 else -1) for one in all_lines]
+        alike = groupby(all_lines, key=lambda line: (line.chance, line.same))
+        runs = [(len(list(group)), chance, same) for (chance, same), group in alike]
+        lines = EntityMessages(all_lines, places, runs)
+        self._known[row] = about, single, lines
+        return lines
+
+    def with_intermediate(
+        self, rows: Sequence[int], states: States
+    ) -> tuple[States, dict[tuple[int, int], int]]:
+        """Add rows of the intermediate stage, computed from others; also returns them by entity and block."""
+        intermediate: list[EstimatorState] = []
+        at: dict[tuple[int, int], int] = {}
+        present = states.rows
+        for row in rows:
+            about = self._catalog.entity(row)
+            stream = self._catalog.streams[about.stream]
+            if INTERMEDIATE not in stream.everywhere:
+                continue
+            for line in self.lines(row, about, stream).all:
+                if len(line.positions) > 1:
+                    at[row, line.block] = len(present.n) + len(intermediate)
+                    intermediate.append(state_of(states, row, line, stream.config.alpha))
+        if not intermediate:
+            return states, at
+        more = MessageValues(
+            np.array([state.n for state in intermediate], dtype=np.float64),
+            np.array([isinstance(state.n, int) for state in intermediate], dtype=np.uint8),
+            np.array([state.values for state in intermediate]),
+            np.array([list(state.reasons) for state in intermediate], dtype=np.int64),
+            np.zeros(len(intermediate), dtype=np.int64),
+        )
+        return states._replace(rows=joined([present, more])), at
+
+
+def _ranks(config: StreamConfig) -> bool:
+    """Whether measures need sorted windows."""
+    return not _OF_RANKS.isdisjoint(config.measures)
+
+
+def _chances(config: StreamConfig) -> tuple[bool, ...]:
+    """Which predictions are evaluated: the models' (False), and random ones of their distribution (True)."""
+    by_chance = "random" in config.baselines and config.task == "classification"
+    return (False, True) if by_chance else (False,)
+
+
+def _stages(
+    about: Entity, stream: Stream, stages: tuple[str, ...], single: bool
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The stages of an entity's messages, each with its position among the plan's `stages`.
+
+    For a `single` entity, `final` stands for `initial`.
+    """
+    if about.age is not None:
+        yield about.age, (0,)
+        return
+    places = {stage: place for place, stage in enumerate(stages)}
+    if single:
+        places[INITIAL] = places[FINAL]
+    for stage in reported(stream.everywhere, stream.bins):
+        if not (single and stage == INITIAL):
+            yield stage, tuple(places[part] for part in parts(stage, stream.bins))
+
+
+def state_of(states: States, row: int, line: MessageSubject, alpha: float) -> EstimatorState:
+    """The state of an estimator for a line about an entity."""
+    values = states.rows
+    first, step = states.places[row]
+    bins = []
+    for position in line.positions:
+        at = first + line.block * step + position
+        n = int(values.n[at]) if values.whole[at] else float(values.n[at])
+        bins.append(
+            EstimatorState(n, values.values[at].tolist(), values.reasons[at].astype(np.uint8).tobytes())
+        )
+    return bins[0] if len(bins) == 1 else intermediate(bins, alpha)
+
+
+def intermediate(states: list[EstimatorState], alpha: float) -> EstimatorState:
+    """Ψ_α = Σ Λ(b)·(1/α)^(b/B) / Σ (1/α)^(b/B) of every measure over bins 0 … B, bin 0 being the initial one.
+
+    (Grzenda et al. 2020, eq. 1.) If a measure has no value in some bin, it has none, for the first such bin's
+    reason.
+    """
+    last = len(states) - 1
+    weights = [exp(-log(alpha) * (b / last)) for b in range(last + 1)]
+    total = added(weights)
+    values, reasons = [0.0] * len(NAMES), bytearray(len(NAMES))
+    for column in range(len(NAMES)):
+        missing = [state.reasons[column] for state in states if state.reasons[column]]
+        if missing:
+            reasons[column] = missing[0]
+        else:
+            parts = (state.values[column] * weight for state, weight in zip(states, weights))
+            values[column] = added(parts) / total
+    return EstimatorState(states[0].n, values, bytes(reasons))

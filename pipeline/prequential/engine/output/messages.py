@@ -1,0 +1,425 @@
+"""Messages about an entity's sequences, and when they are due (`docs/reference/output-messages.md`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.stages import FINAL, INITIAL, parts
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.plans import Plan
+from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.delay import coverage as coverage_of
+from prequential.engine.delay import latency, maturity, selection
+from prequential.engine.delay.accounts import Accounts
+from prequential.engine.details.deciles import as_message as deciles_as_message
+from prequential.engine.details.details import details_of
+from prequential.engine.details.notes import Notes
+from prequential.engine.details.references import beside, refers, side_of
+from prequential.engine.detectors.watch import Watch
+from prequential.engine.estimators.histograms import SCORES, as_message
+from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
+from prequential.engine.measures.declaration import REASONS
+from prequential.engine.measures.per_class import new_classes
+from prequential.engine.measures.positive import positive_of
+from prequential.engine.measures.registry import INDEX, NAMES
+from prequential.engine.measures.table import sum_up
+from prequential.engine.output.counts import counts_of
+from prequential.engine.output.estimates import (
+    EntityMessages,
+    Estimates,
+    EstimatorState,
+    MessageSubject,
+    States,
+    state_of,
+)
+from prequential.engine.output.expectations import Expectations
+from prequential.engine.output.period_messages import PeriodReporter
+from prequential.engine.output.texts import Draft, Writer, vocabulary
+from prequential.engine.tables.streams import AGE, MODEL
+from prequential.topics.outputs import Alarm, Encoded, Metrics, fields_of, identity
+from prequential.topics.specs import METRICS
+
+#: The measures that are baselines' accuracies.
+_REFERENCES = {"persistent": INDEX["p_per"], "majority": INDEX["p_maj"]}
+_ACCURACY = INDEX["accuracy"]
+
+#: Fields of a message that the configuration can add, in their order.
+_FIELDS = Metrics.__struct_fields__
+_DETAILS = _FIELDS[_FIELDS.index("coverage") + 1 :]
+
+#: Parts of an estimator that a new configuration may add: all of it, its histogram of scores, its residuals.
+_BEGUN = ("estimator", SCORES, RESIDUALS)
+
+
+class Estimate(NamedTuple):
+    """One estimator in one stage of an entity: its state, and details."""
+
+    entity: Entity
+    model: str  # … or of random predictions with the model's distribution
+    stage: str
+    estimator: str
+    state: EstimatorState
+    details: dict[str, Any]
+    same: list[str]  # stages that are the same up to now
+
+
+class Reporter:
+    """Makes the messages about a catalog's streams and entities."""
+
+    def __init__(self, catalog: Catalog, accounts: Accounts, notes: Notes) -> None:
+        self._catalog, self._accounts, self._notes = catalog, accounts, notes
+        #: The values of estimators in its messages.
+        self.of_estimators = Estimates(catalog)
+        self.expectations = Expectations(catalog, accounts)
+        self.periods = PeriodReporter(catalog, accounts, self.expectations)
+        self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
+        self._columns: dict[int, int] = {}  # by stream: the measures of its messages, as a number
+
+    def forget(self, rows: Sequence[int]) -> None:
+        """Drop the data about these entities' messages."""
+        for row in rows:
+            self.of_estimators.forget(row)
+            self.expectations.forget(row)
+
+    # ---- metrics
+
+    def unreported_among(self, rows: Sequence[int]) -> list[int]:
+        """The entities among these with outcomes or revisions since their last messages, in this order."""
+        known = self._notes.reported
+        return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]
+
+    def _present(self, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """`outcomes` and `revisions` of entities."""
+        entities = self._catalog.columns.entities
+        return zip(entities.outcomes[rows].tolist(), entities.revisions[rows].tolist())
+
+    def metrics(
+        self, rows: Sequence[int], *, covered: bool = False, replaying: bool = False
+    ) -> list[Encoded]:
+        """The messages about entities in their present state, in the order of the rows.
+
+        Parameters
+        ----------
+        rows
+            Rows of entities.
+        covered
+            Whether all records so far are accounted for: then messages have the field `coverage`.
+        replaying
+            Whether to update only state, such as since when a model is worse than baselines, and make no
+            messages.
+
+        Returns
+        -------
+        list of Encoded
+            Records of the topic of metrics; [] if it is replaying.
+        """
+        catalog, entities = self._catalog, self._catalog.columns.entities
+        states = None if replaying and not self._compares(rows) else self.of_estimators.states(rows)
+        # This call also updates state: it folds cohorts older than the horizon.
+        coverages = self._coverages(rows, replaying=replaying) if covered else {}
+        self._notes.reported.update(zip(rows, self._present(rows)))
+        entities.changed[rows] = 0
+        if states is None:
+            return []
+        for row in rows:
+            about = catalog.entity(row)
+            stream = catalog.streams[about.stream]
+            if "worse_than_baseline" in stream.config.details:
+                self._note_worse(row, about, stream, states)
+        if replaying:
+            return []
+        return self._written(rows, states, coverages)
+
+    def _compares(self, rows: Sequence[int]) -> bool:
+        streams = self._catalog.streams
+        entities = (self._catalog.entities[row] for row in rows)
+        return any("worse_than_baseline" in streams[one.stream].config.details for one in entities if one)
+
+    def _written(
+        self, rows: Sequence[int], states: States, coverages: dict[int, dict[str, Any]]
+    ) -> list[Encoded]:
+        """The messages about these entities."""
+        catalog, entities, draft = self._catalog, self._catalog.columns.entities, Draft()
+        states, beyond = self.of_estimators.with_intermediate(rows, states)
+        columns_of = (entities.outcomes, entities.revisions, entities.newest_ts, entities.version)
+        texts: dict[tuple[Any, ...], bytes] = {}
+        ending = b"".join(b",%d" % one for one in catalog.loss) + b"]"
+        of_rows = (column[rows].tolist() for column in columns_of)
+        for (about, stream, lines), counts, outcomes, revisions, ts, version in zip(
+            self.of_estimators.lines_of(rows), counts_of(catalog, rows), *of_rows
+        ):
+            row = about.row
+            numbers = b",%d,%d%b" % (outcomes, revisions, ending)
+            columns = self._columns_of(stream)
+            first, step = states.places.get(row, (0, 0))  # without stages there are no lines
+            at = [
+                first + block * step + position if position >= 0 else beyond[row, block]
+                for block, position in lines.places
+            ]
+            begin, who = 0, self.of_estimators.who(about, stream, lines)
+            rests = self._rests(about, stream, lines, version, counts, coverages.get(row), texts)
+            for count, fields in rests:
+                end = begin + count
+                whose = who if count == len(at) else who.part(begin, end)
+                draft.add(stream.name, whose, numbers, at[begin:end], outcomes, ts, columns, fields)
+                begin = end
+        return self._writer.write(draft, states.rows)
+
+    def _rests(
+        self, about: Entity, stream: Stream, lines: EntityMessages, version: int, counts: dict[str, int],
+        coverage: dict[str, Any] | None, texts: dict[tuple[Any, ...], bytes],
+    ) -> Iterable[tuple[int, bytes]]:  # fmt: skip
+        """The fields after the measures: numbers of consecutive messages, each with the text they share.
+
+        `texts` has the texts of other entities with the same counts, such as segments of one stream.
+        """
+        row, config, began_later = about.row, stream.config, self._notes.started_empty.get(about.row)
+        said = {} if coverage is None else {"coverage": coverage}  # only in the first message
+        place, alone = 0, bool(config.details or began_later or refers(config))
+        for count, chance, same in lines.runs:
+            versioned = version and not chance
+            key = stream.code, *counts.values(), row if versioned else None, *same
+            if not (alone or said) and key in texts:
+                yield count, texts[key]
+                place += count
+                continue
+            one: dict[str, Any] = {"counts": counts, "config": config.digest}
+            if self._catalog.untimed:
+                one["untimed"] = True
+            if versioned:
+                one["model_version"] = stream.version_name(version)
+                one["version_since"] = int(self._catalog.columns.entities.version_since[row])
+            if same:
+                one["same"] = same
+            end = place + count
+            while place < end:
+                line, fields = lines.all[place], dict(one)
+                if began_later and self._began_later(began_later, row, line, stream):
+                    fields["started_empty"] = True
+                fields |= said
+                if alone:
+                    details = self._details(row, about, stream, line)
+                    fields |= {name: details[name] for name in _DETAILS if name in details}
+                step, text = 1 if alone or said else end - place, fields_of(fields)
+                if not (alone or said):
+                    texts[key] = text
+                yield step, text
+                place, said = place + step, {}
+
+    def _columns_of(self, stream: Stream) -> int:
+        number = self._columns.get(stream.code)
+        if number is None:
+            chosen = tuple(INDEX[name] for name in stream.config.measures)
+            number = self._columns[stream.code] = self._writer.columns(chosen)
+        return number
+
+    def estimates(
+        self, rows: Sequence[int], shown: Callable[[MessageSubject, StreamConfig], bool] = lambda *_: True
+    ) -> Iterator[Estimate]:
+        """The present estimates of these entities, as in their messages; no state changes.
+
+        There is one for each line (model, stage, estimator) for which `shown` is true.
+        """
+        states = self.of_estimators.states(rows)
+        for row in rows:
+            about = self._catalog.entity(row)
+            stream = self._catalog.streams[about.stream]
+            for line in self.of_estimators.lines(row, about, stream).all:
+                if not shown(line, stream.config):
+                    continue
+                state = state_of(states, row, line, stream.config.alpha)
+                details = self._details(row, about, stream, line)
+                yield Estimate(about, line.model, line.stage, line.estimator, state, details, line.same)
+
+    def _details(self, row: int, about: Entity, stream: Stream, line: MessageSubject) -> dict[str, Any]:
+        names, entities = stream.config.details, self._catalog.columns.entities
+        plan = self._catalog.plans[entities.plan[row]]
+        referring = plan.reference is not None and line.stage == stream.config.main_stage
+        if line.chance or not (names or referring):
+            return {}
+        if plan.numbers:
+            return self._residuals(row, plan, line) if RESIDUALS in names else {}
+        details: dict[str, Any] = {}
+        if len(line.positions) == 1:
+            estimator = plan.estimators[line.place]
+            sequence = int(entities.first[row]) + line.positions[0]
+            cells = estimator.cells_of(sequence)
+            matrix = new_classes(estimator.capacity)
+            if sum_up(cells, matrix).n:
+                positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
+                side = side_of(estimator, sequence, cells)
+                if names:
+                    details = details_of(
+                        names, cells, estimator.capacity, estimator.memory.whole, side.effective, side.pairs,
+                        positive, stream.class_names, side.known,
+                    )  # fmt: skip
+                if referring and plan.reference is not None:
+                    newest = int(entities.outcomes[row]), int(entities.newest_ts[row])
+                    found = beside(
+                        plan.reference, estimator, sequence, side, *newest, positive, stream.config.measures
+                    )
+                    if found is not None:
+                        details["reference"] = found
+                histogram = estimator.histogram_of(sequence) if SCORES in names else None
+                if histogram is not None and (scores := as_message(histogram, estimator.memory.whole)):
+                    details[SCORES] = scores
+                if row in self._notes.labels and "dependence" in details:
+                    details["dependence"] |= self._notes.labels[row].report(stream.class_names)
+        if "worse_than_baseline" in names:
+            details["worse_than_baseline"] = {
+                baseline: since
+                for (where, which, baseline), since in self._notes.worse.get(row, {}).items()
+                if (where, which) == (line.stage, line.estimator)
+            }
+        return details
+
+    def _residuals(self, row: int, plan: Plan, line: MessageSubject) -> dict[str, Any]:
+        """Deciles of predicted numbers, if the line is of one stage and there are enough outcomes."""
+        if len(line.positions) != 1:
+            return {}
+        sequence = int(self._catalog.columns.entities.first[row]) + line.positions[0]
+        bins = plan.estimators[line.place].residuals_of(sequence)
+        deciles = None if bins is None else deciles_as_message(bins)
+        return {} if deciles is None else {RESIDUALS: deciles}
+
+    def _note_worse(self, row: int, about: Entity, stream: Stream, states: States) -> None:
+        """Note at which estimates it is worse than a baseline, and since when; at an emission."""
+        before, ts = self._notes.worse.get(row, {}), int(self._catalog.columns.entities.newest_ts[row])
+        worse = {}
+        for line in self.of_estimators.lines(row, about, stream).all:
+            if line.chance:
+                continue
+            state = state_of(states, row, line, stream.config.alpha)
+            for baseline, reference in _REFERENCES.items():
+                defined = not state.reasons[_ACCURACY] and not state.reasons[reference]
+                if defined and state.values[_ACCURACY] < state.values[reference]:
+                    key = line.stage, line.estimator, baseline
+                    worse[key] = before.get(key, ts)
+        self._notes.worse[row] = worse
+
+    def _began_later(self, kept: list[str], row: int, line: MessageSubject, stream: Stream) -> bool:
+        """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
+        single = self._catalog.columns.entities.single[row]
+        stages = (
+            FINAL if single and one == INITIAL else one for one in parts(line.stage, stream.bins)
+        )
+        return any(
+            what in kept
+            for one in stages
+            for what in (f"stage {one}", *(f"{one} {kind} {line.estimator}" for kind in _BEGUN))
+        )
+
+    def _coverages(self, rows: Sequence[int], *, replaying: bool) -> dict[int, dict[str, Any]]:
+        """By entity, the `coverage` of its first message; entities without predictions have none."""
+        streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
+        covered = self._covered(rows)
+        if not covered:
+            return {}
+        models, at = entities.model[covered].astype(np.int64), entities.stream[covered].astype(np.int64)
+        clocks = streams.clock[at]
+        unique, back = np.unique(at, return_inverse=True)
+        lived = latency.quantiles(self._accounts.latencies, unique)
+        recent = latency.recent_quantiles(self._accounts.latencies, unique)
+        account, places = self._accounts.coverage, back.tolist()
+        columns: dict[str, Iterable[Any]] = {
+            "waiting": account.models.waiting[models].tolist(),
+            "oldest_waiting_ms": coverage_of.oldest(account, models, clocks),
+            "labelled": maturity.labelled(account, models, clocks),
+            "label_latency_ms": map(lived.__getitem__, places),
+            "recent_label_latency_ms": map(recent.__getitem__, places),
+            "unpredicted_labels": streams.unmatched_label[at].tolist(),
+            "instances_without_predictions": streams.instances_without_predictions[at].tolist(),
+            "predictions_without_instance": streams.predictions_without_instance[at].tolist(),
+        }
+        expected = repeat(None) if replaying else self.expectations.of_waiting(models, clocks)
+        coverages: dict[int, dict[str, Any]] = {}
+        for row, code, model, psi, said, closes, at_horizon, values in zip(
+            covered, at.tolist(), models.tolist(), selection.indices(self._accounts.selection, models),
+            expected, streams.at_horizon[at].tolist(), entities.at_horizon[models].tolist(),
+            zip(*columns.values()),
+        ):  # fmt: skip
+            one: dict[str, Any] = dict(zip(columns, values))
+            if closes:
+                one["at_horizon"] = at_horizon
+            stream, counts = self._catalog.streams[code], self._accounts.selection
+            if said is not None:
+                one["waiting_expected"] = said.as_message()
+            if stream.config.task == "classification":
+                one["labelled_by_class"] = selection.shares(counts, model, stream.class_names)
+                one["prediction_psi"] = psi
+            if stream.config.segments:
+                one["segment_psi"] = self.segment_psi(stream, model)
+            coverages[row] = one
+        return coverages
+
+    def _covered(self, rows: Sequence[int]) -> list[int]:
+        """The first of these entities for each model whose messages have `coverage`."""
+        by_model: dict[int, int] = {}
+        models = self._catalog.columns.entities.model
+        for row in rows:
+            about = self._catalog.entity(row)
+            stream = self._catalog.streams[about.stream]
+            evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
+            if evaluated and stream.config.coverage:
+                by_model.setdefault(int(models[row]), row)
+        return list(by_model.values())
+
+    def segment_psi(self, stream: Stream, model: int) -> dict[str, float]:
+        """By key of segments, the stability index of a model's labelled predictions against the unlabelled.
+
+        Keys without one are left out; see `engine.delay.selection.stability_index`.
+        """
+        start = int(self._catalog.columns.entities.segments[model])
+        slots = stream.config.segments_per_key + 1
+        by_name = {}
+        for key, name in enumerate(stream.config.segments):
+            rows = slice(start + key * slots, start + (key + 1) * slots)
+            index = selection.segment_index(self._accounts.selection, rows)
+            if index is not None:
+                by_name[name] = index
+        return by_name
+
+    # ---- alarms
+
+    def alarm(
+        self, about: Entity, stage: str, outcome: int, watch: Watch, statistic: float, threshold: float,
+        correlation: float, instance_id: str, ts: int,
+    ) -> Alarm:  # fmt: skip
+        """The message about an alarm that a watch raised at outcome number `outcome` (from 1) of a sequence.
+
+        Parameters
+        ----------
+        about, stage
+            The entity and the stage of the sequence.
+        outcome
+            Number of the outcome in the sequence.
+        watch
+            The detector.
+        statistic, threshold
+            The detector's values at the alarm.
+        correlation
+            Autocorrelation of the errors up to this outcome; NaN: it has no value, and is left out.
+        instance_id, ts
+            The outcome's instance and label time, ms.
+
+        Returns
+        -------
+        Alarm
+            Its id is the same for the same alarm, however often it is made.
+        """
+        config = watch.config
+        stream = self._catalog.streams[about.stream]
+        key = (
+            stream.name, self._catalog.partition, about.model, about.segment, stage, config.detector
+        )  # fmt: skip
+        return Alarm(
+            identity(*key, config.signal, watch.params, outcome, *self._catalog.loss),
+            *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,
+            msgspec.UNSET if correlation != correlation else correlation,
+            self._catalog.untimed or msgspec.UNSET, self._catalog.same_as(about.row, stage) or msgspec.UNSET,
+        )  # fmt: skip

@@ -1,0 +1,364 @@
+"""Measures of periods of prediction time: of the labels so far, and estimates for all labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, allocating, kernel
+from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ExpectedTables, losses_at
+from prequential.engine.delay.expecting import Group
+from prequential.engine.delay.period_cells import put_counts, put_stakes
+from prequential.engine.delay.periods import PeriodTables, spread_at
+from prequential.engine.measures.costs import SUMS, sum_up_stakes
+from prequential.engine.measures.declaration import (
+    CLASSES,
+    COSTS,
+    DEFINED,
+    MATRIX,
+    POSITIVE,
+    PROBABILITIES,
+    REASONS,
+)
+from prequential.engine.measures.declaration import NUMBERS as OF_NUMBERS
+from prequential.engine.measures.per_class import new_classes
+from prequential.engine.measures.positive import Positives, quantile_of
+from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
+from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
+from prequential.engine.tables.outcomes import cell_of
+from prequential.engine.tables.scores import (
+    ABSOLUTE_ERRORS,
+    BIAS,
+    BRIER,
+    LOG_LOSS,
+    SCORED,
+    SIZE,
+    SQUARED_ERRORS,
+)
+
+#: Measures of a matrix that are estimated: those of a model's quality that need no baseline.
+_OF_MATRIX = frozenset(
+    one.name for one in MEASURES.values()
+    if one.inputs in (MATRIX, CLASSES, POSITIVE, COSTS) and one.quality and not one.needs_label
+    and one.name != "cost_total"  # its number of predictions changes when labels come
+)  # fmt: skip
+
+#: Measures that are mean losses, and the places of their sums; `ece` isn't one.
+_LOSSES = {"log_loss": LOG_LOSS, "brier": BRIER}
+OF_LOSSES = frozenset(
+    one.name for one in MEASURES.values()
+    if one.inputs == OF_NUMBERS or (one.inputs == PROBABILITIES and one.name in _LOSSES)
+)  # fmt: skip
+_PLACES = {False: (LOG_LOSS, BRIER), True: (ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS)}
+
+#: All estimated measures.
+ESTIMATED = _OF_MATRIX | OF_LOSSES
+
+#: Why a measure has no estimate: it isn't estimated at all; there are too many classes, so that only right
+#: and wrong are distinguished; no prediction has reached the end of its horizon, before which no event is
+#: certain.
+_WHY = (*REASONS, "not_estimated", "too_many_classes", "first_horizon")
+_NOT_ESTIMATED, _TOO_MANY_CLASSES, FIRST_HORIZON = range(len(REASONS), len(_WHY))
+_NO_PROBABILITIES = REASONS.index("no_probabilities")
+
+_MATRIX_COLUMNS = np.array(sorted(INDEX[name] for name in _OF_MATRIX))
+_SCORE_COLUMNS = {name: INDEX[name] for name in _LOSSES}
+_LOSS_COLUMNS = {
+    False: np.array(list(_SCORE_COLUMNS.values())),
+    True: np.array([INDEX[name] for name in sorted(OF_LOSSES - _LOSSES.keys())]),
+}  # by whether the task is regression
+
+
+#: Values of measures by name, and why others have none.
+Measures: TypeAlias = tuple[dict[str, float], dict[str, str]]
+
+
+class PeriodValues(NamedTuple):
+    """Values of periods by measure (columns as `NAMES`), and codes of reasons for missing values."""
+
+    values: Floats
+    reasons: Ints
+
+    def by_name(self, names: Sequence[tuple[str, ...]]) -> list[Measures]:
+        """The values of these measures for each period, and the reasons for missing values."""
+        found: list[Measures] = [({}, {})] * len(names)
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for place, some in enumerate(names):
+            alike.setdefault(some, []).append(place)
+        for some, places in alike.items():
+            at = np.ix_(np.array(places), _columns(some))
+            values, reasons = self.values[at].tolist(), self.reasons[at].tolist()
+            for place, row, why in zip(places, values, reasons):
+                found[place] = _values_and_reasons(some, row, why) if any(why) else (dict(zip(some, row)), {})
+        return found
+
+
+def _values_and_reasons(names: tuple[str, ...], values: list[float], reasons: list[int]) -> Measures:
+    """The measures that have a value, and the reasons for missing values."""
+    return (
+        {name: value for name, value, why in zip(names, values, reasons) if not why},
+        {name: _WHY[why] for name, why in zip(names, reasons) if why},
+    )
+
+
+@cache
+def _columns(names: tuple[str, ...]) -> Ints:
+    return np.array([INDEX[name] for name in names], dtype=np.int64)
+
+
+def _new(rows: int, reason: int = DEFINED) -> PeriodValues:
+    shape = rows, len(NAMES)
+    return PeriodValues(np.zeros(shape), np.full(shape, reason, dtype=np.int64))
+
+
+def _by_kind(kinds: Ints, measure: Callable[[int, Ints, PeriodValues], None]) -> PeriodValues:
+    """Measures of rows, all of a kind in one call: `measure(kind, rows, into)`."""
+    found = _new(len(kinds))
+    for kind in np.unique(kinds).tolist():
+        [some] = np.nonzero(kinds == kind)
+        own = _new(len(some))
+        measure(kind, some, own)
+        found.values[some], found.reasons[some] = own
+    return found
+
+
+def _put(into: PeriodValues, rows: Ints, columns: Ints, own: PeriodValues) -> None:
+    """Write these columns of `own` to these rows."""
+    at = np.ix_(rows, columns)
+    into.values[at], into.reasons[at] = (column[:, columns] for column in own)
+
+
+# ---- so far
+
+
+class SoFar:
+    """Measures of the labels of periods so far, by row: computed for many at once, and once for each."""
+
+    def __init__(self, catalog: Catalog, periods: PeriodTables) -> None:
+        self._catalog, self._periods = catalog, periods
+        self._known: dict[int, Measures] = {}
+
+    def add(self, some: Iterable[tuple[int, int]]) -> None:
+        """Compute the measures of more periods, given by the rows of their models and their own."""
+        new = np.array([one for one in some if one[1] not in self._known], dtype=np.int64).reshape(-1, 2)
+        models, rows = new.T
+        found, streams = self._measured(models, rows), self._catalog.streams
+        codes = self._catalog.columns.entities.stream[models].tolist()
+        measures = found.by_name([streams[code].config.measures for code in codes])
+        self._known.update(zip(rows.tolist(), measures))
+
+    def __getitem__(self, row: int) -> Measures:
+        return self._known[row]
+
+    def _measured(self, models: Ints, rows: Ints) -> PeriodValues:
+        catalog = self._catalog
+        entities = catalog.columns.entities
+        streams = entities.stream[models].astype(np.int32)
+
+        def measure(number: int, some: Ints, into: PeriodValues) -> None:
+            plan, positives = catalog.plans[number], catalog.positives_by(streams[some])
+            _measure(self._periods, rows[some], positives, plan.capacity, plan.numbers, into)
+
+        return _by_kind(entities.plan[models].astype(np.int64), measure)
+
+
+@allocating
+def _measure(
+    tables: PeriodTables, rows: Ints, positives: Positives, capacity: int, numbers: bool, into: PeriodValues
+) -> None:
+    """Measures of the labels of each of the periods so far."""
+    periods, pool, cells, nothing = tables.periods, tables.cell_pool, tables.cells, np.zeros(SIZE)
+    joint, stakes = np.empty(4 * capacity * capacity), np.empty((capacity * capacity, 2))
+    classes, paid = new_classes(capacity), np.empty(SUMS)
+    by_value = cells.stakes.shape[1] > 0 and len(positives.priced) > 0
+    for i in range(len(rows)):
+        row = rows[i]
+        own = np.int64(periods.sums[row])
+        sums = tables.sums.sums[own] if own else nothing
+        if numbers:
+            spread = spread_at(tables.sums.spread, own)
+            quantile = quantile_of(positives, i)
+            measure_numbers(sums, own != 0, spread, quantile, into.values[i], into.reasons[i])
+        else:
+            joint[:] = 0.0
+            paid[:] = 0.0
+            first, count = np.int64(periods.first_cell[row]), np.int64(periods.cells[row])
+            put_counts(pool.key, pool.next, cells.counts, first, count, capacity, joint)
+            if by_value:
+                stakes[:] = 0.0
+                put_stakes(pool.key, pool.next, cells.stakes, first, count, capacity, stakes)
+                sum_up_stakes(positives, i, stakes, capacity, paid)
+            memory = InMemory(joint, periods.known[row] != 0, sums, own != 0, True, paid)
+            measure_cells(memory, classes, positives, i, False, into.values[i], into.reasons[i])
+
+
+# ---- expected
+
+
+def expected(
+    catalog: Catalog, periods: PeriodTables, tables: ExpectedTables, models: Ints, rows: Ints, group: Group,
+    places: Ints, sums: Floats | None = None,
+) -> PeriodValues:  # fmt: skip
+    """Estimated measures of periods for all their labels.
+
+    Parameters
+    ----------
+    catalog, periods, tables
+        The tables.
+    models, rows
+        (n,) rows of the models, and of the periods in `periods`.
+    group, places
+        The estimates of models with the same layout, and the places of these periods there.
+    sums
+        (n, `SIZE`) that is written: sums of scores over all predictions that have or will have a label.
+
+    Returns
+    -------
+    Measured
+        A row for each period.
+    """
+    found = _new(len(rows), _NOT_ESTIMATED)
+    of_models, look = tables.models, group.look
+    layout = int(of_models.layout[models[0]])
+    coming, cells = look.coming[places], look.cells[places]
+    for count in np.unique(of_models.losses[models]).tolist():
+        [some] = np.nonzero((of_models.losses[models] == count) & (count > 0))
+        if len(some):
+            of_scores = _sums_of(periods, tables, models[some], rows[some], coming[some], count)
+            if sums is not None:
+                sums[some] = of_scores
+            _put_losses(found, some, of_scores, layout == NUMBERS)
+    if layout == RIGHT_WRONG:
+        _put_right(found, cells[:, 0, 0], cells[:, 0, 1])
+    elif layout != NUMBERS:
+        own = _of_matrices(catalog, tables, models, cells)
+        _put(found, np.arange(len(rows)), _MATRIX_COLUMNS, own)
+    return found
+
+
+def _put_right(into: PeriodValues, wrong: Floats, right: Floats) -> None:
+    """Put measures of models for which only right and wrong are distinguished, from expected numbers."""
+    share = right / (wrong + right)
+    into.reasons[:, _MATRIX_COLUMNS] = _TOO_MANY_CLASSES
+    for name, value in (("accuracy", share), ("error", 1.0 - share)):
+        into.values[:, INDEX[name]], into.reasons[:, INDEX[name]] = value, DEFINED
+
+
+def _put_losses(into: PeriodValues, rows: Ints, sums: Floats, numbers: bool) -> None:
+    """Put the mean losses of these rows, from their sums of scores (n, `SIZE`)."""
+    own = _new(len(rows))
+    if numbers:
+        _measure_numbers(sums, own)
+    else:
+        scored = sums[:, SCORED] > 0.0
+        for name, column in _SCORE_COLUMNS.items():
+            np.divide(sums[:, _LOSSES[name]], sums[:, SCORED], out=own.values[:, column], where=scored)
+            own.reasons[:, column] = np.where(scored, DEFINED, _NO_PROBABILITIES)
+    _put(into, rows, _LOSS_COLUMNS[numbers], own)
+
+
+@kernel
+def _measure_numbers(sums: Floats, into: PeriodValues) -> None:
+    for i in range(len(sums)):
+        measure_numbers(sums[i], True, 0.0, 0.0, into.values[i], into.reasons[i])
+
+
+def _of_matrices(catalog: Catalog, tables: ExpectedTables, models: Ints, cells: Floats) -> PeriodValues:
+    """Measures of expected confusion matrices (n, J, K) by places of classes."""
+    entities, of_models = catalog.columns.entities, tables.models
+    streams = entities.stream[models].astype(np.int32)
+
+    def measure(capacity: int, some: Ints, into: PeriodValues) -> None:
+        codes, classes = of_models.codes[models[some]], of_models.classes[models[some]]
+        _measure_matrices(cells[some], codes, classes, catalog.positives_by(streams[some]), capacity, into)
+
+    capacities = [catalog.plans[plan].capacity for plan in entities.plan[models].tolist()]
+    return _by_kind(np.array(capacities), measure)
+
+
+@allocating
+def _measure_matrices(
+    cells: Floats, codes: Ints32, classes: Ints32, positives: Positives, capacity: int, into: PeriodValues
+) -> None:
+    joint, room, nothing = np.empty(4 * capacity * capacity), new_classes(capacity), np.zeros(SIZE)
+    unpaid = np.zeros(SUMS)
+    for i in range(len(cells)):
+        joint[:] = 0.0
+        for j in range(classes[i]):
+            for k in range(classes[i]):
+                at = cell_of(np.int64(codes[i, k]), np.int64(codes[i, j]), 0, capacity)
+                joint[at] = cells[i, j, k]
+        memory = InMemory(joint, True, nothing, False, True, unpaid)
+        measure_cells(memory, room, positives, i, False, into.values[i], into.reasons[i])
+
+
+def _sums_of(
+    periods: PeriodTables, tables: ExpectedTables, models: Ints, rows: Ints, coming: Floats, count: int
+) -> Floats:
+    """Sums of scores, (n, `SIZE`): of the labels so far, and of expected labels by their strata."""
+    numbers = int(tables.models.layout[models[0]]) == NUMBERS
+    sums = periods.sums.sums[periods.periods.sums[rows]]
+    sums[periods.periods.sums[rows] == 0] = 0.0
+    columns = np.array(_PLACES[numbers][:count])
+    _add_losses(tables.of_models.counts, losses_at(tables.models, models), coming, columns, numbers, sums)
+    return sums
+
+
+@kernel
+def _add_losses(
+    faded: Floats, at: Ints, coming: Floats, columns: Ints, numbers: bool, sums: Floats
+) -> None:
+    """Add the expected labels to sums of scores, (n, `SIZE`)."""
+    _, predicted, bins = coming.shape
+    # The first bin is that of predictions without probabilities.
+    start = 0 if numbers else 1
+    for i in range(len(at)):
+        for j in range(predicted):
+            for b in range(start, bins):
+                place = at[i] + (j * bins + b) * (1 + len(columns))
+                n = faded[place]
+                if n > 0.0 and coming[i, j, b] > 0.0:
+                    sums[i, SCORED] += coming[i, j, b]
+                    for one in range(len(columns)):
+                        sums[i, columns[one]] += coming[i, j, b] * (faded[place + 1 + one] / n)
+
+
+def expected_of(
+    joint: Floats | None, right: tuple[float, float] | None, sums: Floats | None, positives: Positives, *,
+    numbers: bool,
+) -> PeriodValues:  # fmt: skip
+    """Estimated measures of one period, from totals.
+
+    Parameters
+    ----------
+    joint
+        (4·k²,) the expected cells of classes; None: the task is regression.
+    right
+        The expected numbers of wrong and right predictions, if only these are distinguished.
+    sums
+        (`SIZE`,) of scores; None: there are no mean losses.
+    positives
+        The positive class of the stream, which has number 0.
+    numbers
+        Whether the task is regression.
+
+    Returns
+    -------
+    Measured
+        One row, for the period.
+    """
+    found, one = _new(1, _NOT_ESTIMATED), np.zeros(1, dtype=np.int64)
+    if sums is not None:
+        _put_losses(found, one, sums[None], numbers)
+    if right is not None:
+        _put_right(found, np.array([right[0]]), np.array([right[1]]))
+    elif joint is not None:
+        own, classes = _new(1), new_classes(math.isqrt(len(joint) // 4))
+        memory = InMemory(joint, True, np.zeros(SIZE), False, True, np.zeros(SUMS))
+        measure_cells(memory, classes, positives, 0, False, own.values[0], own.reasons[0])
+        _put(found, one, _MATRIX_COLUMNS, own)
+    return found

@@ -1,0 +1,160 @@
+"""Estimates of the pending predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, kernel
+from prequential.engine.compiled.pool import Pool, find
+from prequential.engine.delay import records
+from prequential.engine.delay.calibrating import EXPECTED, SCALE, WAITING, PeriodEstimates
+from prequential.engine.delay.expected import (
+    NUMBERS,
+    RIGHT_WRONG,
+    ExpectedTables,
+    all_open_rows,
+    ends_of_periods,
+    known_of,
+)
+from prequential.engine.delay.expecting import look_together
+from prequential.engine.delay.records import FINALS, MaturityRecords, ratio_of
+from prequential.engine.measures.registry import INDEX
+
+#: Measures whose records have the errors of shares of right predictions; either suffices.
+_GRADED = (INDEX["accuracy"], INDEX["error"])
+
+
+class Waiting(NamedTuple):
+    """Pending predictions in periods that aren't final."""
+
+    predictions: int
+    labels: float  # expected number of these that will get a label …
+    right: float  # … and that will be right
+    half: float | None  # half the width of the interval of `right`, given `labels`; None: no record
+
+    def as_message(self) -> dict[str, Any]:
+        """The field `waiting_expected` in a message's `coverage`."""
+        said = {"predictions": self.predictions, "labels": self.labels, "right": self.right}
+        if self.half is None:
+            return said
+        low, high = max(0.0, self.right - self.half), min(self.labels, self.right + self.half)
+        return said | {"interval": [low, high], "level": records.LEVEL}
+
+
+def together(some: Sequence[Waiting]) -> Waiting:
+    """Sum up one model's pending predictions in several partitions.
+
+    The interval allows for errors in the same direction in all partitions.
+
+    >>> together([Waiting(3, 2.5, 2.0, 0.5), Waiting(4, 3.0, 1.5, 0.25)])
+    Waiting(predictions=7, labels=5.5, right=3.5, half=0.75)
+    >>> together([Waiting(3, 2.5, 2.0, None), Waiting(4, 3.0, 1.5, 0.25)]).half is None
+    True
+    """
+    halves = [one.half for one in some]
+    return Waiting(
+        sum(one.predictions for one in some), sum(one.labels for one in some), sum(one.right for one in some),
+        None if None in halves else sum(half for half in halves if half is not None),
+    )  # fmt: skip
+
+
+def all_waiting(expected: ExpectedTables, whose: Ints, clocks: Ints) -> list[Waiting | None]:
+    """Estimates of models' pending predictions, (m,) rows, at the clocks of their streams, ms.
+
+    By model; None: it has no estimates, no pending predictions, or its task is regression.
+    """
+    models, found = expected.models, list[Any]([None] * len(whose))
+    places = np.flatnonzero(whose < len(models.width))
+    some, clock = whose[places], clocks[places]
+    told = (models.width[some] > 0) & (models.layout[some] != NUMBERS) & known_of(models, some, clock)
+    places, some, clock = places[told], some[told], clock[told]
+    if not len(places):
+        return found
+    rows, ends = all_open_rows(expected, some)
+    horizons, clock_of = (
+        np.repeat(column, np.diff(ends, prepend=0)) for column in (models.horizon[some], clock)
+    )
+    # A period that hasn't ended counts as if it were at its end.
+    maturities = records.maturity_of(clock_of, ends_of_periods(expected, rows), horizons).clip(min=0)
+    ratios = np.empty(len(rows))
+    _put_ratios(expected.record_pool, expected.records, some, ends, maturities, np.empty(FINALS), ratios)
+    for group in look_together(expected, some, rows, ends, clock):
+        sums = np.zeros((len(group.places), 5))  # the fields of `Waiting`, and how many have no ratio
+        layout = int(models.layout[some[group.places[0]]])
+        _add_up(
+            group.look, group.ends, expected.periods.block[rows[group.rows]], expected.of_periods.counts,
+            layout == RIGHT_WRONG, ratios[group.rows], sums,
+        )  # fmt: skip
+        for place, (waits, labels, right, half, unknown) in zip(group.places.tolist(), sums.tolist()):
+            if waits > 0.0:
+                found[places[place]] = Waiting(
+                    int(waits), labels, min(labels, max(0.0, right)), None if unknown else half
+                )
+    return found
+
+
+@kernel
+def _put_ratios(
+    pool: Pool,
+    of_models: MaturityRecords,
+    whose: Ints,
+    ends: Ints,
+    maturities: Ints,
+    room: Floats,
+    ratios: Floats,
+) -> None:
+    """By period, put half the width of the interval of its share of right predictions, in scales.
+
+    It is from its maturity or, if that has too few final periods, from the latest earlier maturity that has
+    enough. NaN: none has.
+    """
+    i = 0
+    for m in range(len(whose)):
+        record = np.int64(0)
+        for measure in _GRADED:
+            if record == 0:
+                record = find(pool, whose[m], measure)
+        for own in range(i, ends[m]):
+            ratios[own] = math.nan
+            if own > i and maturities[own] == maturities[own - 1]:
+                ratios[own] = ratios[own - 1]
+            elif record:
+                before = maturities[own]
+                while before >= 0 and math.isnan(ratios[own]):
+                    ratios[own] = ratio_of(of_models, record, before, room)
+                    before -= 1
+        i = ends[m]
+
+
+@kernel
+def _add_up(
+    look: PeriodEstimates,
+    ends: Ints,
+    block: Ints,
+    counts: Ints32,
+    right_wrong: bool,
+    ratios: Floats,
+    sums: Floats,
+) -> None:
+    """Sum up each model's periods that have pending predictions: see `all_waiting`."""
+    _, predicted, labels = look.cells.shape
+    bins, i = look.coming.shape[2], 0
+    for m in range(len(ends)):
+        while i < ends[m]:
+            if look.about[i, WAITING] > 0.0:
+                sums[m, 0] += look.about[i, WAITING]
+                met = block[i] + predicted * bins  # after the counts of predictions
+                for j in range(predicted):
+                    right = 1 if right_wrong else j
+                    sums[m, 2] += look.cells[i, j, right]
+                    for b in range(bins):
+                        sums[m, 1] += look.coming[i, j, b]
+                        sums[m, 2] -= counts[met + (j * bins + b) * labels + right]
+                if math.isnan(ratios[i]):
+                    sums[m, 4] += 1.0
+                else:
+                    sums[m, 3] += look.about[i, EXPECTED] * look.about[i, SCALE] * ratios[i]
+            i += 1

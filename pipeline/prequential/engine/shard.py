@@ -1,0 +1,408 @@
+"""The shard: partition p of the three input topics together, and the state computed from their records.
+
+The shard is pure and deterministic. It takes batches and returns outputs; it writes snapshots and restores
+them. The worker and `replay` drive the same class, and its outputs depend only on the records and their
+order.
+
+Each record takes one path. The encoder turns its micro-batch into rows, and the join writes logs of outcomes
+and of events. Estimators, detectors and accounts read these logs, and messages are made from their state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from prequential.configuration.settings.model import Config
+from prequential.engine.catalog.state import ensure
+from prequential.engine.catalog.streams import Entity
+from prequential.engine.compiled.kernel import Ints, capacity_for
+from prequential.engine.compiled.space import Space
+from prequential.engine.emission import Emission
+from prequential.engine.evaluating import Evaluation
+from prequential.engine.input import odd_times, recurrence, seen
+from prequential.engine.input.admission import Admission, reason_of
+from prequential.engine.input.encoder import Encoder
+from prequential.engine.input.merge import Batch, MicroBatch, OffsetVector
+from prequential.engine.input.refusals import Refusals
+from prequential.engine.input.versions import separate_versions
+from prequential.engine.join.join import join
+from prequential.engine.snapshot import snapshot
+from prequential.engine.snapshot.restored import Restored
+from prequential.engine.snapshot.restoring import restore
+from prequential.engine.state import ShardState
+from prequential.engine.tables.logs import (
+    DUE,
+    EMIT,
+    EVENTS,
+    FULL,
+    NEEDED,
+    NEW_NAMES,
+    NEW_SEGMENT,
+    NEW_STAGE,
+    OUTCOMES,
+    OVERDUE,
+    REMEMBERED,
+    WANTED,
+    clear,
+    new_logs,
+)
+from prequential.engine.tables.records import LABEL, PREDICTION, Rows
+from prequential.topics.errors import Fault, existing
+from prequential.topics.outputs import DeadLetter, Output
+from prequential.topics.partitioning import partition_of
+
+#: Number of records to encode together, starting with one whose new names have to be registered first.
+_WITH_NEW_NAMES = 16
+
+
+class Shard:
+    """One shard: its state, and the outputs that it makes while it processes records.
+
+    `add` buffers a batch. `advance` processes the records whose turn has come; `follow` processes them in the
+    order of a journal. `flush` returns the outputs since the last flush. While `replaying`, the shard updates
+    its state but makes no outputs. For a shard on Kafka, `partitions` is the number of partitions of the
+    input topics. The shard needs this number to notice streams that belong to another partition.
+    """
+
+    def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
+        self.config = config
+        self.partition, self._partitions = partition, partitions
+        self.replaying = False
+        self.state = ShardState(config, partition, partitions)
+        self.merge, self.catalog = self.state.merge, self.state.catalog
+        #: The order of processing since the last flush, as offset vectors; see
+        #: `engine.input.merge`.
+        self.vectors: list[OffsetVector] = []
+        #: Records to skip: the reason by kind and offset.
+        self.quarantine: dict[tuple[int, int], str] = {}
+        #: Dead letters and other outputs since the last flush.
+        self.dead_letters: list[DeadLetter] = []
+        self.outputs: list[Output] = []
+        #: Misplaced records that this process has seen, counted by kind and by stream.
+        self.misplaced = [0, 0, 0]
+        self.misplaced_streams: dict[str, int] = {}
+        self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
+        settings = (config.defaults, *config.streams.values())
+        self._versions_apart = any(one.versions == "separate" for one in settings)
+        self.emission = Emission(self.state)
+        self.reporter = self.emission.reporter
+        self.evaluation = Evaluation(self.state, self.reporter)
+        self.encoder = Encoder(self.catalog)
+        #: Records that this process has seen. `dropped` has the kind and offset of the first record that was
+        #: dropped for each reason (`engine.tables.logs`).
+        self.seen = seen.new_seen()
+        self.recurrence = recurrence.new_recurrence()
+        self.dropped: dict[int, tuple[int, int]] = {}
+        self.odd_times = odd_times.new_odd_times()
+        #: Offset of the first record with an odd time, by stream (code), kind and oddity.
+        self.first_odd: dict[tuple[int, int, int], int] = {}
+        #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row.
+        #: 0: this process has seen none.
+        self.newest_labels: Ints = np.zeros(0, dtype=np.int64)
+        self.newest_predictions: Ints = np.zeros(0, dtype=np.int64)
+        self.refusals = Refusals()
+
+    # ---- records in
+
+    def add(self, batch: Batch) -> int:
+        """Buffer a batch; returns how many of its records are new."""
+        for kind, offset in self.quarantine:
+            if kind == batch.kind:
+                batch.refuse(offset, self.quarantine[kind, offset])
+        if self._versions_apart and batch.kind == PREDICTION:
+            batch.change(partial(separate_versions, self.config))
+        return self.merge.add(batch)
+
+    def skip(self, begins: Sequence[int], missing: Sequence[int]) -> None:
+        """Continue at the first offsets that the inputs still have: the records below them are lost.
+
+        `missing` has the number of lost records by kind, the number of lost journal entries, and the number
+        of records that an earlier state had processed. Ids of messages depend on all of these numbers.
+        """
+        self.merge.skip(begins)
+        self.catalog.lost = [before + more for before, more in zip(self.catalog.lost, missing)]
+
+    def advance(self, watermarks: Sequence[int | None], most: int) -> int:
+        """Process up to `most` records whose turn has come; returns their number (see `Merge.take`)."""
+        taken = self.merge.take(watermarks, most)
+        if taken is None:
+            return 0
+        vector: OffsetVector = tuple(self.merge.vector)
+        if self.merge.joins(taken) and self.vectors:
+            self.vectors[-1] = vector
+        else:
+            self.vectors.append(vector)
+        return self._process(taken)
+
+    def follow(self, vector: OffsetVector) -> int:
+        """Process exactly the records below `vector`, an entry of an earlier worker's journal.
+
+        Returns the number of records. They must have been added before (`Merge.covers`).
+        """
+        taken = self.merge.take_until(vector)
+        if taken is None:
+            return 0
+        self.merge.joins(taken)
+        return self._process(taken)
+
+    def flush(self) -> tuple[list[Output], list[OffsetVector]]:
+        """Outputs and offsets since the last flush: dead letters by topic and offset, then messages."""
+        # Dead letters are sorted by topic and offset, whatever the order of processing was.
+        outputs = sorted(self.dead_letters, key=lambda letter: (letter.kind, letter.offset)) + self.outputs
+        self.dead_letters, self.outputs = [], []
+        vectors, self.vectors = self.vectors, []
+        return outputs, vectors
+
+    def has_unpublished(self, quiet: int) -> bool:
+        """Whether `idle` has anything to publish after `quiet` ms without a record."""
+        return self.emission.has_unpublished(quiet)
+
+    def idle(self, quiet: int) -> None:
+        """Make the messages that are unpublished after `quiet` ms without a record.
+
+        The wall clock decides when this happens. The caller therefore writes the call to the journal, so that
+        other workers can repeat it at the same position.
+        """
+        self.outputs += self.emission.idle(quiet, replaying=self.replaying)
+
+    def last_set(self) -> None:
+        """Make metrics messages for every sequence, at the end of a replay."""
+        self.outputs += self.emission.last_set(replaying=self.replaying)
+
+    # ---- processing
+
+    def _process(self, taken: MicroBatch) -> int:
+        times = taken.times[taken.order]
+        start, last = 0, int(times[-1])
+        while last >= self.state.next_tick:
+            middle = start + int(times[start:].searchsorted(self.state.next_tick))
+            self._records(taken, start, middle)
+            self.outputs += self.emission.tick(int(times[middle]), replaying=self.replaying)
+            start = middle
+        self._records(taken, start, len(times))
+        return len(times)
+
+    def _records(self, taken: MicroBatch, start: int, stop: int) -> None:
+        """Process the records at these positions of the order."""
+        if start >= stop:
+            return
+        places = taken.order[start:stop]
+        if (invalid := taken.invalid(places)).any():
+            for place in places[invalid].tolist():
+                batch, index = taken.locate(place)
+                self._refuse(batch.kind, batch.offsets[index], batch.reasons[index])
+            places = places[~invalid]
+        records = taken.at(places)
+        most, taken_next = len(records), False
+        while len(records):
+            done, taken_next = self._round(taken, places[:most], records[:most], taken_next)
+            places, records = places[done:], records[done:]
+            # Records after one with new names are encoded again; small rounds waste less if there are many.
+            most = _WITH_NEW_NAMES if taken_next else 2 * most
+
+    def _round(
+        self, taken: MicroBatch, places: Ints, records: Sequence[Any], is_taken: bool
+    ) -> tuple[int, bool]:
+        """Process records; if `is_taken`, the first one is admitted without asking the join.
+
+        Returns the number of processed records. Also returns whether the join stopped at the next record
+        because it would admit that record and its new names have to be registered first.
+        """
+        self.evaluation.forget()
+        limits, streams = self.config.limits, len(self.catalog.streams)
+        admission = Admission(limits, self.state.store, self.state.remembered, streams, taken=is_taken)
+        encoded = self.encoder.encode(records, taken.times[places], taken.kinds[places], admission)
+        if self.encoder.retired:
+            self._forget(self.encoder.retired)
+            self.encoder.retired = []
+        if self.state.lacks_rows:
+            self.add_rows()
+        used = len(encoded.positions)
+        of_rows = records if used == encoded.stop else [records[i] for i in encoded.positions.tolist()]
+        rows = self._join(encoded.rows, of_rows)
+        would_be_taken = rows < used
+        done = int(encoded.positions[rows]) if would_be_taken else encoded.stop
+        place_of = partial(_kind_and_offset, taken)
+        for unused in encoded.unused:
+            if unused.position < done:
+                self._refuse(*place_of(places[unused.position]), unused.reason)
+        self.note(encoded.rows, rows, of_rows, lambda row: place_of(places[encoded.positions[row]]))
+        return done, would_be_taken
+
+    def note(
+        self, rows: Rows, stop: int, records: Sequence[Any], place_of: Callable[[int], tuple[int, int]]
+    ) -> None:
+        """Update the notes that only this process keeps, for rows before `stop`, which the join has done.
+
+        `records` are the records of the rows; `place_of` returns a row's kind and offset.
+        """
+        self._note_newest(rows, stop)
+        self.seen = seen.update(self.seen, rows, stop, len(self.catalog.streams), self.catalog.registry)
+        self.recurrence = recurrence.update(
+            self.recurrence, rows, stop, self.catalog.columns.streams, len(self.catalog.streams)
+        )
+        self.odd_times, is_new = odd_times.update(
+            self.odd_times, rows, stop, self.catalog.registry, len(self.catalog.streams)
+        )
+        if is_new:
+            for stream, kind, oddity, row in odd_times.news(self.odd_times):
+                self.first_odd[stream, kind, oddity] = place_of(row)[1]
+        dropped = self.state.logs.dropped
+        if dropped.max() > 0:
+            for reason in np.flatnonzero(dropped > 0).tolist():
+                self.dropped[reason] = place_of(int(dropped[reason]) - 1)
+                dropped[reason] = -1
+        if self._partitions is not None:
+            self._count_misplaced(rows, stop)
+        for row in np.flatnonzero(rows.refused).tolist():
+            self._refuse(*place_of(row), reason_of(rows.refused[row], records[row], self.config.limits))
+
+    def _note_newest(self, rows: Rows, stop: int) -> None:
+        """Note the newest label of each stream and the newest prediction of each model, up to row `stop`."""
+        taken = rows.refused[:stop] == 0
+        self.newest_labels = _wider(self.newest_labels, len(self.catalog.streams))
+        self.newest_predictions = _wider(self.newest_predictions, len(self.catalog.entities))
+        for kind, codes, newest in (
+            (LABEL, rows.stream, self.newest_labels), (PREDICTION, rows.model, self.newest_predictions)
+        ):  # fmt: skip
+            chosen = np.flatnonzero(taken & (rows.kind[:stop] == kind))
+            # Record times don't decrease within a topic, so the last record of each is the newest.
+            newest[codes[chosen]] = rows.time[chosen]
+
+    def _join(self, rows: Rows, records: Sequence[Any]) -> int:
+        """Run the join on rows, and let all readers of its logs read them; returns the number of rows done.
+
+        The join does all rows, or those before a row that it would admit and whose names are new.
+        """
+        limits, state = self.config.limits, self.state
+        self.emission.touch(rows.stream)
+        row, count = 0, len(rows.kind)
+        state.store = ensure(state.store, self.catalog, rows)
+        while row < count or state.logs.used[OVERDUE]:
+            row, why = join(
+                rows, row, count, self.catalog.registry, state.store, state.logs, limits.instances_per_shard,
+                limits.predictions_per_instance,
+            )  # fmt: skip
+            self.resolve_stop(why, records)
+            if why == NEW_NAMES:
+                break
+        return row
+
+    def resolve_stop(self, why: int, records: Sequence[Any]) -> None:
+        """Empty the logs and do what the join has stopped for, so that the join can continue."""
+        used = self.state.logs.used
+        drained = bool(used[:REMEMBERED].any())
+        due = self.state.logs.due[: used[DUE]].tolist()
+        self._consume(records)
+        if why == EMIT:
+            self.outputs += self.emission.of_entities(due, replaying=self.replaying)
+        elif why == NEW_SEGMENT:
+            self.catalog.add_segment(int(used[WANTED]))
+            self.add_rows()
+        elif why == NEW_STAGE:
+            self.state.separate(int(used[WANTED]))
+        elif why == FULL and not drained:
+            self._widen_logs(int(used[NEEDED]))
+
+    def _count_misplaced(self, rows: Rows, stop: int) -> None:
+        """Count admitted records of streams that belong to another partition, up to this row."""
+        partitions = existing(self._partitions, "the number of partitions")
+        streams = self.catalog.streams
+        for stream in streams[len(self._misplaced) :]:
+            home = partition_of(stream.name, partitions)
+            away = stream.name not in self.catalog.wide and home != self.partition
+            self._misplaced = np.append(self._misplaced, away)
+        if not self._misplaced.any():
+            return
+        taken = rows.refused[:stop] == 0
+        their_streams, kinds = rows.stream[:stop][taken], rows.kind[:stop][taken]
+        away = self._misplaced[their_streams]
+        for kind in kinds[away].tolist():
+            self.misplaced[kind] += 1
+        codes, counts = np.unique(their_streams[away], return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist()):
+            name = streams[code].name
+            self.misplaced_streams[name] = self.misplaced_streams.get(name, 0) + count
+
+    def _widen_logs(self, rows: int) -> None:
+        logs = self.state.logs
+        wider = new_logs(capacity_for(rows, 2 * len(logs.due)))
+        self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped, ends=logs.ends)
+
+    def add_rows(self) -> None:
+        """Add rows for new streams and entities to the state and to the emission."""
+        self.evaluation.forget()
+        self.state.add_rows()
+        self.emission.add_streams()
+
+    def _forget(self, gone: list[Entity]) -> None:
+        """Stop the evaluation of these entities, even if predictions of theirs are pending."""
+        closed = self.state.forget(gone)
+        self.reporter.forget([about.row for about in gone])
+        self.outputs += [] if self.replaying else closed
+
+    def _consume(self, records: Sequence[Any]) -> None:
+        """Let all readers of the logs read them, then empty the logs."""
+        state, logs = self.state, self.state.logs
+        state.accounts.consume(logs)
+        state.follow_predictions()
+        if logs.used[OUTCOMES]:
+            raised = self.evaluation.finish(records)
+            compared = self.emission.of_outcomes(logs, replaying=self.replaying)
+            messages = state.incidents.consume(logs, records, raised)
+            # Alarms come before the messages about a state that includes the alarms' outcomes.
+            self.outputs += [*([] if self.replaying else messages), *compared]
+        elif logs.used[EVENTS]:
+            state.incidents.follow_events(logs)
+        clear(logs)
+
+    # ---- invalid records
+
+    def _refuse(self, kind: int, offset: int, reason: str) -> None:
+        """Count an invalid record and add its dead letter."""
+        self.state.dead_letters[kind] += 1
+        self.state.quarantined[kind] += (kind, offset) in self.quarantine
+        self.refusals.add(kind, reason, offset)
+        if not self.replaying:
+            self.dead_letters.append(DeadLetter(kind, offset, reason))
+
+    # ---- snapshot
+
+    @property
+    def snapshot_size(self) -> int:
+        """Bytes of the memory that the next snapshot copies tables into (`core.compiled.space`)."""
+        return snapshot.size(self.state)
+
+    def snapshot(self, space: Space | None = None) -> Iterator[object]:
+        """The state in parts, copied into this space: see `engine.snapshot.snapshot`.
+
+        The caller must flush all outputs before: a snapshot does not contain them.
+        """
+        if self.outputs or self.dead_letters:
+            raise Fault("a snapshot has no outputs: expected `flush` before `snapshot`")
+        return snapshot.take(self.state, space or Space())
+
+    def restore(self, parts: Iterator[Any]) -> Restored:
+        """Restore the state from the parts of a snapshot.
+
+        Returns which state was kept, which starts empty and which has ended. Raises WorkError for a stream
+        whose task has changed in the configuration.
+        """
+        restored = restore(self.state, parts)
+        for stream in self.catalog.streams:
+            self.encoder.know(stream)
+        self.emission.add_streams()
+        return restored
+
+
+def _kind_and_offset(taken: MicroBatch, place: int) -> tuple[int, int]:
+    """Return kind and offset of the record at a place."""
+    batch, index = taken.locate(int(place))
+    return batch.kind, batch.offsets[index]
+
+
+def _wider(column: Ints, rows: int) -> Ints:
+    return column if len(column) >= rows else np.append(column, np.zeros(rows, dtype=np.int64))

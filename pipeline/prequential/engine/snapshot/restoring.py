@@ -1,0 +1,472 @@
+"""Restore a state from a snapshot, as far as the present configuration still has its content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from prequential.configuration.settings.durations import shown_period
+from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.stages import INITIAL, standing_for
+from prequential.configuration.settings.stages import parse as parse_stage
+from prequential.engine.catalog.begun import Begun
+from prequential.engine.catalog.catalog import NO_CLASS_NAME
+from prequential.engine.catalog.plans import Plan
+from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.comparisons import saving
+from prequential.engine.compiled.kernel import grown, taken
+from prequential.engine.delay import coverage, expected, periods
+from prequential.engine.delay.calendars import ends_of, starts_of
+from prequential.engine.details.label_dependence import LabelDependence
+from prequential.engine.incidents import saving as saved_incidents
+from prequential.engine.snapshot import waiting
+from prequential.engine.snapshot.restored import Restored, compared
+from prequential.engine.snapshot.segment_moves import SegmentMoves
+from prequential.engine.snapshot.snapshot import read
+from prequential.engine.state import ShardState
+from prequential.engine.tables.logs import REMEMBERED
+from prequential.engine.tables.streams import (
+    AGE,
+    BASELINE,
+    BASELINE_AGE,
+    CLASS_STATE,
+    CORRECTION,
+    ENTITY_STATE,
+    MODEL,
+    SEGMENT,
+    STREAM_STATE,
+)
+from prequential.topics.errors import WorkError
+
+
+def restore(state: ShardState, parts: Iterator[Any]) -> Restored:
+    """Restore a new state from the parts of a snapshot, as far as their content is still evaluated.
+
+    Returns the items that were kept, that begin empty and that have ended. Raises WorkError for a stream
+    whose task is another one now.
+    """
+    return _Restoring(state, *read(parts)).run()
+
+
+class _Restoring:
+    """One restoration; `missing` is what is new."""
+
+    def __init__(self, state: ShardState, head: dict[str, Any], arrays: dict[str, Any]) -> None:
+        self._state, self._head, self._arrays = state, head, arrays
+        self._catalog = state.catalog
+        self._saved: list[dict[str, Any]] = head["streams"]
+        self._rows: dict[tuple[Any, ...], int] = {}  # rows of what is evaluated still, by what it is
+        self._moved: list[tuple[int, int]] = []  # previous and present rows, where they differ
+        self._missing: list[Begun] = []
+
+    def run(self) -> Restored:
+        """Restore in this order: streams, then entities, then their state."""
+        state, head, arrays = self._state, self._head, self._arrays
+        state.merge.restore(head["merge"])
+        saved_ticks = dict(head["ticks"])
+        if set(saved_ticks) == set(state.ticks):
+            state.ticks, state.next_tick = saved_ticks, head["next_tick"]
+        state.dead_letters = list(head["dead_letters"])
+        state.quarantined = list(head.get("quarantined", state.quarantined))
+        lost = head.get("lost", ())  # snapshots of earlier versions lack the last one
+        state.catalog.lost = [*lost, *state.catalog.lost[len(lost) :]]
+        for saved in self._saved:
+            self._stream(saved)
+        self._entities()
+        self._new_entities()
+        self._sequences()
+        self._accounts()
+        self._notes()
+        state.logs.used[REMEMBERED] = head["remembered"]
+        state.store = waiting.restore(state.store, state.catalog, self._saved, arrays, self._segments)
+        events, count = waiting.predictions_of(state.store, self._with_another_horizon())
+        coverage.take_out(state.accounts.coverage, events, count)
+        state.add_rows()
+        state.accounts.coverage = coverage.update(state.accounts.coverage, events, 0, count)
+        moved, stages = dict(self._moved), self._stages()
+        self._missing += saving.restore(self._catalog, state.pairing, head, arrays, moved, stages)
+        self._incidents(stages)
+        self._periods()
+        rows = {row: row for row in self._rows.values()} | moved
+        plans = arrays["entities.plan"].tolist()
+        return compared(head, plans, self._catalog, state.pairing, rows, self._missing)
+
+    # ---- streams
+
+    def _stream(self, saved: dict[str, Any]) -> None:
+        catalog, arrays = self._catalog, self._arrays
+        stream = catalog.add_stream(saved["name"], baselines=False)
+        task = stream.config.task
+        if saved.get("task", task) != task:
+            raise WorkError(
+                f"stream {stream.name!r} was of task {saved['task']}, and its configuration has {task}: "
+                "its pending predictions can't be converted; give the stream another name"
+            )
+        at = stream.code
+        for name in saved["classes"]:
+            catalog.add_class(stream, name)
+        catalog.set_class_at_horizon(stream)
+        # More than its classes need, if one was taken back: what is saved of its models is laid out for them.
+        catalog.ensure_class_capacity(stream, int(arrays["streams.class_capacity"][at]))
+        registry = catalog.registry
+        for name in STREAM_STATE:
+            getattr(registry.streams, name)[at] = arrays[f"streams.{name}"][at]
+        state = self._state
+        state.timeline = grown(state.timeline, at + 1)
+        for name, column in state.timeline._asdict().items():
+            column[at] = arrays[f"streams.timeline.{name}"][at]
+        old, new = int(arrays["streams.classes"][at]), int(registry.streams.classes[at])
+        count = len(saved["classes"])
+        for name in CLASS_STATE:
+            getattr(registry.classes, name)[new : new + count] = arrays[f"classes.{name}"][old : old + count]
+        place, start = int(registry.streams.pairs[at]), int(arrays["streams.pairs"][at])
+        if place >= 0 and start >= 0:
+            before, now = int(arrays["streams.class_capacity"][at]), int(registry.streams.class_capacity[at])
+            square = arrays["pairs"][start : start + before * before].reshape(before, before)
+            least = min(before, now)
+            new_square = registry.pairs.pairs[place : place + now * now].reshape(now, now)
+            new_square[:least, :least] = square[:least, :least]
+        elif place >= 0:  # its transitions begin now
+            registry.classes.followed[new : new + count] = 0
+        for name in saved["versions"]:
+            stream.add_version(name)
+        stream.retired = dict.fromkeys(saved["retired"])
+        stream.families = {family: list(names) for family, names in saved["families"].items()}
+        keys = stream.config.segments
+        stream.came = dict(saved.get("came", {}))
+        # Snapshots of earlier versions have no such times: their names came before all others.
+        times = saved.get("values_came") or [[0] * len(values) for values in saved["values"]]
+        for key, values, came in zip(saved["segments"], saved["values"], times):
+            if key in keys:
+                for value, time in zip(values[: stream.config.segments_per_key], came):
+                    stream.add_value(keys.index(key), value, time)
+
+    # ---- what is evaluated
+
+    def _entities(self) -> None:
+        """Rows keep their numbers; rows of entities that aren't evaluated any more stay unused."""
+        catalog, arrays = self._catalog, self._arrays
+        catalog.ended.restore(self._head.get("ended", ()))
+        former = arrays["entities.segments"], arrays["segment_rows"]
+        self._segments = SegmentMoves(catalog, self._saved, self._head["segment_origin"], *former)
+        for row, code, kind, model, segment, age, was_evaluated in self._head["entities"]:
+            about = Entity(row, code, kind, model, segment, age)
+            stream = catalog.streams[code]
+            kept = was_evaluated and self._is_evaluated(about, stream)
+            if kept:
+                catalog.put_entity(about)
+                self._rows[code, kind, model, segment, age] = row
+                if kind == MODEL:
+                    stream.models[model] = row
+            elif was_evaluated and not self._is_adopted(about, stream):
+                counts = int(arrays["entities.outcomes"][row]), int(arrays["entities.revisions"][row])
+                catalog.ended.note(about[1:], *counts)
+        catalog.entities += [None] * (self._head["rows"] - len(catalog.entities))
+        registry = catalog.registry
+        catalog.registry = registry._replace(entities=grown(registry.entities, len(catalog.entities)))
+        gone = [row for row, about in enumerate(catalog.entities) if about is None]
+        catalog.registry.entities.retired[gone] = 1
+        # Predictions of theirs may still wait, and are their streams' all the same.
+        catalog.registry.entities.stream[gone] = self._arrays["entities.stream"][gone]
+        rows = np.array(list(self._rows.values()), dtype=np.int64)
+        for name in ENTITY_STATE:
+            getattr(catalog.registry.entities, name)[rows] = self._arrays[f"entities.{name}"][rows]
+        for about in filter(None, catalog.entities):
+            if self._rows.get(tuple(about[1:])) == about.row:
+                self._attach(about, catalog.streams[about.stream])
+        self._segments.attach()
+
+    def _is_adopted(self, about: Entity, stream: Stream) -> bool:
+        """Whether it goes on in another row (see `_adopt_ages`)."""
+        baseline = about.kind == BASELINE_AGE and about.model[1:] in stream.config.baselines
+        return (about.kind == AGE or baseline) and about.age in stream.ages
+
+    def _is_evaluated(self, about: Entity, stream: Stream) -> bool:
+        config, saved = stream.config, self._saved[stream.code]
+        if about.kind == BASELINE:
+            return about.model[1:] in config.baselines and config.task == "classification"
+        if about.kind == CORRECTION:
+            return config.temporal_correction and config.task == "classification"
+        if about.kind == SEGMENT:
+            return self._segments.stays_evaluated(about)
+        if about.kind in (AGE, BASELINE_AGE):  # one after the other, in the order of the configuration
+            same = tuple(saved["ages"]) == stream.ages
+            return same and (about.kind == AGE or about.model[1:] in config.baselines)
+        return True
+
+    def _attach(self, about: Entity, stream: Stream) -> None:
+        """Set the references of other tables to an entity."""
+        catalog = self._catalog
+        entities, row = catalog.registry.entities, about.row
+        if about.kind == MODEL:
+            entities.model[row] = row
+            self._segments.add_model(stream, row)
+        elif about.kind == BASELINE:
+            which = ("@persistent", "@majority").index(about.model)
+            catalog.set_baseline(stream, which, row)
+        elif about.kind == CORRECTION:
+            model = stream.models[about.model.removesuffix("+temporal")]
+            entities.model[row], entities.corrected[model] = model, row
+        elif about.kind == SEGMENT:
+            entities.model[row] = stream.models[about.model]
+        else:
+            owner = self._rows[stream.code, MODEL if about.kind == AGE else BASELINE, about.model, None, None]
+            entities.model[row] = owner if about.kind == AGE else 0
+            if not entities.after[owner]:
+                entities.after[owner] = row
+        catalog.note_single(row)
+
+    def _new_entities(self) -> None:
+        """Add entities that the configuration has and the snapshot lacks; they start empty."""
+        catalog = self._catalog
+        for stream in catalog.streams:
+            config = stream.config
+            if config.task == "classification":
+                for which, baseline in enumerate(("persistent", "majority")):
+                    present = catalog.baseline_of(stream, which)
+                    if baseline in config.baselines and not present:
+                        catalog.add_class(stream, NO_CLASS_NAME)
+                        catalog.add_baseline(stream, which)
+                        if stream.models:
+                            self._missing.append(Begun(f"{stream.name}/@{baseline}", "baseline", baseline))
+                if set(config.baselines) & {"persistent", "majority"}:
+                    catalog.registry.streams.nothing[stream.code] = catalog.add_class(stream, NO_CLASS_NAME)
+            entities = catalog.registry.entities
+            for name, row in [*stream.models.items(), *catalog.baselines_of(stream)]:
+                if stream.ages and not entities.after[row]:
+                    catalog.add_ages(stream, row)
+                    self._adopt_ages(stream, name, row)
+                    entities = catalog.registry.entities
+
+    def _adopt_ages(self, stream: Stream, name: str, row: int) -> None:
+        """Continue saved stages at an age in new rows after the stages changed; others start empty."""
+        catalog = self._catalog
+        entities = catalog.registry.entities
+        saved = {
+            age: old for old, code, kind, model, _, age, was_evaluated in self._head["entities"]
+            if was_evaluated and (code, model) == (stream.code, name) and kind in (AGE, BASELINE_AGE)
+        }  # fmt: skip
+        for i, age in enumerate(stream.ages):
+            new = int(entities.after[row]) + i
+            if age in saved:
+                for column in ENTITY_STATE:
+                    getattr(entities, column)[new] = self._arrays[f"entities.{column}"][saved[age]]
+                self._moved.append((saved[age], new))
+            else:
+                self._state.notes.started_empty[new] = [f"stage {age}"]
+                self._missing.append(Begun(f"{stream.name}/{name}", "stage", age))
+
+    # ---- estimators and detectors
+
+    def _sequences(self) -> None:
+        """Copy the rows of saved plans to the rows of present plans, stage by stage."""
+        catalog, arrays = self._catalog, self._arrays
+        plans = [self._plan(number, saved) for number, saved in enumerate(self._head["plans"])]
+        pairs = [(row, row) for row in self._rows.values()] + self._moved
+        copies: dict[tuple[int, int], list[tuple[int, int, int, str]]] = {}
+        for old_row, row in pairs:
+            about = catalog.entity(row)
+            stream = catalog.streams[about.stream]
+            old_plan = plans[int(arrays["entities.plan"][old_row])]
+            entities = catalog.registry.entities
+            plan = catalog.plans[int(entities.plan[row])]
+            first, start = int(arrays["entities.first"][old_row]), int(entities.first[row])
+            same_bins = self._saved[stream.code]["bins"] == stream.bins
+            single, twofold = bool(entities.single[row]), catalog.has_two_predictions(row)
+            for position, stage in enumerate(plan.stages):
+                if single and stage == INITIAL:
+                    continue
+                former = stage if twofold else standing_for(stage, old_plan.stages)
+                if former in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
+                    moved = copies.setdefault((old_plan.number, plan.number), [])
+                    moved.append((first + old_plan.stages.index(former), start + position, row, stage))
+                else:
+                    self._begins(row, f"stage {stage}", "stage", stage)
+                    outcomes = np.array([entities.outcomes[row]])
+                    for estimator in plan.estimators:
+                        estimator.begin(np.array([start + position]), outcomes)
+        for (old_number, number), moved in copies.items():
+            plan = catalog.plans[number]
+            old, new, of_entities = (np.array([one[i] for one in moved]) for i in range(3))
+            missing = plan.adopt(plans[old_number], old, new)
+            outcomes = catalog.registry.entities.outcomes[of_entities]
+            for estimator in plan.estimators:
+                if ("estimator", estimator.name) in missing:
+                    estimator.begin(new, outcomes)
+            for kind, name in missing:
+                for _, _, row, stage in moved:
+                    self._begins(row, f"{stage} {kind} {name}", kind, name, stage)
+
+    def _note_empty(self, row: int, what: str) -> None:
+        if self._catalog.registry.entities.outcomes[row]:  # else it has seen all that there was
+            self._state.notes.note_empty(row, what)
+
+    def _begins(self, row: int, note: str, *what: str) -> None:
+        """Report that `what` of an entity starts empty, and note it for operators if there is a `note`."""
+        about = self._catalog.entity(row)
+        name = f"{self._catalog.streams[about.stream].name}/{about.model}"
+        self._missing.append(Begun(f"{name} {about.segment}" if about.segment else name, *what))
+        if note:
+            self._note_empty(row, note)
+
+    def _plan(self, number: int, saved: dict[str, Any]) -> Plan:
+        """A saved plan with its tables."""
+        config = replace(
+            StreamConfig(), task=saved["task"], loss=saved["loss"], estimators=tuple(saved["estimators"]),
+            top_k=saved["top_k"], costs=saved["costs"], cost_per_value=saved["costs"] is not None,
+            details=tuple(saved["details"]), measures=tuple(saved["measures"]),
+            detectors=tuple(DetectorConfig(**detector) for detector in saved["detectors"]),
+        )  # fmt: skip
+        plan = Plan(
+            number, config, tuple(saved["stages"]), saved["watched"], saved["capacity"], saved["reference"]
+        )
+        plan.ensure(saved["rows"])
+        if saved["scored"]:
+            plan.score()
+        for table in plan.tables():
+            table.fill(self._arrays)
+        return plan
+
+    # ---- the state of consumers
+
+    def _accounts(self) -> None:
+        accounts, catalog = self._state.accounts, self._catalog
+        accounts.load(self._arrays)
+        # An earlier version may have saved the coverage of models that were gone.
+        rows = len(accounts.coverage.models.horizon)
+        gone = [row for row, about in enumerate(catalog.entities[:rows]) if row and about is None]
+        accounts.ensure(0, 0, len(self._arrays["segment_rows"]))
+        if not self._segments.same:
+            moved = taken(accounts.selection.segments, self._segments.former)
+            accounts.selection = accounts.selection._replace(segments=moved)
+        if accounts.coverage.models.first[gone].any():
+            accounts.coverage = coverage.without(accounts.coverage, np.array(gone))
+        accounts.forget(gone, np.array(catalog.free_segment_rows(), dtype=np.int64))
+
+    def _notes(self) -> None:
+        notes, head, catalog, moved = self._state.notes, self._head, self._catalog, dict(self._moved)
+        for row, what in head["started_empty"]:
+            now = moved.get(row, row)
+            for one in what if catalog.entities[now] is not None else ():
+                self._note_empty(now, " ".join(self._stage_now(now, word) for word in one.split(" ")))
+        for row, *counts in head["reported"]:
+            notes.reported[moved.get(row, row)] = (counts[0], counts[1])
+        for row, stage, estimator, baseline, since in head["worse"]:
+            now = moved.get(row, row)
+            stage = self._stage_now(now, stage)
+            if self._compares(now, stage, estimator):
+                notes.worse.setdefault(now, {})[stage, estimator, baseline] = since
+        # How labels depend on each other is known for the same order only.
+        saved = {moved.get(row, row): state for row, state in head["labels"]}
+        for about in filter(None, catalog.entities):
+            stream = catalog.streams[about.stream]
+            config, row = stream.config, about.row
+            if "dependence" not in config.details or config.task != "classification":
+                continue
+            if not catalog.registry.entities.stages[row]:
+                continue
+            if row in saved and self._saved[stream.code]["order"] == config.dependence_order:
+                notes.labels[row] = LabelDependence(config.dependence_order)
+                notes.labels[row].restore(saved[row])
+            elif catalog.registry.entities.outcomes[row]:
+                self._begins(row, "detail dependence", "detail", "dependence")
+
+    def _stage_now(self, row: int, stage: str) -> str:
+        """The stage that has the outcomes of one that the snapshot has."""
+        about = self._catalog.entities[row]
+        if about is None or self._catalog.has_two_predictions(row):
+            return stage
+        return standing_for(stage, self._catalog.streams[about.stream].evaluated)
+
+    def _compares(self, row: int, stage: str, estimator: str) -> bool:
+        """Whether it is checked if an entity is worse: if not now, the time since when isn't known later."""
+        about = self._catalog.entities[row]
+        if about is None:
+            return False
+        stream = self._catalog.streams[about.stream]
+        looks = "worse_than_baseline" in stream.config.details
+        return looks and estimator in stream.config.estimators and stream.reports(stage)
+
+    # ---- pairs and incidents
+
+    def _stages(self) -> dict[int, Sequence[str]]:
+        """By row of a saved entity: its stages then."""
+        plans = self._head["plans"]
+        return {
+            row: plans[number]["stages"] for row, number in enumerate(self._arrays["entities.plan"].tolist())
+            if number < len(plans)
+        }  # fmt: skip
+
+    def _incidents(self, stages: Mapping[int, Sequence[str]]) -> None:
+        """Restore measurements of models, and open incidents."""
+        present = set(self._rows.values())
+        stages_now = {
+            row: [self._stage_now(row, stage) for stage in names]
+            for row, names in stages.items() if names and row in present
+        }  # fmt: skip
+        for row in saved_incidents.restore(self._state.incidents, self._head, self._arrays, stages_now):
+            if self._catalog.registry.entities.outcomes[row]:
+                self._begins(row, "", "incidents")
+
+    # ---- periods
+
+    def _periods(self) -> None:
+        """Enter pending predictions in new periods; periods of another width or calendar start again."""
+        accounts, catalog = self._state.accounts, self._catalog
+        begun: list[int] = []
+        self._expected()
+        for stream, saved in zip(catalog.streams, self._saved):
+            for name, row in stream.models.items():
+                if stream.config.period is None:
+                    accounts.periods.models.width[row] = 0
+                elif not self._has_same_periods(stream, saved, row):
+                    begun.append(row)
+                    what = shown_period(stream.config.period, stream.config.period_zone)
+                    self._missing.append(Begun(f"{stream.name}/{name}", "period", what))
+                    self._note_empty(row, "periods")
+        if begun:
+            events, count = waiting.predictions_of(self._state.store, begun)
+            accounts.periods = periods.update(accounts.periods, events, 0, count)
+
+    def _has_same_periods(self, stream: Stream, saved: dict[str, Any], row: int) -> bool:
+        """Whether a model's periods are as they were: as long, and by the same clock."""
+        former = self._arrays["periods|models.calendar"]
+        fits = row < len(former) and former[row] == self._state.accounts.periods.models.calendar[row]
+        return bool(saved["period"] == stream.config.period and fits)
+
+    def _expected(self) -> None:
+        """If counters don't fit, start estimated periods from scratch, with the first whole period."""
+        catalog, models = self._catalog, self._state.accounts.expected.models
+        fields = "width", *expected.FIXED
+        before = {name: self._arrays.get(f"expected|models.{name}", ()) for name in fields}
+        for stream, saved in zip(catalog.streams, self._saved):
+            if stream.config.period is None or not stream.config.expected:
+                self._state.accounts.expected = expected.without(
+                    self._state.accounts.expected, np.array(list(stream.models.values()), dtype=np.int64)
+                )
+                continue
+            for name, row in stream.models.items():
+                fitting = (
+                    row < len(former) and former[row] == getattr(models, one)[row]
+                    for one, former in before.items()
+                )
+                if all(fitting):
+                    continue
+                clock = int(catalog.registry.streams.clock[stream.code])
+                calendars = self._state.accounts.expected.calendars
+                own = models.calendar[[row]], models.width[[row]]
+                [models.begin[row]] = ends_of(calendars, *own, starts_of(calendars, *own, np.array([clock])))
+                if self._has_same_periods(stream, saved, row):  # else periods themselves say so
+                    what = "from the next period on"
+                    self._missing.append(Begun(f"{stream.name}/{name}", "expected", what))
+                    self._note_empty(row, "expected")
+
+    def _with_another_horizon(self) -> list[int]:
+        """Models whose cohorts get another width: whole cohorts move, without their pending predictions."""
+        horizons = self._state.accounts.coverage.models.horizon
+        return [
+            row for stream in self._catalog.streams for row in stream.models.values()
+            if row < len(horizons) and horizons[row] not in (0, stream.config.label_horizon)
+        ]  # fmt: skip

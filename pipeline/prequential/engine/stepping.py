@@ -1,0 +1,129 @@
+"""Processing records one at a time, with results after each record: a micro-batch that stays open.
+
+A micro-batch of one record costs about as much as one of hundreds, because each reader of the join's logs has
+a fixed cost per call. Here the join processes each record in its turn, and only estimators and detectors read
+its outcomes at once. All other readers read the logs when the micro-batch is closed, because no caller needs
+their results after each record. The state of a shard doesn't depend on how records were divided into
+micro-batches, so it doesn't depend on this mode either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import is_
+from typing import Any
+
+from prequential.engine.catalog.state import ensure_rows
+from prequential.engine.compiled.repeated import entry_of
+from prequential.engine.detectors.objectives import every_detector
+from prequential.engine.input.open_rows import PROBABILITIES, RECORDS, TEXT, OpenRows
+from prequential.engine.join.join import join
+from prequential.engine.shard import Shard
+from prequential.engine.tables.errors import Unusable
+from prequential.engine.tables.logs import DONE, EMIT, OVERDUE
+from prequential.topics.errors import existing
+
+
+class Stepper:
+    """Lets a shard process records one at a time; close it before you use the shard in another way."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard, self._state = shard, shard.state
+        self._open: OpenRows | None = None
+        self._spare: OpenRows | None = None  # of a micro-batch that was closed
+        self._row = 0  # the next row for the join
+        self._origins: list[tuple[int, int]] = []  # kind and offset by row
+        self._tables: tuple[Any, ...] = ()
+        self._entry: Callable[..., tuple[int, int]] | None = None  # the join, for these
+        streams = (shard.config.defaults, *shard.config.streams.values())
+        #: Whether records can be taken one at a time. Separate versions need names that this process makes;
+        #: the detector `harm` needs the outcomes of earlier predictions at once.
+        self._able = not any(
+            one.versions == "separate" or any(d.detector == "harm" for d in every_detector(one))
+            for one in streams
+        )
+
+    def take(self, record: Any, time: int) -> bool:
+        """Take a prediction or a label, after all records that were added before; `advance` processes it.
+
+        Returns False, and changes nothing, if the record has to be added in a batch instead. That is the case
+        if the record has new names, if messages are due before its time, or if the configuration requires
+        batches.
+
+        Parameters
+        ----------
+        record
+            A message.
+        time
+            Its record time in ms, which must not be less than that of the previous record of its kind.
+        """
+        if not self._able or time >= self._state.next_tick or self._shard.state.lacks_rows:
+            return False
+        try:
+            if self._open is None:
+                self._begin()
+            if not self._open.add(record, time):  # type: ignore[union-attr]
+                self.close()
+                self._begin()
+                if not self._open.add(record, time):  # type: ignore[union-attr]
+                    return False
+        except (KeyError, Unusable):
+            return False
+        self._origins.append((record.KIND, self._shard.merge.pass_by(record.KIND, time)))
+        return True
+
+    def advance(self) -> None:
+        """Run the join, the estimators and the detectors on all records that were taken."""
+        if self._open is None:
+            return
+        shard, records, used = self._shard, self._open.records, self._state.logs.used
+        while self._row < len(records) or used[OVERDUE]:
+            self._row, why = self._join(len(records))
+            if why == DONE:
+                break
+            shard.resolve_stop(why, records)
+            if why != EMIT:
+                shard.evaluation.forget()
+            used = self._state.logs.used
+        shard.evaluation.read(records)
+
+    def close(self) -> None:
+        """Let all other readers of the logs process the records, and end the micro-batch."""
+        self.advance()
+        if self._open is None:
+            return
+        shard, records, rows = self._shard, self._open.records, self._open.rows
+        if records:
+            shard.emission.touch(rows.stream[: len(records)])
+            shard.resolve_stop(DONE, records)
+            shard.note(rows, len(records), records, self._origins.__getitem__)
+            self._open.clear()
+        self._spare, self._open = self._open, None
+        self._row, self._origins = 0, []
+
+    def _begin(self) -> None:
+        """Make room for records, also in the state store."""
+        state, encoder = self._state, self._shard.encoder
+        self._open, self._spare = self._spare or OpenRows(encoder), None
+        rows = self._open.rows
+        columns = rows.segments.shape[1], rows.value.shape[1], rows.interval.shape[1]
+        if columns != (encoder.keys, encoder.values, encoder.intervals):
+            self._open = OpenRows(encoder)
+        state.store = ensure_rows(state.store, state.catalog, RECORDS, TEXT, PROBABILITIES)
+
+    def _join(self, stop: int) -> tuple[int, int]:
+        """Run the join; returns the next row, and why the join stopped there."""
+        state, limits = self._state, self._shard.config.limits
+        rows = existing(self._open, "the record that is joined").rows
+        tables = rows, state.catalog.registry, state.store, state.logs
+        rows, registry, store, logs = tables
+        args = (
+            rows, self._row, stop, registry, store, logs, limits.instances_per_shard,
+            limits.predictions_per_instance,
+        )  # fmt: skip
+        if len(self._tables) != len(tables) or not all(map(is_, tables, self._tables)):
+            self._tables, self._entry = tables, None
+            return join(*args)
+        if self._entry is None:
+            self._entry = entry_of(join, args)
+        return self._entry(*args)

@@ -1,0 +1,106 @@
+"""The outcome log: the rows that the join writes and every consumer reads.
+
+A *sequence* is the outcomes of one (stream, model, segment, stage). Sequences of streams with the same
+settings and the same capacity for classes are rows of the same tables, a *plan* (see
+`engine.catalog.plans`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inlined, inner, records
+
+#: Kinds of rows: a new outcome; a revision of an earlier outcome's label; an earlier outcome of an instance
+#: for which another model has an outcome now, for comparisons alone.
+OUTCOME, REVISION, REFERENCE = 0, 1, 2
+
+#: What is scored of an outcome (bits): its probabilities or its number, the weight of its label.
+SCORED, WEIGHTED = 1, 2
+
+#: What is known of what is at stake in an outcome (bits): its value, and of a revision the one before.
+VALUED, VALUED_BEFORE = 1, 2
+
+#: Further bits for regression: the prediction has an interval; its label is in the interval.
+INTERVAL, COVERED = 4, 8
+
+#: Further bits for probabilities: the label has a rank among them; it is one of the first few, in whatever
+#: order equal ones are.
+RANKED, IN_TOP = 64, 128
+
+#: Further bits: the label doesn't determine the positive class; the positive class is `1`, by a label of 0 or
+#: 1.
+NO_POSITIVE, POSITIVE_IS_ONE = 16, 32
+
+
+class Log(NamedTuple):
+    """Outcomes and revisions in the order in which they came; all columns have equal length."""
+
+    kind: Bytes
+    plan: Ints32
+    entity: Ints32
+    sequence: Ints32  # row in the plan's tables
+    number: Ints  # of the outcome in its sequence, from 1
+    label: Ints32  # class code; of a revision the label before, or NO_CLASS
+    revised: Ints32  # of a revision: the label now, or NO_CLASS; of others: its entity's revisions until then
+    prediction: Ints32  # class code
+    bits: Bytes  # 2 where the persistent baseline was right, plus 1 where the majority one was
+    known: Bytes  # whether baselines had a label to predict by
+    record: Ints32  # what completed it, a record or a horizon's end: see `logs.Closings`
+    t1: Ints  # label time, ms
+    ts: Ints  # time of the prediction, ms
+    clock: Ints  # of the stream then, which no single record can move far ahead, ms
+    latency: Ints  # how long after its instance the label came, t1 - t0 (ms)
+    version: Ints32  # code of the prediction's model version; 0: not given
+    gap: Floats  # mean event time (ms) from one outcome of all of the stream's sequences to the next,
+    # where thresholds are due by a budget of false alarms; 0 elsewhere
+    # The place of the prediction in its stream's timeline, which is noted when all came (`timeline.locate`):
+    cohort: Ints  # 1 more than its number; 0: it was closed before
+    epoch: Ints
+    frontier: Ints  # cohorts before this one are closed, now that the instance has its label
+    # What is at stake, where outcomes cost by it:
+    valued: Bytes  # VALUED, VALUED_BEFORE; 0: nothing is known of it, and the columns below mean nothing
+    stake: Floats  # the label's `value`, or else the prediction's
+    stake_before: Floats  # of a revision: before it
+    # What is scored:
+    scored: Bytes  # SCORED, WEIGHTED or both, and what of the above is known; 0: nothing, and the columns
+    # below mean nothing
+    log_loss: Floats  # -ln p(label), clipped
+    brier: Floats
+    confidence: Floats  # p(prediction)
+    positive: Floats  # p of the positive class
+    is_positive: Bytes  # whether the label is the positive class
+    error: Floats  # for regression: prediction - label
+    value: Floats  # for regression: the label
+    width: Floats  # of the interval, with INTERVAL; with RANKED and without IN_TOP the share of all orders of
+    # equal probabilities in which the label is of the first few
+    weight: Floats  # 1/propensity of the label
+
+
+#: Joint cells: label, prediction, which baselines were right.
+@inner
+def cell_of(label: int, prediction: int, bits: int, capacity: int) -> int:
+    """The joint cell (label·k + prediction)·4 + bits, of 4·k² with room for k = `capacity` classes.
+
+    `label` and `prediction` are class codes; `bits`: 2 where the persistent baseline was right, plus 1 where
+    the majority one was.
+
+    >>> cell_of(1, 0, 3, 2)
+    11
+
+    >>> cell_of(1, 0, 3, 2)
+    11
+    """
+    return (label * capacity + prediction) * 4 + bits
+
+
+@inlined
+def weight_of(cells: Floats, place: int) -> float:
+    """Outcomes of a label and a prediction, label·k + prediction, from joint cells, (4·k²,): of any bits."""
+    at = place * 4
+    return (cells[at] + cells[at + 1]) + (cells[at + 2] + cells[at + 3])
+
+
+def new_log(rows: int) -> Log:
+    """An empty outcome log with this many rows, all zero; `Logs.used[OUTCOMES]` is the number in use."""
+    return records(Log, rows)

@@ -1,0 +1,35 @@
+"""A micro-batch's records as columns: names as codes, ids as bytes in one text."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.engine.compiled.kernel import Bytes, Codes, Floats, Ints, Ints32, Words
+
+INSTANCE, PREDICTION, LABEL = range(3)
+
+
+class Rows(NamedTuple):
+    """By record, in the order of processing; times in ms. Columns are (records,) unless noted."""
+
+    kind: Bytes
+    stream: Ints32
+    ts: Ints  # event time
+    time: Ints  # record time
+    text: Bytes  # all ids, one after the other
+    starts: Ints  # (records + 1,): where each id begins in `text`
+    model: Ints32  # of predictions: the model's entity
+    label: Ints32  # of predictions and labels: the class; NO_CLASS: the label is withdrawn
+    number: Floats  # … or the number
+    version: Ints  # of instances; of predictions, the code of the model's version, 0: not given
+    propensity: Floats  # of instances; 0: not given
+    value: Floats  # (records, 0 or 1) where a stream needs it, of predictions and labels; -1: not given
+    interval: Floats  # (records, 0 or 3) where a stream needs it, of predictions: `store.Values`
+    segments: Codes  # (records, keys): 0 not given, else 1 + position of the value
+    probabilities: Ints  # (records + 1,): where each prediction's probabilities begin in the two below
+    names: Words  # hash of the class's name
+    p: Floats
+    classes: Ints32  # how many classes its stream has when it is processed
+    asks: Bytes  # whether the record has names that become known only if it is taken
+    hashes: Ints  # of the ids, as the join needs them
+    refused: Bytes  # the join's answer: 0 taken, else the code of the reason

@@ -1,0 +1,74 @@
+"""Ids of instances that were settled and forgotten, by which their later labels are recognised.
+
+The table has a fixed number of hashes, each with the time until which it counts. A hash has eight possible
+places; a new hash takes the one whose time ends first. The table is state: its hashes follow from the records
+alone, independent of the division into micro-batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.ids import Ids, hash_of_slot, siphash
+from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, Words, columns_of, inner, records
+
+#: Hashes that a shard remembers (1 MiB), and places that one hash may have.
+_PLACES, _WAYS = 1 << 16, 8
+
+#: Key of the hashes. It is the same in every process, since snapshots hold them.
+_KEY: Any = np.uint64(0x736574746C656421), np.uint64(0x6B6E6F776E206964)
+
+
+class Settled(NamedTuple):
+    """By place: an instance that was settled and is forgotten."""
+
+    hash: Words  # of its id and its stream's name; 0: the place is free
+    until: Ints  # the stream's clock (ms) up to which a label of the instance is known as such
+    stream: Ints32
+
+
+def new_settled() -> Settled:
+    """A memory of no instances, which has all places that there will be."""
+    return records(Settled, _PLACES)
+
+
+def dump(settled: Settled) -> dict[str, Any]:
+    """The instances that are remembered, and their places, as columns of a snapshot."""
+    places = np.flatnonzero(settled.hash)
+    return {"place": places, **{name: column[places] for name, column in columns_of(settled).items()}}
+
+
+def load(columns: Mapping[str, Any]) -> Settled:
+    """A memory with the instances that `dump` has given, in the places that they had."""
+    settled = new_settled()
+    for name, column in columns_of(settled).items():
+        column[columns["place"]] = columns[name]
+    return settled
+
+
+@inner
+def remember_settled(settled: Settled, ids: Ids, slot: int, name: int, until: int) -> None:
+    """Note that the instance of a slot was settled; `name` stands for the stream's name."""
+    key = hash_of_slot(ids, slot, _KEY, name)
+    first = _WAYS * (np.int64(key >> np.uint64(32)) % (len(settled.hash) // _WAYS))
+    place = first
+    for at in range(first, first + _WAYS):
+        if settled.hash[at] == key:
+            place = at
+            break
+        if settled.until[at] < settled.until[place]:
+            place = at
+    settled.hash[place], settled.until[place], settled.stream[place] = key, until, ids.stream[slot]
+
+
+@inner
+def was_settled(settled: Settled, name: int, text: Bytes, start: int, stop: int, clock: int) -> bool:
+    """Whether the instance with the id `text[start:stop]` was settled within the last horizon."""
+    key = siphash(_KEY, name, text, start, stop)
+    first = _WAYS * (np.int64(key >> np.uint64(32)) % (len(settled.hash) // _WAYS))
+    for at in range(first, first + _WAYS):
+        if settled.hash[at] == key:
+            return settled.until[at] >= clock
+    return False

@@ -1,0 +1,204 @@
+"""The state store: instances, their predictions and labels, until their time has ended.
+
+| state | content | deadline |
+| --- | --- | --- |
+| WAITING | an instance record or predictions, no label | t0 + horizon |
+| LABELLED | a label, no prediction that counts | t1 + horizon |
+| SETTLED | at least one outcome | clock at the outcome + settle |
+| EXPIRED | only the id and t0: the label horizon has passed | clock when it expired + horizon |
+
+An instance is a row of `Instances` (its slot, see `engine.compiled.ids`). Its predictions are a
+list in a pool, in order of delivery; its label is a row of another pool. Row 0 of every table stands for
+none. `docs/reference/semantics-time.md` describes the effect of each record in each state.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.engine.compiled.ids import Ids
+from prequential.engine.compiled.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, inlined, inner
+from prequential.engine.tables.calendar import Links, Wheels
+from prequential.engine.tables.settled import Settled
+
+UNKNOWN, WAITING, LABELLED, SETTLED, EXPIRED = range(5)
+
+#: In place of a version where no instance record has come.
+NO_VERSION = -(1 << 63)
+
+#: The code of no class: what a baseline predicts before the first label, and a label that is withdrawn.
+NO_CLASS = 0xFFFF
+
+#: Most classes that fit: codes 0 … 65,534.
+MAX_CLASSES = NO_CLASS
+
+
+#: Columns of predicted intervals.
+LOWER, UPPER, GIVEN = range(3)
+
+
+class Instances(NamedTuple):
+    """By slot. Deadlines are in `engine.tables.calendar.Links`."""
+
+    version: Ints  # largest one of its instance records; of an expired instance its arrival t0, ms
+    first: Ints32  # first of its predictions
+    label: Ints32  # its label
+    state: Bytes
+
+
+class Marks(NamedTuple):
+    """By slot, where streams need them (else without columns): segments by key, the label's propensity."""
+
+    segments: Codes  # (slots, keys): 0 none, else 1 + position of the value among the key's
+    propensity: Floats  # (slots, 0 or 1): 0: none
+
+
+class Predictions(NamedTuple):
+    """A pool: predictions that wait, or that met a label which may still be revised."""
+
+    ts: Ints
+    next: Ints32  # of the same instance, in order of delivery; of free rows, the next free one
+    model: Ints32  # row of the model's entity
+    #: While it waits: first row of its probabilities. Once settled, of a model's first prediction: number
+    #: of the model's outcome, its low 32 bits.
+    extra: Ints32
+    label: Codes  # the class that is predicted
+    persistent: Codes  # the baselines' classes when it was processed
+    majority: Codes
+    judged: Codes  # 0, or 1 + the label's class when it met the label alone, after others had
+    corrected: Codes  # 0, or 1 + the class by temporal correction
+    version: Codes  # of the model, a code; 0: not given
+    bin: Bytes  # of its confidence, where periods are estimated; 0: none was given
+
+
+class Values(NamedTuple):
+    """By prediction, where streams need them (else without columns): the number, and segments by key."""
+
+    number: Floats  # (predictions, 0 or 1)
+    value: Floats  # (predictions, 0 or 2): what is at stake, and 1 where that is given
+    interval: Floats  # (predictions, 0 or 3): LOWER, UPPER, and 1 where they are GIVEN
+    segments: Codes  # (predictions, keys)
+    segment_numbers: Ints  # (predictions, keys): numbers of the outcomes in the segments
+    after_numbers: Ints  # (predictions, stages at an age): numbers of the outcomes
+
+
+class Labels(NamedTuple):
+    """A pool: labels that wait for predictions, or that have met them."""
+
+    next: Ints32  # of free rows, the next free one
+    t1: Ints
+    t0: Ints  # arrival when it met the first prediction
+    label: Ints32  # class as it is now; NO_CLASS: the label is withdrawn
+    first: Ints32  # class as it was when it met the first prediction
+    persistent: Codes  # the baselines' classes just before it
+    majority: Codes
+    number: Floats  # for regression: the label
+    completed: Ints  # its number among the labels that met predictions, from 1
+    at_horizon: Bytes  # whether it is that of instances without one by the horizon, and none came since
+
+
+class LabelValues(NamedTuple):
+    """By label; where no stream needs them the columns are (labels, 0)."""
+
+    after_numbers: Ints  # (labels, stages at an age): numbers of the baselines' outcomes
+    value: Floats  # (labels, 0 or 4): as of predictions, and once more as it was before the last revision
+
+
+class Probabilities(NamedTuple):
+    """A pool: probabilities of predictions that wait, in the order in which they were given."""
+
+    next: Ints32
+    name: Words  # the class, as a hash of its name (see `engine.tables.records`)
+    p: Floats
+
+
+#: Positions in `Pools`.
+PREDICTIONS, LABELS, PROBABILITIES = range(3)
+
+
+class Pools(NamedTuple):
+    """By pool: its first free row (0: none), the end of the rows used so far, and rows in use."""
+
+    free: Ints
+    end: Ints
+    used: Ints
+
+
+@inlined
+def take_row(pools: Pools, pool: int, next_row: Ints32) -> int:
+    """A free row of a pool, the one that was freed last; its `next` is 0 then.
+
+    Capacity is ensured by the caller (`engine.catalog.state.ensure`): compiled, nothing checks.
+    """
+    row = pools.free[pool]
+    if row:
+        pools.free[pool] = next_row[row]
+    else:
+        row = pools.end[pool]
+        pools.end[pool] = row + 1
+    pools.used[pool] += 1
+    next_row[row] = 0
+    return row
+
+
+@inner
+def give_row(pools: Pools, pool: int, next_row: Ints32, row: int) -> None:
+    """Put a row that was in use into the free ones of a pool (`PREDICTIONS`, `LABELS`, `PROBABILITIES`).
+
+    `next_row` is the `next` column of the pool's table, by which free rows are linked.
+    """
+    next_row[row] = pools.free[pool]
+    pools.free[pool] = row
+    pools.used[pool] -= 1
+
+
+@inlined
+def count_of(predictions: Predictions, first: int) -> int:
+    """How many predictions are in the list that begins in row `first` (0: an empty one)."""
+    count = 0
+    while first:
+        count += 1
+        first = predictions.next[first]
+    return count
+
+
+@inner
+def drop_probabilities(pools: Pools, probabilities: Probabilities, first: int) -> None:
+    """Free all probabilities of the list that begins in row `first` (0: an empty one)."""
+    while first:
+        following = probabilities.next[first]
+        give_row(pools, PROBABILITIES, probabilities.next, first)
+        first = following
+
+
+@inner
+def drop_predictions(
+    pools: Pools, predictions: Predictions, probabilities: Probabilities, first: int, waiting: bool
+) -> None:
+    """Free all predictions of the list that begins in row `first` (0: an empty one).
+
+    With their probabilities if they were `waiting`: of settled predictions `extra` is something else.
+    """
+    while first:
+        following = predictions.next[first]
+        if waiting:
+            drop_probabilities(pools, probabilities, predictions.extra[first])
+        give_row(pools, PREDICTIONS, predictions.next, first)
+        first = following
+
+
+class Store(NamedTuple):
+    """The join's state: instances, and the predictions and labels that wait or may still be revised."""
+
+    ids: Ids
+    instances: Instances
+    marks: Marks
+    links: Links
+    wheels: Wheels
+    predictions: Predictions
+    values: Values
+    labels: Labels
+    label_values: LabelValues
+    probabilities: Probabilities
+    pools: Pools
+    settled: Settled

@@ -1,0 +1,170 @@
+"""The report of detectors on sequences of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from prequential.configuration.settings.model import DetectorConfig
+from prequential.engine.detectors import DETECTORS
+from prequential.engine.detectors.objectives import every_detector
+from prequential.offline.backtesting.changes import Injection, KnownChange, changes_of
+from prequential.offline.backtesting.detectors import name_of
+from prequential.offline.backtesting.report import (
+    ALWAYS,
+    NEVER,
+    DetectorAlarms,
+    Injected,
+    PastAlarms,
+    PastIncidents,
+    Watched,
+)
+from prequential.offline.backtesting.running import inject, length_of
+from prequential.offline.backtesting.scores import Judged, SequenceChange, always, judge, never, scores
+from prequential.offline.past.sequences import PastSequence
+from prequential.topics.outputs import Alarm, Incident
+
+#: 30 days, ms.
+_MONTH = 30 * 86_400_000
+
+Key = tuple[str, int, str, str | None, str]
+
+
+class _Tally:
+    """Alarms of detectors, over sequences and runs."""
+
+    def __init__(self, *, judged: bool) -> None:
+        self._lines: dict[str, DetectorAlarms] = {}
+        self._judged: dict[str, list[Judged]] | None = {} if judged else None
+
+    def add(self, detector: str, outcomes: int, alarms: int, judged: Iterable[Judged]) -> None:
+        line = self._lines.setdefault(detector, DetectorAlarms(detector, 0, 0, 0, None))
+        line.sequences, line.outcomes, line.alarms = (
+            line.sequences + 1, line.outcomes + outcomes, line.alarms + alarms,
+        )  # fmt: skip
+        if self._judged is not None:
+            self._judged.setdefault(detector, []).extend(judged)
+
+    def lines(self, longest: int) -> list[DetectorAlarms]:
+        """Return the detectors in the order in which they were added, then the two baselines.
+
+        `longest`: outcomes after a change within which an alarm finds it.
+        """
+        for name, line in self._lines.items():
+            if self._judged is not None:
+                line.scores = scores(self._judged[name], longest)
+        last = {ALWAYS: 1, NEVER: 2}
+        return sorted(self._lines.values(), key=lambda line: last.get(line.detector, 0))
+
+
+def on_the_past(
+    sequences: Sequence[PastSequence], alarms: Iterable[Alarm], known: Sequence[KnownChange], tolerance: int
+) -> PastAlarms:
+    """Return the alarms on each sequence and, where changes are known, how well each detector found them.
+
+    `alarms` are those of the same replay; alarms of other sequences are left out. An alarm finds a change if
+    the alarm comes at most `tolerance` outcomes after the end of the change.
+    """
+    by_sequence: dict[Key, list[Alarm]] = {}
+    for alarm in alarms:
+        by_sequence.setdefault(_key(alarm), []).append(alarm)
+    tally = _Tally(judged=bool(known))
+    watched = []
+    for past in sequences:
+        past_alarms = by_sequence.get(_key(past), [])
+        changes = changes_of(known, past)
+        detectors = every_detector(past.config)
+        names = {_what(one.detector, one.signal, _params(one)): name_of(one) for one in detectors}
+        raised = [names[_what(alarm.detector, alarm.signal, alarm.params)] for alarm in past_alarms]
+        for name in names.values():
+            places = np.array([a.outcome for a, by in zip(past_alarms, raised) if by == name], dtype=np.int64)
+            tally.add(name, len(past), len(places), [judge(places, changes, len(past), tolerance)])
+        if known:
+            _add_baselines(tally, len(past), changes, tolerance)
+        watched.append(
+            Watched(
+                past.stream, past.partition, past.model, past.segment, past.stage, len(past),
+                [change.outcome for change in changes], past_alarms, raised,
+            )
+        )  # fmt: skip
+    longest = tolerance + max((one.width for one in known), default=0)
+    return PastAlarms(watched, tally.lines(longest), longest)
+
+
+def incidents_of(past: Sequence[PastSequence], messages: Iterable[Incident]) -> PastIncidents:
+    """Return the incidents of these sequences' models, with grades; `messages` are of the same replay."""
+    newest = {one.id: one for one in messages}
+    spans = {
+        (one.stream, one.partition, one.model): int(one.ts.max() - one.ts.min())
+        for one in past if one.segment is None and len(one)
+    }  # fmt: skip
+    found = [one for one in newest.values() if (one.stream, one.partition, one.model) in spans]
+    grades = [bool(one.agreed) for one in found if one.agreed is not msgspec.UNSET]
+    untimed = any(one.untimed is True for one in newest.values())
+    return PastIncidents(found, None if untimed else sum(spans.values()) / _MONTH, len(grades), sum(grades))
+
+
+def injected(
+    sequences: Sequence[PastSequence], injections: Sequence[Injection], given: Sequence[str], seeds: int,
+    tolerance: int, block: int | None,
+) -> Injected:  # fmt: skip
+    """Return how detectors perform in streams like these, with rises of the error at known outcomes.
+
+    Parameters
+    ----------
+    sequences
+        The sequences that are resampled in blocks to make the streams.
+    injections, given
+        The rises, and their text as you gave it.
+    seeds
+        How many streams are made from each sequence.
+    tolerance
+        Outcomes after a change's end up to which an alarm finds it.
+    block
+        Outcomes in a block; None: computed from the sequence's losses (`block_length`).
+    """
+    tally = _Tally(judged=True)
+    length = length_of(injections, tolerance)
+    left_out = []
+    changes = sorted(one.change for one in injections)
+    for past in sequences:
+        try:
+            by_detector = inject(past, injections, seeds, tolerance, block)
+        except ValueError as error:
+            names = ", ".join(name for name in (past.stream, past.model, past.segment, past.stage) if name)
+            left_out.append(f"{names}: {error}")
+            continue
+        for detector, judged in zip(every_detector(past.config), by_detector):
+            alarms = sum(one.false_alarms + one.repeated + _detected(one) for one in judged)
+            tally.add(name_of(detector), seeds * length, alarms, judged)
+        _add_baselines(tally, length, changes, tolerance, seeds)
+    window = tolerance + max(one.change.width for one in injections)
+    return Injected(list(given), seeds, length, tally.lines(window), window, left_out)
+
+
+def _detected(judged: Judged) -> int:
+    return sum(delay is not None for delay in judged.delays)
+
+
+def _add_baselines(
+    tally: _Tally, outcomes: int, changes: Sequence[SequenceChange], tolerance: int, runs: int = 1
+) -> None:
+    """Add two baselines: one that raises an alarm at each outcome, and one that never does."""
+    for name, alarms in ((ALWAYS, always(outcomes)), (NEVER, never())):
+        judged = judge(alarms, changes, outcomes, tolerance)
+        tally.add(name, runs * outcomes, runs * len(alarms), [judged] * runs)
+
+
+def _key(one: Alarm | PastSequence) -> Key:
+    return one.stream, one.partition, one.model, one.segment, one.stage
+
+
+def _params(detector: DetectorConfig) -> dict[str, Any]:
+    """Return the detector's parameters as its alarms contain them."""
+    return DETECTORS[detector.detector].params(detector.params)
+
+
+def _what(detector: str, signal: str, params: dict[str, Any]) -> tuple[Any, ...]:
+    return detector, signal, tuple(sorted(params.items()))

@@ -1,0 +1,316 @@
+"""Find thresholds of a stream's detectors that keep all its false alarms together within a budget.
+
+The budget of a stream is divided equally among its detectors. A detector's part covers all sequences that the
+detector watches (models, stages, segments), each by its rate of outcomes. All sequences share one threshold,
+so the sequences with the most dependent errors use up most of the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from prequential.configuration.settings.budget import DEFAULT_BUDGET, Budget, parse_budget
+from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.engine.compiled.kernel import taken
+from prequential.engine.detectors import DETECTORS
+from prequential.offline.backtesting.changes import Injection
+from prequential.offline.backtesting.detectors import name_of
+from prequential.offline.backtesting.running import inject
+from prequential.offline.backtesting.scores import SequenceChange
+from prequential.offline.calibration.pasts import best_phase, far, reach_of
+from prequential.offline.calibration.rates import (
+    Curve,
+    counted_of,
+    curves,
+    scale_of,
+    threshold_of,
+    value_of,
+    with_threshold,
+)
+from prequential.offline.calibration.report import Calibrated, CalibrationReport, Left, Rate
+from prequential.offline.past.sequences import PastSequence
+
+#: Outcomes that are generated from each sequence by default, and the least and the most that are allowed.
+OUTCOMES = 5_000_000
+LEAST_OUTCOMES, MOST_OUTCOMES = 100_000, 1_000_000_000
+
+#: With fewer outcomes than this, the dependence of errors on each other cannot be estimated.
+_LEAST_OUTCOMES = 1_000
+
+#: The most outcomes between two alarms of a detector, as a multiple of the outcomes of the past. Beyond that,
+#: an error of a tenth in the decay of the rate, which few outcomes don't reveal, amounts to several powers of
+#: ten.
+_MOST_TIMES = 2_000
+
+#: Streams with a change that are made from each past one: how many, and outcomes before and after the change.
+_STREAMS, _BEFORE, _AFTER = 10, 50_000, 100_000
+
+#: Thresholds in a plot of several sequences, evenly spaced.
+_SHOWN = 5
+
+#: The half width of a 95% interval in standard deviations that are estimated from ten streams (Student's t).
+_INTERVAL = 2.262
+
+#: If the upper 95% bound exceeds the expected value by more than this factor, the report notes it before the
+#: table.
+_UNSURE = 10.0
+
+#: The least effective sample size of a past. With fewer outcomes, the variance is not known to a seventh.
+_LEAST_INDEPENDENT = 100
+
+
+class CalibrationOptions(NamedTuple):
+    """The options of a calibration: budget and rise to find (None: as configured), outcomes and seed."""
+
+    #: None: the budgets of the streams' settings.
+    budget: Budget | None
+    #: Rise of the mean loss for which the delay is measured; None: the rises of the streams' settings.
+    change: float | None
+    #: Outcomes that are generated from each sequence.
+    outcomes: int
+    seed: int
+
+
+class _StreamOptions(NamedTuple):
+    """The options of a calibration for one stream."""
+
+    budget: Budget
+    change: float
+    outcomes: int
+    seed: int
+
+
+def _asked(settings: CalibrationOptions, config: StreamConfig) -> _StreamOptions:
+    """Return the options for a stream with these settings."""
+    budget = settings.budget or parse_budget(config.alarm_budget or DEFAULT_BUDGET)
+    change = config.alarm_change if settings.change is None else settings.change
+    return _StreamOptions(budget, change, settings.outcomes, settings.seed)
+
+
+class _Watched(NamedTuple):
+    """A sequence, its outcomes per ms, and the alarm rate of each detector."""
+
+    past: PastSequence
+    pace: float
+    curves: list[Curve | None]
+
+
+def calibrate(
+    pasts: Iterable[PastSequence], settings: CalibrationOptions, done: Callable[[], None] = lambda: None
+) -> CalibrationReport:
+    """Return thresholds for each stream with detectors, with the expected false alarms and delays.
+
+    `done` is called after each sequence.
+    """
+    report = CalibrationReport({}, {}, [], [], {})
+    by_stream: dict[str, list[PastSequence]] = {}
+    for past in pasts:
+        by_stream.setdefault(past.stream, []).append(past)
+    for stream, pasts in by_stream.items():
+        asked = _asked(settings, pasts[0].config)
+        report.budgets[stream], report.changes[stream] = str(asked.budget), asked.change
+        _calibrate(stream, pasts, asked, report, done)
+    return report
+
+
+def _calibrate(
+    stream: str,
+    pasts: Sequence[PastSequence],
+    settings: _StreamOptions,
+    report: CalibrationReport,
+    done: Callable[[], None],
+) -> None:
+    configured = pasts[0].config.detectors
+    able = [one for one in configured if DETECTORS[one.detector].threshold is not None]
+    for one in configured:
+        if one not in able:
+            why = f"{one.detector} has no threshold that sets a rate of false alarms"
+            report.left.append(Left(stream, name_of(one), why))
+    part = settings.budget.rate / max(1, len(able))
+    phases = [_phase(past, report) for past in pasts]
+    usable = [past for past in phases if not _problem(past, len(pasts) / part, report)]
+    if not able or not usable:
+        return
+    watched = []
+    for past in usable:
+        pace = _pace(past)
+        longest = pace * len(usable) / part
+        _note_long_dependence(past, longest, settings.outcomes, report)
+        watched.append(_Watched(past, pace, curves(past, able, longest, settings.outcomes, settings.seed)))
+        done()
+    new = list(configured)
+    found_of: dict[int, Calibrated] = {}
+    for place, detector in enumerate(able):
+        outcome = _of_detector(stream, detector, [(one.pace, one.curves[place]) for one in watched], part)
+        if isinstance(outcome, Left):
+            report.left.append(outcome)
+            continue
+        calibrated, after = outcome
+        calibrated.alarms_before *= settings.budget.period
+        calibrated.alarms = [alarms * settings.budget.period for alarms in calibrated.alarms]
+        for rate in calibrated.rates:
+            rate.alarms *= settings.budget.period
+        _note_wide_bounds(calibrated, report)
+        at = configured.index(detector)
+        new[at], found_of[at] = after, calibrated
+        report.detectors.append(calibrated)
+    report.streams[stream] = new
+    _delays(stream, usable, tuple(new), found_of, settings, report)
+
+
+def _pace(past: PastSequence) -> float:
+    """Return the number of outcomes per ms."""
+    return (len(past) - 1) / float(past.t1.max() - past.t1.min())
+
+
+def _phase(past: PastSequence, report: CalibrationReport) -> PastSequence:
+    """Return the sequence's phases with the lowest mean loss; the report notes it if others are left out."""
+    places = best_phase(past.loss)
+    if len(places) == len(past):
+        return past
+    rows = taken(past.rows, places)
+    mean, all_of_it = float(past.loss[places].mean()), float(past.loss.mean())
+    why = (
+        f"its level changes: thresholds are those of its best {len(places):,} of {len(past):,} outcomes, "
+        f"from outcome {int(places[0]) + 1:,} to {int(places[-1]) + 1:,}, "
+        f"whose mean loss is {mean:.3g}, of all {all_of_it:.3g}"
+    )
+    report.notes.append(Left(past.stream, _name(past), why))
+    return replace(past, rows=rows)
+
+
+def _note_long_dependence(
+    past: PastSequence, longest: float, outcomes: int, report: CalibrationReport
+) -> None:
+    """Add a note to the report if the dependence is too long for the extrapolation."""
+    counted, reach = counted_of(outcomes), far(past.loss)
+    if reach and longest > counted:
+        why = (
+            f"its outcomes depend on each other over {reach:,} of them and more, so what is rarer than "
+            f"an alarm in {counted:,.0f}, and extrapolated, is known to a factor of about 1,000: "
+            f"expected at least {math.ceil(longest / counted * outcomes):,} outcomes made, to count alarms on"
+        )
+        report.notes.append(Left(past.stream, _name(past), why))
+
+
+def _note_wide_bounds(one: Calibrated, report: CalibrationReport) -> None:
+    """Add a note with the bounds to the report if the expected number of alarms is very uncertain."""
+    expected, low, high = one.alarms
+    if high > _UNSURE * expected:
+        why = (
+            f"{low:.2g} to {high:.2g} false alarms in the time of the budget (95%), {expected:.2g} "
+            "expected: its past is short for alarms this rare; a longer one, or a budget of more alarms, "
+            "narrows that"
+        )
+        report.notes.append(Left(one.stream, one.detector, why))
+
+
+def _problem(past: PastSequence, apart: float, report: CalibrationReport) -> bool:
+    """Return whether a sequence can't give a rate of one false alarm in `apart` ms, and report the reason."""
+    why = ""
+    if len(past) < _LEAST_OUTCOMES:
+        why = f"it has {len(past):,} outcomes: expected at least {_LEAST_OUTCOMES:,}"
+    elif float(past.loss.min()) == float(past.loss.max()):
+        why = "all its losses are the same"
+    elif past.t1.min() == past.t1.max():
+        why = "all its labels have one time"
+    elif (wanted := _pace(past) * apart) > _MOST_TIMES * len(past):
+        why = (
+            f"it has {len(past):,} outcomes, the budget needs {wanted:,.0f} between alarms of a detector: "
+            f"expected at least {math.ceil(wanted / _MOST_TIMES):,} outcomes, or a budget of more alarms"
+        )
+    elif (worth := len(past) / reach_of(past.loss).inflation) < _LEAST_INDEPENDENT:
+        why = (
+            f"its {len(past):,} outcomes depend on each other so much that they count as {worth:,.0f} "
+            f"independent ones: expected at least {_LEAST_INDEPENDENT}"
+        )
+    if why:
+        report.left.append(Left(past.stream, _name(past), why))
+    return bool(why)
+
+
+def _of_detector(
+    stream: str, detector: DetectorConfig, by_pace: Sequence[tuple[float, Curve | None]], part: float
+) -> tuple[Calibrated, DetectorConfig] | Left:
+    """Return the threshold at which all sequences together have `part` alarms per ms."""
+    known = [(pace, curve) for pace, curve in by_pace if curve is not None]
+    threshold = threshold_of(detector)
+    if not known:
+        return Left(stream, name_of(detector), "it hardly ever alarms, whatever its threshold")
+
+    def total(u: float) -> float:
+        return sum(pace * curve.rate(u) for pace, curve in known)
+
+    low = 0.0
+    high = max(curve.at(min(part / (len(known) * pace), 0.5)) for pace, curve in known)
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if total(middle) > part else (low, middle)
+    # Rates above that of the lowest threshold that was tried are unknown.
+    u = max(high, min(curve.points[0].u for _, curve in known))
+    after = with_threshold(detector, u)
+    u = scale_of(threshold, value_of(threshold, u))
+    shares = [pace * curve.rate(u) / total(u) for pace, curve in known]
+    spread = math.sqrt(sum((share * curve.spread(u)) ** 2 for share, (_, curve) in zip(shares, known)))
+    before = float(DETECTORS[detector.detector].complete(detector.params)[threshold.name])
+    factors = [math.exp(_INTERVAL * sign * spread) for sign in (0, -1, 1)]
+    rates = [
+        Rate(value_of(threshold, one), total(one), _counted(known, place), one == u)
+        for one, place in _shown(known, u)
+    ]
+    calibrated = Calibrated(
+        stream, name_of(detector), len(known), threshold.name, before, value_of(threshold, u),
+        total(scale_of(threshold, before)), [total(u) * factor for factor in factors], None, None, rates,
+    )  # fmt: skip
+    return calibrated, after
+
+
+def _shown(known: Sequence[tuple[float, Curve]], u: float) -> list[tuple[float, int | None]]:
+    """Return the thresholds for a plot.
+
+    For one sequence, they are the thresholds at which alarms were counted, and the new one.
+    """
+    if len(known) == 1:
+        thresholds: list[tuple[float, int | None]] = [
+            (point.u, place) for place, point in enumerate(known[0][1].points)
+        ]
+    else:
+        least = min(curve.points[0].u for _, curve in known)
+        apart = (max(curve.points[-1].u for _, curve in known) - least) / _SHOWN
+        thresholds = [(least + apart * step, None) for step in range(_SHOWN + 1)]
+    return sorted([*thresholds, (u, None)], key=lambda one: one[0])
+
+
+def _counted(known: Sequence[tuple[float, Curve]], place: int | None) -> int | None:
+    return None if place is None else int(known[0][1].points[place].alarms.sum())
+
+
+def _delays(
+    stream: str, pasts: Sequence[PastSequence], detectors: tuple[DetectorConfig, ...],
+    calibrated: dict[int, Calibrated], settings: _StreamOptions, report: CalibrationReport,
+) -> None:  # fmt: skip
+    """Measure how soon the new thresholds find the change, over all sequences."""
+    delays: list[list[float]] = [[] for _ in detectors]
+    injections = [Injection(settings.change, SequenceChange(_BEFORE))]
+    for past in pasts:
+        with_detectors = replace(past, config=replace(past.config, detectors=detectors, objective=None))
+        try:
+            by_detector = inject(with_detectors, injections, _STREAMS, _AFTER, None)
+        except ValueError as error:
+            report.left.append(Left(stream, _name(past), f"no delay: {error}"))
+            continue
+        for place, judged in enumerate(by_detector):
+            delays[place] += [math.inf if d is None else float(d) for one in judged for d in one.delays]
+    for place, one in calibrated.items():
+        if delays[place]:
+            half = float(np.quantile(delays[place], 0.5, method="lower"))
+            one.delay = half if math.isfinite(half) else None
+            one.found = float(np.isfinite(delays[place]).mean())
+
+
+def _name(past: PastSequence) -> str:
+    return " ".join(name for name in (past.model, past.segment, past.stage) if name)

@@ -1,0 +1,131 @@
+"""Prepare a past for calibration: find its best phase, and the range of dependence in it.
+
+A past with a drift contains true alarms, and thresholds before and after the drift differ. The past is
+therefore cut where its mean loss changes (binary segmentation; Vostrikova 1981), and only the phases with the
+lowest mean loss are kept. A change counts only if it is large against the standard deviation of a mean.
+
+That variance is the largest over blocks of 16, 32, 64, … outcomes. It is estimated from the median of squared
+differences between neighbouring blocks. A few changes don't affect the median, but it includes daily cycles.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.offline.past.bootstrap import block_length
+
+#: The least number of blocks from which a variance can be estimated.
+_LEAST_BLOCKS = 8
+
+#: Median of a squared standard normal variable.
+_MEDIAN = 0.4549
+
+#: The shortest blocks that are compared: in shorter ones most differences are 0.
+_SHORTEST = 16
+
+#: Standard errors beyond which two means count as two levels. In 1 of 1,000 stationary streams, the largest
+#: difference over all places exceeds this bound.
+_APART = 5.0
+
+#: The least number of outcomes in a phase.
+_LEAST_PHASE = 500
+
+#: Standard errors by which the variance of longer blocks must be larger to count.
+_CLEAR = 1.0
+
+
+class Reach(NamedTuple):
+    """The range over which outcomes depend on each other."""
+
+    #: The block length beyond which the variance per outcome grows no further.
+    length: int
+    #: That variance as a multiple of the variance of independent outcomes.
+    inflation: float
+
+
+def reach_of(losses: Floats) -> Reach:
+    """Return the shortest of blocks of 1, 2, 4, … outcomes beyond which no variance is clearly larger.
+
+    >>> rng = np.random.default_rng(1)
+    >>> round(reach_of((rng.random(8_000) < 0.1).astype(float)).inflation, 1)
+    1.0
+    >>> reach_of(np.repeat([0.0, 1.0] * 100, 20))
+    Reach(length=16, inflation=8.0)
+    """
+    lengths, variances, errors = [], [], []
+    length = 1
+    while len(losses) >= _LEAST_BLOCKS * length:
+        blocks = _sums(losses, length)
+        lengths.append(length)
+        variances.append(float(blocks.var()) / length)
+        errors.append(_CLEAR * math.sqrt(2.0 / len(blocks)))
+        length *= 2
+    if not variances or variances[0] == 0.0:
+        return Reach(1, 1.0)
+    surely = max(one * (1.0 - error) for one, error in zip(variances, errors))
+    at = next(i for i, (one, error) in enumerate(zip(variances, errors)) if one * (1.0 + error) >= surely)
+    return Reach(lengths[at], max(1.0, max(variances[at], surely) / variances[0]))
+
+
+def far(losses: Floats) -> int:
+    """Return the reach if it exceeds the block length that neighbouring losses suggest, else 0."""
+    reach = reach_of(losses).length
+    return reach if reach > block_length(losses) else 0
+
+
+def best_phase(losses: Floats) -> Ints:
+    """Return the places of the phases at the lowest level above 0, in order, (places,).
+
+    >>> losses = np.concatenate([np.arange(6_000) % 10 == 0, np.arange(3_000) % 2 == 0]).astype(float)
+    >>> len(best_phase(losses))
+    6000
+    """
+    phases = _phases(losses, 0, len(losses))
+    some = [one for one in phases if losses[one[0] : one[1]].mean() > 0.0] or phases
+    lowest = min(some, key=lambda one: float(losses[one[0] : one[1]].mean()))
+    kept = [one for one in some if not _higher(losses[slice(*one)], losses[slice(*lowest)])]
+    return np.concatenate([np.arange(*one) for one in kept])
+
+
+def _phases(losses: Floats, start: int, end: int) -> list[tuple[int, int]]:
+    """Return the starts and ends of phases between these places."""
+    some = losses[start:end]
+    n = len(some)
+    if n < 2 * _LEAST_PHASE:
+        return [(start, end)]
+    before = np.arange(_LEAST_PHASE, n - _LEAST_PHASE + 1)
+    off = (np.cumsum(some - some.mean())[before - 1]) ** 2 * (n / (before * (n - before)))
+    at = int(off.argmax())
+    if off[at] <= _APART**2 * _variance(some):
+        return [(start, end)]
+    middle = start + int(before[at])
+    return _phases(losses, start, middle) + _phases(losses, middle, end)
+
+
+def _higher(one: Floats, other: Floats) -> bool:
+    """Return whether the level of one phase is clearly above that of the other."""
+    variance = _variance(one) / len(one) + _variance(other) / len(other)
+    return bool(one.mean() - other.mean() > _APART * math.sqrt(variance))
+
+
+def _variance(losses: Floats) -> float:
+    """Return the variance of a mean times the number of losses, which a few changes don't affect.
+
+    The result is at least the variance of independent losses.
+    """
+    variance = float((np.diff(losses) ** 2).mean()) / 2.0
+    length = _SHORTEST
+    while len(losses) >= 2 * _LEAST_BLOCKS * length:
+        squares = np.diff(_sums(losses, length)) ** 2
+        variance = max(variance, float(np.median(squares)) / (2.0 * _MEDIAN * length))
+        length *= 2
+    return variance
+
+
+def _sums(losses: Floats, length: int) -> Floats:
+    """Return the sums of consecutive blocks, (blocks,)."""
+    sums: Floats = losses[: len(losses) // length * length].reshape(-1, length).sum(axis=1)
+    return sums

@@ -1,0 +1,277 @@
+"""Replay files with the same engine, without a broker; and read files of JSON lines."""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import IO, Protocol
+
+import numpy as np
+from prequential.configuration.settings.model import Config
+from prequential.engine.input.merge import Batch
+from prequential.engine.past.course import PastCourses
+from prequential.engine.past.past import PastOutcomes
+from prequential.engine.shard import Shard
+from prequential.mapping.clocks import Clocks, TimeColumn
+from prequential.mapping.uses import Uses
+from prequential.offline.replay import emission
+from prequential.offline.replay.summary import Place
+from prequential.topics.decoding import KINDS, LABELS, Decoded, decode
+from prequential.topics.messages import INPUT_MESSAGE_BYTES
+from prequential.topics.outputs import Output
+
+#: Records that are decoded at once and buffered for each file; numpy and msgspec reach full speed well below.
+_BATCH = 10_000
+
+#: A watermark above all times, for a file that is read to its end.
+_ENDED = 1 << 62
+
+#: The time of records if no record of the file has one.
+_UNKNOWN = -(1 << 62)
+
+
+#: A record's time as text, and the number of lines that are searched for one.
+_TEXT_TIME, _FEW = re.compile(rb'"ts"\s*:\s*"([^"]*)"'), 100
+
+
+class AnySource(Protocol):
+    """The records of one kind from any file, in the order of processing."""
+
+    @property
+    def kind(self) -> int:
+        """The input of the records: 0 instances, 1 predictions, 2 labels."""
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last record time, ms; None without records."""
+
+    @property
+    def has_times(self) -> bool:
+        """Whether a record has a time, or there are no records."""
+
+    def row(self, offset: int) -> int:
+        """Return the line or row, from 0, of the record that was processed as number `offset`."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self) -> Iterator[Batch]:
+        """The records as batches; a batch's offsets count in the order of processing."""
+
+
+class Located(AnySource, Protocol):
+    """Records whose places in the file are known."""
+
+    @property
+    def clocks(self) -> Clocks:
+        """Counts of the records' times with and without a zone."""
+
+    #: Columns that may contain times, if the records have none.
+    time_columns: Sequence[TimeColumn]
+
+    @property
+    def uses(self) -> Sequence[Uses]:
+        """The parts of each mapping that records used; records in the project's own form have no mapping."""
+
+    def place(self, offset: int) -> Place:
+        """Return the place of the record that was processed as number `offset`.
+
+        The place is a file with a line (from 1) or a row (from 0).
+        """
+
+    def raw(self, offset: int) -> bytes:
+        """Return the line, or the row as text, of the recent record that was processed as number `offset`."""
+
+    def find(self, stream: str, instance_id: str) -> Place | None:
+        """Return the place of the first record about an instance; None if there is none."""
+
+
+class Source:
+    """The records of one file of JSON lines, in the order of processing.
+
+    Record time is the record's `ts`. A record without a valid `ts` has the time of the record before it. A
+    file needn't be sorted; records with equal times keep the order of the file.
+    """
+
+    uses: Sequence[Uses] = ()
+
+    def __init__(self, kind: int, lines: list[bytes], name: str = "") -> None:
+        self.kind = kind
+        self.lines = lines
+        self.name = name
+        times = np.fromiter(_times(kind, lines), dtype=np.int64, count=len(lines))
+        #: Whether a record has a time.
+        self.has_times = not len(times) or int(times[0]) != _UNKNOWN
+        if not self.has_times:
+            times[:] = 0
+        self.order: Sequence[int] = range(len(lines))
+        if len(times) > 1 and (times[1:] < times[:-1]).any():
+            order = np.argsort(times, kind="stable")
+            self.order, times = order.tolist(), times[order]
+        self._all_times = times
+        self.time_columns: Sequence[TimeColumn] = ()
+        #: Counts of times with a zone: a time as text must have an offset, or the record is invalid.
+        self.clocks = Clocks()
+        if (text := next(filter(None, map(_TEXT_TIME.search, lines[:_FEW])), None)) is not None:
+            self.clocks.note("aware", text[1].decode("utf-8", "replace"))
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last record time, ms; None without records."""
+        times = self._all_times
+        return (int(times[0]), int(times[-1])) if len(times) else None
+
+    def batches(self) -> Iterator[Batch]:
+        """The records as batches; a batch's offsets count in the order of processing."""
+        for start in range(0, len(self.lines), _BATCH):
+            stop = min(start + _BATCH, len(self.lines))
+            values = [self.lines[place] for place in self.order[start:stop]]
+            times = self._all_times[start:stop]
+            yield Batch(self.kind, range(start, stop), times, decode(self.kind, values))
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def row(self, offset: int) -> int:
+        """Return the line, from 0, of the record that was processed as number `offset`."""
+        return self.order[offset]
+
+    def place(self, offset: int) -> Place:
+        """Return the file, and the line from 1, of the record that was processed as number `offset`."""
+        return {"file": self.name, "line": self.order[offset] + 1}
+
+    def raw(self, offset: int) -> bytes:
+        """Return the line of the record that was processed as number `offset`, without its end."""
+        return self.lines[self.order[offset]]
+
+    def find(self, stream: str, instance_id: str) -> Place | None:
+        """Return the place of the first record about an instance; None if there is none."""
+        for start in range(0, len(self.lines), _BATCH):
+            decoded = decode(self.kind, self.lines[start : start + _BATCH])
+            for line, record in enumerate(decoded.records, start + 1):
+                if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
+                    return {"file": self.name, "line": line}
+        return None
+
+
+def lines_of(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> Iterator[bytes]:
+    r"""Yield the lines of a stream with their ends, without the byte order mark of UTF-8.
+
+    A longer line is cut after `most` bytes, which is too long for a record. The rest is skipped, so that a
+    line without an end takes no memory.
+
+    >>> from io import BytesIO
+    >>> list(lines_of(BytesIO(b"\xef\xbb\xbf{}\n[]"))), list(lines_of(BytesIO(b"\xef\xbb\xbf")))
+    ([b'{}\n', b'[]'], [])
+    >>> list(lines_of(BytesIO(b"12345678\n{}\n"), most=3))
+    [b'123\n', b'{}\n']
+    """
+    lines = cut_lines(stream, most)
+    first = next(lines, b"").removeprefix(BOM_UTF8)
+    if first:
+        yield first
+    yield from lines
+
+
+def cut_lines(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> Iterator[bytes]:
+    """Yield the lines of a stream with their ends; longer lines are cut after `most` bytes."""
+    for line in iter(partial(stream.readline, most), b""):
+        if len(line) == most and not line.endswith(b"\n"):
+            rest = line
+            while rest and not rest.endswith(b"\n"):
+                rest = stream.readline(most)
+            yield line + b"\n"
+        else:
+            yield line
+
+
+def read_lines(stream: IO[bytes], most: int = INPUT_MESSAGE_BYTES) -> list[bytes]:
+    """Return the lines of a stream as `lines_of` yields them, without their ends."""
+    return [line.rstrip(b"\r\n") for line in lines_of(stream, most)]
+
+
+def _times(kind: int, lines: list[bytes]) -> Iterator[int]:
+    time: int | None = None
+    pending = 0  # records before the first with a time take that first time
+    for start in range(0, len(lines), _BATCH):
+        decoded: Decoded = decode(kind, lines[start : start + _BATCH])
+        for record in decoded.records:
+            if record is not None and record.ts is not None:
+                time = record.ts
+                yield from [time] * pending
+                pending = 0
+            if time is None:
+                pending += 1
+            else:
+                yield time
+    yield from [_UNKNOWN] * pending
+
+
+def place_of(sources: Mapping[int, Located], config: Config) -> Callable[[int, int, int], Place]:
+    """Return a function that finds a record by kind, partition and offset, in these files or in a topic."""
+
+    def place(kind: int, partition: int, offset: int) -> Place:
+        if kind in sources:
+            return sources[kind].place(offset)
+        return {"topic": config.kafka.topic(KINDS[kind]), "partition": partition, "offset": offset}
+
+    return place
+
+
+def is_untimed(sources: Sequence[AnySource]) -> bool:
+    """Return whether no record has a time."""
+    some = [source for source in sources if len(source)]
+    return bool(some) and not any(source.has_times for source in some)
+
+
+def for_files(config: Config, sources: Sequence[AnySource]) -> Config:
+    """Return the configuration for the replay of these files, which may set `emit.every`."""
+    spans = [source.span for source in sources if source.span is not None]
+    span = max(last for _, last in spans) - min(first for first, _ in spans) if spans else 0
+    return emission.for_files(config, span, sum(len(source) for source in sources if source.kind == LABELS))
+
+
+def replay(
+    config: Config,
+    sources: Sequence[AnySource],
+    put: Callable[[Output], None],
+    progress: Callable[[int], None] = lambda processed: None,
+    *,
+    metrics: bool = True,
+    courses: PastCourses | None = None,
+    past: PastOutcomes | None = None,
+) -> Shard:
+    """Process complete files in a shard, which ends with a last set of messages for every sequence.
+
+    `put` takes each output, and `progress` the number of records just processed. Without `metrics`, the shard
+    makes no metrics messages, and all else is the same. `courses` and `past` are filled during the replay.
+    Returns the shard, whose configuration has the times between messages: see `offline.replay.emission`.
+    """
+    shard = Shard(for_files(config, sources) if metrics else emission.without_metrics(config))
+    shard.state.courses, shard.state.past = courses, past
+    shard.catalog.untimed = is_untimed(sources)
+    by_kind = {source.kind: source for source in sources}
+    shard.refusals.number_of = lambda kind, offset: by_kind[kind].row(offset)
+    batches = {source.kind: source.batches() for source in sources}
+    watermarks: list[int | None] = [None if kind in batches else _ENDED for kind in range(3)]
+    while True:
+        for kind, iterator in list(batches.items()):
+            if shard.merge.buffered[kind] < _BATCH:
+                batch = next(iterator, None)
+                if batch is None:
+                    watermarks[kind] = _ENDED
+                    del batches[kind]
+                else:
+                    shard.add(batch)
+        processed = shard.advance(watermarks, _BATCH)
+        if not batches and not processed:
+            break
+        progress(processed)
+        for output in shard.flush()[0]:
+            put(output)
+    if metrics:
+        shard.last_set()
+    for output in shard.flush()[0]:
+        put(output)
+    return shard

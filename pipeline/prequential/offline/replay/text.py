@@ -1,0 +1,234 @@
+"""A summary as text for a terminal: lines, and the table of models that the demo also shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from prequential.configuration.settings.durations import shown_duration
+from prequential.configuration.settings.stages import FINAL, INITIAL
+from prequential.engine.estimators.naming import recency
+from prequential.offline.replay.emission import POINTS
+from prequential.offline.replay.summary import SequenceSummary, Summary, SummaryFinding, place_in_words
+from prequential.offline.replay.table import ModelRow, models_table, print_wide, with_courses
+from prequential.topics.errors import Fault
+from prequential.topics.reasons import printable
+from prequential.views.diagnosis.stream_facts import Finding
+from prequential.views.wording.comparing import report
+from prequential.views.wording.console import Console
+from prequential.views.wording.expected import ASSUMPTION, in_words
+from prequential.views.wording.incidents import sentence
+from prequential.views.wording.measures import COLUMNS as MEASURES
+from prequential.views.wording.period_alarms import of_period
+from prequential.views.wording.references import main_one
+from prequential.views.wording.stages import caption_of_stages, marked, stage_in_words
+from rich.table import Table
+from rich.text import Text
+
+#: Stages that the caption explains.
+_EXPLAINED = (INITIAL, FINAL)
+
+#: The most lines shown of a table, of drops, and of incidents or alarms; the file has all.
+_ROWS, _DROPS, _ALARMS = 40, 10, 10
+
+#: The measures in the table by task: of the whole run, the first of which has a course; and of the latest
+#: part.
+COLUMNS = {task: (names[:1], names[:3]) for task, names in MEASURES.items()}
+
+_CAPTIONS = {
+    "classification": "kappa_per: gain over repeating the latest label; below 0: a loss",
+    "regression": "over time: as a share of the largest",
+}
+
+
+class Elsewhere(NamedTuple):
+    """Endings of the lines that report hidden rows: where you find all of them."""
+
+    drops: str
+    sequences: str
+    pairs: str
+    incidents: str
+    alarms: str
+    expected: str
+    explain: str  # the call that explains an incident
+
+
+#: The endings for users of a command, and for users of a `Result`.
+AT_A_TERMINAL = Elsewhere(
+    drops=": --summary has all", sequences=": --summary has all", pairs=": --summary has all",
+    incidents=": --incidents-out and --summary have all", alarms=": --alarms-out and --summary have all",
+    expected=": --summary has all", explain="prequential explain ID --from FILE",
+)  # fmt: skip
+IN_PYTHON = Elsewhere(
+    drops=": summary.dropped has all", sequences=": summary.sequences has all",
+    pairs=": summary.comparisons has all", incidents=": incidents has all", alarms=": alarms has all",
+    expected=": summary.expected has all", explain='explain("ID")',
+)  # fmt: skip
+
+
+def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) -> None:
+    """Print a summary; `more` has the endings of lines that report hidden rows."""
+    for line in (*record_lines(summary, more), *outcome_lines(summary)):
+        _print(line, console)
+    for task in COLUMNS:
+        if rows := [one for one in summary.sequences if one.task == task]:
+            shown = rows[:_ROWS]
+            print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type: ignore[misc]
+            if len(rows) > len(shown):
+                _print(f"… and {len(rows) - len(shown):,} more{more.sequences}", console)
+    compared, incidents = report(summary.comparisons, more.pairs), incident_lines(summary, more)
+    for line in (*reference_lines(summary), *compared, *expected_lines(summary, more), *incidents):
+        _print(line, console)
+    for finding in summary.findings:
+        _print(f"looks wrong: {finding_in_words(finding)}", console)
+
+
+def finding_in_words(said: SummaryFinding) -> str:
+    """Return a finding as one sentence, with the name of its stream."""
+    return str(Finding(said.code, said.stream, said.sentence))
+
+
+def _print(line: str, console: Console) -> None:
+    console.print(Text(printable(line)), soft_wrap=True)
+
+
+def record_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
+    """Yield lines about records read, used and dropped, and the most frequent reasons for dropping."""
+    read = [f"{kind.read:,} {name}" for name, kind in summary.records.items() if kind.read]
+    became = (
+        f"{word}: {sum(getattr(kind, name) for kind in summary.records.values()):,}"
+        for word, name in (("used", "used"), ("dropped", "dropped"), ("pending", "waiting"))
+    )
+    yield f"read: {', '.join(read) or 'no records'}; {', '.join(became)}"
+    for drop in summary.dropped[:_DROPS]:
+        where = f" (first: {place_in_words(drop.example)})" if drop.example else ""
+        yield f"  dropped: {drop.count:,} {drop.kind}: {drop.reason}{where}"
+    if len(summary.dropped) > _DROPS:
+        yield f"  … for {len(summary.dropped) - _DROPS:,} further reasons{more.drops}"
+
+
+def outcome_lines(summary: Summary) -> Iterator[str]:
+    """Yield lines about outcomes by stream and model, and about the times between messages."""
+    by_stream: dict[str, dict[str, tuple[int, int]]] = {}
+    for one in summary.outcomes:
+        models = by_stream.setdefault(one.stream, {})
+        outcomes, waiting = models.get(one.model, (0, 0))
+        models[one.model] = outcomes + one.outcomes, waiting + one.waiting
+    for stream, models in list(by_stream.items())[:_ROWS]:
+        shown = ", ".join(f"{model} {outcomes:,}" for model, (outcomes, _) in models.items())
+        labels = sum(one.labels for one in summary.waiting_labels if one.stream == stream)
+        predictions = sum(waiting for _, waiting in models.values())
+        wait = f"; pending: {predictions:,} predictions, {labels:,} labels" if predictions or labels else ""
+        closed = sum(one.at_horizon for one in summary.outcomes if one.stream == stream)
+        without = f"; {closed:,} predictions got no label within the horizon" if closed else ""
+        yield f"outcomes of {stream}: {shown or 'none'}{without}{wait}"
+    for emission in summary.emission or ():
+        when = [f"{emission.outcomes:,} outcomes"] if emission.outcomes else []
+        if emission.every_ms is not None:
+            time = f"{shown_duration(emission.every_ms)} of record time"
+            when.append(f"{emission.every_ms:,} rows" if emission.untimed else time)
+        whose = "" if emission.stream is None else f" of {emission.stream}"
+        said = f"metrics{whose}: every {' and every '.join(when)}" if when else f"metrics{whose}: at the end"
+        if emission.by_default:
+            said += f" (emit.every isn't configured: at most {POINTS:,} points a sequence)"
+        yield said
+
+
+def _table(rows: list[SequenceSummary], task: str, console: Console) -> Table:
+    """Return the table of models, as the demo shows it."""
+    whole, latest = COLUMNS[task]
+    several = len({one.stream for one in rows}) > 1
+    lines = []
+    for place, one in enumerate(rows):
+        first, last = shown_estimators(one.measures)
+        key = one.stream, one.partition, one.model
+        before = rows[place - 1] if place else None
+        new = before is None or (before.stream, before.partition, before.model) != key
+        after = rows[place + 1] if place + 1 < len(rows) else None
+        ends = after is None or (after.stream, after.partition, after.model) != key
+        of_whole, of_latest = one.measures[first], one.measures[last]
+        name = f"{one.stream}/{one.model}" if several else one.model
+        lines.append(
+            ModelRow(
+                (name if new else "", marked(one.stage, one.same), f"{one.outcomes:,}"),
+                (*map(of_whole.get, whole), *map(of_latest.get, latest)),
+                course_of(one),
+                ends,
+            )
+        )
+    measure = whole[0]
+    last = shown_estimators(rows[0].measures)[1]
+    return models_table(
+        lines,
+        ("model", "stage", "outcomes"),
+        (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
+        f"{measure} over time" if with_courses(console) else None,
+        title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
+        caption=f"{caption_of_stages(one.same for one in rows if one.stage in _EXPLAINED)}{_CAPTIONS[task]}",
+    )  # fmt: skip
+
+
+def reference_lines(summary: Summary) -> Iterator[str]:
+    """Yield lines that compare sequences with their first outcomes, by their main measure."""
+    for one in [one for one in summary.sequences if one.reference][:_ROWS]:
+        if one.reference is msgspec.UNSET:
+            raise Fault("a sequence has no reference: this is a fault of prequential, please report it")
+        _, last = shown_estimators(one.measures)
+        if (said := main_one(one.reference.get(last, {}))) is not None:
+            yield f"{one.stream}/{one.model} {stage_in_words(one.stage, one.same)}, {last}: {said}"
+
+
+def shown_estimators(measures: dict[str, Any]) -> tuple[str, str]:
+    """Choose two estimators of the measures: one for the whole run, and one for its latest part.
+
+    For the whole run it is `all`, or the first. For the latest part it is the first one that forgets; if
+    there is none, it is the one for the whole run.
+    """
+    names = list(measures)
+    whole = "all" if "all" in names else names[0]
+    return whole, next((name for name in names if recency(name) is not None), whole)
+
+
+def course_of(one: SequenceSummary) -> list[float]:
+    """Return the course of a sequence as heights from 0 to 1.
+
+    The heights are accuracies; for regression, they are errors as shares of the largest one.
+    """
+    losses = one.course.loss
+    if one.task == "classification":
+        return [1 - loss for loss in losses]
+    largest = max(losses, default=0.0)
+    return [loss / largest for loss in losses] if largest else [0.0] * len(losses)
+
+
+def expected_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
+    """Yield a line for each model with expected measures of its non-final period and pending predictions."""
+    for one in summary.expected[:_ROWS]:
+        said = "; ".join(in_words(one.period, one.waiting, untimed=one.untimed))
+        yield f"before labels are there, {one.stream}/{one.model}: {said}"
+    if len(summary.expected) > _ROWS:
+        yield f"  … and {len(summary.expected) - _ROWS:,} more models{more.expected}"
+    if summary.expected:
+        yield f"  {ASSUMPTION}"
+
+
+def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
+    """Yield a line for each incident, and lines for alarms outside of incidents."""
+    incidents, alarms = summary.incidents, summary.alarms
+    explain = f"; to explain one: {more.explain}" if incidents else ""
+    yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,}){explain}"
+    for incident in incidents[:_ALARMS]:
+        yield f"  {sentence(incident)}"
+    if len(incidents) > _ALARMS:
+        yield f"  … and {len(incidents) - _ALARMS:,} more{more.incidents}"
+    grouped = {(one.stream, one.partition, one.model) for one in incidents}
+    ungrouped = [alarm for alarm in alarms if (alarm.stream, alarm.partition, alarm.model) not in grouped]
+    for alarm in ungrouped[:_ALARMS]:
+        segment = f" {alarm.segment}" if alarm.segment else ""
+        yield f"  {alarm.stream}/{alarm.model}{segment} " + (of_period(alarm) or (
+            f"{alarm.stage}, {alarm.detector} on {alarm.signal} at "
+            f"outcome {alarm.outcome:,}: {alarm.statistic:.1f} > {alarm.threshold:g}"
+        ))  # fmt: skip
+    if len(ungrouped) > _ALARMS:
+        yield f"  … and {len(ungrouped) - _ALARMS:,} more{more.alarms}"

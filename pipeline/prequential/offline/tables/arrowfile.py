@@ -1,0 +1,280 @@
+"""Read Arrow tables: Parquet and Arrow (Feather) files, and tables in memory. Needs pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from prequential.mapping.model import Path
+from prequential.mapping.translation import pick
+from prequential.offline.tables.rows import BATCH, Progress
+from prequential.topics.errors import WorkError
+
+#: The root of a path to a column with a type of times, which is read as milliseconds.
+TIME = "timestamp"
+
+#: Milliseconds of each unit of Arrow's times, as a fraction.
+_OF_MS = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
+
+_MS_OF_DAY = 86_400_000
+
+
+class ArrowRows:
+    """The rows of one record batch."""
+
+    reasons: Mapping[int, str] = {}
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+
+    def __len__(self) -> int:
+        return int(self._batch.num_rows)
+
+    def column(self, path: Path) -> list[Any]:
+        """Return the value of every row at a path; None where there is none."""
+        names = self._batch.schema.names
+        whole = ".".join(path.keys)
+        name, *below = [whole] if whole in names else path.keys
+        column = self._batch.column(names.index(name))
+        if path.root == TIME:
+            return _milliseconds(column)
+        values = _plain(column)
+        return pick(values, tuple(below)) if below else values
+
+    def raw(self, place: int) -> bytes:
+        """Return a row as JSON."""
+        columns = self._batch.slice(place, 1).columns
+        row = {name: _values(column)[0] for name, column in zip(self._batch.schema.names, columns)}
+        return msgspec.json.encode(row, enc_hook=str)
+
+    def has_null(self, path: Path, place: int) -> bool:
+        """Whether there is a column for a path: a cell without a value is null."""
+        return self.has(path)
+
+    def has(self, path: Path) -> bool:
+        """Whether any row's structure has the field; the caller has already checked the column."""
+        if path.root == TIME or len(path.keys) == 1:
+            return True
+        return any(value is not None for value in self.column(path))
+
+    def fields(self) -> str:
+        """Return the columns and their types as text, if any column is nested; else an empty text."""
+        schema = self._batch.schema
+        return ", ".join(map(str, schema)) if any(map(_is_nested, schema)) else ""
+
+    def names(self) -> Sequence[str]:
+        """Return the names of the columns."""
+        return list(self._batch.schema.names)
+
+
+def _is_nested(field: Any) -> bool:
+    return bool(pa.types.is_nested(field.type))
+
+
+def _plain(column: Any) -> list[Any]:
+    """Return Python's values; much faster for a column without nulls."""
+    kind = column.type
+    if column.null_count == 0 and (
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    ):  # fmt: skip
+        return list(column.to_numpy(zero_copy_only=False).tolist())
+    return _values(column)
+
+
+def _values(column: Any) -> list[Any]:
+    """Return Python's values; text for times that Python lacks: nanoseconds, or after the year 9999."""
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        return [_value(column.slice(place, 1)) for place in range(len(column))]
+
+
+def _value(column: Any) -> Any:
+    try:
+        return column.to_pylist()[0]
+    except (ValueError, OverflowError):
+        return column.to_string(skip_new_lines=True).removeprefix("[").removesuffix("]")
+
+
+def _milliseconds(column: Any) -> list[int | None]:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        times, (factor, divisor) = column.cast(pa.int64()), _OF_MS[kind.unit]
+    elif pa.types.is_date32(kind):
+        times, (factor, divisor) = column.cast(pa.int32()), (_MS_OF_DAY, 1)
+    else:
+        times, (factor, divisor) = column.cast(pa.int64()), (1, 1)
+    return [None if time is None else time * factor // divisor for time in _plain(times)]
+
+
+class ArrowFile:
+    """A table that `read` returns as record batches, with the given columns (None: all)."""
+
+    unit, text = "row", False
+    is_numbered = False
+
+    def __init__(
+        self, name: str, schema: Any, rows: int | None, read: Callable[[list[str] | None], Iterable[Any]]
+    ) -> None:
+        self.name = name
+        self._schema, self._count, self._read = schema, rows, read
+        self.columns: Sequence[str] = schema.names
+        self.own_columns: Sequence[str] = self.columns
+        self._wanted: list[str] | None = None
+
+    def select(self, paths: Sequence[Path]) -> None:
+        """Read only the columns of these paths, and those that were selected before."""
+        names = filter(None, map(self._column, paths))
+        self._wanted = list(dict.fromkeys([*(self._wanted or ()), *names]))
+
+    def type_of_time(self, path: Path) -> str | None:
+        """Return the type of a column of times, which need no unit; None for a column of other types."""
+        name = self._column(path)
+        if name is None or (len(path.keys) > 1 and name != ".".join(path.keys)):
+            return None
+        kind = self._schema.field(name).type
+        return str(kind) if pa.types.is_timestamp(kind) or pa.types.is_date(kind) else None
+
+    def _column(self, path: Path) -> str | None:
+        whole = ".".join(path.keys)
+        name = whole if whole in self.columns else path.keys[0]
+        return name if name in self.columns else None
+
+    def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[ArrowRows]:
+        """Yield the rows in their order, in batches."""
+        count = 0
+        for batch in self._batches():
+            for start in range(0, batch.num_rows, BATCH):
+                rows = ArrowRows(batch.slice(start, BATCH))
+                yield rows
+                count += len(rows)
+                progress(count, count / self._count if self._count else None)
+
+    def hold(self) -> HeldTable:
+        """Read all rows into memory."""
+        return HeldTable(list(self._batches()))
+
+    def _batches(self) -> Iterator[Any]:
+        try:
+            for batch in self._read(self._wanted):
+                yield batch if self._wanted is None else batch.select(self._wanted)
+        except (pa.ArrowException, OSError) as error:
+            raise WorkError(f"can't read {self.name!r}: {' '.join(str(error).split())}") from error
+
+
+class HeldTable:
+    """All rows in memory."""
+
+    def __init__(self, batches: Sequence[Any]) -> None:
+        self._table = pa.Table.from_batches(batches).combine_chunks()
+
+    def take(self, rows: Sequence[int]) -> ArrowRows:
+        """Return the rows with these numbers, counted from 0."""
+        [batch] = self._table.take(rows).combine_chunks().to_batches() or [None]
+        return ArrowRows(batch)
+
+
+class ArrowTable(ArrowFile):
+    """A table in memory with `rows` rows; reading makes batches of at most `BATCH` rows."""
+
+    def __init__(self, name: str, schema: Any, rows: int, read: Callable[[], Iterator[Any]]) -> None:
+        super().__init__(name, schema, rows, lambda wanted: read())
+        self._rows, self._made = rows, read
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def numbered(self, field: str) -> ArrowTable:
+        """Return the same table with an added column of row numbers, counted from 0."""
+        schema = self._schema.append(pa.field(field, pa.int64()))
+
+        def read() -> Iterator[Any]:
+            row = 0
+            for batch in self._made():
+                numbers = pa.array(range(row, row + batch.num_rows), pa.int64())
+                yield pa.record_batch([*batch.columns, numbers], schema=schema)
+                row += batch.num_rows
+
+        numbered = ArrowTable(self.name, schema, self._rows, read)
+        numbered.own_columns, numbered.is_numbered = self.columns, True
+        return numbered
+
+
+def of_object(name: str, table: Any) -> ArrowTable:
+    """Return a table for any object with the Arrow C interface."""
+    if isinstance(table, pa.Table):
+        arrow = table
+    elif hasattr(table, "__arrow_c_stream__"):
+        arrow = pa.RecordBatchReader.from_stream(table).read_all()
+    else:
+        arrow = pa.Table.from_batches([pa.record_batch(table)])
+    schema = pa.schema(list(map(_without_view, arrow.schema)))
+
+    def read() -> Iterator[Any]:
+        for batch in arrow.to_batches():
+            for start in range(0, batch.num_rows, BATCH):
+                yield batch.slice(start, BATCH).cast(schema)
+
+    return ArrowTable(name, schema, arrow.num_rows, read)
+
+
+def of_pandas(name: str, table: Any) -> ArrowTable:
+    """Return a table for a pandas DataFrame, which is converted to Arrow in batches.
+
+    Converting all rows at once would need as much memory again.
+    """
+    index = None if hasattr(table, "__arrow_c_stream__") else False
+    # The type of a column of objects depends on all its rows. If their types differ, Arrow raises here.
+    present = pa.Schema.from_pandas(table, preserve_index=index).remove_metadata()
+    schema = pa.schema(list(map(_without_view, present)))
+
+    def read() -> Iterator[Any]:
+        for start in range(0, len(table), BATCH):
+            rows = table.iloc[start : start + BATCH]
+            for batch in pa.Table.from_pandas(rows, present, index, nthreads=1).to_batches():
+                yield batch.replace_schema_metadata(None).cast(schema)
+
+    return ArrowTable(name, schema, len(table), read)
+
+
+def _without_view(field: Any) -> Any:
+    """Replace a view type, such as polars uses for text, because some functions here do not support views."""
+    if pa.types.is_string_view(field.type):
+        return field.with_type(pa.large_string())
+    return field.with_type(pa.large_binary()) if pa.types.is_binary_view(field.type) else field
+
+
+def of_parquet(name: str, source: Any) -> ArrowFile:
+    """Return the reader of a Parquet file, given by its path or a buffer."""
+    import pyarrow.parquet as pq
+
+    def read(wanted: list[str] | None) -> Iterator[Any]:
+        with pq.ParquetFile(_opened(source)) as file:
+            yield from file.iter_batches(batch_size=BATCH, columns=wanted)
+
+    with pq.ParquetFile(_opened(source)) as file:
+        return ArrowFile(name, file.schema_arrow, file.metadata.num_rows, read)
+
+
+def of_arrow(name: str, source: Any, *, stream: bool) -> ArrowFile:
+    """Return the reader of an Arrow (Feather) file or stream, given by its path or a buffer."""
+
+    def read(wanted: list[str] | None) -> Iterator[Any]:
+        with _opened(source) as opened:
+            if stream:
+                yield from pa.ipc.open_stream(opened)
+            else:
+                file = pa.ipc.open_file(opened)
+                for place in range(file.num_record_batches):
+                    yield file.get_batch(place)
+
+    with _opened(source) as opened:
+        schema = (pa.ipc.open_stream if stream else pa.ipc.open_file)(opened).schema
+    return ArrowFile(name, schema, None, read)
+
+
+def _opened(source: Any) -> Any:
+    return pa.memory_map(source) if isinstance(source, str) else pa.BufferReader(source)

@@ -1,0 +1,314 @@
+"""Read the records of a file of rows, in their order of processing.
+
+The source reads the file twice. The first pass reads only the times, which stay in memory. A record needs
+8 bytes if there are times, and 8 bytes for its row if not every row is one record. The second pass reads the
+whole file, one batch at a time. If the rows are not in the order of their times, the source keeps the whole
+file in memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Union
+
+import numpy as np
+from prequential.engine.compiled.kernel import Ints
+from prequential.engine.input.merge import Batch
+from prequential.mapping.clocks import Clocks, TimeColumn
+from prequential.mapping.model import Path, RecordMapping
+from prequential.mapping.translation import Translator
+from prequential.mapping.uses import Uses
+from prequential.offline.replay.summary import Place
+from prequential.offline.tables.checks import check_first
+from prequential.offline.tables.rows import BATCH, FileRows, Progress, RowFile
+from prequential.topics.decoding import LABELS, Decoded
+from prequential.topics.errors import Fault, WorkError, existing
+from prequential.topics.messages import Record
+
+#: Stands for a missing time.
+_NONE = -(1 << 62)
+
+#: The number of latest records whose rows are kept. A replay buffers at most two batches, and reports invalid
+#: records at once.
+_RECENT = 4 * BATCH
+
+
+class _Read(NamedTuple):
+    """The records of a batch of rows; `places` contains the row of each record within the batch."""
+
+    places: Sequence[int]
+    records: list[Record | None]
+    reasons: dict[int, str]
+
+
+class _Recent(NamedTuple):
+    """Rows of the records from `first` to `stop`; `row` is the number of the first, if they are in order."""
+
+    first: int
+    stop: int
+    row: int | None
+    rows: FileRows
+
+
+#: Consecutive numbers as a range, which needs no memory for each, or any numbers, (n,) int64.
+Numbers = Union[range, Ints]
+
+
+class TableSource:
+    """The records of a file; each of its mappings makes one record from every row.
+
+    Record time is the record's `ts`. A record without `ts` gets the time of the record before it. If no
+    record has a `ts`, the time of each record in ms is its row's number, counted from 0. A null label
+    withdraws the label of an earlier row; if IDs are row numbers, there is none, and the row is invalid. With
+    `unlabelled`, rows without a label are skipped instead. The caller has already checked that the file has
+    the columns. Raises ConfigError if its first rows do not fit a mapping, and WorkError if the file is
+    unreadable.
+    """
+
+    def __init__(
+        self,
+        kind: int,
+        file: RowFile,
+        mappings: Sequence[RecordMapping],
+        is_regression: Callable[[str], bool],
+        *,
+        unlabelled: bool = False,
+        progress: Progress = lambda rows, share: None,
+    ) -> None:
+        self.kind, self.file = kind, file
+        #: The section of its mapping, for sentences.
+        self.section = mappings[0].origin.section
+        #: Columns that may contain times, if its records have none.
+        self.time_columns: Sequence[TimeColumn] = ()
+        #: Counts of its times by their kind of zone.
+        self.clocks = Clocks()
+        types = [_type_of_time(mapping, file) for mapping in mappings]
+        mappings = [_with_times(one, kind) for one, kind in zip(mappings, types)]
+        file.select([path for mapping in mappings for _, path in mapping.paths()])
+        withdraws = kind == LABELS and not unlabelled and not file.is_numbered
+        self._translators = [
+            Translator(
+                mapping, is_regression, text=file.text, unlabelled=unlabelled and kind == LABELS,
+                withdraws=withdraws,
+            )
+            for mapping in mappings
+        ]
+        self._recent: deque[_Recent] = deque()
+        self._rows, self._which, times = self._times(progress, types)
+        #: Whether its records have times.
+        self.has_times = not len(self._rows) or times is not None
+        self._record_times: Numbers = self._rows
+        self._order: Ints | None = None
+        if times is not None:
+            self._record_times = times = _filled(times)
+            if len(times) > 1 and (times[1:] < times[:-1]).any():
+                order = self._order = np.argsort(times, kind="stable")
+                self._record_times = times[order]
+                self._rows = order if isinstance(self._rows, range) else self._rows[order]
+                self._which = None if self._which is None else self._which[order]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def uses(self) -> list[Uses]:
+        """The entries and conditions of each mapping that occurred in the records."""
+        return [translator.uses for translator in self._translators]
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last record time, ms; None without records."""
+        times = self._record_times
+        return (int(times[0]), int(times[-1])) if len(times) else None
+
+    def delay(self, by: int) -> None:
+        """Add `by` ms to the time of all records; only for records whose times are their row numbers."""
+        if self.has_times:
+            raise Fault("records with times can't be delayed by their rows: this is a fault of prequential")
+        times = self._record_times
+        moved = range(times.start + by, times.stop + by) if isinstance(times, range) else times + by
+        self._record_times = moved
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the records in batches; a batch's offsets count records in the order of processing."""
+        self._recent.clear()
+        start = 0
+        for row, rows, read in self._in_file_order() if self._order is None else self._in_order_of_time():
+            stop = start + len(read.records)
+            if stop > len(self):
+                break
+            self._recent.append(_Recent(start, stop, row, rows))
+            while self._recent[0].stop < start - _RECENT:
+                self._recent.popleft()
+            times = _array(self._record_times[start:stop])
+            yield Batch(self.kind, range(start, stop), times, Decoded(read.records, read.reasons))
+            start = stop
+        if start != len(self):
+            raise WorkError(f"{self.file.name!r} changed while it was read")
+
+    def row(self, offset: int) -> int:
+        """Return the row, counted from 0, of the record that was processed as number `offset`."""
+        return int(self._rows[offset])
+
+    def place(self, offset: int) -> Place:
+        """Return the file and row of a record."""
+        return self._place(self.row(offset))
+
+    def raw(self, offset: int) -> bytes:
+        """Return the row, as text, of a record in the latest batches; raises LookupError for others."""
+        for recent in reversed(self._recent):
+            if recent.first <= offset < recent.stop:
+                first = recent.first if recent.row is None else recent.row
+                return recent.rows.raw((offset if recent.row is None else self.row(offset)) - first)
+        raise LookupError(offset)
+
+    def find(self, stream: str, instance_id: str) -> Place | None:
+        """Return the place of the first record about an instance; None if there is none."""
+        for row, _, read in self._in_file_order():
+            for place, record in zip(read.places, read.records):
+                if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
+                    return self._place(row + place)
+        return None
+
+    def _place(self, row: int) -> Place:
+        number = row + 1 if self.file.unit == "line" else row
+        return {"file": self.file.name, self.file.unit: number}
+
+    def _times(
+        self, progress: Progress, types: Sequence[str | None]
+    ) -> tuple[Numbers, Any, Ints | None]:
+        """Return the row, the mapping and the time of every record, in the file's order.
+
+        The mappings are None if there is only one, and the times are None if no record has a time.
+        """
+        rows_of: list[Numbers] = []
+        which: list[Any] = []
+        times_of: list[Ints | None] = []
+        row = 0
+        for rows in self.file.batches(progress):
+            if row == 0:
+                for translator in self._translators:
+                    check_first(translator.mapping, self.file, rows)
+            for_each = [self._times_of(*one, rows) for one in zip(self._translators, types)]
+            places, of_mapping = self._places(rows, [passed for passed, _ in for_each])
+            of_rows = np.full((len(self._translators), len(rows)), _NONE)
+            for place, (passed, times) in enumerate(for_each):
+                kept = np.setdiff1d(np.arange(len(rows)), list(passed)) if passed else slice(None)
+                of_rows[place, kept] = [_NONE if time is None else time for time in times]
+            each = len(self._translators) == 1 and len(places) == len(rows)
+            rows_of.append(range(row, row + len(rows)) if each else places + row)
+            if len(self._translators) > 1:
+                which.append(of_mapping)
+            times_of.append(of_rows[of_mapping, places] if (of_rows != _NONE).any() else None)
+            row += len(rows)
+        of_mapping = np.concatenate(which) if which else None
+        timed = any(times is not None for times in times_of)
+        filled = [
+            np.full(len(some), _NONE) if times is None else times for some, times in zip(rows_of, times_of)
+        ] if timed else []  # fmt: skip
+        each = all(isinstance(some, range) for some in rows_of)
+        return (
+            range(row) if each else np.concatenate([_array(some) for some in rows_of]), of_mapping,
+            np.concatenate(filled) if timed else None,
+        )  # fmt: skip
+
+    def _times_of(
+        self, translator: Translator, kind: str | None, rows: FileRows
+    ) -> tuple[frozenset[int], list[int | None]]:
+        """Return the places of skipped rows and the times of the others, and count the times' zones."""
+        translator.clocks = self.clocks
+        passed, times = translator.times(rows)
+        translator.clocks = None
+        some = [time for time in times if time is not None]
+        if kind is not None and some and translator.mapping.fields["ts"].timezone is None:
+            aware, example = "tz=" in kind, _shown(some[0])
+            self.clocks.note("aware" if aware else "naive", example + "Z" * aware, len(some))
+        return passed, times
+
+    def _places(self, rows: FileRows, passed: Sequence[frozenset[int]]) -> tuple[Ints, Any]:
+        """Return the row and the mapping of each record of a batch, ordered by row and then by mapping.
+
+        An unreadable row counts as one record.
+        """
+        meant = np.ones((len(rows), len(passed)), dtype=np.bool_)
+        for place, without in enumerate(passed):
+            meant[list(without), place] = False
+        if rows.reasons:
+            meant[list(rows.reasons)] = False
+            meant[list(rows.reasons), 0] = True
+        places, of_mapping = np.nonzero(meant)
+        return places, of_mapping.astype(np.uint16)
+
+    def _in_file_order(self) -> Iterator[tuple[int, FileRows, _Read]]:
+        row = 0
+        for rows in self.file.batches():
+            translated = [translator(rows) for translator in self._translators]
+            places, of_mapping = self._places(rows, [one.passed for one in translated])
+            yield row, rows, _read(rows, places, of_mapping, translated)
+            row += len(rows)
+
+    def _in_order_of_time(self) -> Iterator[tuple[None, FileRows, _Read]]:
+        held = self.file.hold()
+        for start in range(0, len(self), BATCH):
+            rows = held.take(_array(self._rows[start : start + BATCH]).tolist())
+            translated = [translator(rows) for translator in self._translators]
+            which = np.zeros(len(rows), dtype=np.uint16)
+            if self._which is not None:
+                which = self._which[start : start + BATCH]
+            yield None, rows, _read(rows, np.arange(len(rows)), which, translated)
+
+
+def _read(rows: FileRows, places: Ints, of_mapping: Any, translated: Sequence[Any]) -> _Read:
+    first = translated[0]
+    if len(translated) == 1 and not rows.reasons and len(places) == len(rows):
+        return _Read(range(len(rows)), first.records, first.reasons)
+    records: list[Record | None] = []
+    reasons: dict[int, str] = {}
+    numbers = places.tolist()
+    for index, (place, which) in enumerate(zip(numbers, of_mapping.tolist())):
+        reason = rows.reasons.get(place) or translated[which].reasons.get(place)
+        if reason is not None:
+            reasons[index] = reason
+        records.append(None if reason is not None else translated[which].records[place])
+    return _Read(numbers, records, reasons)
+
+
+def _array(numbers: Numbers) -> Ints:
+    return np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
+
+
+def _filled(times: Ints) -> Ints:
+    """Return times in which each missing time is the previous one, or at the start the first known one.
+
+    >>> _filled(np.array([_NONE, 5, _NONE, 3])).tolist()
+    [5, 5, 5, 3]
+    """
+    known = times != _NONE
+    if known.all():
+        return times
+    latest = np.maximum.accumulate(np.where(known, np.arange(len(times)), -1))
+    return times[np.maximum(latest, int(np.argmax(known)))]
+
+
+def _shown(time: int) -> str:
+    """Return a time in ms as text with date and time of day."""
+    return str(np.datetime64(time, "ms").astype("datetime64[s]")).replace("T", " ")
+
+
+def _type_of_time(mapping: RecordMapping, file: RowFile) -> str | None:
+    """Return the type of the column of `ts`, if it is a type of times."""
+    one = mapping.fields.get("ts")
+    return None if one is None or one.path is None else file.type_of_time(one.path)
+
+
+def _with_times(mapping: RecordMapping, kind: str | None) -> RecordMapping:
+    """Return the mapping with its time column, of type `kind`, read as ms in its own or the mapped zone."""
+    if kind is None:
+        return mapping
+    one = mapping.fields["ts"]
+    given = existing(one.path, "the path of a column of times")
+    path, zone = Path("timestamp", given.keys, given.text), None if "tz=" in kind else one.timezone
+    of_time = replace(one, path=path, unit="ms", timezone=zone)
+    return replace(mapping, fields={**mapping.fields, "ts": of_time})

@@ -1,0 +1,184 @@
+"""An aiohttp application, served from a thread of its own at an address of IPv4 or IPv6."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import socket
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
+from prequential.runtime.http.access import Access
+from prequential.topics.errors import WorkError
+from prometheus_client.exposition import gzip_accepted
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Answers that are made at the same time: a probe mustn't wait for scrapes that wait for a busy worker.
+_THREADS = 32
+
+#: Answers that are compressed at all: smaller ones fit a packet or two as they are.
+_LEAST_BYTES = 2_000
+
+#: Level of compression: series and points are alike, so that more than the least effort gains little.
+_LEVEL = 1
+
+#: Seconds in which a client must send its first request, and the next one.
+_REQUEST_SECONDS = 30.0
+
+#: Seconds that answers under way have when a server stops, and within which it must have stopped.
+_LAST_SECONDS, _STOP_SECONDS = 1.0, 5.0
+
+#: Turns of the event loop from accepting a connection to aiohttp knowing it (two), and one more.
+_TURNS = 3
+
+#: For what aiohttp logs of requests: they are no news, least of all those that are none. Errors of ours are
+#: logged by the server.
+_silent = logging.getLogger(f"{__name__}.requests")
+_silent.disabled = True
+
+
+class HttpServer(ABC):
+    """Serves an application, with an event loop of its own: another one of the process may be busy.
+
+    Parameters
+    ----------
+    app
+        What is served.
+    host, port
+        Where; port 0 takes a free one, which `port` then is.
+    access
+        Whether TLS is spoken; who may read what is the application's to ask.
+    way_out
+        What a user can do about an address that is taken.
+
+    Raises
+    ------
+    WorkError
+        The address can't be bound.
+    """
+
+    def __init__(self, app: web.Application, host: str, port: int, access: Access, way_out: str) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()  # at "::" of IPv4, too
+        try:
+            # Here, so that the port is known, and an error raised, at once.
+            listening = socket.create_server((host, port), family=family, dualstack_ipv6=dual)
+        except (OSError, OverflowError, UnicodeError) as error:  # the last: a host that can't be a name
+            reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
+            raise WorkError(f"can't serve HTTP at {host}:{port}: {reason}; {way_out}") from error
+        self.host, self.port = host, int(listening.getsockname()[1])
+        self._scheme = access.scheme
+        app.middlewares.insert(0, self._answered)
+        app.on_response_prepare.append(_named)
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, thread_name_prefix="http"))
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=_silent, shutdown_timeout=_LAST_SECONDS,
+            keepalive_timeout=_REQUEST_SECONDS,
+        )  # fmt: skip
+        #: Connections that have sent no request yet, and what ends them.
+        self._awaited: dict[Any, asyncio.TimerHandle] = {}
+        self._thread = threading.Thread(target=self._run, daemon=True, name="http")
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(listening, access), self._loop).result()
+
+    @property
+    def address(self) -> str:
+        """The URL where it is served, with the port that it has got."""
+        return address(self._scheme, self.host, self.port)
+
+    def stop(self) -> None:
+        """Stop serving: answers under way, and pages that listen, are cut off."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_STOP_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_SECONDS)
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        for task in asyncio.all_tasks(self._loop):  # such as a TLS handshake that a client doesn't go on with
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
+
+    async def _start(self, listening: socket.socket, access: Access) -> None:
+        await self._runner.setup()
+        self._server = await self._loop.create_server(self._connection, sock=listening, ssl=access.tls)
+
+    async def _close(self) -> None:
+        for listening in self._server.sockets:  # first: a closed server loses what it has just accepted
+            self._loop.remove_reader(listening.fileno())
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        self._server.close()
+        connections = self._runner.server.connections if self._runner.server else []
+        transports = [one.transport for one in connections if one.transport is not None]
+        await self._runner.cleanup()
+        for transport in transports:  # what a client doesn't read would keep its socket
+            transport.abort()
+
+    def _connection(self) -> asyncio.Protocol:
+        """The protocol of a connection, which ends if no request comes in time: aiohttp waits for ever."""
+        protocol: Any = self._runner.server and self._runner.server()
+        self._awaited[protocol] = self._loop.call_later(_REQUEST_SECONDS, self._end, protocol)
+        return cast("asyncio.Protocol", protocol)
+
+    def _end(self, protocol: Any) -> None:
+        del self._awaited[protocol]
+        protocol.force_close()
+
+    @web.middleware
+    async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Return the answer to a request; an error of the program becomes status 500."""
+        if (timer := self._awaited.pop(request.protocol, None)) is not None:
+            timer.cancel()
+        try:
+            return await handler(request)
+        except (web.HTTPException, ConnectionError):  # a client that goes away is no error
+            raise
+        except Exception:
+            log.exception("answering %s", request.path)
+            return self.failed(request)
+
+    @abstractmethod
+    def failed(self, request: web.Request) -> web.Response:
+        """Return the answer to a request that raised an unexpected error, which goes to the log."""
+
+
+async def _named(_: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers[hdrs.SERVER] = "prequential"  # and no versions
+
+
+def address(scheme: str, host: str, port: int) -> str:
+    """The URL of a host and port, an IPv6 address in brackets.
+
+    >>> address("http", "127.0.0.1", 9464), address("https", "::1", 9464)
+    ('http://127.0.0.1:9464', 'https://[::1]:9464')
+    """
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def in_thread(made: Callable[[], T]) -> T:
+    """What `made` returns, or raises: called in a thread, so that the event loop goes on meanwhile."""
+    return await asyncio.get_running_loop().run_in_executor(None, made)
+
+
+def response(
+    request: web.Request, status: int, kind: str, body: bytes, headers: dict[str, str] | None = None
+) -> web.Response:
+    """An answer with its content type, compressed if it is large and the client takes that."""
+    all_headers = {hdrs.CONTENT_TYPE: kind, **(headers or {})}
+    if len(body) >= _LEAST_BYTES:
+        all_headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
+        if gzip_accepted(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+            all_headers[hdrs.CONTENT_ENCODING] = "gzip"
+            body = gzip.compress(body, _LEVEL)
+    return web.Response(status=status, body=body, headers=all_headers)

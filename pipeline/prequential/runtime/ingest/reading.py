@@ -1,0 +1,291 @@
+"""Read the sources: the partitions that the group assigns to this process, and their records in batches.
+
+As in the worker (`runtime.kafka.fetching`), a *member* joins the group and fetches nothing. A *reader*
+that belongs to no group fetches from given offsets. Sources have no state that must stay in one process. So
+there is one reader for all topics, and it starts again from the committed offsets after each rebalance.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from prequential.configuration.settings.model import Config
+from prequential.runtime.kafka.complaints import complain
+from prequential.runtime.kafka.fetching import new_fetch_client, new_member
+from prequential.runtime.kafka.group_transactions import Place
+from prequential.topics.clients import is_stranded, is_temporary
+from prequential.topics.errors import WorkError
+from prequential.topics.permissions import refusal, to_join, why_unread
+
+log = logging.getLogger(__name__)
+
+#: The most records taken from librdkafka at once, which is a few ms of work.
+_MOST = 4_000
+
+#: Seconds between checks of the partitions' ends, which fetches report without a further request.
+_LAG_SECONDS = 1.0
+
+#: Seconds that one request for committed offsets may take. The broker does not answer while a transaction of
+#: the previous member is open. It aborts that transaction after a time
+#: (`runtime.kafka.group_transactions`).
+_COMMITTED_SECONDS = 5.0
+
+#: The start of librdkafka's serialised group metadata: these bytes, then the generation in 32 bits.
+_METADATA, _GENERATION_BYTES = b"CGMDv2:", 4
+
+
+class SourceBatch(NamedTuple):
+    """A batch of one partition of a source, as it was fetched."""
+
+    #: Place of the topic among the sources.
+    kind: int
+    partition: int
+    messages: list[Message]
+    #: The opening of the reader that fetched the batch. Batches of previous openings are ignored.
+    opening: int
+
+    @property
+    def size(self) -> int:
+        """The number of records."""
+        return len(self.messages)
+
+
+class Assignment(NamedTuple):
+    """The group's assignment: the partitions of this process, and its membership."""
+
+    places: tuple[Place, ...]
+    #: Member and generation, against which the group checks the offsets in a transaction.
+    metadata: bytes
+
+
+class SourceFetcher:
+    """Reads those partitions of the sources that the group assigns to this process.
+
+    `on_assignment` is called from within `fetch` with each assignment, and with None when a rebalance starts.
+    """
+
+    def __init__(
+        self, config: Config, topics: Sequence[str], on_assignment: Callable[[Assignment | None], None]
+    ) -> None:
+        self._config = config
+        self._topics = tuple(topics)
+        self._kinds = {topic: kind for kind, topic in enumerate(topics)}
+        self._on_assignment = on_assignment
+        self.opening = 0
+        self.held = False
+        #: Records that were deleted before they were read, by place.
+        self.lost: Counter[Place] = Counter()
+        self._connect()
+
+    def _connect(self) -> None:
+        config, kafka = self._config, self._config.kafka
+        settings = {
+            # Round robin over all partitions, so that small topics don't all go to the first member.
+            "partition.assignment.strategy": "roundrobin",
+            # Requests return committed offsets, without those of an open transaction.
+            "isolation.level": "read_committed",
+        }
+        self._member = new_member(
+            kafka, config.ingest_group, config.worker.session_timeout, **settings
+        )
+        self._reader = new_fetch_client(kafka, config.ingest_group)
+        #: Next offsets of the partitions that are read, and high watermarks.
+        self.positions: dict[Place, int] = {}
+        self.ends: dict[Place, int] = {}
+        #: Ends of partitions that were read to their ends, after the marker of the last transaction.
+        self._reached: dict[Place, int] = {}
+        #: The lost positions of partitions that continue with the first existing record.
+        self._resumed: dict[Place, int] = {}
+        self._ends_at = 0.0
+
+    # ---- partitions
+
+    def committed(self, places: Iterable[Place]) -> dict[Place, int] | None:
+        """Return the group's offsets by place (-1: it has none); None while it can't answer. Blocks."""
+        parts = [TopicPartition(topic, partition) for topic, partition in places]
+        try:
+            answers = self._member.committed(parts, timeout=_COMMITTED_SECONDS) if parts else []
+        except KafkaException as error:
+            if is_temporary(error.args[0]):
+                return None
+            group, where = self._config.ingest_group, "the group's offsets"
+            said = why_unread(self._config.kafka, error.args[0], None, group, where)
+            raise WorkError(said) from error
+        for answer in answers:
+            if answer.error is not None:
+                if is_temporary(answer.error):
+                    return None
+                raise WorkError(f"{answer.topic}/{answer.partition}: {answer.error.str()}")
+        return {(answer.topic, answer.partition): max(answer.offset, -1) for answer in answers}
+
+    def open(self, offsets: dict[Place, int]) -> None:
+        """Read only these partitions, from these offsets on (-1: from the beginning)."""
+        self.close()
+        self.positions = dict(offsets)
+        self._reader.assign(
+            [
+                TopicPartition(topic, partition, offset if offset >= 0 else OFFSET_BEGINNING)
+                for (topic, partition), offset in offsets.items()
+            ]
+        )
+
+    def close(self) -> None:
+        """Stop reading; batches still in flight belong to a previous opening."""
+        self.opening += 1
+        self.positions, self.ends, self._reached, self._resumed = {}, {}, {}, {}
+        self._reader.assign([])
+
+    def lag(self) -> dict[Place, int]:
+        """Return the number of unread records of each partition whose end is known."""
+        return {
+            place: max(self.ends[place] - max(position, self._reached.get(place, 0)), 0)
+            for place, position in self.positions.items()
+            if place in self.ends
+        }
+
+    # ---- the group and its records
+
+    def subscribe(self) -> None:
+        """Join the group."""
+        self._member.subscribe(
+            list(self._topics),
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_revoke,
+        )
+
+    def fetch(self, now: float) -> list[list[SourceBatch]]:
+        """Return the fetched batches, in a list for each topic; `now` is monotonic (seconds)."""
+        message = self._member.poll(0)  # serves rebalances
+        if message is not None and (error := message.error()) is not None:
+            needed = to_join(self._config.ingest_group, self._topics, message.topic())
+            if said := refusal(self._config.kafka, error, *needed):
+                raise WorkError(said)
+            complain(error)  # the client tries again
+        if now - self._ends_at > _LAG_SECONDS:
+            self._ends_at = now
+            self._look_at_ends()
+        if self.held:
+            return []
+        by_kind: dict[int, list[SourceBatch]] = {}
+        for batch in self._batches(self._reader.consume(_MOST, 0)):
+            by_kind.setdefault(batch.kind, []).append(batch)
+        return list(by_kind.values())
+
+    async def fetch_beside(self, now: float) -> list[list[SourceBatch]]:
+        """Call `fetch` in this thread: creating record objects needs the interpreter lock in any thread."""
+        return self.fetch(now)
+
+    def stranded(self) -> bool:
+        """Return whether a client has lost its brokers for good; blocks, see `is_stranded`."""
+        return any(is_stranded(client, self._topics[0]) for client in (self._member, self._reader))
+
+    def renew(self) -> None:
+        """Start again with new clients: join the group again, with no open partitions."""
+        former = [self._member, self._reader]
+        self.opening += 1
+        self._connect()
+        # The thread drops the last references to the old clients, so their slow end blocks nothing.
+        threading.Thread(target=former.clear, daemon=True).start()
+        self.subscribe()
+
+    def stop(self) -> None:
+        """Leave the group at once, so that others take over without waiting."""
+        self._member.close()
+        self._reader.close()
+
+    def _batches(self, messages: list[Message]) -> list[SourceBatch]:
+        """Group messages into runs of one partition, in the order in which they arrived."""
+        failed = [message for message in messages if message.error() is not None]
+        if failed:
+            messages = [message for message in messages if message.error() is None]
+            for message in failed:
+                self._note_event(message)
+        places = list(zip(map(Message.topic, messages), map(Message.partition, messages)))
+        batches = []
+        start = 0
+        while start < len(messages):
+            stop = run_end(places, start)
+            topic, partition = place = places[start]
+            run = messages[start:stop]
+            start = stop
+            if run[0].offset() < self.positions.get(place, sys.maxsize):
+                continue  # of a previous assignment
+            if place in self._resumed:
+                self.lost[place] += max(run[0].offset() - self._resumed.pop(place), 0)
+            self.positions[place] = run[-1].offset() + 1
+            batches.append(SourceBatch(self._kinds[topic], partition, run, self.opening))
+        return batches
+
+    def _note_event(self, message: Message) -> None:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        error = message.error()
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._reached[topic, partition] = offset
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            place = (topic, partition)
+            if place not in self.positions:
+                return
+            log.error(
+                "%s/%d: offset %d isn't there (any more). Retention has removed unread records, or the topic "
+                "was created again. Continuing with the first existing record",
+                topic, partition, self.positions[place],
+            )  # fmt: skip
+            self._resumed[place], self.positions[place] = self.positions[place], -1
+            self._reader.incremental_unassign([TopicPartition(topic, partition)])
+            self._reader.incremental_assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        elif is_temporary(error):
+            log.warning("%s/%s: %s", topic, partition, error.str())
+        else:
+            where = "fetching" if topic is None else f"{topic}/{partition} offset {offset}"
+            group = f"{self._config.ingest_group}-fetch"
+            raise WorkError(why_unread(self._config.kafka, error, topic, group, where))
+
+    def _look_at_ends(self) -> None:
+        for topic, partition in self.positions:
+            _, high = self._reader.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
+            if high >= 0:
+                self.ends[topic, partition] = high
+
+    def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        # Read the metadata now, as the membership may end at any time. Offsets without one would be
+        # unchecked.
+        metadata = consumer.consumer_group_metadata()
+        consumer.assign([])  # membership only: the reader fetches
+        if generation_of(metadata) < 0:
+            return  # the membership is lost already, and the group rebalances
+        self._on_assignment(
+            Assignment(tuple(sorted((part.topic, part.partition) for part in parts)), metadata)
+        )
+
+    def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        consumer.unassign()
+        self._on_assignment(None)
+
+
+def generation_of(metadata: bytes) -> int:
+    """Return the generation in librdkafka's group metadata, -1 outside of a group.
+
+    The broker accepts offsets in a transaction without a generation unchecked, from any client.
+    """
+    if not metadata.startswith(_METADATA):
+        raise WorkError(f"unknown form of group metadata {metadata[:8]!r}: expected {_METADATA!r}")
+    generation = metadata[len(_METADATA) : len(_METADATA) + _GENERATION_BYTES]
+    return int.from_bytes(generation, sys.byteorder, signed=True)
+
+
+def run_end(partitions: list[Any], start: int) -> int:
+    """Return the place after the last of the equal entries that begin at place `start`."""
+    partition = partitions[start]
+    if partitions.count(partition) == len(partitions):
+        return len(partitions)  # the usual case, without a Python loop
+    for place in range(start, len(partitions)):
+        if partitions[place] != partition:
+            return place
+    return len(partitions)

@@ -1,0 +1,384 @@
+"""Convert the records of a source to messages for the inputs, and to dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+from confluent_kafka import Message
+from prequential.configuration.settings.model import Config
+from prequential.mapping.clocks import Clocks
+from prequential.mapping.model import Path, RecordMapping
+from prequential.mapping.translation import KafkaRecords, Translator, has_name
+from prequential.runtime.ingest.counting import SourceCounts
+from prequential.runtime.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode, Unreadable, read_json
+from prequential.runtime.kafka.rejected import rejected
+from prequential.runtime.kafka.transactions import BY_KEY, Outgoing
+from prequential.topics.dead_letters import headers_of
+from prequential.topics.decoding import KINDS, LABELS
+from prequential.topics.messages import MAX_VALUE_BYTES, Instance, Label, Prediction
+from prequential.topics.partitioning import key_of
+from prequential.topics.specs import DEAD_LETTERS
+from prequential.topics.values import why_no_record_time
+
+#: Fields of Debezium's events with the current row and the operation; and the operations without a current
+#: row: deletion, truncation, and an application's own messages.
+_AFTER, _OPERATION, _WITHOUT_ROW = "after", "op", frozenset("dtm")
+
+#: Kafka's value for a missing timestamp.
+_NO_TIMESTAMP = -1
+
+#: The most existing names that a dead letter quotes when a path does not match.
+_MOST_NAMES = 20
+
+
+class _WrittenInstance(Instance, omit_defaults=True, gc=False):
+    """An instance as it is written: without unknown fields."""
+
+
+class _Prediction(Prediction, omit_defaults=True, gc=False):
+    """A prediction as it is written."""
+
+
+class _Label(Label, omit_defaults=True, gc=False):
+    """A label as it is written."""
+
+
+_STRUCTS = (_WrittenInstance, _Prediction, _Label)
+
+_encode = msgspec.json.Encoder().encode
+_stream: Callable[[Any], str] = attrgetter("stream")
+
+
+class _Writing(Translator):
+    """A translator into records as they are written.
+
+    A null label withdraws the label, unless it means that the label isn't known yet: in `nullable` sources,
+    and in Debezium's rows.
+    """
+
+    def __init__(self, mapping: RecordMapping, config: Config, nullable: bool) -> None:
+        waits = nullable or operation_path([path for _, path in mapping.paths()]) is not None
+        super().__init__(
+            mapping, lambda stream: config.stream(stream).task == "regression",
+            withdraws=mapping.kind == LABELS and not waits,
+        )  # fmt: skip
+        self._struct = _STRUCTS[mapping.kind]
+
+
+class _Table(KafkaRecords):
+    """A batch for a translator, with values in the form of their format."""
+
+    def __init__(self, messages: Sequence[Message], content: Content, **others: Any) -> None:
+        super().__init__(content.values, **others)
+        self._messages, self._content = messages, content
+
+    def column(self, path: Path) -> list[Any]:
+        """Return from every record the value at a path; None if it has nothing there."""
+        return self._content.column(path.keys) if path.root == "value" else super().column(path)
+
+    def has_null(self, path: Path, place: int) -> bool:
+        """Whether a record without a value at a path has it as null."""
+        value = whole(self._messages[place], self._content.values[place])
+        return path.root == "value" and has_name(value, path.keys)
+
+
+class Made(NamedTuple):
+    """The result of one mapping for a batch: records of one kind and their values by place, or None."""
+
+    kind: int
+    records: list[Any]
+    values: list[bytes | None]
+
+
+class MappedRecords(NamedTuple):
+    """The result of all mappings for a batch."""
+
+    made: list[Made]
+    #: By place, the reason why a record becomes a dead letter.
+    reasons: dict[int, str]
+    #: Places of records that give no message: tombstones, deletions, records that every `when` excludes, and
+    #: rows whose label isn't known yet.
+    passed: frozenset[int]
+    #: Places of rows whose label isn't known yet, even if they give other messages.
+    unlabelled: frozenset[int] = frozenset()
+
+
+class SourceTranslator:
+    """Makes messages from the records of one source.
+
+    A record becomes the messages of all its mappings. If one mapping doesn't fit, the record becomes a dead
+    letter and nothing else. `decode` reads values, and `decode_key` reads keys if paths lead into them.
+    `letters` is the number of partitions of the dead letters' topic. With `nullable`, a null label means that
+    the label isn't known yet.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        topic: str,
+        mappings: Sequence[RecordMapping],
+        decode: Decode,
+        *,
+        decode_key: Decode | None = None,
+        letters: int = 1,
+        nullable: bool = False,
+    ) -> None:
+        self.topic = topic
+        self._nullable = nullable
+        self._translators = [(one.kind, _Writing(one, config, nullable)) for one in mappings]
+        #: Counts of times with and without a zone, by input.
+        self.clocks: dict[str, Clocks] = {}
+        for kind, translator in self._translators:
+            translator.clocks = self.clocks.setdefault(KINDS[kind], Clocks())
+        self._decode, self._decode_key, self._letters = decode, decode_key, letters
+        self._names = [config.kafka.topic(name) for name in KINDS]
+        self._dead_letters = config.kafka.topic(DEAD_LETTERS)
+        self._wide = frozenset(config.wide)
+        paths = [path for one in mappings for _, path in one.paths()]
+        self._paths = paths
+        self._roots = {path.root for path in paths}
+        self._operation = operation_path(paths)
+        self._repeats = len({one.kind for one in mappings}) < len(mappings)
+
+    def translate(self, partition: int, messages: Sequence[Message], counts: SourceCounts) -> list[Outgoing]:
+        """Return the messages to write for a batch of one partition, in its order."""
+        made, reasons, passed, unlabelled = self.apply(messages)
+        outgoing: list[Any] = []
+        for kind, records, values in made:
+            places: Iterable[int] = range(len(records))
+            if None in values:
+                places = [place for place, value in enumerate(values) if value is not None]
+                records, values = [records[place] for place in places], [values[place] for place in places]
+            keys: Iterable[bytes] = map(str.encode, map(_stream, records))
+            if self._wide:
+                keys = [key_of(one.stream, one.instance_id, self._wide) for one in records]
+            written = map(
+                Outgoing, repeat(self._names[kind]), keys, values, repeat(None), repeat(BY_KEY)
+            )  # fmt: skip
+            outgoing += zip(places, written) if self._repeats else written
+            counts.messages[self.topic, kind] += len(records)
+        if self._repeats:  # a record may give several messages for one input: restore the order of records
+            outgoing = [one for _, one in sorted(outgoing, key=lambda placed: placed[0])]
+        for place, reason in sorted(reasons.items()):
+            outgoing.append(self._letter(partition, messages[place], reason))
+        counts.records[self.topic] += len(messages)
+        counts.passed[self.topic] += len(passed)
+        counts.dead[self.topic] += len(reasons)
+        counts.unlabelled[self.topic] += len(unlabelled)
+        return outgoing
+
+    def apply(self, messages: Sequence[Message]) -> MappedRecords:
+        """Apply all mappings to a batch."""
+        content = self._decode(messages)
+        reasons = {place: f"value: {reason}" for place, reason in content.reasons.items()}
+        nothing = self._without_content(content)
+        table = self._table(messages, content, reasons)
+        times = _times(messages)
+        made_by_mapping = []
+        passed = frozenset(range(len(messages)))
+        unlabelled: frozenset[int] = frozenset()
+        for kind, translator in self._translators:
+            translated = translator(table)
+            awaited = self._awaited(translator, translated.reasons, messages, content)
+            passed &= translated.passed | awaited
+            unlabelled |= awaited
+            for place, reason in translated.reasons.items():
+                if place not in awaited:
+                    reasons.setdefault(place, reason)
+            for place, (record, time) in enumerate(zip(translated.records, times)):
+                if record is not None and record.ts is None and time is not None:
+                    record.ts = time
+                    if (why := why_no_record_time(time)) is not None:
+                        reasons.setdefault(place, why)
+            values = [None if record is None else _encode(record) for record in translated.records]
+            if max(map(len, filter(None, values)), default=0) > MAX_VALUE_BYTES:
+                reasons.update(_too_large(kind, values))
+            made_by_mapping.append(Made(kind, translated.records, values))
+        for place in nothing:
+            reasons.pop(place, None)
+        passed = passed.difference(content.reasons) | nothing
+        for made in made_by_mapping:
+            for place in (*reasons, *nothing):
+                made.records[place] = made.values[place] = None
+        return MappedRecords(made_by_mapping, reasons, passed, unlabelled - nothing - reasons.keys())
+
+    def _awaited(
+        self, translator: Translator, reasons: Mapping[int, str], messages: Sequence[Message],
+        content: Content,
+    ) -> frozenset[int]:  # fmt: skip
+        """Return places of Debezium's rows and Avro's records whose label is null, so not known yet."""
+        path = translator.mapping.fields["y_true"].path if translator.mapping.kind == LABELS else None
+        if path is None or path.root != "value" or not (self._nullable or operation_path([path])):
+            return frozenset()
+        return frozenset(
+            place for place, reason in reasons.items()
+            if reason == f"{path} is missing"
+            and names_beside(whole(messages[place], content.values[place]), path) is None
+        )  # fmt: skip
+
+    def names_there(self, message: Message, reason: str) -> str | None:
+        """Return the names that exist where a path of the value ends, if a record has nothing at the path."""
+        for path in self._paths:
+            if path.root == "value" and reason == f"{path} is missing":
+                [value] = self._decode([message]).values
+                beside = names_beside(whole(message, value), path)
+                if beside is None:
+                    return None
+                where, names = beside
+                more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+                return f"{where} has {', '.join(names[:_MOST_NAMES]) or 'nothing'}{more}"
+        return None
+
+    def choices(self, messages: Sequence[Message]) -> dict[str, tuple[list[int], str]]:
+        """Return paths that select one of several values: a place of a list, or a repeated header.
+
+        By path, the result has the places of these records, and a description of the first one.
+        """
+        content = self._decode(messages)
+        found: dict[str, tuple[list[int], str]] = {}
+        for path in dict.fromkeys(self._paths):
+            for place, message in enumerate(messages):
+                if path.root == "headers":
+                    several = several_headers(message.headers(), path.keys[0])
+                elif path.root == "value":
+                    several = several_below(whole(message, content.values[place]), path)
+                else:
+                    several = None
+                if several is not None:
+                    found.setdefault(path.text, ([], several))[0].append(place)
+        return found
+
+    def _without_content(self, content: Content) -> frozenset[int]:
+        """Return places of tombstones, and of Debezium's events without a current row."""
+        nothing: set[int] = set()
+        if None in content.values:
+            absent = [place for place, value in enumerate(content.values) if value is None]
+            nothing = {place for place in absent if place not in content.reasons}
+        if self._operation is not None:
+            operations = content.column(self._operation)
+            nothing |= {
+                place for place, done in enumerate(operations) if type(done) is str and done in _WITHOUT_ROW
+            }
+        return frozenset(nothing)
+
+    def _table(self, messages: Sequence[Message], content: Content, reasons: dict[int, str]) -> _Table:
+        """Return the batch for the translators, with only the parts that paths start with."""
+        keys: list[Any] | None = None
+        if self._decode_key is not None:
+            decoded = self._decode_key(messages)
+            keys = decoded.values
+            for place, reason in decoded.reasons.items():
+                reasons.setdefault(place, f"key: {reason}")
+        elif "key" in self._roots:
+            keys = [message.key() for message in messages]
+        return _Table(
+            messages,
+            content,
+            keys=keys,
+            headers=[message.headers() for message in messages] if "headers" in self._roots else None,
+            topics=[self.topic] * len(messages) if "topic" in self._roots else None,
+            timestamps=_times(messages) if "timestamp" in self._roots else None,
+        )
+
+    def _letter(self, partition: int, message: Message, reason: str) -> Outgoing:
+        """Return the dead letter: the original record, with the reason and its origin in headers."""
+        if (there := self.names_there(message, reason)) is not None:
+            reason = f"{reason}; {there}"
+        origin = (self.topic, partition, message.offset())
+        rejected.note(*origin, reason)
+        return Outgoing(
+            self._dead_letters, message.key(), message.value(), headers_of(reason, *origin),
+            partition % self._letters,
+        )  # fmt: skip
+
+
+def clocks_of(translators: Mapping[str, SourceTranslator]) -> dict[str, Clocks]:
+    """Return counts of times with and without a zone, by input and topic."""
+    return {
+        f"{kind} in {topic}": clocks
+        for topic, translator in translators.items() for kind, clocks in translator.clocks.items()
+    }  # fmt: skip
+
+
+def _times(messages: Sequence[Message]) -> list[int | None]:
+    """Return the times when the records were written (epoch ms); None for a record without a time."""
+    times = [message.timestamp()[1] for message in messages]
+    return [None if time == _NO_TIMESTAMP else time for time in times]
+
+
+def _too_large(kind: int, values: Sequence[bytes | None]) -> dict[int, str]:
+    return {
+        place: f"its message for {KINDS[kind]} has {len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed"
+        for place, value in enumerate(values)
+        if value is not None and len(value) > MAX_VALUE_BYTES
+    }
+
+
+def whole(message: Message, value: Any) -> Any:
+    """Return the complete value of a record, even if only parts of its JSON were decoded."""
+    if not isinstance(value, msgspec.Struct):
+        return value
+    content = message.value() or b""
+    try:
+        return read_json(content[FRAME_BYTES:] if content[:1] == bytes([MAGIC]) else content)
+    except Unreadable:
+        return None
+
+
+def names_beside(value: Any, path: Path) -> tuple[str, list[str]] | None:
+    """Return the path and the names of the object in which a path finds no name; None if the path exists.
+
+    >>> names_beside({"a": {"b": 1, "c": None}}, Path.parse("value.a.d"))
+    ('value.a', ['b', 'c'])
+    >>> names_beside({"a": {"b": 1, "c": None}}, Path.parse("value.a.c"))
+    """
+    for place, key in enumerate(path.keys):
+        if not isinstance(value, Mapping):
+            return None
+        if key not in value:
+            return ".".join((path.root, *path.keys[:place])), [str(name) for name in value]
+        value = value[key]
+    return None
+
+
+def several_headers(headers: Any, name: str) -> str | None:
+    """Describe a header that occurs more than once, of which the last one counts; None if it doesn't.
+
+    >>> several_headers([("id", b"1"), ("id", b"2")], "id")
+    'the last of 2 headers'
+    """
+    count = [header for header, _ in headers or ()].count(name)
+    return f"the last of {count} headers" if count > 1 else None
+
+
+def several_below(value: Any, path: Path) -> str | None:
+    """Describe the list from which a path takes one of several values; None if there is no such list.
+
+    >>> several_below({"models": [{"id": 1}, {"id": 2}]}, Path.parse("value.models.0.id"))
+    'value.models has 2 values'
+    """
+    for place, key in enumerate(path.keys):
+        if isinstance(value, (list, tuple)):
+            if len(value) > 1:
+                return f"{'.'.join((path.root, *path.keys[:place]))} has {len(value)} values"
+            value = value[int(key)] if key.isdigit() and int(key) < len(value) else None
+        else:
+            value = value.get(key) if isinstance(value, Mapping) else None
+    return None
+
+
+def operation_path(paths: Iterable[Path]) -> tuple[str, ...] | None:
+    """Return the keys of Debezium's operation in a value, if a path leads into the current row.
+
+    >>> operation_path([Path.parse("value.payload.after.id")])
+    ('payload', 'op')
+    >>> operation_path([Path.parse("value.id")])
+    """
+    for path in paths:
+        if path.root == "value" and _AFTER in path.keys[:-1]:
+            return (*path.keys[: path.keys.index(_AFTER)], _OPERATION)
+    return None

@@ -1,0 +1,418 @@
+"""Fetch records in batches from the partitions that this worker holds, with librdkafka.
+
+The *member* is a client that joins the group and receives the assigned partitions. It fetches nothing.
+The *readers*, one for each input topic, belong to no group. A shard assigns its partitions to the readers
+itself, at the offsets and at the time that it chooses. So a rebalance does not disturb shards that stay.
+
+The fetcher reads a topic only while shards need its records. Records of a topic that is ahead of the others
+stay in librdkafka's bounded queue and do not become objects. librdkafka fetches, decompresses and sends
+heartbeats in its own threads. So no call of this module waits for the broker, except `stop`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+from time import monotonic
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from prequential.configuration.settings.model import Config
+from prequential.runtime.kafka.complaints import COMPLAINING, complain
+from prequential.runtime.kafka.consumer_records import ConsumerRecords
+from prequential.runtime.kafka.partition_queues import reader_of
+from prequential.runtime.kafka.readers import Failure, TopicRead
+from prequential.topics.clients import (
+    READ_TO_END,
+    KafkaConfig,
+    is_stranded,
+    is_temporary,
+    new_consumer,
+    release_clients,
+    resolved,
+)
+from prequential.topics.errors import WorkError
+from prequential.topics.permissions import refusal, to_join, why_unread
+from prequential.topics.specs import INPUTS
+
+log = logging.getLogger(__name__)
+
+#: Settings with which librdkafka keeps up with a fast reader. With the defaults the reader runs out of
+#: records, because librdkafka fetches nothing for 1 s after its queue was full.
+FETCH_SETTINGS: Mapping[str, object] = {
+    "fetch.queue.backoff.ms": 5,
+    "queued.min.messages": 20_000,
+    "fetch.message.max.bytes": 262_144,
+    "queued.max.messages.kbytes": 131_072,
+    # While few records arrive, the broker waits this long for this many bytes before it answers a fetch.
+    # One fetch for each new record would cost more than the evaluation of the record.
+    "fetch.wait.max.ms": 50,
+    "fetch.min.bytes": 65_536,
+}
+
+#: Milliseconds between heartbeats (librdkafka's default), and the least number of heartbeats in a session.
+_HEARTBEAT_MS, _HEARTBEATS = 3_000, 4
+
+#: Milliseconds between two polls after which a member has left its group (librdkafka's default).
+_POLL_MS = 300_000
+
+#: Most records of a topic that one call takes from librdkafka. They are a few ms of work, so the cost of the
+#: call is negligible.
+_MOST = 16_000
+
+#: Seconds between checks of the partitions' end offsets. Fetches deliver them, so a check sends no request.
+_LAG_SECONDS = 1.0
+
+#: Seconds without progress after which a shard counts as stuck, for example because it cannot publish.
+_STUCK_SECONDS = 5.0
+
+
+def session_settings(timeout: int) -> dict[str, object]:
+    """Settings of a group member that the group removes after `timeout` ms without a heartbeat.
+
+    librdkafka's heartbeats are 3 s apart by default, so a shorter session would end between two heartbeats.
+    librdkafka also refuses a session that is longer than the maximum time between two polls.
+
+    >>> session_settings(2_000)
+    {'session.timeout.ms': 2000, 'heartbeat.interval.ms': 500, 'max.poll.interval.ms': 300000}
+    """
+    return {
+        "session.timeout.ms": timeout,
+        "heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, timeout // _HEARTBEATS)),
+        "max.poll.interval.ms": max(_POLL_MS, timeout),
+    }
+
+
+class Fetched(NamedTuple):
+    """A fetched batch of one partition of one input topic."""
+
+    kind: int
+    partition: int
+    #: None: the batch reports only the end of the partition.
+    records: ConsumerRecords | None
+    #: The partition's end offset when the reader reached it; None: more records may be available at once.
+    end: int | None
+    #: When the fetch began (monotonic seconds), and whether it left none of the topic's available records.
+    at: float = 0.0
+    whole: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of records: 0 for a batch that reports only the end of the partition."""
+        return 0 if self.records is None else len(self.records)
+
+
+class Demand(NamedTuple):
+    """The topics whose records a shard needs, or has enough of, by topic."""
+
+    plenty: Sequence[bool]
+    #: Whether the shard cannot go on without more records.
+    blocked: Sequence[bool]
+    #: The next offsets that the shard processes, and since when they are the same (monotonic seconds).
+    vector: Sequence[int]
+    since: float
+
+
+def new_member(kafka: KafkaConfig, group: str, session_timeout: int, **settings: Any) -> Consumer:
+    """Make a consumer that is a member of a group, and fetches nothing."""
+    return new_consumer(kafka, group, **session_settings(session_timeout), **settings, **COMPLAINING)
+
+
+def new_fetch_client(kafka: KafkaConfig, group: str) -> Consumer:
+    """Make a consumer that fetches what a member of the group was assigned."""
+    # A missing offset must cause an error: the reader must not skip it.
+    settings = {**FETCH_SETTINGS, **READ_TO_END, "auto.offset.reset": "error", **COMPLAINING}
+    return new_consumer(kafka, f"{group}-fetch", **settings)
+
+
+class Fetcher:
+    """Reads the input topics of the shards that are open.
+
+    The fetcher calls `on_partitions` with the partitions that the group assigns to this member.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        on_partitions: Callable[[frozenset[int] | None], None],
+        on_gone: Callable[[int, str], None] | None = None,
+    ) -> None:
+        """Make the clients.
+
+        If a shard's next record no longer exists, the fetcher calls `on_gone` with the shard and the reason.
+        Without `on_gone`, it raises WorkError.
+        """
+        self._config = config
+        self._on_gone = on_gone
+        self._on_partitions = on_partitions
+        name = config.worker.instance_id
+        self._name = None if name is None else resolved("worker.instance_id", name)
+        self._topics = tuple(map(config.kafka.topic, INPUTS))
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="fetch")
+        self._connect()
+
+    def _connect(self) -> None:
+        """Make new clients, which have not joined the group; no shard is open."""
+        config, kafka = self._config, self._config.kafka
+        static = {} if self._name is None else {"group.instance.id": self._name}
+        settings: dict[str, Any] = {
+            # This strategy assigns each member the same partition numbers of every topic.
+            "partition.assignment.strategy": "range",
+            "on_commit": lambda error, _: None if error is None else _uncommitted(error),
+            **static,
+        }
+        self._member = new_member(kafka, config.group, config.worker.session_timeout, **settings)
+        self._readers = [reader_of(new_fetch_client(kafka, config.group), topic) for topic in self._topics]
+        self._open: set[int] = set()  # shards whose partitions are being read
+        #: Partitions, by kind and number, that shards have paused, and those paused because a shard is stuck.
+        self._held: set[tuple[int, int]] = set()
+        self._held_back: set[tuple[int, int]] = set()
+        #: When a partition that was paused counts as readable again (inf: the partition is still paused).
+        self._readable_at: dict[tuple[int, int], float] = {}
+        self._demands: dict[int, Demand] = {}
+        #: When the latest fetch of each topic began that left no records and whose records shards have.
+        self._read_at = [-inf for _ in INPUTS]
+        self._on_their_way = [0 for _ in INPUTS]  # fetches whose batches the shards do not have yet
+        #: High watermarks by (kind, partition), for the lag.
+        self.ends: dict[tuple[int, int], int] = {}
+        self._ends_at = 0.0
+
+    # ---- shards
+
+    def open(self, partition: int, offsets: Iterable[int]) -> None:
+        """Begin to read a shard's three partitions at `offsets` (instances, predictions, labels)."""
+        self._open.add(partition)
+        for reader, offset in zip(self._readers, offsets):
+            reader.open(partition, offset)
+
+    def close(self, partition: int) -> None:
+        """Stop reading a shard's partitions, if the shard is open."""
+        self._demands.pop(partition, None)
+        if partition not in self._open:
+            return  # the shard was closed before it was opened
+        self._open.discard(partition)
+        for kind, reader in enumerate(self._readers):
+            self._held.discard((kind, partition))
+            self._held_back.discard((kind, partition))
+            self._readable_at.pop((kind, partition), None)
+            reader.close(partition)
+
+    def hold(self, kind: int, partition: int, on: bool) -> None:
+        """Pause a partition while its shard has enough of its records (back-pressure), or resume it."""
+        if partition in self._open:
+            self._pause(self._held, kind, partition, on)
+
+    def _pause(self, why: set[tuple[int, int]], kind: int, partition: int, on: bool) -> None:
+        """Add or remove one of two reasons to pause a partition, which is paused while either applies."""
+        place = kind, partition
+        before = place in self._held or place in self._held_back
+        (why.add if on else why.discard)(place)
+        after = place in self._held or place in self._held_back
+        if after != before:
+            self._readers[kind].pause(partition, after)
+            # After a pause librdkafka has to fetch the records again, which takes a moment.
+            self._readable_at[place] = inf if after else monotonic() + self._config.worker.grace / 1000
+
+    def read_at(self, kind: int, partition: int) -> float:
+        """Return the latest time up to which a partition's shard has all records that the partition had.
+
+        The time is in monotonic seconds. It does not advance while the fetcher leaves the topic unread
+        because another shard has plenty of it. It is -inf while the partition is paused, and shortly after.
+        """
+        at = self._read_at[kind]
+        return at if at >= self._readable_at.get((kind, partition), -inf) else -inf
+
+    def demand(
+        self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool], vector: Sequence[int]
+    ) -> None:
+        """Note of which topics a shard has plenty, which topics block it, and its next offsets.
+
+        The fetcher does not read a topic while a shard has plenty of it. There are two exceptions: another
+        shard cannot go on without the topic, or the shard with plenty is stuck. The demand of a closed shard
+        is ignored.
+        """
+        if partition not in self._open:
+            return
+        previous = self._demands.get(partition)
+        stays = previous is not None and previous.vector == vector
+        since = previous.since if previous is not None and stays else monotonic()
+        self._demands[partition] = Demand(plenty, blocked, vector, since)
+        for kind, _ in [place for place in self._held_back if place[1] == partition]:
+            if not stays or blocked[kind]:
+                self._pause(self._held_back, kind, partition, False)
+
+    def commit(self, partition: int, offsets: Iterable[int]) -> None:
+        """Commit input offsets. Only lag monitors use them, so a failure is logged and nothing else.
+
+        A shard restores its offsets from its snapshot.
+        """
+        parts = [
+            TopicPartition(topic, partition, offset)
+            for topic, offset in zip(self._topics, offsets)
+        ]
+        try:
+            self._member.commit(offsets=parts, asynchronous=True)
+        except (KafkaException, RuntimeError) as error:  # the second: the client is closed
+            _uncommitted(error)
+
+    # ---- the group and its records
+
+    def subscribe(self) -> None:
+        """Join the group, whose assignments the fetcher passes to `on_partitions`."""
+        self._member.subscribe(
+            list(self._topics),
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_revoke,
+        )
+
+    def fetch(self, now: float) -> list[list[Fetched]]:
+        """Return the fetched batches: for each topic with records, those of its partitions.
+
+        `now` is monotonic (seconds). Raises WorkError if the group has thrown this member out.
+        """
+        return self._sorted(self._look(self._wanted(now)), now)
+
+    async def fetch_beside(self, now: float) -> list[list[Fetched]]:
+        """As `fetch`, but a thread copies the records while the loop processes the previous ones."""
+        looking = asyncio.get_running_loop().run_in_executor(self._beside, self._look, self._wanted(now))
+        return self._sorted(await looking, now)
+
+    def _wanted(self, now: float) -> list[int]:
+        """Handle the group's events, then return the topics to read now."""
+        message = self._member.poll(0)  # serves rebalances
+        if message is not None and (error := message.error()) is not None:
+            if error.code() == KafkaError._FATAL:
+                raise WorkError(
+                    f"the group has thrown this worker out ({error.str()}): is there another one with "
+                    f"this worker.instance_id, {self._name!r}? Each needs one of its own"
+                )
+            needed = to_join(self._config.group, self._topics, message.topic())
+            if refused := refusal(self._config.kafka, error, *needed):
+                raise WorkError(refused)
+            complain(error)  # librdkafka tries again
+        if now - self._ends_at > _LAG_SECONDS:
+            self._ends_at = now
+            self._look_at_ends()
+        return self._wanted_kinds(now)
+
+    def _look(self, kinds: list[int]) -> list[tuple[int, TopicRead]]:
+        """Return the records of these topics that have arrived; can be called in any thread."""
+        readers = self._readers  # `renew` replaces them
+        return [(kind, readers[kind].look(_MOST)) for kind in kinds]
+
+    def _sorted(self, looks: list[tuple[int, TopicRead]], now: float) -> list[list[Fetched]]:
+        """Return the batches of reads that began at `now`, by topic."""
+        fetched = []
+        for kind, look in looks:
+            for failure in look.failures:
+                self._fail(kind, failure)
+            if look.runs:
+                self._on_their_way[kind] += 1
+                fetched.append([Fetched(kind, *run, now, look.whole) for run in look.runs])
+            elif look.whole and not self._on_their_way[kind]:
+                self._read_at[kind] = now
+        return fetched
+
+    def fed(self, batches: list[Fetched]) -> None:
+        """Note that the shards have received these batches: all those of one fetch of a topic."""
+        last = batches[-1]
+        self._on_their_way[last.kind] = max(0, self._on_their_way[last.kind] - 1)  # or of an old client
+        if last.whole:
+            self._read_at[last.kind] = last.at
+
+    def _wanted_kinds(self, now: float) -> list[int]:
+        """Return the topics to read now; topics that block a shard come first."""
+        kinds = range(len(INPUTS))
+        missing, plenty = set[int](), set[int]()
+        for partition, demand in self._demands.items():
+            stuck = now - demand.since > _STUCK_SECONDS
+            for kind in kinds:
+                if demand.blocked[kind]:
+                    missing.add(kind)
+                elif demand.plenty[kind] and stuck:
+                    self._pause(self._held_back, kind, partition, True)
+                elif demand.plenty[kind]:
+                    plenty.add(kind)
+        return sorted(missing) + [kind for kind in kinds if kind not in missing and kind not in plenty]
+
+    def stranded(self) -> bool:
+        """Whether a client has permanently lost its brokers; blocks, see `is_stranded`."""
+        return any(is_stranded(client, self._topics[0]) for client in self._clients())
+
+    def _clients(self) -> list[Consumer]:
+        return [self._member, *(reader.consumer for reader in self._readers)]
+
+    def renew(self) -> None:
+        """Replace the clients with new ones, and join the group again, with no shard open.
+
+        The group removes the old member after its session timeout.
+        """
+        old = self._clients()
+        for reader in self._readers:
+            reader.release()
+        self._connect()
+        release_clients(old)
+        self.subscribe()
+
+    def stop(self) -> None:
+        """Leave the group at once, so that others take over without waiting.
+
+        A static member stays in the group. A worker with the same name takes its shards at once, another one
+        only after the session timeout.
+        """
+        self._member.close()
+        for reader in self._readers:
+            reader.stop()
+
+    def _fail(self, kind: int, failure: Failure) -> None:
+        partition, offset, error = failure
+        where = "fetching" if partition < 0 else f"{self._topics[kind]}/{partition} offset {offset}"
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            why = (
+                f"{self._topics[kind]}/{partition}: offset {offset} isn't there (any more): retention has "
+                "removed it, or the topic was deleted and created again"
+            )
+            if self._on_gone is None:
+                raise WorkError(why)
+            self._on_gone(partition, why)
+            return
+        if is_temporary(error):
+            log.warning("%s: %s", where, error.str())
+            return
+        group = f"{self._config.group}-fetch"
+        raise WorkError(why_unread(self._config.kafka, error, self._topics[kind], group, where))
+
+    def _look_at_ends(self) -> None:
+        for kind, reader in enumerate(self._readers):
+            for part in reader.consumer.assignment():
+                _, high = reader.consumer.get_watermark_offsets(part, cached=True)
+                if high >= 0:
+                    self.ends[kind, part.partition] = high
+
+    def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        consumer.assign([])  # membership only: the fetcher reads
+        by_topic: dict[str, set[int]] = {topic: set() for topic in self._topics}
+        for part in parts:
+            by_topic[part.topic].add(part.partition)
+        numbers = set(map(frozenset, by_topic.values()))
+        if len(numbers) > 1:
+            raise WorkError(
+                "the group gave this worker different partitions of "
+                + ", ".join(f"{topic} {sorted(got)}" for topic, got in by_topic.items())
+                + ": expected the same of all three (`prequential topics check` shows the reason)"
+            )
+        self._on_partitions(numbers.pop())
+
+    def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        # The next worker of a shard fences this one. A shard that returns to this worker goes on as if it
+        # had stayed. The next assignment lists the shards of this worker.
+        consumer.unassign()
+        self._on_partitions(None)
+
+
+def _uncommitted(error: object) -> None:
+    log.warning("offsets for lag monitors are not committed, evaluation goes on: %s", error)

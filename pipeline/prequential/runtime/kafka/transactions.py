@@ -1,0 +1,357 @@
+"""A transactional producer that retries its calls until they work, or until they cannot work any more.
+
+Shards publish with it (`runtime.worker.publisher`), and `ingest` writes with it
+(`runtime.kafka.group_transactions`). All methods block, so call them in a separate thread.
+
+The network may delay a commit request while its client has already sent another one. When the delayed request
+arrives, the broker commits the transaction that the producer has open at that time, and half of it becomes
+visible. KIP-890 describes this, and librdkafka does not have its defence
+(https://github.com/confluentinc/librdkafka/issues/5423). So this module replaces a producer that may have
+left such a request behind. The new producer has another epoch, and the broker refuses all requests of the
+old one. The new producer then looks up whether the transaction in question was committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Any
+from weakref import ref
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from prequential.runtime.kafka.batch_producing import produce_batch
+from prequential.runtime.kafka.complaints import COMPLAINING, complain
+from prequential.topics.clients import KafkaConfig, is_stranded, release_clients
+from prequential.topics.errors import WorkError
+from prequential.topics.permissions import Permission, lacking, missing
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which a commit without an answer has an unknown result.
+ATTEMPT_SECONDS = 10.0
+
+#: Seconds of one attempt to take an id over.
+_TAKE_OVER_SECONDS = 30.0
+
+#: The syslog level at which librdkafka logs its steps with transactions.
+_LOG_DEBUG = 7
+
+#: Seconds between attempts: the first pause, and the longest.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+
+#: A dead letter contains a record that arrived compressed. So it may be far larger than it was in transit.
+_LARGEST_MESSAGE = 100_000_000
+
+#: The least number of messages that are passed to librdkafka in one call.
+_MANY = 16
+
+#: librdkafka's constant for a partition chosen by the key, here with `murmur2_random`.
+BY_KEY = -1
+
+#: The broker's answers to a fenced producer. (`produce` raises `_FATAL` after one of the others.)
+_REFUSED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FATAL)
+
+#: The group's answers to offsets from a client that is no longer a member.
+_EXPELLED = (
+    KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID,
+)  # fmt: skip
+
+
+class Fenced(Exception):
+    """Another producer has the transactional id now, so the broker refuses this one's messages."""
+
+
+class Expelled(Exception):
+    """The group was rebalanced after the offsets were read: nothing of the transaction was written."""
+
+
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
+    """One message to publish; without a partition, it goes to the producer's default partition."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]] | None = None
+    partition: int | None = None
+
+
+class Transactions:
+    """The producer of one transactional id.
+
+    `who` names the producer's owner in the log, and `topic` is a topic that certainly exists. `partition` is
+    the partition of messages that name none. The methods raise `fenced` as soon as the broker reports that
+    another producer has taken the id over.
+    """
+
+    fenced: type[Fenced] = Fenced
+
+    def __init__(
+        self, kafka: KafkaConfig, transactional_id: str, *, who: str, topic: str, timeout_ms: int,
+        partition: int = BY_KEY, **settings: Any,
+    ) -> None:  # fmt: skip
+        self._id, self._who, self._topic, self._partition = transactional_id, who, topic, partition
+        self._kafka = kafka
+        self._settings = {"transaction.timeout.ms": timeout_ms, **settings}
+        self.stopping = False
+        self._messages: Sequence[Outgoing] = ()  # of the latest transaction
+        self._lost: str | None = None  # why this producer cannot publish any more
+        self._doubtful = False  # a request of the producer may still be in the network
+        self._producer = self._connected()
+
+    def _connected(self) -> Producer:
+        # The producer references its callbacks. If they referenced the producer, its threads would never end.
+        this, mine = ref(self), object()
+        self._current = mine
+
+        def note(error: KafkaError) -> None:
+            owner = this()
+            if owner is None or owner._current is not mine:
+                return  # a replaced producer is always fenced
+            if error.fatal():
+                owner._lost = error.str()
+            else:
+                complain(error)
+
+        def broken() -> None:
+            owner = this()
+            if owner is not None and owner._current is mine:
+                owner._doubtful = True
+
+        return Producer(
+            self._kafka.client(
+                **{
+                    "transactional.id": self._id,
+                    "partitioner": "murmur2_random",
+                    "compression.type": "lz4",
+                    "linger.ms": 5,
+                    "message.max.bytes": _LARGEST_MESSAGE,
+                    **self._settings,
+                    **COMPLAINING,
+                    "error_cb": note,
+                    "debug": "eos",
+                    "log_level": _LOG_DEBUG,
+                }
+            ),
+            logger=_Log(broken),
+        )
+
+    def __del__(self) -> None:
+        release_clients([vars(self).pop("_producer", None)])
+
+    def stranded(self) -> bool:
+        """Whether the client has permanently lost its brokers; blocks, see `is_stranded`."""
+        return is_stranded(self._producer, self._topic)
+
+    def take_over(self) -> None:
+        """Fence the previous producer of the id, and abort its open transaction; wait for the broker.
+
+        Raises `fenced` if the broker refuses this producer, or if the process stops meanwhile.
+        """
+        self._retried("take over", lambda: self._producer.init_transactions(_TAKE_OVER_SECONDS))
+        self._producer.poll(0)  # handle the logs so far: at first the connections are down
+        self._doubtful = False
+
+    def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
+        """Publish messages in one transaction; returns the offset of the last one, by its topic, if known.
+
+        1. If the producer may have left a request behind in the network, replace it with a new one.
+        2. Begin the transaction.
+        3. Send the messages. If the queue is full, wait.
+        4. Send the offsets of the input records, if there are any.
+        5. Commit. If the result is unknown, or if the broker has aborted the transaction, replace the
+           producer, which ends the transaction either way. If the transaction was not committed, begin again
+           from step 2 with the same messages.
+        """
+        messages = list(messages)
+        pause = _FIRST_PAUSE
+        again = False
+        while True:
+            if self._doubtful and (offsets := self._renewed(messages)) is not None:  # step 1
+                return offsets
+            try:
+                return self._attempt(messages, reports=again)
+            except Unknown as why:
+                again = True
+                log.warning("%s: not sure of a commit (%s): looking", self._who, why)
+                self._doubtful = True
+                self._sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            except Expelled:
+                self._renew()  # this aborts the transaction
+                raise
+
+    def _renewed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+        """Replace the producer; returns the messages' offsets, if they are committed."""
+        # This producer must not fence one that has taken over meanwhile: look before and after.
+        self._looked_up(messages)
+        self._renew()
+        return self._looked_up(messages)
+
+    def _renew(self) -> None:
+        old = [self._producer]
+        self._producer = self._connected()
+        old[0].purge()
+        release_clients(old)
+        self.take_over()
+
+    def _looked_up(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+        committed: list[dict[str, int] | None] = []
+        self._retried("look what is committed", lambda: committed.append(self._committed(messages)))
+        return committed[0]
+
+    def _committed(self, messages: Sequence[Outgoing]) -> dict[str, int] | None:
+        """Return the known offsets if the messages' transaction is committed, None if it isn't.
+
+        The id has no open transaction when this is called. Raises Unknown if the answer is not available now.
+        """
+        raise NotImplementedError
+
+    def _attempt(self, messages: Sequence[Outgoing], *, reports: bool) -> dict[str, int]:
+        """Attempt once to publish; with `reports`, read the delivery report of each message.
+
+        Without errors only the last message's offset is needed, and each report costs an object.
+        """
+        offsets: dict[str, int] = {}
+        refused: list[str] = []
+        self._messages = messages
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                offsets[message.topic()] = message.offset()
+            elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                refused.append(f"{message.topic()}: the broker refuses a message as too large")
+
+        self._checked(self._producer.begin_transaction)  # step 2
+        for _, alike in groupby(messages[:-1], lambda one: (one.topic, one.partition, one.headers is None)):
+            self._send(list(alike), delivered if reports else None)  # step 3
+        self._send(messages[-1:], delivered)
+        try:
+            self._send_offsets()  # step 4
+            self._checked(lambda: self._producer.commit_transaction(ATTEMPT_SECONDS))  # step 5
+        except Unknown:
+            if refused:  # another attempt would fail again
+                raise WorkError(refused[0]) from None
+            raise
+        self._producer.poll(0)  # handle the connections' events so far
+        return offsets
+
+    def _send(self, alike: Sequence[Outgoing], delivered: Callable[..., None] | None) -> None:
+        """Send messages that go to one partition, all of them with headers or none.
+
+        librdkafka calls `delivered` with the delivery report of each message.
+        """
+        done = 0
+        while done < len(alike):
+            try:
+                if delivered is None and len(alike) - done >= _MANY and (taken := self._taken(alike[done:])):
+                    done += taken
+                    continue
+                message = alike[done]
+                self._producer.produce(
+                    message.topic, message.value, message.key, self._place(message), on_delivery=delivered,
+                    headers=message.headers,
+                )  # fmt: skip
+                done += 1
+            except BufferError:
+                self._checked(lambda: self._producer.poll(0.1))
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise WorkError(f"{alike[0].topic}: a message is too large: {error}") from error
+                if error.args[0].code() == KafkaError._STATE and self._lost is None:
+                    # The broker aborted the transaction while messages were still being sent.
+                    raise Unknown(error.args[0].str()) from error
+                self._checked(_raiser(error))
+
+    def _taken(self, alike: Sequence[Outgoing]) -> int:
+        """Pass as many of these messages to librdkafka in one call as it takes; returns their number."""
+        partition = self._place(alike[0])
+        keys = [one.key for one in alike if one.key is not None]
+        values = [one.value for one in alike if one.value is not None]
+        if partition == BY_KEY or alike[0].headers or not len(keys) == len(values) == len(alike):
+            return 0
+        return produce_batch(self._producer, alike[0].topic, partition, keys, values)
+
+    def _place(self, message: Outgoing) -> int:
+        return self._partition if message.partition is None else message.partition
+
+    def _send_offsets(self) -> None:
+        """Add the offsets of the input records to the transaction. A shard has them in its snapshots."""
+
+    def _retried(self, what: str, call: Callable[[], None]) -> None:
+        """Repeat a call until it works; waits with back-off while the broker is unreachable."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                self._checked(call)
+                return
+            except Unknown as why:
+                log.warning("%s: can't %s yet (%s): waiting", self._who, what, why)
+                self._sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _sleep(self, seconds: float) -> None:
+        if self.stopping:
+            raise self.fenced("the worker stops")
+        time.sleep(seconds)
+
+    def _checked(self, call: Callable[[], None]) -> None:
+        """Call once; turns librdkafka's errors into exceptions that name the reaction."""
+        if self._lost is not None:
+            raise self.fenced(self._lost)
+        try:
+            call()
+        except KafkaException as exception:
+            error: KafkaError = exception.args[0]
+            if lacked := self._lacked(error):
+                raise WorkError(lacking(self._kafka, lacked)) from exception
+            if error.code() in _REFUSED:
+                self._lost = error.str()
+                raise self.fenced(self._lost) from exception
+            if error.code() in _EXPELLED:
+                raise Expelled(error.str()) from exception
+            if error.txn_requires_abort() or error.retriable() or error.code() == KafkaError._TIMED_OUT:
+                raise Unknown(error.str()) from exception
+            raise WorkError(f"{self._id}: {error.str()}") from exception
+
+    def _lacked(self, error: KafkaError) -> list[Permission]:
+        """Return the permissions that the principal lacks, if the error reports a lack of permission."""
+        if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return [Permission("Write", "transactional id", self._id)]
+        if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:  # the error does not name the topic
+            try:
+                return missing(self._kafka, {message.topic: ("Write",) for message in self._messages})
+            except WorkError as why:
+                raise Unknown(str(why)) from why
+        return []
+
+
+class Unknown(Exception):
+    """The call may have taken effect or not, or the broker has aborted the transaction."""
+
+
+class _Log:
+    """Receives librdkafka's log of a producer to notice when the connection to its coordinator ends.
+
+    librdkafka then sends the unanswered requests again and does not notify the program. The requests that it
+    sent before may also arrive. librdkafka does not always log the end of the connection as an error. If
+    another connection finds the coordinator's broker gone, librdkafka closes this one as no longer needed.
+    """
+
+    def __init__(self, broken: Callable[[], None]) -> None:
+        self._broken = broken
+
+    def log(self, level: int, form: str, *args: str) -> None:
+        """Receive one line, with the arguments of `logging.Logger.log`."""
+        line = form % args
+        if "Transaction coordinator is now down" in line:
+            self._broken()
+
+
+def _raiser(error: BaseException) -> Callable[[], None]:
+    def call() -> None:
+        raise error
+
+    return call

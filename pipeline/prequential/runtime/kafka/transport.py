@@ -1,0 +1,165 @@
+"""A Faust transport whose events are batches.
+
+Each Faust event costs four asyncio tasks, acknowledgements and sensors. The cost is negligible when one event
+carries all records that one fetch returned for a topic, in batches by partition. So this transport delivers
+such events, as messages of partition 0. Agents stay plain Faust agents.
+
+Faust gets a fixed assignment of all input partitions. Its own rebalance protocol would empty the agents'
+queues and stop every stream. Faust does not need it, because the group's assignments open and close shards
+(see `runtime.kafka.fetching`). The offsets that Faust sees are numbers of deliveries, and it commits
+nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from itertools import count
+from time import monotonic
+from typing import Any, ClassVar
+
+from faust.transport import base
+from faust.transport.consumer import Consumer
+from faust.types import TP, ConsumerMessage
+from prequential.runtime.kafka.fetching import Fetcher
+from prequential.runtime.kafka.process import die
+from prequential.topics.errors import WorkError
+
+#: Seconds until the next fetch after one that returned nothing: a call costs a few µs.
+_PAUSE_SECONDS = 0.005
+
+#: A fetch costs about 0.5 ms in Faust and this program, however few records it returns. So after fewer
+#: records than `_MANY` in all topics together, the next fetch waits for more records.
+_MANY, _GATHERING_SECONDS = 2_000, 0.1
+
+
+class BatchConsumer(Consumer):
+    """Delivers fetched batches to Faust's conductor, one message for each topic.
+
+    librdkafka has the records ready. A separate thread copies many records. The loop's own thread copies a
+    few, because that costs less than passing them between threads.
+    """
+
+    app: Any
+    fetcher: Fetcher
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fetcher = self.app.fetcher  # set by `runtime.worker.app`
+        self._deliveries = count(1)
+        self._had_many = True  # in the last fetch that returned records; there may be a backlog
+        self._beside = False  # whether the next fetch runs in a thread
+
+    async def subscribe(self, topics: Iterable[str]) -> None:
+        """Join the group, and pass Faust its fixed assignment."""
+        self.fetcher.subscribe()
+        everything = {TP(topic, number) for topic in topics for number in range(self.app.shard_count)}
+        self._assigning = asyncio.ensure_future(self.on_partitions_assigned(everything))
+
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
+        """Yield the batches of each topic as one message; no batch is dropped."""
+        if not self.flow_active:
+            await self.can_resume_flow.wait()
+        now = monotonic()
+        try:
+            fetched = await self.fetcher.fetch_beside(now) if self._beside else self.fetcher.fetch(now)
+        except WorkError as error:  # Faust would also end, but print two tracebacks
+            die("fetching", error)
+            raise
+        if not fetched:
+            self._beside = False
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return
+        await asyncio.sleep(0)
+        for batches in fetched:
+            tp = TP(self.app.input_topics[batches[0].kind], 0)
+            yield tp, self._to_message(tp, batches)
+        few = sum(batch.size for batches in fetched for batch in batches) < _MANY
+        if few:  # after a backlog the wait is short
+            await asyncio.sleep(_PAUSE_SECONDS if self._had_many else _GATHERING_SECONDS)
+        self._had_many = self._beside = not few
+
+    def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
+        number = next(self._deliveries)
+        return ConsumerMessage(
+            tp.topic, tp.partition, number, 0.0, 0, [], None, record, None, 0, 0, tp,
+            generation_id=self.app.consumer_generation_id,  # Faust skips messages of other generations
+        )  # fmt: skip
+
+    async def on_stop(self) -> None:
+        """Leave the group in a separate thread, because the broker may be slow."""
+        await asyncio.to_thread(self.fetcher.stop)
+        await super().on_stop()
+
+    # Faust requires the methods below. They have no use here, because the shards keep their own offsets.
+
+    def _new_topicpartition(self, topic: str, partition: int) -> TP:
+        return TP(topic, partition)
+
+    async def _getmany(self, active_partitions: Any, timeout: float) -> Any:
+        raise NotImplementedError("getmany() asks the fetcher")
+
+    async def create_topic(self, *args: Any, **kwargs: Any) -> None:
+        pass  # `prequential topics create` does this
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        return {}
+
+    async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
+        pass
+
+    async def _seek(self, partition: TP, offset: int) -> None:
+        pass
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        return False
+
+    async def position(self, tp: TP) -> int | None:
+        return None
+
+    async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]:
+        return {}
+
+    async def highwaters(self, *partitions: TP) -> Mapping[TP, int]:
+        return {}
+
+    def highwater(self, tp: TP) -> int:
+        return 0
+
+    def assignment(self) -> set[TP]:
+        return set()
+
+    def topic_partitions(self, topic: str) -> int | None:
+        return int(self.app.shard_count)
+
+    def key_partition(self, topic: str, key: bytes | None, partition: int | None = None) -> None:
+        return None
+
+
+class NoProducer(base.Producer):
+    """A producer that sends nothing: the shards publish outputs in their own transactions."""
+
+    async def send(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        raise NotImplementedError("outputs are published by prequential.runtime.worker.publisher")
+
+    async def flush(self) -> None:
+        pass
+
+    async def create_topic(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def supports_headers(self) -> bool:
+        return True
+
+
+class Transport(base.Transport):
+    """Registered with Faust as `prequential://` (entry point group `faust.transports`)."""
+
+    Consumer: ClassVar[type[BatchConsumer]] = BatchConsumer
+    Producer: ClassVar[type[NoProducer]] = NoProducer
+
+    default_port = 9092
+    driver_version = "prequential"
+
+
+__all__ = ["BatchConsumer", "NoProducer", "Transport"]

@@ -1,0 +1,138 @@
+"""The process of `prequential notify`, which sends each output message to a webhook at least once."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import Counter
+
+import msgspec
+from confluent_kafka import Message
+from prequential.configuration.settings.model import Config
+from prequential.runtime.http.endpoint import NOTIFY_PORT, TEXT, Answer, Endpoint
+from prequential.runtime.http.exposition import CONTENT_TYPE
+from prequential.runtime.notifying.choosing import chosen
+from prequential.runtime.notifying.counting import Sending, exposition
+from prequential.runtime.notifying.forms import body, identifier, read
+from prequential.runtime.notifying.posting import Poster
+from prequential.runtime.notifying.reading import LOOK_SECONDS, RecordReader
+from prequential.runtime.notifying.retrying import pause
+from prequential.runtime.notifying.signing import headers, key_of
+from prequential.runtime.program.stopping import Stop, stop_signals
+from prequential.topics.clients import resolved
+from prequential.topics.errors import UsageError
+
+log = logging.getLogger(__name__)
+
+#: Seconds in addition to the request timeout within which a live process completes one turn of its loop. A
+#: turn may include commits and checks of a cluster that doesn't answer.
+_TURN_SECONDS = 120.0
+
+
+class Notifier:
+    """The state of one process. `run` is its main loop.
+
+    Raises UsageError for an invalid section `notify`, and WorkError if the topics or Kafka are missing.
+    """
+
+    def __init__(self, config: Config, stop: Stop) -> None:
+        if config.notify.url is None:
+            raise UsageError("notify.url isn't configured: expected the address of a webhook")
+        self._config, self._stop, self._group = config.notify, stop, config.group
+        secret = config.notify.secret
+        self._key = None if secret is None else key_of(resolved("notify.secret", secret))
+        self._poster = Poster(resolved("notify.url", config.notify.url), config.notify.timeout / 1000)
+        kafka = config.kafka
+        self._topics = {kafka.topic(name): name for name in config.notify.topics}
+        self._reader = RecordReader(kafka, config.notify_group, list(self._topics))
+        self._counts: Counter[str] = Counter()
+        self._sending: Sending | None = None
+        self._turned = time.monotonic()
+        self._endpoint = Endpoint(
+            config.http, {"/metrics": self._metrics, "/live": self._live, "/ready": self._ready}, NOTIFY_PORT
+        )
+        log.info("metrics: %s/metrics", self._endpoint.address)
+
+    def run(self) -> None:
+        """Send messages until `stop` is set; waits for the current request."""
+        while self._goes_on():
+            message = self._reader.next(LOOK_SECONDS)
+            if message is not None and self._reader.ours(message):
+                self._take(message)
+        self._reader.close()
+        self._poster.close()
+        self._endpoint.stop()
+
+    def _take(self, record: Message) -> None:
+        """Send a record's message, or skip it; stops early if the partition is lost or the process ends."""
+        topic, value = record.topic(), record.value() or b""
+        try:
+            message = read(self._topics[topic], value)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            log.error("%s/%d offset %d is no message: %s", topic, record.partition(), record.offset(), error)
+            self._end(record, "unreadable")
+            return
+        if not chosen(message, self._config):
+            self._end(record, "passed_over", at_once=False)
+            return
+        name = identifier(message)
+        kind, content = body(self._config.form, message, value, topic)
+        self._sending = Sending(record.timestamp()[1] / 1000, time.time())
+        attempt = 0
+        while self._reader.ours(record):
+            attempt += 1
+            signed = headers(name, int(time.time()), content, self._key)
+            answer = self._poster.post(content, {**signed, "Content-Type": kind})
+            if answer.taken:
+                log.info("%s: sent", name)
+                self._end(record, "sent")
+                break
+            if not answer.again:
+                log.error("%s: refused with status %d: not sent again", name, answer.status)
+                self._end(record, "refused")
+                break
+            seconds = pause(attempt, answer.retry_after, time.time(), random.random)
+            log.warning("%s: %s: sent again in %.1f s", name, answer, seconds)
+            if self._stopped_within(seconds):
+                break
+            self._counts["retried"] += 1
+        self._sending = None
+
+    def _end(self, record: Message, how: str, at_once: bool = True) -> None:
+        self._counts[how] += 1
+        self._reader.done(record, at_once)
+
+    def _stopped_within(self, seconds: float) -> bool:
+        """Wait, and return whether the process stops."""
+        self._reader.wait(seconds, self._goes_on)
+        return self._stop.is_set()
+
+    def _goes_on(self) -> bool:
+        self._turned = time.monotonic()
+        return not self._stop.is_set()
+
+    # ---- HTTP, in separate threads
+
+    def _metrics(self) -> Answer:
+        text = exposition(
+            self._group, self._counts, self._sending, self._reader.partitions, time.time()
+        )
+        return 200, CONTENT_TYPE, text.encode()
+
+    def _live(self) -> Answer:
+        late = time.monotonic() - self._turned > self._config.timeout / 1000 + _TURN_SECONDS
+        return (503, TEXT, b"the loop does not respond\n") if late else (200, TEXT, b"alive\n")
+
+    def _ready(self) -> Answer:
+        return (200, TEXT, b"ready\n") if self._reader.assigned else (503, TEXT, b"waiting for the group\n")
+
+
+def run_notify(config: Config) -> int:
+    """Run `notify` in this process until SIGTERM or Ctrl-C; returns the exit status.
+
+    Raises the errors of `Notifier`, and WorkError if the process may not read the topics.
+    """
+    with stop_signals() as stop:
+        Notifier(config, stop).run()
+    return 0

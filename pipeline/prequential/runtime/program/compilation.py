@@ -1,0 +1,238 @@
+"""Compiling the engine's loops before anything else is done, once for a machine: in two processes of its own.
+
+These take the memory that a compiler needs with them when they end. They compile every loop, whatever the
+configuration names, so that no later command has to compile again.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import selectors
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event, Thread
+from time import monotonic
+from typing import IO, Any
+
+from prequential.configuration.settings.model import Config
+from prequential.runtime.program.progress import progress_bar
+from rich.progress import Progress
+
+_NOTICE = "compiling the engine's loops, once for this machine and version: 1 to 2 minutes on two idle cores"
+
+_NOT_KEPT = (
+    "compiling the engine's loops at every start (about 1 minute), because no cache is writable: "
+    "set NUMBA_CACHE_DIR to a folder for them"
+)
+
+#: Seconds between two lines that say how far it is.
+_TELL_SECONDS = 10
+
+#: What this process has loops for, of what only some configurations need; None before it has any loops.
+_present: set[str] | None = None
+
+_CHILD = f"import sys; from {__name__} import compile_alone; compile_alone(sys.argv[1])"
+
+#: Exit status of a child that can't keep what it compiles.
+_CANT_KEEP = 3
+
+
+class _Work:
+    """How far the work on the loops is, in words."""
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+        self.what = "loading the engine's loops"
+        self.done = self.total = 0  # loops compiled, and about how many there are
+
+    def __str__(self) -> str:
+        number = f"{min(self.done, self.total)} of about {self.total}, " if self.total else ""
+        return f"{self.what}: {number}{monotonic() - self._began:.0f} s"
+
+
+def compile_loops(
+    tell: Callable[[str], None],
+    config: Config | None = None,
+    report: Callable[[str], None] | None = None,
+) -> None:
+    """Load the loops that a configuration can use (None: the default one); compile all if one is missing.
+
+    Parameters
+    ----------
+    tell
+        Called with a sentence if there is something to compile; and, unless a terminal shows a progress bar,
+        every 10 s with the progress, from another thread.
+    config
+        Of detectors, memories and periods, the loops of those that it names are loaded.
+    report
+        Called with the progress every second, from another thread. For services, which show no bar.
+
+    Notes
+    -----
+    numba keeps what it has compiled: see `engine.compiled.loopcache`.
+    """
+    global _present
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return
+    work = _Work()
+    bar = progress_bar(wanted=report is None, unit=None)
+    with _reported(work, tell, report, bar.disable):
+        from prequential.engine.warmup import needed_by, warm_up  # slow to import: only where loops are used
+
+        needed = needed_by(config or Config())
+        if _present is None or not needed <= _present:
+            with _compiled_elsewhere(tell, work, bar), _without_collector():
+                warm_up(needed)
+            _present = needed | (_present or set())
+
+
+@contextmanager
+def _reported(
+    work: _Work, tell: Callable[[str], None], report: Callable[[str], None] | None, told: bool
+) -> Iterator[None]:
+    """Report the progress while the block runs; `told`: to `tell`, if there is something to compile."""
+    over = Event()
+
+    def run() -> None:
+        seconds = 0
+        while not over.wait(1.0):
+            seconds += 1
+            if report is not None:
+                report(str(work))
+            if told and work.total and seconds % _TELL_SECONDS == 0:
+                tell(str(work))
+
+    thread = Thread(target=run, name="compilation", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def _compiled_elsewhere(tell: Callable[[str], None], work: _Work, bar: Progress) -> Iterator[None]:
+    """Have other processes compile all loops as soon as the block needs one that isn't in the cache."""
+    from numba.core import event
+    from prequential.engine.compiled import loopcache
+
+    class Compilation(event.Listener):
+        depth = 0
+
+        def on_start(self, event: Any) -> None:
+            self.depth += 1
+            if work.total:
+                return
+            work.what, work.total = "compiling the engine's loops", loopcache.kept
+            if loopcache.LoopCache.warned:
+                tell(_NOT_KEPT)
+                return
+            tell(_NOTICE)
+            bar.start()
+            task = bar.add_task("compiling loops", total=work.total)
+            for count in _fill_cache():
+                work.done += count
+                bar.update(task, completed=work.done)
+
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            work.done += not self.depth
+
+    listener = Compilation()
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
+        if work.total:
+            bar.stop()
+
+
+def _without_collector() -> ExitStack:
+    """No garbage is looked for: what a compiler makes is needed to its end, and it would cost a sixth."""
+    leaving = ExitStack()
+    if gc.isenabled():
+        gc.disable()
+        leaving.callback(gc.enable)
+    return leaving
+
+
+def _fill_cache() -> Iterator[int]:
+    """Have two processes fill the cache; yields how many loops have been compiled since the last time.
+
+    If they can't, the caller compiles the loops itself.
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", _CHILD, part],
+            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )
+        for part in ("all", "consumers")
+    ]  # fmt: skip
+    try:
+        with selectors.DefaultSelector() as selector:
+            for child in children:
+                selector.register(_pipe(child), selectors.EVENT_READ, child)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    said = os.read(key.fd, 4096)
+                    yield len(said)
+                    if not said:
+                        selector.unregister(key.fileobj)
+                        if key.data.wait() == _CANT_KEEP:
+                            return
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+            _pipe(child).close()
+
+
+def _pipe(child: subprocess.Popen[bytes]) -> IO[bytes]:
+    if child.stdout is None:
+        raise RuntimeError("the process that compiles loops has no standard output: expected a pipe")
+    return child.stdout
+
+
+def compile_alone(part: str) -> None:
+    """Compile loops in a process of its own and write a byte for each; `part`: `all` or `consumers`.
+
+    Ends with status 3 as soon as one can't be kept.
+    """
+    from numba.core import event
+    from prequential.engine.compiled.loopcache import LoopCache
+    from prequential.engine.warmup import ALL, warm_consumers
+
+    class Tell(event.Listener):
+        depth = 0
+
+        def on_start(self, event: Any) -> None:
+            self.depth += 1
+
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            if not self.depth:
+                os.write(1, b".")
+                if LoopCache.warned:
+                    os._exit(_CANT_KEEP)
+
+    gc.disable()
+    event.register("numba:compile", Tell())  # type: ignore[no-untyped-call]
+    if part == "consumers":
+        warm_consumers(ALL)
+    else:
+        compile_all()
+
+
+def compile_all() -> None:
+    """Compile every loop, or load it from the cache: the engine's, and those that read Kafka's queues."""
+    from prequential.engine.warmup import ALL, warm_up
+    from prequential.runtime.kafka import partition_queues
+
+    partition_queues.warm_up()
+    warm_up(ALL)

@@ -1,0 +1,1 @@
+"""The worker around the engine: Faust app and transport, journal, snapshots, publisher, exporter."""

@@ -1,0 +1,124 @@
+"""Converts fetched records to batches for the engine, and finds the original record of a dead letter."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import partial
+from threading import Lock
+from typing import Union
+
+from prequential.configuration.settings.model import Config
+from prequential.engine.input.merge import Batch, Undecoded
+from prequential.engine.input.plain import Parser, Plain
+from prequential.runtime.kafka.consumer_records import ConsumerRecords, Original
+from prequential.runtime.worker.tombstones import with_withdrawals
+from prequential.topics.decoding import LABELS, Decoded
+from prequential.topics.outputs import DeadLetter
+from prequential.topics.specs import INPUTS
+from prequential.topics.values import MAX_TS, why_no_record_time
+
+#: Parsed records.
+Content = Union[Decoded, Plain]
+
+#: Fewest records of a batch that are parsed in a thread: for fewer, the handover takes longer.
+MANY = 1_000
+
+
+class SharedParser:
+    """The parser of one shard, which two threads may use."""
+
+    def __init__(self, parser: Parser, wide: Sequence[str] = ()) -> None:
+        """`wide` are the streams with `key: instance`."""
+        self._parser, self._wide = parser, wide
+        self._parsing = Lock()
+
+    @classmethod
+    def of(cls, config: Config) -> SharedParser:
+        """A parser for what streams of this configuration read."""
+        return cls(
+            Parser(
+                values=config.reads_values, intervals=config.reads_intervals, segments=config.segment_keys
+            ),
+            config.wide,
+        )
+
+    def values_of(self, kind: int, records: ConsumerRecords) -> Sequence[bytes | None]:
+        """Return the values of records, with labels in place of tombstones that withdraw labels."""
+        return with_withdrawals(records, self._wide) if kind == LABELS else records.values
+
+    def parse(self, kind: int, values: Sequence[bytes | None]) -> Content:
+        """See `Parser`."""
+        with self._parsing:
+            return self._parser.parse(kind, values)
+
+    def parse_ahead(self, kind: int, records: ConsumerRecords) -> Content | None:
+        """Parse a large batch before its turn; return None if it should be parsed in its turn.
+
+        That is the case for small batches, and for batches that fail: errors must occur in their turn.
+        """
+        if len(records) < MANY:
+            return None
+        try:
+            return self.parse(kind, self.values_of(kind, records))
+        except Exception:
+            return None
+
+
+def to_batch(
+    kind: int, records: ConsumerRecords, parser: SharedParser, content: Content | None = None
+) -> Batch:
+    """Return a batch of consecutive records of one partition, with `content` if they are parsed already.
+
+    Records with timestamps beyond all dates are invalid, and their times are ignored. Such times occur in
+    topics that keep the producers' timestamps.
+    """
+    offsets, times = records.offsets, records.times
+    if content is None:
+        values = parser.values_of(kind, records)
+        batch = Batch(kind, offsets, times, Undecoded(values, partial(parser.parse, kind)))
+    else:
+        batch = Batch(kind, offsets, times, content)
+    if times.max() > MAX_TS or times.min() < -MAX_TS:
+        batch.times = times = times.copy()
+        for place, time in enumerate(times.tolist()):
+            if (why := why_no_record_time(time)) is not None:
+                batch.refuse(offsets[place], why)
+                times[place] = -MAX_TS  # so the merge uses the largest earlier time instead
+    return batch
+
+
+class Originals:
+    """The original records of unprocessed batches, by kind, and of dead letters."""
+
+    def __init__(self) -> None:
+        self._rejected: dict[tuple[int, int], Original] = {}  # by kind and offset
+        self._records: tuple[deque[ConsumerRecords], ...] = (deque(), deque(), deque())
+
+    def add(self, kind: int, records: ConsumerRecords) -> None:
+        """Keep records; call this in order of offset."""
+        self._records[kind].append(records)
+
+    def find(self, kind: int, offset: int) -> Original:
+        """Return the record at an offset; raises LookupError if it is not kept."""
+        for records in self._records[kind]:
+            if (found := records.find(offset)) is not None:
+                return found
+        raise LookupError(f"{INPUTS[kind]} offset {offset} isn't kept any more")
+
+    def keep(self, letters: Iterable[DeadLetter]) -> None:
+        """Keep the originals of these dead letters even after `drop`."""
+        for letter in letters:
+            place = (letter.kind, letter.offset)
+            if place not in self._rejected:
+                self._rejected[place] = self.find(*place)
+
+    def take(self, letter: DeadLetter) -> Original:
+        """Remove and return the original of a dead letter."""
+        return self._rejected.pop((letter.kind, letter.offset))
+
+    def drop(self, vector: Sequence[int]) -> None:
+        """Forget records below an offset vector."""
+        for kept, end in zip(self._records, vector):
+            while kept and kept[0].offsets[-1] < end:
+                kept.popleft()

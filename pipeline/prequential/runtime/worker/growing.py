@@ -1,0 +1,289 @@
+"""More partitions for the inputs: the state of each stream moves to the stream's new shard.
+
+A key's partition is its hash modulo the number of partitions. If the new number is a multiple of the previous
+one, all streams of new partition q come from one partition: q modulo the previous number, its *parent*. So
+each new shard begins with its parent's state of these streams, and the parent goes on with the others. The
+states of two shards are never combined.
+
+While the command runs, no program may write to the inputs and no worker may run. If it is interrupted, run
+it again with the same number to complete it. Until then no worker starts: the command raises the inputs'
+partitions last, so the topics differ in their number of partitions. The state of a new shard has no effect
+before that, and is written again if necessary. A parent's last step is one transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import monotonic, sleep
+from typing import NamedTuple
+
+import msgspec
+from prequential.configuration.settings.model import Config
+from prequential.engine.shard import Shard
+from prequential.engine.snapshot.split import split, streams_of
+from prequential.runtime.kafka.fetching import Fetcher
+from prequential.runtime.worker.batches import Originals
+from prequential.runtime.worker.checkpoint import Checkpoint
+from prequential.runtime.worker.journal import Grown
+from prequential.runtime.worker.origin import TopicsOrigin, present_origin
+from prequential.runtime.worker.publisher import Publisher, ShardLost
+from prequential.runtime.worker.recovery import RecoveredState, read_known
+from prequential.runtime.worker.runner import ShardRunner
+from prequential.runtime.worker.side_thread import SideThread
+from prequential.runtime.worker.snapshot_turn import SnapshotTurn
+from prequential.runtime.worker.statistics import ShardStatistics
+from prequential.topics.admin import partition_counts
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.growth import ends, has_members, raise_partitions
+from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
+from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
+
+#: Shards whose topics are read at the same time. The reading threads mostly wait.
+_READERS = 8
+
+#: Seconds that a broker may take to remove a member whose session has timed out.
+_GRACE_SECONDS = 2.0
+
+#: Seconds between checks of the group, and between fetches.
+_LOOK_SECONDS, _FETCH_SECONDS = 0.2, 0.01
+
+
+class _Plan(NamedTuple):
+    """The work of one run of the command."""
+
+    before: TopicsOrigin
+    after: TopicsOrigin
+    #: By input, where each partition ended when the command began.
+    ends: tuple[list[int], ...]
+    #: Previous shards that are not split yet.
+    parents: list[int]
+
+    def end(self, partition: int) -> list[int]:
+        return [offsets[partition] for offsets in self.ends]
+
+
+def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
+    """Raise the topics' number of partitions and keep the state of all streams; return the previous number.
+
+    1. Check that the number is valid, that the groups have no members, and which shards are not split yet.
+    2. Raise the partitions of the journal, then those of snapshots and outputs. From here on no worker
+       starts, and only the same number is accepted.
+    3. Take over each shard that is not split yet, as a worker does. Process the rest of its inputs, publish
+       the outputs, and take a snapshot.
+    4. Write each of its new shards: a snapshot of its streams, in one transaction with a journal entry.
+    5. If no record has arrived in the inputs since step 1, write the parent in the same way, without these
+       streams.
+    6. Raise the partitions of the inputs. Workers may start.
+
+    The function passes one line for each completed action to `say`. Raises UsageError for an invalid number
+    of partitions, and WorkError for every other obstacle.
+    """
+    if config.wide:
+        raise UsageError(
+            f"streams.{config.wide[0]} has key: instance: with another number of partitions, labels would be "
+            "in other partitions than their predictions; expected no such stream. Send the records to a "
+            "stream with a new name, and keep the old stream for one more label horizon"
+        )
+    plan = _plan(config, partitions, say)  # step 1
+    if plan is None:
+        return partitions
+    kafka = config.kafka
+    others = [spec.name for spec in topic_specs(kafka) if spec.role != "input"]
+    inputs = [kafka.topic(name) for name in INPUTS]
+    first = [kafka.topic(JOURNAL), kafka.topic(SNAPSHOTS)]
+    _raise(config, [*first, *(name for name in others if name not in first)], partitions, say)  # step 2
+    if plan.parents:
+        asyncio.run(_Growth(config, plan, say).run())  # steps 3 to 5
+    _raise(config, inputs, partitions, say)  # step 6
+    for line in _late(config, plan):
+        say(f"warning: {line}; records of moved streams count as misplaced, the streams start without state")
+    return plan.before.partitions
+
+
+def _raise(config: Config, topics: Sequence[str], partitions: int, say: Callable[[str], None]) -> None:
+    counts = partition_counts(config.kafka, topics)
+    for name in topics:
+        if counts[name] < partitions:
+            raise_partitions(config.kafka, name, partitions)
+            say(f"{name}: {partitions} partitions")
+
+
+# ---- step 1
+
+
+def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan | None:
+    """Return the work to do; None if nothing is left."""
+    kafka = config.kafka
+    specs = topic_specs(kafka)
+    # Check all permissions of the later steps: after step 2 no worker starts until the command has ended.
+    require(kafka, {name: (*own, "Alter") for name, own in needs(specs, WORKER).items()})
+    counts = partition_counts(kafka, [spec.name for spec in specs])
+    of_inputs = [counts[kafka.topic(name)] for name in INPUTS]
+    readable = min(counts[kafka.topic(JOURNAL)], counts[kafka.topic(SNAPSHOTS)])
+    with ThreadPoolExecutor(_READERS) as pool:
+        known = list(pool.map(partial(_partitions_of, config), range(min(partitions, readable))))
+    before = min([*of_inputs, *filter(None, known)])
+    if max(counts.values()) <= before == partitions:
+        return None
+    if partitions <= before or partitions % before:
+        multiples = ", ".join(str(before * factor) for factor in (2, 3, 4))
+        raise UsageError(
+            f"--partitions is {partitions}: expected a multiple of the {before} that there are "
+            f"({multiples}, …), so that the streams of a new partition all come from one"
+        )
+    if begun := {*counts.values(), *filter(None, known)} - {before, partitions}:
+        raise WorkError(
+            f"topics have {' and '.join(map(str, sorted(begun)))} partitions already: complete the growth "
+            f"that has begun with the same number, `--partitions {max(begun)}`"
+        )
+    _await_no_members(config, say)
+    names = [kafka.topic(name) for name in INPUTS]
+    end = tuple(ends(kafka, names, counts).values())
+    parents = [
+        number for number in range(before)
+        if known[number] == before or (known[number] is None and any(offsets[number] for offsets in end))
+    ]  # fmt: skip
+    if parents and any(sum(offsets[before:]) for offsets in end):
+        raise WorkError(
+            f"there are records in partitions from {before} on already, and the state of their streams lies "
+            "in other partitions: the two can't be combined; make new topics under another kafka.prefix"
+        )
+    origin = present_origin(kafka)
+    return _Plan(
+        origin._replace(partitions=before), origin._replace(partitions=partitions), end, parents
+    )
+
+
+def _partitions_of(config: Config, number: int) -> int | None:
+    """Return the number of partitions with which a shard's state was written; None without a state."""
+    known = _known(config, number)
+    if known.journal:
+        return known.journal[-1].origin.partitions
+    return None if known.manifest is None else known.manifest.origin.partitions
+
+
+def _known(config: Config, number: int) -> RecoveredState:
+    """Read a shard's topics without a check of their origin: the inputs may not have its partition yet."""
+    return read_known(config, number, None, rebuild=False, stopped=lambda: False, whole=False)
+
+
+def _await_no_members(config: Config, say: Callable[[str], None]) -> None:
+    """Wait until the groups are empty: a crashed or static member stays for the session timeout."""
+    for group, who in ((config.group, "all workers"), (f"{config.group}-ingest", "`prequential ingest`")):
+        deadline = monotonic() + config.worker.session_timeout / 1000 + _GRACE_SECONDS
+        while (there := has_members(config.kafka, group)) is not False:
+            if there is None:
+                unseen = lacking(config.kafka, [Permission("Describe", "group", group)])
+                say(f"warning: can't check whether {who} have stopped: {unseen}")
+                break
+            if monotonic() > deadline:
+                raise WorkError(f"group {group!r} has members: stop {who}")
+            sleep(_LOOK_SECONDS)
+
+
+# ---- steps 3 to 5
+
+
+class _Growth:
+    """Splits shards one after the other."""
+
+    def __init__(self, config: Config, plan: _Plan, say: Callable[[str], None]) -> None:
+        self._config, self._plan, self._say = config, plan, say
+        self._fetcher = Fetcher(config, lambda partitions: None)
+        self._in_thread = SideThread("grow")
+
+    async def run(self) -> None:
+        before, after = self._plan.before.partitions, self._plan.after.partitions
+        try:
+            for parent in self._plan.parents:
+                state = await self._caught_up(parent)  # step 3
+                for number in range(parent + before, after, before):
+                    await self._write(number, state)  # step 4
+                self._check_quiet()
+                await self._write(parent, state)  # step 5
+        except ShardLost as why:
+            raise WorkError(
+                f"a worker has taken a shard ({why}): stop all workers, and run the command again"
+            ) from why
+        finally:
+            self._fetcher.stop()
+            self._in_thread.close()
+
+    async def _caught_up(self, parent: int) -> list[bytes]:
+        """Return the state of a previous shard after all records of its inputs, in the form of a snapshot."""
+        lost: list[str] = []
+        runner = ShardRunner(
+            self._config, parent, self._fetcher, self._plan.before, rebuild=False,
+            on_lost=lambda _, why: lost.append(why),
+        )  # fmt: skip
+        running = asyncio.ensure_future(runner.run())
+        try:
+            while not runner.has_taken(self._plan.end(parent)):
+                for batches in self._fetcher.fetch(monotonic()):
+                    for batch in batches:
+                        runner.feed(batch)
+                    self._fetcher.fed(batches)
+                await asyncio.wait([running], timeout=_FETCH_SECONDS)
+                if running.done():
+                    running.result()
+                    if runner.halted is not None:
+                        raise WorkError(runner.halted)
+                    raise ShardLost(*lost)
+            await runner.close()
+        finally:
+            self._fetcher.close(parent)
+            runner.abandon()
+        await running
+        return [msgspec.msgpack.encode(part) for part in runner.shard.snapshot()]
+
+    def _check_quiet(self) -> None:
+        """Raise WorkError if records have arrived since step 1: they may belong to streams that will move."""
+        for line in _late(self._config, self._plan):
+            raise WorkError(f"{line}: stop whatever writes to the inputs, and run the command again")
+
+    async def _write(self, number: int, state: list[bytes]) -> None:
+        """Write the final snapshot of a shard: its own streams of a previous shard's state."""
+        before, after = self._plan.before.partitions, self._plan.after.partitions
+        moved = number >= before
+        publisher = Publisher(self._config, number)
+        try:
+            await self._in_thread(publisher.take_over)
+            known: RecoveredState = await self._in_thread(_known, self._config, number)
+            if moved and _has_begun(known):
+                raise WorkError(f"shard {number} has begun already: make topics under another kafka.prefix")
+            shard = Shard(self._config, number, after)
+            parts = (msgspec.msgpack.decode(part) for part in state)
+            shard.restore(split(parts, streams_of(number, before, after), moved=moved))
+            checkpoint = Checkpoint(
+                self._config, number, shard, Originals(), self._plan.after, self._fetcher, ShardStatistics(),
+                publisher, self._in_thread, SnapshotTurn(),
+            )  # fmt: skip
+            checkpoint.resume(known)
+            await checkpoint.grow(before)
+        finally:
+            publisher.stopping = True
+        count = len(shard.catalog.streams)
+        self._say(
+            f"shard {number}: {count} stream{'' if count == 1 else 's'}"
+            + (f" of shard {number % before}" if moved else "")
+        )
+
+
+def _has_begun(known: RecoveredState) -> bool:
+    """Return whether a new shard has a state or journal entries that this command did not write."""
+    return (known.manifest is not None and any(known.manifest.vector)) or any(
+        not isinstance(entry.note, Grown) for entry in known.journal
+    )
+
+
+def _late(config: Config, plan: _Plan) -> Iterator[str]:
+    """Yield a line for each previous partition in which records have arrived since step 1."""
+    names = [config.kafka.topic(name) for name in INPUTS]
+    now = ends(config.kafka, names, dict.fromkeys(names, plan.before.partitions))
+    for name, offsets in zip(names, plan.ends):
+        for number, (then, end) in enumerate(zip(offsets, now[name])):
+            if end > then:
+                yield f"{end - then} records came to {name}/{number} since the command began"

@@ -1,0 +1,555 @@
+"""Running one shard: recovery first, then micro-batches of the fetched records, with checkpoints in between.
+
+The shard itself uses neither the clock nor the broker; this module connects it with both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from time import monotonic
+from traceback import format_exception_only
+from typing import Any
+
+from prequential.configuration.settings.model import Config
+from prequential.engine.shard import Shard
+from prequential.runtime.kafka.fetching import Fetched, Fetcher
+from prequential.runtime.worker.arrivals import Arrivals
+from prequential.runtime.worker.back_pressure import BackPressure
+from prequential.runtime.worker.batches import Content, Originals, SharedParser, to_batch
+from prequential.runtime.worker.checkpoint import Checkpoint
+from prequential.runtime.worker.isolation import Isolation, to_quarantine
+from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, standing
+from prequential.runtime.worker.lineage import made_anew
+from prequential.runtime.worker.losses import LostRecords, instruction, refusal
+from prequential.runtime.worker.open_transactions import OpenTransaction
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost
+from prequential.runtime.worker.recovery import RecoveredState, read_known
+from prequential.runtime.worker.side_thread import SideThread
+from prequential.runtime.worker.silence import SilenceTimer
+from prequential.runtime.worker.snapshot_turn import SnapshotTurn
+from prequential.runtime.worker.snapshots import MANIFEST_KEY
+from prequential.runtime.worker.statistics import ShardStatistics
+from prequential.topics.errors import WorkError, existing
+from prequential.topics.specs import INPUTS, SNAPSHOTS
+from prequential.views.diagnosis.facts import streams_of
+from prequential.views.diagnosis.stream_facts import StreamFacts
+
+log = logging.getLogger(__name__)
+
+#: Most records of each topic in one micro-batch, which takes about 10 ms. If they lead to many messages,
+#: micro-batches are smaller, so that each takes at most about `_LONG_ROUND_SECONDS`. The event loop answers
+#: no other request meanwhile.
+_ROUND = 8_000
+_LEAST_ROUND, _LONG_ROUND_SECONDS = 250, 0.5
+
+#: A micro-batch has a fixed cost of about 1 ms. So one with fewer new records than `_FULL_ROUND` waits until
+#: its outputs can be published. The other two are the least and the most seconds between such micro-batches.
+_FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 0.5
+
+#: Seconds between checks of what depends on the clock alone (grace, transactions, snapshots).
+_TICK_SECONDS = 0.05
+
+#: The shortest wait for the clock, in seconds: the shard checks for records no more often.
+_LEAST_SECONDS = 0.005
+
+#: Offsets that mean the first record of the partition in librdkafka.
+_BEGINNING = (-2, -2, -2)
+
+#: Parts that a shard tries in a row (see `Isolation`) before another shard's turn: about 0.3 s.
+_TURN = 32
+
+#: Most seconds that a dying worker spends on writing its error into the journal.
+_ERROR_SECONDS = 5.0
+
+
+class ShardRunner:
+    """One shard of a worker, from taking it over until it is lost or closed.
+
+    No object that it refers to refers back to it. So dropping it frees its state at once, without the
+    collector of cyclic garbage, which hardly ever runs in a worker.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        partition: int,
+        fetcher: Fetcher,
+        origin: TopicsOrigin,
+        *,
+        rebuild: bool,
+        on_lost: Callable[[int, str], None],
+        turns: asyncio.Lock | None = None,
+        ticking: asyncio.Lock | None = None,
+        snapshot_turn: SnapshotTurn | None = None,
+        gone: str | None = None,
+    ) -> None:
+        """Prepare a shard; `run` starts it.
+
+        Shards that share the lock `turns` try records at which workers have died one after the other. So a
+        worker that dies is in the middle of at most one attempt. Shards that share the lock `ticking` make
+        the messages of a tick one after the other: each shard starts to send its own before the next begins.
+        All shards of a process also share `snapshot_turn`. `gone` describes the records that a previous
+        runner could not fetch because they were deleted.
+        """
+        self.partition = partition
+        self.shard = Shard(config, partition, origin.partitions)
+        self.statistics = ShardStatistics()
+        self.recovering = True
+        self.progress = "waiting"
+        #: Why this shard can't go on, although others can; None if it has not halted.
+        self.halted: str | None = None
+        #: How a changed configuration affected the snapshot's state when this worker took the shard over.
+        self.changed: str | None = None
+        self._gone = gone
+        #: Facts about the streams when this worker took the shard over.
+        self.restored: list[StreamFacts] = []
+        self._config = config
+        self._fetcher = fetcher
+        self._origin = origin
+        self._rebuild = rebuild
+        self._on_lost = on_lost
+        self._publisher = Publisher(config, partition)
+        self._in_thread = SideThread(f"shard-{partition}")
+        self._wake = asyncio.Event()
+        self._stopping = False
+        topics = [config.kafka.topic(name) for name in INPUTS]
+        self._arrivals = Arrivals(fetcher, partition, config.worker.grace / 1000, topics)
+        self._back_pressure = BackPressure(fetcher, partition, self.shard)
+        self._fed = 0  # records that arrived since the last micro-batch
+        self._was_full = False  # the last micro-batch
+        self._most = _ROUND  # records of each topic in the next one
+        self._round_at = 0.0
+        self._silence = SilenceTimer(config)
+        self._originals = Originals()
+        self._parser = SharedParser.of(self._config)
+        self._journal: deque[Step] = deque()  # steps yet to be followed
+        self._unpublished = 0  # how many of the last steps may have unpublished outputs
+        self._isolation: Isolation | None = None
+        self._turns: Any = turns or nullcontext()
+        self._ticking: Any = ticking or nullcontext()
+        self._trying = asyncio.Lock()  # held while an attempt is under way
+        self._begun = False  # whether the journal has an entry that this worker processes records
+        self.checkpoint = Checkpoint(
+            config, partition, self.shard, self._originals, origin, fetcher, self.statistics,
+            self._publisher, self._in_thread, snapshot_turn or SnapshotTurn(),
+        )  # fmt: skip
+        self.checkpoint.on_committed = self._wake.set
+
+    @property
+    def published(self) -> bool:
+        """Whether the outputs of all processed records have been published."""
+        return self.checkpoint.published and not self.recovering
+
+    def has_taken(self, ends: Sequence[int]) -> bool:
+        """Return whether all fetched records, and all below these offsets, are evaluated and published."""
+        return (
+            self.published
+            and self._isolation is None
+            and not any(self.shard.merge.buffered)
+            and all(end is not None and end >= wanted for end, wanted in zip(self._arrivals.ends, ends))
+        )
+
+    @property
+    def open_transactions(self) -> list[OpenTransaction]:
+        """By topic, a producer's open transaction that may withhold records from this shard."""
+        return self._arrivals.open_transactions
+
+    # ---- records in
+
+    @property
+    def parses_ahead(self) -> bool:
+        """Whether records may be parsed before their turn; not during recovery or isolation."""
+        return not self.recovering and self._isolation is None
+
+    def parse_ahead(self, fetched: Fetched) -> Content | None:
+        """Return the parsed content of a fetched batch for `feed`, or None; may run in any thread."""
+        if fetched.records is None or not self.parses_ahead:
+            return None
+        return self._parser.parse_ahead(fetched.kind, fetched.records)
+
+    def feed(self, fetched: Fetched, content: Content | None = None) -> None:
+        """Take a fetched batch, and its content if it is parsed already; the agents call this method."""
+        kind, records = fetched.kind, fetched.records
+        if fetched.end is not None:
+            self._arrivals.reach(kind, fetched.end)
+        if records is not None:
+            batch = to_batch(kind, records, self._parser, content)
+            self.shard.add(batch)
+            self._originals.add(kind, records)
+            self._fed += len(records)
+            self._silence.end()
+            self._arrivals.add(fetched, int(batch.times.max()))
+            self.statistics.records[kind] += len(records)
+            self._report_demand()
+            self._back_pressure.hold_if_full(kind)
+        if fetched.end is not None:
+            self.shard.merge.reach(kind, fetched.end)
+        self._wake.set()
+
+    # ---- the shard's life
+
+    async def run(self) -> None:
+        """Recover, then process until closed.
+
+        1. Fence the previous worker and abort its open transaction.
+        2. Read the newest snapshot and the journal after it, to their ends. If there is no snapshot and the
+           inputs have grown, rebuild the state that the shard had when they grew. If records that it needs
+           were deleted, the shard halts here, unless the loss is accepted.
+        3. Restore the state, write losses into the journal, and fetch the inputs from the snapshot's offsets,
+           or from their beginnings.
+        4. Follow the journal without publishing, because the outputs of all entries but the last have already
+           been published. Publish the outputs of the last entry.
+        5. Process and publish in an order that the shard chooses itself.
+        """
+        try:
+            await self._in_thread(self._publisher.take_over)  # step 1
+            known = await self._in_thread(self._read)  # step 2
+            if not self._stopping:
+                await self._restore(known)  # step 3
+            del known  # the encoded state, and the journal
+            while not self._stopping:
+                await self._step()
+        except ShardLost as why:
+            if not self._stopping:
+                self._on_lost(self.partition, str(why))
+        except LostRecords as why:
+            if not self._stopping:
+                self._halt(str(why))
+        except WorkError:
+            if not (self._stopping and self.recovering):  # an interrupted read raises misleading errors
+                raise
+        except Exception as error:
+            await self._write_error(error)
+            raise
+
+    def _read(self) -> RecoveredState:
+        """Do step 2; blocks for as long as there is no broker."""
+        self._wait(None)
+        place, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
+        known = read_known(*place, self._rebuild, stopped, waiting=self._wait)
+        if known.lost is not None and not self._accepts:
+            raise LostRecords(refusal(self._config, self.partition, known.lost))
+        if known.lost is None and self._gone is not None:
+            raise LostRecords(f"shard {self.partition} halted: {self._gone}; {instruction(self.partition)}")
+        return known if known.manifest else made_anew(*place, known, stopped, self._wait)
+
+    @property
+    def _accepts(self) -> bool:
+        """Whether the shard may go on without the lost records."""
+        return self.partition in self._config.worker.accept_loss
+
+    def _halt(self, why: str) -> None:
+        """Stop this shard, but not the others, and report why."""
+        log.error("%s", why)
+        self.halted, self.progress = why, f"halted: {why}"
+
+    def _wait(self, what: str | None) -> None:
+        """Report what the shard is waiting for, in the log and at `/ready`; None ends the wait."""
+        self.progress = "reading snapshot and journal"
+        if what is not None:
+            self.progress += f"; {what}: waiting for the broker"
+            log.warning("shard %d: %s: waiting for the broker", self.partition, what)
+
+    async def _write_error(self, error: Exception) -> None:
+        """Write an unexpected error into the journal for the next worker, if that is possible."""
+        self.checkpoint.broken = True
+        if self.recovering or self._stopping:
+            return
+        line = " ".join(format_exception_only(type(error), error)[-1].split())
+        try:
+            await asyncio.wait_for(self.checkpoint.death(line), _ERROR_SECONDS)
+        except Exception as why:  # the first error ends the process; this one only costs its successor time
+            log.warning("shard %d: could not write the error into the journal: %r", self.partition, why)
+
+    async def _restore(self, known: RecoveredState) -> None:
+        started = monotonic()
+        if not known.fresh:
+            restored = self.shard.restore(known.parts)
+            if summary := restored.summary:
+                self.changed = f"the configuration has changed since the snapshot: {summary}"
+                log.warning("shard %d: %s", self.partition, self.changed)
+            for begun in restored.begun:
+                log.debug("shard %d: %s starts empty", self.partition, begun)
+            self.restored = streams_of(self.shard)
+        self.checkpoint.resume(known)
+        await self._skip(known)
+        status = standing(known.journal)
+        self.shard.quarantine = {(q.kind, q.offset): q.reason for q in status.quarantined}
+        open_ = [one for one in status.open if status.suspicion is None or isinstance(one, Idle)]
+        self._journal.extend([*status.settled, *open_])
+        self._unpublished = len(open_)
+        self.shard.replaying = True
+        self._end_replay_if_due()
+        fresh = known.fresh
+        log.info(
+            "shard %d: %s, %d offset vectors of the journal to follow (%.1f s)",
+            self.partition,
+            "no snapshot" if fresh else f"snapshot {self.checkpoint.generation} with "
+            f"{self.shard.state.remembered} instances",
+            len(self._journal),
+            monotonic() - started,
+        )
+        if self._rebuild:  # an earlier snapshot has the order of another journal
+            tombstone = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, None)
+            await self._in_thread(self._publisher.publish, [tombstone])
+        if status.suspicion is not None:
+            await self._be_cautious(status)
+        begins = fresh and not any(self.shard.merge.vector)
+        self._fetcher.open(self.partition, _BEGINNING if begins else self.shard.merge.vector)
+
+    async def _skip(self, known: RecoveredState) -> None:
+        """Skip lost records, whose loss was accepted earlier or is accepted now."""
+        for lost in known.accepted:
+            self.shard.skip(lost.begins, lost.missing)
+        if known.lost is not None:
+            await self.checkpoint.lose(known.lost)
+            self.shard.skip(known.lost.begins, known.lost.missing)
+            log.error(
+                "shard %d: going on without records that retention has removed: %s", self.partition,
+                known.lost.says([self._config.kafka.topic(name) for name in INPUTS]),
+            )  # fmt: skip
+
+    async def _be_cautious(self, status: JournalStatus) -> None:
+        """Workers have died at some record: skip it if it is known, or isolate it."""
+        suspicion = status.suspicion or Suspicion()
+        record = to_quarantine(suspicion, self._config.worker.quarantine_after)
+        if record is not None:
+            await self.checkpoint.quarantine(record)
+            self.shard.quarantine[record.kind, record.offset] = record.reason
+            status = status._replace(suspicion=Suspicion(records=1))
+            log.error(
+                "shard %d: %s/%d offset %d goes to the dead letters: %s", self.partition,
+                self._config.kafka.topic(INPUTS[record.kind]), self.partition, record.offset, record.reason,
+            )  # fmt: skip
+        self._isolation = isolation = Isolation(status)
+        if isolation.deaths:
+            log.warning(
+                "shard %d: a worker has died here (%d in a row, error: %s): taking records %d at a time",
+                self.partition, isolation.deaths, suspicion.error or "none", isolation.most,
+            )  # fmt: skip
+
+    def _end_replay_if_due(self) -> None:
+        """End the silent replay when only steps with unpublished outputs are left."""
+        if self.shard.replaying and len(self._journal) == self._unpublished:
+            self.shard.flush()
+            self.shard.replaying = False
+
+    async def _recovered(self) -> None:
+        """End step 4: step 5 begins when the outputs of all journal entries are published."""
+        await self.checkpoint.commit()
+        self.recovering = False
+        self._silence.end()
+        self.progress = "running"
+        log.info("shard %d: running", self.partition)
+
+    async def _step(self) -> None:
+        """Do one micro-batch: process the next records, and publish if a commit is due."""
+        while not self._is_worth_a_round and (pause := self._next_round - monotonic()) > 0:
+            self._commit_if_due()  # the end of a backlog is committed no later than now
+            await self._woken(pause)
+        self._fed = 0
+        ticks = self._tick_has_come
+        if self.checkpoint.many_outputs:
+            # The broker accepts no outputs, so the shard stops processing. Back-pressure bounds the fetching.
+            await self.checkpoint.committed()
+        if self._stopping:
+            return
+        takes_turns = ticks and self._begun and self._isolation is None
+        async with self._ticking if takes_turns else nullcontext():
+            processed = 0 if self._stopping else await self._process()
+            self._report_demand()
+            self._was_full = processed >= _FULL_ROUND
+            if processed:
+                self.checkpoint.processed(processed, timely=ticks)
+                self._back_pressure.resume()
+                self._round_at = monotonic()
+            self._commit_if_due()
+            if processed:
+                await asyncio.sleep(0)  # the commit begins
+        if not processed:
+            await self._publish_if_idle()
+            await self._woken(self._next_look)
+
+    async def _publish_if_idle(self) -> None:
+        """Publish outputs that wait for further records if none arrive, and note this in the journal."""
+        free = not (self.recovering or self._isolation or self._stopping)
+        quiet = self._silence.due() if free else None
+        if quiet is None or not self.shard.has_unpublished(quiet):
+            return
+        async with self._trying:
+            if self._stopping:
+                return
+            await self.checkpoint.idle(quiet)
+            self.shard.idle(quiet)
+            await self.checkpoint.commit()
+
+    async def _process(self) -> int:
+        """Process the next records; return how many."""
+        if self._journal:
+            return self._follow()
+        if self.recovering:
+            await self._recovered()
+        return await (self._go_on() if self._isolation is None else self._try())
+
+    def _commit_if_due(self) -> None:
+        if not self.recovering and self._isolation is None:
+            self.checkpoint.begin_if_due(before_tick=self._tick_is_near)
+
+    @property
+    def _next_look(self) -> float:
+        """Seconds until the clock may allow progress; at the end of a backlog, until grace has ended."""
+        waits, at = self._begun and self.checkpoint.ends_backlog, self._arrivals.grace_ends_at
+        if not waits or at is None or self._journal or self._isolation:
+            return _TICK_SECONDS
+        return min(_TICK_SECONDS, max(_LEAST_SECONDS, at - monotonic()))
+
+    @property
+    def _is_worth_a_round(self) -> bool:
+        """Whether a micro-batch justifies its fixed cost; a full one has probably left records."""
+        return self._fed >= _FULL_ROUND or self._was_full
+
+    @property
+    def _next_round(self) -> float:
+        """When a micro-batch that is not full is to begin (monotonic seconds)."""
+        if self._journal or self._stopping:
+            return 0.0
+        least, most = self._round_at + _PAUSE_SECONDS, self._round_at + _LONGEST_PAUSE_SECONDS
+        if self._isolation is not None:
+            return least
+        return min(max(least, self.checkpoint.next_at(timely=self._tick_has_come)), most)
+
+    @property
+    def _ticks_are_rare(self) -> bool:
+        """Whether messages become due by time at most once per `worker.commit_every`."""
+        return self._config.worker.commit_every <= min(self.shard.state.ticks, default=0)
+
+    @property
+    def _tick_has_come(self) -> bool:
+        """Whether all topics have records after the time at which messages are due."""
+        return self._ticks_are_rare and self.shard.merge.reached >= self.shard.state.next_tick
+
+    @property
+    def _tick_is_near(self) -> bool:
+        """Whether that time is less than half of `worker.commit_every` after the newest records."""
+        left = self.shard.state.next_tick - self.shard.merge.reached
+        return self._ticks_are_rare and 0 < left <= self._config.worker.commit_every / 2
+
+    async def _woken(self, seconds: float) -> None:
+        """Wait until something happens or the time has passed."""
+        self._wake.clear()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), seconds)
+
+    def _follow(self) -> int:
+        """Do step 4: process up to the journal's next offset vector, if all its records have arrived."""
+        step = self._journal[0]
+        if not isinstance(step, Idle) and not self.shard.merge.covers(step):
+            self._back_pressure.release_for(step)
+            return 0
+        self._journal.popleft()
+        processed = 0
+        if isinstance(step, Idle):
+            self.shard.idle(step.quiet)
+        else:
+            processed = self.shard.follow(step)
+        self._end_replay_if_due()
+        self.progress = f"following the journal: {len(self._journal)} offset vectors to go"
+        return max(1, processed)
+
+    async def _go_on(self) -> int:
+        """Do step 5: process the next records, once the journal has an entry that this worker does so."""
+        if not self._begun:
+            if not any(self.shard.merge.buffered):
+                return 0
+            async with self._trying:
+                await self.checkpoint.begin()
+            self._begun = True
+        return 0 if self._stopping else self._advance()
+
+    async def _try(self) -> int:
+        """Process some parts of the records at which workers died; announce each part first."""
+        isolation, shard, processed = existing(self._isolation, "what is isolated"), self.shard, 0
+        async with self._turns, self._trying:
+            for _ in range(_TURN):
+                part = isolation.next(shard.merge, self._arrivals.watermarks(shard.merge.added))
+                if part is None or self._stopping:
+                    break
+                vector, attempt = part
+                await self.checkpoint.attempt(vector, attempt)
+                shard.follow(vector)
+                self.checkpoint.processed(attempt.records)
+                isolation.taken(vector, attempt.records)
+                processed += attempt.records
+                if isolation.over:
+                    break
+            if processed:
+                await self.checkpoint.settle(list(isolation.planned))
+        ends = self._arrivals.known_ends
+        if ends is not None:
+            isolation.limit(ends, shard.merge.vector)
+        if isolation.planned:
+            self._back_pressure.release_for(isolation.planned[0])
+        elif isolation.over:
+            self._isolation, self._begun = None, True
+            log.info("shard %d: going on as before", self.partition)
+        return processed
+
+    def _advance(self) -> int:
+        started = monotonic()
+        processed = self.shard.advance(self._arrivals.watermarks(self.shard.merge.added), self._most)
+        if processed:
+            took = monotonic() - started
+            self.checkpoint.took(took)
+            self.statistics.processing.observe(took)
+            self._most = next_round(self._most, took)
+        return processed
+
+    def _report_demand(self) -> None:
+        self._arrivals.look_for_open_transactions(self.shard.merge.added)
+        settled = self._journal or (self._isolation.planned if self._isolation else ())
+        vectors = (one for one in settled if not isinstance(one, Idle))
+        self._back_pressure.say(self._arrivals.ends, next(vectors, None))
+
+    # ---- the end
+
+    def stranded(self) -> bool:
+        """Return whether the shard can never publish again; blocks, see `is_stranded`."""
+        return self._publisher.stranded()
+
+    async def close(self) -> None:
+        """Publish the outputs of processed records, take a last snapshot, and let the shard go."""
+        self._stopping = True
+        self._wake.set()
+        try:
+            async with self._trying:
+                # The last journal entry has the planned offset vectors; a snapshot after it would hide them.
+                planned = self._isolation is not None and bool(self._isolation.planned)
+                await self.checkpoint.end(last=not (self.recovering or planned))
+        except ShardLost:
+            pass  # the worker that has it now goes on from the journal
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let the shard go at once, without publishing anything more."""
+        self._stopping = True
+        self._publisher.stopping = True
+        self.checkpoint.forget()
+        self._wake.set()
+        self._in_thread.close()
+
+
+def next_round(most: int, seconds: float) -> int:
+    """Return the most records of each topic in the next micro-batch, after one of `most` took `seconds`.
+
+    >>> next_round(8_000, 2.0), next_round(4_000, 0.3), next_round(4_000, 0.01), next_round(300, 2.0)
+    (4000, 4000, 8000, 250)
+    """
+    if seconds > _LONG_ROUND_SECONDS:
+        return max(_LEAST_ROUND, most // 2)
+    return min(_ROUND, 2 * most) if seconds < _LONG_ROUND_SECONDS / 4 else most

@@ -1,0 +1,145 @@
+"""Snapshots of a shard in a compacted topic: chunks, then a manifest that makes them valid.
+
+A shard writes its state in parts (see `Shard.snapshot`), which are concatenated and cut into chunks that
+fit a Kafka message. Snapshots alternate between two sets of keys, so the newest complete snapshot stays
+readable until the next one's manifest is written. Snapshots never contain pickled objects.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from prequential.engine.input.merge import OffsetVector
+from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.topics.errors import WorkError
+
+#: Format of the snapshots that this version writes; it can't read any other format.
+FORMAT = 11
+
+#: Most bytes of a chunk: Kafka's default limit of a message is 1 MiB.
+CHUNK_BYTES = 900_000
+
+MANIFEST_KEY = b"manifest"
+
+_REBUILD = "`prequential worker --rebuild` recomputes the state from the input topics"
+
+
+class Manifest(msgspec.Struct):
+    """The data needed to read a snapshot, and the offsets from which to go on."""
+
+    format: int
+    generation: int
+    chunks: int
+    size: int
+    checksum: int
+    #: Next input offsets by kind; encoded under the name `cut`, as in all formats.
+    vector: OffsetVector = msgspec.field(name="cut")
+    #: Number of the last journal entry that the state contains, and the journal's offset after it.
+    journal_number: int
+    journal_offset: int
+    config: str
+    origin: TopicsOrigin
+
+
+def chunk_key(generation: int, place: int) -> bytes:
+    """Return the key of a chunk; each generation reuses the keys of the second last generation.
+
+    >>> chunk_key(7, 0)
+    b'1/0'
+    """
+    return b"%d/%d" % (generation % 2, place)
+
+
+class ChunkWriter:
+    """Turns parts into chunks, and computes their number, size and checksum for the manifest."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self.size = 0
+        self.checksum = 0
+        self.chunks = 0
+
+    def chunks_of(self, parts: Iterator[object]) -> Iterator[bytes]:
+        """Yield the chunks of all parts."""
+        for part in parts:
+            encoded = msgspec.msgpack.encode(part)
+            self._pending += len(encoded).to_bytes(4, "big")
+            self._pending += encoded
+            while len(self._pending) >= CHUNK_BYTES:
+                yield self._chunk(CHUNK_BYTES)
+        if self._pending:
+            yield self._chunk(len(self._pending))
+
+    def _chunk(self, size: int) -> bytes:
+        chunk = bytes(self._pending[:size])
+        del self._pending[:size]
+        self.size += size
+        self.checksum = zlib.crc32(chunk, self.checksum)
+        self.chunks += 1
+        return chunk
+
+
+class SnapshotReader:
+    """Collects a partition's records, oldest first, and returns the newest complete snapshot."""
+
+    def __init__(self) -> None:
+        self._chunks: dict[bytes, tuple[bytes, int]] = {}
+        self._newest: tuple[Manifest, list[tuple[bytes, int] | None]] | None = None
+        self._trouble: WorkError | None = None  # error of the newest manifest
+
+    def forget(self) -> None:
+        """Forget the newest manifest, which was deleted: there is no snapshot until the next one."""
+        self._newest = self._trouble = None
+
+    def add(self, key: bytes, value: bytes, generation: int) -> None:
+        """Add a record of the topic."""
+        if key != MANIFEST_KEY:
+            self._chunks[key] = (value, generation)
+            return
+        self.forget()
+        try:
+            manifest = msgspec.msgpack.decode(value, type=Manifest)
+        except msgspec.MsgspecError as error:
+            self._trouble = WorkError(f"the snapshot's manifest can't be read ({error}): {_REBUILD}")
+            return
+        if manifest.format != FORMAT:
+            self._trouble = WorkError(
+                f"the snapshot has format {manifest.format}, this version reads {FORMAT}: {_REBUILD}"
+            )
+            return
+        keys = (chunk_key(manifest.generation, place) for place in range(manifest.chunks))
+        self._newest = manifest, [self._chunks.get(key) for key in keys]
+
+    def newest(self) -> tuple[Manifest, Iterator[Any]] | None:
+        """Return manifest and parts, or None if there is no snapshot; raises WorkError for a damaged one."""
+        if self._trouble is not None:
+            raise self._trouble
+        if self._newest is None:
+            return None
+        manifest, stored = self._newest
+        chunks = [
+            chunk[0]
+            for chunk in stored
+            if chunk is not None and chunk[1] == manifest.generation
+        ]
+        if len(chunks) < manifest.chunks:
+            raise WorkError(
+                f"the snapshot has {len(chunks)} of its {manifest.chunks} chunks: {_REBUILD}"
+            )
+        state = b"".join(chunks)
+        if len(state) != manifest.size or zlib.crc32(state) != manifest.checksum:
+            raise WorkError(f"the snapshot's checksum is wrong: {_REBUILD}")
+        return manifest, _parts(state)
+
+
+def _parts(state: bytes) -> Iterator[Any]:
+    view = memoryview(state)
+    place = 0
+    while place < len(view):
+        length = int.from_bytes(view[place : place + 4], "big")
+        place += 4
+        yield msgspec.msgpack.decode(view[place : place + length])
+        place += length

@@ -1,0 +1,190 @@
+"""Track the settings with which messages are made: the current ones, their changes and their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from prequential.configuration.settings.listing import ListedSettings, between, texts
+from prequential.configuration.settings.model import Config
+
+#: The largest numbers of stream names and of partitions that are listed for each settings.
+_NAMES, _PARTITIONS = 5, 20
+
+#: The largest number of digests whose settings are kept. Most files have fewer sections; each needs 1.4 KB.
+_MOST_SETTINGS = 10_000
+
+#: The largest numbers of current settings (those of most streams) and of changes (the newest) that are shown.
+_MOST_AT_WORK, _MOST_CHANGES = 50, 20
+
+#: Stands for a key that only one of two settings contains.
+_NOT_SET = "(not set)"
+
+#: Settings by key, as workers publish them (`listing.texts`).
+Texts = Mapping[str, str | list[str]]
+
+
+class Run(msgspec.Struct, gc=False):
+    """Consecutive messages of a place with the same settings; times are Kafka's, in epoch ms.
+
+    `former` is the digest of the previous settings; None if no earlier message was read.
+    """
+
+    config: str
+    first: int
+    newest: int
+    messages: int
+    former: str | None = None
+
+
+class Place(NamedTuple):
+    """A stream in one partition, which one worker evaluates at a time."""
+
+    stream: str
+    partition: int
+
+
+class Configurations:
+    """The newest run of each stream and partition; `config` is the page's own configuration."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._of_page = {one.digest: one for one in (config.defaults, *config.streams.values())}
+        self._runs: dict[Place, Run] = {}
+        self._settings: dict[str, Texts] = {}
+        #: Places whose newest messages have other settings than the page, and places with changed settings.
+        self._others = self._changed = 0
+
+    def counts(self) -> dict[str, int]:
+        """Count all places, those with changed settings, and those that differ from the page's own."""
+        return {"streams": len(self._runs), "changed": self._changed, "others": self._others}
+
+    def add(self, stream: str, partition: int, config: str, time: int) -> None:
+        """Note the settings of a message; the messages of a place must arrive in their order.
+
+        `config` is empty in messages of old versions, which are ignored.
+        """
+        if not config:
+            return
+        place = Place(stream, partition)
+        run = self._runs.get(place)
+        if run is not None and run.config == config:
+            run.newest = time
+            run.messages += 1
+            return
+        own = self._config.stream(stream).digest
+        if run is not None:
+            self._others -= run.config != own
+            self._changed -= run.former is not None
+        former = None if run is None else run.config
+        self._runs[place] = Run(config, time, time, 1, former)
+        self._others += config != own
+        self._changed += former is not None
+
+    def tell(self, header: bytes) -> None:
+        """Note the settings of a digest from a message's header; an unreadable header is ignored."""
+        try:
+            published = _decode(header)
+        except (msgspec.MsgspecError, ValueError):
+            return
+        if len(self._settings) < _MOST_SETTINGS or published.config in self._settings:
+            self._settings[published.config] = published.settings
+
+    def page(self) -> dict[str, Any]:
+        """Return the current settings, their changes and their differences as the page's JSON."""
+        by_config: dict[str, list[Place]] = {}
+        for place, run in self._runs.items():
+            by_config.setdefault(run.config, []).append(place)
+        at_work = sorted(by_config.items(), key=lambda one: (-len(one[1]), one[0]))
+        return {
+            **self.counts(),
+            "at_work": [self._line(config, places) for config, places in at_work[:_MOST_AT_WORK]],
+            "more_at_work": max(0, len(at_work) - _MOST_AT_WORK),
+            "changes": self._changes(by_config),
+            "beside_own": self._beside_own(by_config),
+        }
+
+    def _line(self, config: str, places: list[Place]) -> dict[str, Any]:
+        runs = [self._runs[place] for place in places]
+        changed = [run.first for run in runs if run.former is not None]
+        return {
+            "config": config,
+            **_where(places),
+            "own": sum(self._own(place) == config for place in places),
+            # Only places whose settings changed show since when: the others may always have had these.
+            "since": min(changed, default=None),
+            "until": max(changed, default=None),
+            "first": min(run.first for run in runs),
+            "newest": max(run.newest for run in runs),
+            "messages": sum(run.messages for run in runs),
+            "told": config in self._settings or config in self._of_page,
+        }
+
+    def _changes(self, by_config: Mapping[str, list[Place]]) -> list[dict[str, Any]]:
+        """Return places with changed settings, by the settings before and after, the newest change first."""
+        changed: dict[tuple[str, str], list[Place]] = {}
+        for place, run in self._runs.items():
+            if run.former is not None:
+                changed.setdefault((run.former, run.config), []).append(place)
+        found = []
+        for (before, after), places in changed.items():
+            firsts = [self._runs[place].first for place in places]
+            # A place whose own settings on the page are the previous ones need not change.
+            still = [one for one in by_config.get(before, ()) if self._own(one) != before]
+            newest = max((self._runs[one].newest for one in still), default=None)
+            found.append({
+                "before": before, "after": after, **_where(places),
+                "since": min(firsts), "until": max(firsts),
+                "still": {**_where(still), "newest": newest}, **self._difference(before, after),
+            })  # fmt: skip
+        found.sort(key=lambda one: (-one["until"], one["before"], one["after"]))
+        return found[:_MOST_CHANGES]
+
+    def _beside_own(self, by_config: Mapping[str, list[Place]]) -> list[dict[str, Any]]:
+        """Return the differences between the page's own settings and the current ones."""
+        pairs: dict[tuple[str, str], list[Place]] = {}
+        for config, places in by_config.items():
+            for place in places:
+                if self._own(place) != config:
+                    pairs.setdefault((self._own(place), config), []).append(place)
+        found = sorted(pairs.items(), key=lambda one: (-len(one[1]), one[0]))[:_MOST_CHANGES]
+        return [
+            {"own": own, "config": config, **_where(places), **self._difference(own, config)}
+            for (own, config), places in found
+        ]
+
+    def _difference(self, before: str, after: str) -> dict[str, Any]:
+        """Return the differences by key; `untold` lists digests whose settings were in no message."""
+        both = [self._texts(config) for config in (before, after)]
+        untold = [config for config, one in zip((before, after), both) if one is None]
+        was, now = (one or {} for one in both)
+        return {"untold": untold, "keys": [] if untold else list(_differing(was, now))}
+
+    def _texts(self, config: str) -> Texts | None:
+        of_page = self._of_page.get(config)
+        return self._settings.get(config) if of_page is None else texts(of_page)
+
+    def _own(self, place: Place) -> str:
+        return self._config.stream(place.stream).digest
+
+
+def _differing(before: Texts, after: Texts) -> Iterable[dict[str, Any]]:
+    for key in dict.fromkeys((*before, *after)):
+        was, now = before.get(key, _NOT_SET), after.get(key, _NOT_SET)
+        if was != now:
+            yield {"key": key, "values": list(between(was, now))}
+
+
+def _where(places: list[Place]) -> dict[str, Any]:
+    """Return the number of places, some of their streams' names, and their partitions."""
+    partitions = sorted({place.partition for place in places})
+    return {
+        "streams": len(places),
+        "names": sorted({place.stream for place in places})[:_NAMES],
+        "partitions": partitions[:_PARTITIONS],
+        "more_partitions": max(0, len(partitions) - _PARTITIONS),
+    }
+
+
+_decode = msgspec.json.Decoder(ListedSettings).decode

@@ -1,0 +1,280 @@
+"""Keep the history of the output topics: messages in, courses out. No clock, no I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from prequential.configuration.settings.model import Config
+from prequential.topics.outputs import Comparison, Incident
+from prequential.views.dashboard.configurations import Configurations
+from prequential.views.dashboard.incidents import IncidentLog
+from prequential.views.dashboard.periods import PeriodSeries
+from prequential.views.dashboard.series import Capacity, Point, Series
+from prequential.views.watching.messages import (
+    ABSENT,
+    Heading,
+    Notice,
+    PeriodReading,
+    Reading,
+    decode_coverage,
+    decode_reading,
+)
+from prequential.views.watching.pace import Pace
+from prequential.views.watching.state import (
+    ModelKey,
+    ModelState,
+    NewestReading,
+    SequenceName,
+    WatchState,
+    coverage_of,
+)
+
+#: The largest numbers of a model's alarms and versions that are kept: the newest of each.
+_ALARMS, _VERSIONS = 500, 50
+
+#: The numbers of `coverage`, and its tables of quantiles, that become courses.
+_COVERAGE = ("waiting", "oldest_waiting_ms", "unpredicted_labels")
+_LATENCIES = ("label_latency_ms", "recent_label_latency_ms")
+
+
+class Version(NamedTuple):
+    """A version of a model, with its first outcome and the label time of its first message (epoch ms)."""
+
+    name: str
+    since: int
+    ts: int
+
+
+class PairKey(NamedTuple):
+    """The key of comparisons: two models of a stream in a partition, by a loss and an estimator."""
+
+    stream: str
+    partition: int
+    model: str
+    against: str
+    segment: str | None
+    stage: str
+    loss: str
+    estimator: str
+
+
+class Past:
+    """The history of a model, in addition to its newest messages."""
+
+    def __init__(self) -> None:
+        self.series: dict[SequenceName, Series] = {}
+        self.coverage: Series | None = None
+        #: Label time (epoch ms) and number of outcomes of the newest message with `coverage`.
+        self.coverage_at = 0, 0
+        self.periods: PeriodSeries | None = None
+        self.versions: deque[Version] = deque(maxlen=_VERSIONS)
+        self.alarms: deque[Notice] = deque(maxlen=_ALARMS)
+        #: The counts of all alarms by detector, signal and stage, with equal stages in one key.
+        self.alarm_counts: dict[tuple[str, str, tuple[str, ...]], int] = {}
+        #: Label time of the first message (epoch ms).
+        self.first = 0
+
+
+class History(WatchState):
+    """The newest messages, as in `watch`, and their courses, within a budget of memory (see `Capacity`).
+
+    Each course drops points that are more than `window` (ms) older than its newest point; None keeps all.
+    """
+
+    def __init__(
+        self, config: Config | None = None, window: int | None = None, capacity: Capacity | None = None
+    ) -> None:
+        super().__init__()
+        self.config = config if config is not None else Config()
+        self.window = window
+        self.past: dict[ModelKey, Past] = {}
+        self.incidents = IncidentLog()
+        self.configurations = Configurations(self.config)
+        self.pair_series: dict[PairKey, Series] = {}
+        self.pair_newest: dict[PairKey, Point] = {}
+        #: By comparison: the newest recent verdict, and the stages with equal outcomes.
+        self.recent: dict[PairKey, tuple[dict[str, Any], list[str]]] = {}
+        self._pairs_of: dict[tuple[str, int], dict[PairKey, None]] = {}
+        self._capacity = capacity if capacity is not None else Capacity()
+        #: The newest label time and Kafka time (epoch ms) of all messages.
+        self.newest_ts = 0
+        self.newest_time = 0
+        self.pace = Pace()
+        #: The number of messages received; a reader with the same number has seen all of them.
+        self.version = 0
+        #: The value of `version` at the newest message: by model, and by stream and partition for pairs.
+        self.heard: dict[object, int] = {}
+
+    def update(
+        self, topic: str, value: bytes | None, time: int = 0, settings: bytes | None = None
+    ) -> bool:
+        """Add a message of a topic; the result is that of `State.update`.
+
+        `settings` is the message's header of that name, if it has one.
+        """
+        self.version += 1
+        if settings is not None:
+            self.configurations.tell(settings)
+        self.newest_time = max(self.newest_time, time)
+        self.pace.add(time)
+        return super().update(topic, value, time)
+
+    def points(self) -> int:
+        """Return the number of points in the courses of all models and pairs."""
+        return sum(one.size for one in self._all_series())
+
+    def comparisons(self, stream: str, partition: int) -> list[PairKey]:
+        """Return the comparisons of a stream in a partition, in the order in which they arrived."""
+        return list(self._pairs_of.get((stream, partition), ()))
+
+    def within(self, series: Series) -> Series:
+        """Drop the points of a course that are older than the window; returns the course."""
+        if self.window is not None and series.size:
+            series.drop_before(series.times(series.size - 1)[0] - self.window)
+        return series
+
+    def _made_by(self, heading: Heading, time: int) -> None:
+        self.configurations.add(heading.stream, heading.partition, heading.config, time)
+
+    def _noted(
+        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: Heading
+    ) -> None:
+        past = self.past.get(model.key)
+        if past is None:
+            past = self.past[model.key] = Past()
+            past.first = heading.ts
+        self.heard[model.key] = self.version
+        self.newest_ts = max(self.newest_ts, heading.ts)
+        version = heading.model_version
+        if version is not None and not (past.versions and past.versions[-1].name == version):
+            since = heading.version_since or heading.outcomes
+            if not past.versions or since > past.versions[-1].since:
+                past.versions.append(Version(version, since, heading.ts))
+        series = past.series.get(sequence)
+        if series is None:
+            series = past.series[sequence] = Series(self._capacity.points)
+            self._grew(series, 0)
+        if series.wants(heading.ts, heading.outcomes):
+            # Decoded readings are kept only for shown sequences, and this is called for all of them.
+            reading = decode_reading(newest.value or b"")
+            self._add(series, heading.ts, heading.outcomes, _values(reading))
+        if heading.coverage is not ABSENT:
+            self._note_coverage(past, heading)
+
+    def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None:
+        past = self.past[model.key]
+        for sequence in gone:
+            self._capacity.add(-past.series.pop(sequence).width)
+
+    def _note_coverage(self, past: Past, heading: Heading) -> None:
+        """Add a point to the course of coverage; messages with the same number of outcomes share it."""
+        past.coverage_at = heading.ts, heading.outcomes
+        if past.coverage is None:
+            past.coverage = Series(self._capacity.points)
+            self._grew(past.coverage, 0)
+        if past.coverage.wants(heading.ts, heading.outcomes):
+            try:
+                coverage = decode_coverage(heading.coverage)
+            except (msgspec.MsgspecError, ValueError):
+                return
+            self._add(past.coverage, heading.ts, heading.outcomes, _coverage_values(coverage))
+
+    def _period_said(self, model: ModelState, said: PeriodReading) -> None:
+        past = self.past.setdefault(model.key, Past())
+        self.heard[model.key] = self.version
+        if past.periods is None:
+            past.periods = PeriodSeries(self._capacity.points)
+            self._grew(past.periods, 0)
+        before = past.periods.width
+        past.periods.put(said)
+        if past.periods.width > before:
+            self._grew(past.periods, before)
+
+    def _compared(self, said: Comparison) -> None:
+        key = PairKey(
+            said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
+            said.estimator,
+        )  # fmt: skip
+        self.heard[said.stream, said.partition] = self.version
+        if said.recent:
+            self.recent[key._replace(estimator="")] = said.recent, said.same or []
+        series = self.pair_series.get(key)
+        if series is None:
+            series = self.pair_series[key] = Series(self._capacity.points)
+            self._pairs_of.setdefault((said.stream, said.partition), {})[key] = None
+            self._grew(series, 0)
+        values = dict(said.measures)
+        if said.interval is not None:
+            values["low"], values["high"] = said.interval
+        self.pair_newest[key] = Point(said.ts, said.outcomes, values)
+        if series.wants(said.ts, said.outcomes):
+            self._add(series, said.ts, said.outcomes, values)
+
+    def _alarmed(self, model: ModelState, alarm: Notice) -> None:
+        past = self.past.setdefault(model.key, Past())
+        self.heard[model.key] = self.version
+        self.newest_ts = max(self.newest_ts, alarm.ts)
+        past.alarms.append(alarm)
+        kind = alarm.detector, alarm.signal, (alarm.stage, *alarm.same)
+        past.alarm_counts[kind] = past.alarm_counts.get(kind, 0) + 1
+
+    def _incident_said(self, model: ModelState, said: Incident) -> None:
+        self.heard[model.key] = self.version
+        self.newest_ts = max(self.newest_ts, said.ts)
+        self.incidents.add(said)
+
+    def _add(self, series: Series, ts: int, outcomes: int, values: dict[str, float]) -> None:
+        before = series.width
+        if series.size == series.capacity:
+            self.within(series)
+        series.add(ts, outcomes, values)
+        if series.width > before:
+            self._grew(series, before)
+
+    def _grew(self, series: Series, before: int) -> None:
+        if self._capacity.add(series.width - before):
+            self._capacity.shrink(self._all_series())
+
+    def _all_series(self) -> Iterator[Series]:
+        for past in self.past.values():
+            yield from past.series.values()
+            if past.coverage is not None:
+                yield past.coverage
+            if past.periods is not None:
+                yield past.periods
+        yield from self.pair_series.values()
+
+
+def newest_point(reading: Reading | None) -> Point | None:
+    """Return a sequence's newest message as a point; None without one."""
+    return None if reading is None else Point(reading.ts, reading.outcomes, _values(reading))
+
+
+def newest_coverage(past: Past, model: ModelState) -> Point | None:
+    """Return the coverage in a model's newest message as a point; None without one."""
+    coverage: dict[str, Any] = coverage_of(model)
+    return Point(*past.coverage_at, _coverage_values(coverage)) if coverage else None
+
+
+def _coverage_values(coverage: dict[str, Any]) -> dict[str, float]:
+    """Return the numbers of `coverage`, and its quantiles, by name."""
+    known = (name for name in _COVERAGE if isinstance(coverage.get(name), int | float))
+    values = {name: float(coverage[name]) for name in known}
+    for name in _LATENCIES:
+        for quantile, ms in (coverage.get(name) or {}).items():
+            values[f"{name}.{quantile}"] = float(ms)
+    curve = coverage.get("labelled") or {}
+    if "horizon" in curve:
+        values["labelled.horizon"] = float(curve["horizon"])
+    return values
+
+
+def _values(reading: Reading) -> dict[str, float]:
+    """Return a reading's measures, with the ends of their intervals."""
+    values = dict(reading.measures)
+    for name, (low, high) in reading.intervals.items():
+        values[f"{name}.low"], values[f"{name}.high"] = low, high
+    return values

@@ -1,0 +1,265 @@
+"""Return one page of the overview of all models, the worst first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prequential.topics.outputs import Incident
+from prequential.views.dashboard.history import History
+from prequential.views.dashboard.incidents import began
+from prequential.views.dashboard.plots import Place, by_stream, course_of, stream_plots
+from prequential.views.dashboard.status import Statuses, difference, levels
+from prequential.views.dashboard.story import missed, worse_than
+from prequential.views.dashboard.verdicts import Verdicts
+from prequential.views.watching.changes import AlarmGroup
+from prequential.views.watching.pace import ModelSilence
+from prequential.views.watching.ranking import (
+    OTHER_WAYS,
+    Choice,
+    RankedModel,
+    Ranking,
+    is_baseline,
+    is_recent,
+    measures_shown,
+)
+from prequential.views.watching.state import ModelKey
+from prequential.views.wording.incidents import cause_in_words, span_of
+from prequential.views.wording.measures import COMPARED
+from prequential.views.wording.status import attention
+
+#: The largest number of rows on a page: more than a reader needs, and few enough to send every second.
+MOST_ROWS = 200
+
+#: The largest number of plots on a page: as many as a reader may scroll through.
+MOST_PLOTS = 24
+
+#: The largest numbers of columns with measures, and of lines in the lists above the table.
+_MEASURES, _LISTED = 4, 8
+
+#: The number of points of a small line next to a model that needs attention.
+_SPARK = 30
+
+class Overview:
+    """Pages of models in the order of a choice; with `live`, models may be silent by the current time."""
+
+    def __init__(self, history: History, live: bool = False) -> None:
+        self._history = history
+        self._live = live
+        #: The current time (epoch ms) by which models are silent; None for files.
+        self._now: int | None = None
+        self._ranking = Ranking(history, self._urgency, live)
+        self._verdicts = Verdicts(history)
+        self._rows: list[RankedModel] = []
+        self._statuses = Statuses(history, self._verdicts, live)
+        #: Models that need attention, with their status, and the number of models without baselines.
+        self._urgent: list[tuple[RankedModel, str]] = []
+        self._models = 0
+        #: The choice and the stamp from which the rows were made.
+        self._made: tuple[Any, ...] = ()
+
+    def rows(self, choice: Choice, now: int, stamp: object = None) -> list[RankedModel]:
+        """Return the chosen models in their order, which is reused if `stamp` is the same as before."""
+        made = choice, stamp
+        self._now = now if self._live else None
+        if stamp is None or made != self._made:
+            self._ranking.choice = choice
+            self._rows = self._ranking.rows(now)
+            self._made = made
+            self._urgent = self._statuses.urgent(self._rows, now)
+            self._models = sum(not is_baseline(row.model.key.model) for row in self._rows)
+        return self._rows
+
+    def page(
+        self, choice: Choice, now: int, page: int = 0, size: int = 50, stamp: object = None,
+        as_table: bool = True,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return one page of the models in the choice's order, as JSON.
+
+        Parameters
+        ----------
+        choice
+            The models to show, and their order.
+        now
+            Epoch ms.
+        page, size
+            The page's number, from 0, and its number of rows. Beyond the last page, it is the last one.
+        stamp
+            With the same stamp as before, the previous order is reused; with None, the order is made again.
+        as_table
+            Whether to return `rows`, one for each model. Otherwise the page contains `plots`, one for each
+            stream, in the order of their first models.
+        """
+        history = self._history
+        rows = self.rows(choice, now, stamp)
+        streams = by_stream(rows)
+        size = max(1, min(size, MOST_ROWS if as_table else MOST_PLOTS))
+        page = max(0, min(page, (len(rows if as_table else streams) - 1) // size))
+        part = slice(page * size, (page + 1) * size)
+        measures = measures_shown(history.measures, choice.by)[:_MEASURES]
+        changes = self._changes()
+        sequences = [row.sequence for row in rows if row.sequence is not None]
+        return {
+            "now": now,
+            "heading": attention(len(self._urgent), self._models),
+            "needs": self._needs(now),
+            "needs_total": len(self._urgent),
+            "total": len(rows),
+            "total_streams": len(streams),
+            "as_table": as_table,
+            "models": len(history.models),
+            "streams": len({key.stream for key in history.models}),
+            "page": page,
+            "size": size,
+            "measures": measures,
+            "choice": {
+                "stage": choice.stage, "estimator": choice.estimator, "by": choice.by,
+                "search": choice.search, "reverse": choice.reverse,
+            },
+            "shown": sorted({f"{one.stage} · {one.estimator}" for one in sequences})[:_LISTED],
+            "options": {
+                "by": [*OTHER_WAYS, *measures_shown(history.measures, None)],
+                "stages": sorted({one.stage for model in history.models.values() for one in model.sequences}),
+                "estimators": sorted(
+                    {one.estimator for model in history.models.values() for one in model.sequences}
+                ),
+            },
+            "rows": [self.row(row, measures, now) for row in rows[part]] if as_table else [],
+            "plots": [] if as_table else self.plots(dict(list(streams.items())[part]), choice.by, now),
+            "incidents": [incident_line(one) for one in history.incidents.all()[:_LISTED]],
+            "incidents_open": history.incidents.open_count(),
+            "changes": [_change_line(*one, now) for one in changes[:_LISTED]],
+            "changes_total": sum(not self._live or is_recent(one[0], now) for one in changes),
+        }  # fmt: skip
+
+    def plots(
+        self, streams: dict[Place, list[RankedModel]], by: str | None, now: int
+    ) -> list[dict[str, Any]]:
+        """Return a plot of each of these streams as JSON; `now` is in epoch ms."""
+        return stream_plots(self._history, streams, by, lambda row, measures: self.row(row, measures, now))
+
+    def row(self, row: RankedModel, measures: list[str], now: int) -> dict[str, Any]:
+        """Return a model as a line of the overview, as JSON; `now` is in epoch ms."""
+        history, key, reading = self._history, row.model.key, row.reading
+        values = {} if reading is None else reading.measures
+        incident = history.incidents.open_of(*_place(key))
+        change = row.change
+        silent = history.silence(row.model, now if self._live else None)
+        return {
+            "stream": key.stream,
+            "model": key.model,
+            "partition": key.partition,
+            "split": key.stream in history.split,
+            "baseline": is_baseline(key.model),
+            "status": self._statuses.of(row, now),
+            "difference": difference(row),
+            "stage": row.sequence.stage if row.sequence else None,
+            "estimator": row.sequence.estimator if row.sequence else None,
+            "as_chosen": row.as_chosen,
+            "n": reading.n if reading else None,
+            "outcomes": reading.outcomes if reading else None,
+            "heard": row.model.time,
+            "untimed": row.model.untimed,
+            "silent": None if silent is None else silent_line(silent),
+            "version": reading.model_version if reading else None,
+            "started_empty": bool(reading and reading.started_empty),
+            "values": {name: values[name] for name in measures if name in values},
+            "missed": [one._asdict() for one in missed(history, row)],
+            "worse_than": worse_than(row),
+            "better": self._verdicts.better_than(key),
+            "incident": None if incident is None else incident_line(incident),
+            "alarms": None if change is None else _change(change, now),
+        }
+
+    def _urgency(self, row: RankedModel) -> tuple[Any, ...]:
+        """Return a sort key: open incidents by severity, missed objectives, silence, verdicts against it."""
+        key = row.model.key
+        incident = self._history.incidents.open_of(*_place(key))
+        severity = 0.0 if incident is None else incident.severity
+        silent = self._history.silence(row.model, self._now) is not None
+        trouble = bool(missed(self._history, row)), silent, self._verdicts.against(key)
+        return incident is None, -severity, *(not one for one in trouble)
+
+    def _needs(self, now: int) -> list[dict[str, Any]]:
+        """Return the first models that need attention; a stream that is silent as a whole is one of them."""
+        found: dict[object, dict[str, Any]] = {}
+        for row, kind in self._urgent:
+            key, silent = row.model.key, self._history.silence(row.model, now if self._live else None)
+            together = kind == "silent" and silent is not None and not silent.alone
+            group: object = (key.stream, key.partition) if together else key
+            if group in found:
+                found[group]["models"] += 1
+            elif len(found) < _LISTED:
+                found[group] = {
+                    "stream": key.stream, "model": key.model, "partition": key.partition, "models": 1,
+                    "status": self._statuses.of(row, now), "spark": self._spark(row),
+                }  # fmt: skip
+        return list(found.values())
+
+    def _spark(self, row: RankedModel) -> list[float | None]:
+        """Return the newest values of a model's main measure, evenly spread over its course."""
+        measures = {} if row.reading is None else row.reading.measures
+        name = next((one for one in COMPARED if one in measures), None)
+        course = None if name is None else course_of(self._history, row, name, _SPARK)
+        return [] if course is None else [
+            None if value is None else float(f"{value:.4g}") for value in course["values"][name]
+        ]  # fmt: skip
+
+    def _changes(self) -> list[tuple[AlarmGroup, ModelKey]]:
+        """Return the alarms, grouped by change, the newest first; without models with an open incident."""
+        changes = [
+            (change, model.key)
+            for model in self._history.models.values()
+            if (change := model.changes.newest) is not None
+            and self._history.incidents.open_of(*_place(model.key)) is None
+        ]
+        changes.sort(key=lambda one: (-one[0].time, one[1]))
+        return changes
+
+
+def incident_line(one: Incident) -> dict[str, Any]:
+    """Return an incident's summary."""
+    return {
+        "id": one.id,
+        "stream": one.stream,
+        "model": one.model,
+        "partition": one.partition,
+        "stage": one.stage,
+        "status": one.status,
+        "severity": one.severity,
+        "began": began(one),
+        "outcome": one.change_point["outcome"],
+        "untimed": bool(one.untimed),
+        "segment": one.segment,
+        "causes": [cause_in_words(cause) for cause in one.causes[:2]],
+        "alarm_count": one.alarm_count,
+        "ended": span_of(one, "outcome" if one.untimed else "ts")[1],
+        **levels(one),
+    }
+
+
+def silent_line(silent: ModelSilence) -> dict[str, Any]:
+    """Return since when a model has no new outcomes, and the reason."""
+    return {"since": silent.since, "alone": silent.alone, "why": silent.why}
+
+
+def _change_line(change: AlarmGroup, key: ModelKey, now: int) -> dict[str, Any]:
+    return {**_change(change, now), "stream": key.stream, "model": key.model, "partition": key.partition}
+
+
+def _place(key: ModelKey) -> tuple[str, str, int]:
+    return key.stream, key.model, key.partition
+
+
+def _change(change: AlarmGroup, now: int) -> dict[str, Any]:
+    return {
+        "count": change.count,
+        "began": change.began,
+        "untimed": change.untimed,
+        "time": change.time,
+        "recent": is_recent(change, now),
+        "outcome": change.outcome,
+        "signals": list(change.signals),
+        "stages": list(change.stages),
+        "segments": list(change.segments),
+        "whole": change.whole,
+    }

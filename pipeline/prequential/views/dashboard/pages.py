@@ -1,0 +1,253 @@
+"""Return the page of one model as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any
+
+from prequential.configuration.settings.stages import shown_order
+from prequential.engine.details.deciles import deciles_in
+from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES, NAMES, NOT_QUALITY
+from prequential.views.dashboard.cards import cards_of
+from prequential.views.dashboard.courses import COVERAGE, PERIODS, Absent, Courses
+from prequential.views.dashboard.events import events_of
+from prequential.views.dashboard.history import History, Past, newest_coverage, newest_point
+from prequential.views.dashboard.overview import silent_line
+from prequential.views.dashboard.pair import pair_lines
+from prequential.views.dashboard.probabilities import costs_of, curves_of, cut, histogram
+from prequential.views.dashboard.status import Statuses
+from prequential.views.dashboard.story import story
+from prequential.views.dashboard.verdicts import Verdicts
+from prequential.views.watching.expected import expected_lines
+from prequential.views.watching.messages import Reading
+from prequential.views.watching.ranking import Ranking, measures_shown
+from prequential.views.watching.state import ModelKey, ModelState, SequenceName, coverage_of
+from prequential.views.wording.expected import ASSUMPTION
+from prequential.views.wording.measures import baseline_references
+from prequential.views.wording.references import referred
+from prequential.views.wording.stages import stage_in_words
+
+#: The largest numbers of stages in one chart, and of segments in a table: a reader cannot distinguish more.
+_STAGES, _SEGMENTS = 6, 200
+
+#: The level of intervals that are valid for one look (see `docs/reference/measures.md`).
+_LEVEL = 0.95
+
+
+def model_page(
+    history: History,
+    key: ModelKey,
+    estimator: str | None = None,
+    segment: str | None = None,
+    courses: Courses | None = None,
+    now: int | None = None,
+) -> dict[str, Any]:
+    """Return a model's page: its courses by stage for one estimator, and its current state.
+
+    If `estimator` is None or no longer exists, the page shows the estimator of the overview. `now` is in
+    epoch ms, None for files. Raises Absent for an unknown model.
+    """
+    courses = courses or Courses(history)
+    model = history.models.get(key)
+    if model is None:
+        raise Absent(f"no message of model {key.model!r} on stream {key.stream!r} was seen")
+    past = history.past.get(key, Past())
+    row = Ranking(history).row(model)
+    known_estimators = sorted({one.estimator for one in model.sequences})
+    absent = None if estimator in (None, *known_estimators) else estimator
+    if estimator is None or (absent is not None and row.sequence is not None):
+        estimator = row.sequence.estimator if row.sequence is not None else "all"
+    stages = _stages(one.stage for one in model.sequences if one.estimator == estimator)
+    chosen = {stage: SequenceName(segment, stage, estimator) for stage in stages}
+    readings = {stage: history.reading(model.sequences.get(one)) for stage, one in chosen.items()}
+    known = {name for one in readings.values() if one is not None for name in one.measures}
+    objective = history.config.stream(key.stream).objective
+    reading = row.reading
+    events = events_of(history, key)
+    silence = history.silence(model, now)
+    segment_rows = _segment_rows(history, model, row.sequence)
+    return {
+        "stream": key.stream,
+        "model": key.model,
+        "partition": key.partition,
+        "split": key.stream in history.split,
+        "heard": model.time,
+        "untimed": model.untimed,
+        "silent": None if silence is None else silent_line(silence),
+        "status": Statuses(history, Verdicts(history), now is not None).of(row, now or history.newest_ts),
+        "better": Verdicts(history).better_than(key),
+        "story": story(history, row),
+        "cards": cards_of(model, readings[stages[0]] if stages else None),
+        "since_start": past.first or None,
+        "outcomes": reading.outcomes if reading else None,
+        "ts": reading.ts if reading else None,
+        "version": reading.model_version if reading else None,
+        "version_since": reading.version_since if reading else None,
+        "estimator": estimator,
+        "segment": segment,
+        # The requested estimator, if it has no messages or has ended.
+        "absent_estimator": absent,
+        "estimators": known_estimators,
+        "segments": sorted({one.segment for one in model.sequences if one.segment is not None})[:_SEGMENTS],
+        "stages": stages,
+        "same": {stage: list(one.same) for stage, one in readings.items() if one is not None and one.same},
+        "measures": [name for name in measures_shown(known, None) if name in known],
+        "not_quality": [name for name in NOT_QUALITY if name in known],
+        "less_is_better": [name for name in LESS_IS_BETTER if name in known],
+        "references": _references(known),
+        "baselines": _baselines(known),
+        "level": _LEVEL,
+        "objective": dict(objective.bounds) if objective else {},
+        "series": {
+            stage: courses.course(stage, past.series.get(one), newest_point(readings[stage]))
+            for stage, one in chosen.items()
+            if readings[stage] is not None
+        },
+        "now": _now(history, model),
+        "reference_rows": _reference_rows(history, model),
+        "undefined": {stage: one.undefined for stage, one in readings.items() if one is not None},
+        "counts": reading.counts if reading else {},
+        "coverage": coverage_of(model),
+        "coverage_series": courses.course(COVERAGE, past.coverage, newest_coverage(past, model)),
+        "period_series": courses.course(PERIODS, past.periods),
+        "before_labels": {"lines": expected_lines(model), "assumption": ASSUMPTION},
+        "bands": events.bands,
+        "marks": events.marks,
+        "incidents": events.incidents,
+        "alarms": events.alarms,
+        "totals": {**events.totals, "segments": len(segment_rows)},
+        "probabilities": _probabilities(history, model, segment, stages),
+        "residuals": _residuals(history, model, segment, stages),
+        "mistakes": _mistakes(history, model, segment, stages),
+        "pairs": pair_lines(history, key.stream, key.partition, key.model),
+        "segment_rows": segment_rows[:_SEGMENTS],
+    }
+
+
+def _stages(names: Iterable[str]) -> list[str]:
+    """Sort the stages: `final`, `initial`, then ages, then bins if there is room."""
+    return sorted(set(names), key=shown_order)[:_STAGES]
+
+
+def _references(known: Set[str]) -> dict[str, dict[str, Any]]:
+    """Return by measure the value that equals its reference, and a text for it."""
+    return {
+        one.name: {
+            "y": 0, "text": f"0: no better than {one.reference.name}", "short": one.reference.short,
+        }
+        for one in MEASURES.values()
+        if one.name in known and one.quality and one.reference is not None
+    }
+
+
+def _baselines(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return by measure the baselines' accuracies to draw with it, if it is accuracy or 1 minus accuracy."""
+    return {
+        name: [
+            {"measure": one.measure, "name": one.line.name, "short": one.line.short, "one_less": one.one_less}
+            for one in lines
+            if one.measure in known
+        ]
+        for name in known
+        if (lines := baseline_references(name))
+    }
+
+
+def _now(history: History, model: ModelState) -> list[dict[str, Any]]:
+    """Return the newest values of each stage and estimator, without segments."""
+    rows = []
+    for sequence, newest in sorted(model.sequences.items(), key=lambda one: one[0][1:]):
+        reading = history.reading(newest)
+        if sequence.segment is None and reading is not None:
+            rows.append({
+                "stage": stage_in_words(sequence.stage, reading.same),
+                "estimator": sequence.estimator,
+                "n": reading.n,
+                "outcomes": reading.outcomes,
+                "started_empty": reading.started_empty,
+                "values": _in_order(reading.measures),
+                "intervals": reading.intervals,
+            })  # fmt: skip
+    return rows
+
+
+def _reference_rows(history: History, model: ModelState) -> list[dict[str, Any]]:
+    """Return the newest values compared with the reference, without segments."""
+    rows = []
+    for sequence, newest in sorted(model.sequences.items(), key=lambda one: one[0][1:]):
+        reading = history.reading(newest)
+        if sequence.segment is None and reading is not None:
+            rows += [
+                {"estimator": sequence.estimator, **one._asdict(), "differs": one.differs}
+                for one in referred(reading.reference)
+            ]
+    return rows
+
+
+def _segment_rows(history: History, model: ModelState, shown: SequenceName | None) -> list[dict[str, Any]]:
+    if shown is None:
+        return []
+    rows = []
+    for sequence, newest in model.sequences.items():
+        reading = history.reading(newest)
+        if sequence.segment is not None and sequence[1:] == shown[1:] and reading is not None:
+            rows.append({
+                "segment": sequence.segment, "n": reading.n, "outcomes": reading.outcomes,
+                "values": _in_order(reading.measures),
+            })  # fmt: skip
+    return sorted(rows, key=lambda row: str(row["segment"]))
+
+
+def _in_order(measures: Mapping[str, float]) -> dict[str, float]:
+    names = [*(name for name in NAMES if name in measures), *measures]
+    return {name: measures[name] for name in dict.fromkeys(names)}
+
+
+def _mistakes(
+    history: History, model: ModelState, segment: str | None, stages: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the confusion matrix or the results by class, for each estimator of the first stage."""
+    return {
+        name: {"n": reading.n, "confusion": reading.confusion, "per_class": reading.per_class}
+        for name, reading in _memories(history, model, segment, stages)
+        if reading.confusion or reading.per_class
+    }
+
+
+def _probabilities(
+    history: History, model: ModelState, segment: str | None, stages: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return curves of the histogram of scores, and measures, for each estimator of the first stage."""
+    found, costs = {}, costs_of(history.config.stream(model.key.stream))
+    for name, reading in _memories(history, model, segment, stages):
+        one = histogram(reading.scores) if reading.scores else None
+        if one is not None:
+            values = {of: reading.measures[of] for of in ("auc", "pr_auc") if of in reading.measures}
+            found[name] = {
+                "n": reading.n, **curves_of(one, costs), "values": values,
+                "cost": reading.measures.get("cost"),
+            }  # fmt: skip
+    return found
+
+
+def _residuals(
+    history: History, model: ModelState, segment: str | None, stages: list[str]
+) -> dict[str, list[list[float | None]]]:
+    """Return deciles of predicted numbers (`deciles.Decile`), for each estimator of the first stage."""
+    found = {}
+    for name, reading in _memories(history, model, segment, stages):
+        deciles = deciles_in(reading.residuals)
+        if deciles:
+            found[name] = [[cut(value) for value in one] for one in deciles]
+    return found
+
+
+def _memories(
+    history: History, model: ModelState, segment: str | None, stages: list[str]
+) -> Iterator[tuple[str, Reading]]:
+    """Yield the estimators of the first stage, with their readings."""
+    for one, newest in model.sequences.items():
+        if one.segment == segment and one.stage in stages[:1]:
+            reading = history.reading(newest)
+            if reading is not None:
+                yield one.estimator, reading

@@ -1,0 +1,204 @@
+"""Serve the page over HTTP: read-only, without resources from other hosts, and without inline code."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from contextlib import suppress
+from importlib import resources
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from prequential.configuration.settings.model import HttpConfig
+from prequential.runtime.http.access import Access
+from prequential.runtime.http.server import HttpServer, address, in_thread, response
+from prequential.views.dashboard.courses import Absent
+from prequential.views.dashboard.views import BadRequest, Board
+
+#: The content security policy: a page may load resources only from this server.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+_KINDS = {
+    "html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8", "svg": "image/svg+xml", "LICENSE": "text/plain; charset=utf-8",
+}  # fmt: skip
+
+#: The least number of seconds between two events of a page. A pause is also at least `_PAUSE` times as long
+#: as the event took to make, so that open pages do not slow down the reading.
+_EVENT_SECONDS = 1.0
+_PAUSE = 10
+
+#: Seconds after which the server sends an empty event. Proxies then keep the connection open, and the server
+#: notices a closed page.
+_ALIVE_SECONDS = 15.0
+
+#: The largest number of pages that receive events at the same time.
+_MOST_LISTENERS = 100
+
+
+def static_files() -> dict[str, bytes]:
+    """Return the page's own files (HTML, scripts, styles) by name."""
+    folder = resources.files("prequential.views.dashboard") / "static"
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+class Server(HttpServer):
+    """Serves a board to all clients, or only to those that `access` allows.
+
+    Raises WorkError if the address cannot be bound.
+    """
+
+    def __init__(self, board: Board, host: str, port: int, access: Access | None = None) -> None:
+        self.board = board
+        self._access = access or Access(HttpConfig())
+        self._files = static_files()
+        self._listeners = 0
+        self._over = asyncio.Event()
+        #: Whether only this machine can connect. In that case a request may use no other host name.
+        self._loopback = _is_loopback(host)
+        app = web.Application(middlewares=[self._allowed])
+        app.on_response_prepare.append(_protected)
+        app.on_shutdown.append(self._end_events)
+        app.router.add_get("/api/events", self._events)
+        app.router.add_get("/api/{view:.*}", self._view)
+        app.router.add_get("/{name:.*}", self._file)
+        super().__init__(app, host, port, self._access, "--port takes another port, 0 a free one")
+
+    @property
+    def address(self) -> str:
+        """The URL of the page; a local one if the server listens at all addresses."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
+        return f"{address(self._access.scheme, host, self.port)}/"
+
+    def failed(self, request: web.Request) -> web.Response:
+        """Return a response with status 500, without the error, which is in the log."""
+        return _wrong(request, 500, "the request failed: the log has the reason")
+
+    @web.middleware
+    async def _allowed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer an allowed request; for other requests, respond with a sentence about the error."""
+        if self._loopback and not _is_own_name(request.headers.get("Host", "")):
+            # Another server's host name may resolve to 127.0.0.1 (DNS rebinding). Pages of that server could
+            # then read this one.
+            return _wrong(request, 421, "expected this machine's address, or localhost, as the host")
+        if not self._access.allows(request.headers.get("Authorization")):
+            asked = {"WWW-Authenticate": 'Basic realm="prequential", charset="UTF-8"'}
+            return _wrong(request, 401, "expected http.token as the password, of whichever user", asked)
+        try:
+            return await handler(request)
+        except BadRequest as error:
+            return _wrong(request, 400, str(error))
+        except Absent as error:
+            return _wrong(request, 404, str(error))
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        name = "index.html" if request.path == "/" else request.path.removeprefix("/static/")
+        body = self._files.get(name)
+        if body is None:
+            raise Absent("not found")
+        kind, kept = _KINDS[name.rpartition(".")[2]], {"Cache-Control": "no-cache"}
+        return await in_thread(lambda: response(request, 200, kind, body, kept))
+
+    async def _view(self, request: web.Request) -> web.StreamResponse:
+        view = request.match_info["view"]
+        return await in_thread(lambda: _json(request, 200, self.board.answer(view, dict(request.query))))
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        """Send the content of the open page whenever it has changed; of courses only the new points."""
+        params = dict(request.query)
+        view = params.pop("view", "")
+        await in_thread(lambda: self.board.answer(view, params))  # raises errors before the first event
+        if self._listeners == _MOST_LISTENERS:
+            return _wrong(request, 503, f"{_MOST_LISTENERS} pages are open already")
+        events = web.StreamResponse(headers={
+            "Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no",
+        })  # fmt: skip
+        self._listeners += 1
+        try:
+            await events.prepare(request)
+            if request.method != "HEAD":
+                await self._send(events, view, params)
+        finally:
+            self._listeners -= 1
+        return events
+
+    async def _send(self, events: web.StreamResponse, view: str, params: dict[str, str]) -> None:
+        """Send events until the client goes away, or the server stops."""
+        courses = self.board.courses()
+        sent, status, sent_at = -1, "", time.monotonic()
+        while not self._over.is_set():
+            began = time.monotonic()
+            heard = self.board.heard(view, params)
+            now_status = f"{self.board.trouble}{self.board.catching_up}"
+            due = began - sent_at > _ALIVE_SECONDS
+            # Without new messages, ages still grow, and the page must see that the server still reads.
+            if heard != sent or now_status != status or (due and self.board.live):
+                sent, status, sent_at = heard, now_status, began
+                body = await in_thread(lambda: msgspec.json.encode(self.board.answer(view, params, courses)))
+                await events.write(b"data: " + body + b"\n\n")
+            elif due:
+                sent_at = began
+                await events.write(b":\n\n")
+            pause = max(_EVENT_SECONDS, _PAUSE * (time.monotonic() - began))
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._over.wait(), pause)
+
+    async def _end_events(self, _: web.Application) -> None:
+        self._over.set()  # the page would report a stream that is cut off as an error
+
+
+async def _protected(_: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers.update(_HEADERS)
+
+
+def _json(request: web.Request, status: int, answer: Any, more: dict[str, str] | None = None) -> web.Response:
+    headers = {"Cache-Control": "no-store", **(more or {})}
+    return response(request, status, "application/json", msgspec.json.encode(answer), headers)
+
+
+def _wrong(
+    request: web.Request, status: int, sentence: str, more: dict[str, str] | None = None
+) -> web.Response:
+    return _json(request, status, {"error": sentence}, more)
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether an address is reachable only from this machine.
+
+    >>> _is_loopback("127.0.0.1"), _is_loopback("localhost"), _is_loopback("0.0.0.0"), _is_loopback("box")
+    (True, True, False, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_own_name(host: str) -> bool:
+    """Whether a request's host (with its port) is an address, or localhost.
+
+    >>> _is_own_name("127.0.0.1:9465"), _is_own_name("[::1]:9465"), _is_own_name("localhost")
+    (True, True, True)
+    >>> _is_own_name("evil.example:9465"), _is_own_name("")
+    (False, False)
+    """
+    name = host.rpartition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name == "localhost"
+    return True

@@ -1,0 +1,278 @@
+"""Findings about classes: one class in two forms, probabilities of other names, classes that never occur."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from prequential.engine.input.refusals import Refusal
+from prequential.engine.tables.streams import OTHER_FORM
+from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
+from prequential.views.diagnosis.stream_facts import Finding, StreamFacts
+
+#: Ways to write two classes.
+_MEANINGS = {
+    "1": "true", "yes": "true", "y": "true", "t": "true",
+    "0": "false", "no": "false", "n": "false", "f": "false",
+}  # fmt: skip
+
+#: A whole number as programs write it that have it as a float.
+_WHOLE = re.compile(r"([+-]?\d+)\.0*")
+
+#: Invisible characters in addition to those of the category Cf: combining grapheme joiner, Hangul fillers,
+#: variation selectors.
+_INVISIBLE = {0x034F, 0x115F, 0x1160, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0x180B, 0x180F)}
+
+#: Share of predictions with probabilities whose own class may have none.
+_WITHOUT_OWN = 0.05
+
+#: With fewer predictions or labels the set of classes is not known.
+LEAST_RECORDS = 10
+
+#: Names, pairs of forms and code points that are shown of many.
+_SHOWN, _PAIRS, _POINTS = 5, 3, 8
+
+
+def class_findings(
+    streams: Sequence[StreamFacts], reasons: Sequence[Refusal], least: int
+) -> Iterator[Finding]:
+    """Yield likely mistakes with classes; the partitions of a stream are checked together.
+
+    With `least`, streams with fewer labels, or predictions with probabilities, have no such finding.
+    """
+    by_name: dict[str, list[StreamFacts]] = {}
+    for stream in streams:
+        by_name.setdefault(stream.name, []).append(stream)
+    for name, parts in by_name.items():
+        if parts[0].task != "regression":
+            yield from _probabilities(name, parts, least)
+            yield from _forms(name, parts, least)
+            yield from _configured(name, parts, least)
+    yield from _dropped(reasons)
+
+
+# ---- one class in several forms
+
+
+@lru_cache(maxsize=1 << 16)
+def canonical(name: str) -> str:
+    r"""Return a class's name without the usual differences between two ways to write it.
+
+    These are the Unicode form, case, blanks around it, invisible characters, and `.0` after a whole number.
+
+    >>> canonical(" Spam\u200b "), canonical("\uff33pam"), canonical("1.0"), canonical("cafe\u0301")
+    ('spam', 'spam', '1', 'café')
+    """
+    text = _visible(unicodedata.normalize("NFKC", _visible(name)))
+    text = unicodedata.normalize("NFC", _single_blanks(text).casefold())
+    whole = _WHOLE.fullmatch(text)
+    return whole[1] if whole else text
+
+
+def meaning(name: str) -> str:
+    """Return the meaning of a class's name, in whatever form it is written.
+
+    >>> meaning("no "), meaning("1.0"), meaning("Yes"), meaning("UP")
+    ('false', 'true', 'true', 'up')
+    """
+    plain = canonical(name)
+    return _MEANINGS.get(plain, plain)
+
+
+def looks_alike(one: str, other: str) -> bool:
+    """Return whether code points are needed to distinguish two names, as visible ASCII does not."""
+    return not (one + other).isascii() or _single_blanks(one) == _single_blanks(other)
+
+
+def _visible(text: str) -> str:
+    return "".join(
+        one for one in text if unicodedata.category(one) != "Cf" and ord(one) not in _INVISIBLE
+    )
+
+
+def _single_blanks(text: str) -> str:
+    return " ".join(text.split())
+
+
+class _Way(NamedTuple):
+    """A way in which two forms of a name differ."""
+
+    differ: str
+    fix: str
+
+
+_UNICODE = _Way("in their Unicode form", "normalise both to NFC")
+_BLANKS = _Way("in blanks", "strip them")
+_HIDDEN = _Way("in invisible characters", "remove these")
+_WIDTH = _Way("in the width or style of characters", "normalise both to NFKC")
+_CASE = _Way("in case", "write both in one case")
+_VALUE = _Way("in how a number or a boolean is written", "write both in one way")
+_SEVERAL = _Way("in case, blanks or forms of characters", "write both in one way")
+
+
+def _way_of(one: str, other: str) -> _Way:
+    """Return how two names with one meaning differ."""
+    for way, form in (
+        (_UNICODE, lambda name: unicodedata.normalize("NFC", name)),
+        (_BLANKS, _single_blanks),
+        (_HIDDEN, _visible),
+        (_WIDTH, lambda name: unicodedata.normalize("NFKC", name)),
+        (_CASE, lambda name: unicodedata.normalize("NFC", name.casefold())),
+    ):  # fmt: skip
+        if form(one) == form(other):
+            return way
+    plain = canonical(one)
+    return _VALUE if plain != canonical(other) or plain.lstrip("+-").isdigit() else _SEVERAL
+
+
+def _forms(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
+    """Yield classes that may be one."""
+    named = {one: None for part in parts for one in part.named}
+    foreign = {one: None for part in parts for one in part.foreign if OTHER_FORM.get(one) not in named}
+    classes = [*named, *(one for one in foreign if one not in named)]
+    says = _meanings(classes)
+    groups: dict[str, list[str]] = {}
+    for one in classes:
+        groups.setdefault(says[one], []).append(one)
+    by_way: dict[_Way, list[tuple[str, str]]] = {}
+    for group in groups.values():
+        for other in group[1:]:
+            if not any(_is_said(group[0], other, part, least) for part in parts):
+                by_way.setdefault(_way_of(group[0], other), []).append((group[0], other))
+    for way, pairs in by_way.items():
+        shown = ", ".join(f"{_shown(*pair)} and {_shown(*pair[::-1])}" for pair in pairs[:_PAIRS])
+        more = f" and {len(pairs) - _PAIRS} pairs more" if len(pairs) > _PAIRS else ""
+        where = _where(pairs[0], parts)
+        yield Finding(
+            "class_forms", name,
+            f"{shown}{more} count as different classes and differ only {way.differ}{where}: if they are one "
+            f"class, {way.fix} where they are written",
+            way.differ,
+        )  # fmt: skip
+
+
+def _meanings(classes: Sequence[str]) -> dict[str, str]:
+    """Return the meaning of each class: `yes` and 1 are the same if most classes are such names."""
+    plain = {one: canonical(one) for one in classes}
+    names = {*plain.values()}
+    binary = {one for one in names if one in _MEANINGS or one in _MEANINGS.values()}
+    return {one: meaning(one) for one in classes} if 2 * len(binary) >= len(names) else plain
+
+
+def _is_said(one: str, other: str, stream: StreamFacts, least: int) -> bool:
+    """Return whether only predictions have one form and only labels the other, and the forms look different.
+
+    The finding about sets of classes then covers it.
+    """
+    if looks_alike(one, other) or min(stream.records[PREDICTIONS], stream.records[LABELS]) < max(
+        least, LEAST_RECORDS
+    ):
+        return False
+    predicted, labelled = {*stream.predicted}, {*stream.labelled}
+    alone, without = predicted - labelled, labelled - predicted
+    return (one in alone and other in without) or (other in alone and one in without)
+
+
+def _shown(name: str, other: str) -> str:
+    """Return a name, with the code points in which it differs from another one that looks alike."""
+    if not looks_alike(name, other):
+        return repr(name)
+    start, end = 0, 0
+    shorter = min(len(name), len(other))
+    while start < shorter and name[start] == other[start]:
+        start += 1
+    while end < shorter - start and name[-1 - end] == other[-1 - end]:
+        end += 1
+    points = [f"U+{ord(one):04X}" for one in name[start : len(name) - end]]
+    cut = " …" if len(points) > _POINTS else ""
+    return f"{name!r} ({' '.join(points[:_POINTS])}{cut})" if points else repr(name)
+
+
+def _where(pair: tuple[str, str], parts: Sequence[StreamFacts]) -> str:
+    """Return whether predictions or labels have each form of a name, if that is known."""
+    sides = []
+    for one in pair:
+        has = {
+            "predictions": any(one in part.predicted for part in parts),
+            "labels": any(one in part.labelled for part in parts),
+            "y_proba": any(one in part.foreign for part in parts),
+        }
+        sides.append(" and ".join(side for side, is_there in has.items() if is_there))
+    if not all(sides):
+        return ""
+    if sides[0] == sides[1]:
+        return f" (both in {sides[0]})"
+    return f" (the first in {sides[0]}, the second in {sides[1]})"
+
+
+# ---- probabilities
+
+
+def _probabilities(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
+    """Yield a finding if probabilities name none of the classes of predictions and labels."""
+    labels = {one for part in parts for one in part.classes}
+    foreign = [*dict.fromkeys(one for part in parts for one in part.foreign)]
+    given, without = (sum(part.scored[place] for part in parts) for place in (0, 1))
+    known = any(one in labels or OTHER_FORM.get(one) in labels for one in foreign)
+    if not foreign or known or given < least or without <= _WITHOUT_OWN * given:
+        return
+    classes = [*dict.fromkeys(one for part in parts for one in part.named)]
+    which = "all" if without == given else f"{without:,} of"
+    yield Finding(
+        "y_proba", name,
+        f"y_proba of {which} {given:,} predictions names neither the class of y_pred nor that of any label: "
+        f"y_proba has {quoted(foreign)}, y_pred and y_true have {quoted(classes)}. So the correct class has "
+        "probability 0: use the classes of y_pred in y_proba",
+    )  # fmt: skip
+
+
+# ---- configured classes
+
+
+def _configured(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
+    """Yield configured classes that neither predictions nor labels have."""
+    if sum(part.records[LABELS] for part in parts) < max(1, least):
+        return
+    named = dict.fromkeys(one for part in parts for one in part.named)
+    if all(part.predicted or part.labelled for part in parts):  # else there are too many to tell apart
+        met = {one for part in parts for one in (*part.predicted, *part.labelled)}
+        named = {one: None for one in named if one in met}
+    for key, wanted in (
+        ("costs", dict.fromkeys(one for part in parts for one in part.costs)),
+        ("label_at_horizon", dict.fromkeys(part.at_horizon for part in parts if part.at_horizon is not None)),
+    ):
+        absent = [one for one in wanted if one not in named and OTHER_FORM.get(one) not in named]
+        if absent:
+            verb = "was" if len(absent) == 1 else "were"
+            yield Finding(
+                key, name,
+                f"{key} names {quoted(absent)}, which {verb} never seen among predictions and labels; seen: "
+                f"{quoted(named)}",
+            )  # fmt: skip
+
+
+def _dropped(reasons: Sequence[Refusal]) -> Iterator[Finding]:
+    """Yield a finding if records were dropped because of their class: measures exclude them."""
+    of_classes = [one for one in reasons if "limits.classes_per_stream" in one.sentence]
+    if not of_classes:
+        return
+    limit = of_classes[0].sentence.rpartition(" ")[2]
+    counted = " and ".join(
+        f"{count:,} {KINDS[kind]}" for kind in (PREDICTIONS, LABELS)
+        if (count := sum(one.records for one in of_classes if one.kind == kind))
+    )  # fmt: skip
+    yield Finding(
+        "classes", None,
+        f"measures cover only the first {limit} classes of a stream (limits.classes_per_stream): {counted} "
+        "of other classes were dropped: raise the limit, or `task: regression` if classes are numbers",
+    )  # fmt: skip
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Return names for a sentence, the first few of many."""
+    names = list(names)
+    shown = ", ".join(map(repr, names[:_SHOWN]))
+    return shown if len(names) <= _SHOWN else f"{shown}, … ({len(names)} in all)"

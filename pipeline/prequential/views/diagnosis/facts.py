@@ -1,0 +1,223 @@
+"""The facts of a shard that `views.diagnosis.findings` judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+from prequential.engine.catalog.streams import Stream
+from prequential.engine.compiled import ids
+from prequential.engine.delay import latency
+from prequential.engine.input import odd_times, recurrence
+from prequential.engine.input.odd_times import AHEAD, MICROSECONDS, SECONDS, STEP
+from prequential.engine.input.seen import OTHERS
+from prequential.engine.shard import Shard
+from prequential.engine.tables.logs import AFTER_SETTLE, NO_LABEL, NO_PREDICTION, first_end
+from prequential.engine.tables.store import EXPIRED, LABELLED, WAITING
+from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
+from prequential.views.diagnosis.identifiers import Unpaired, likely_cause
+from prequential.views.diagnosis.stream_facts import Example, OddRecords, Step, StreamFacts
+from prequential.views.diagnosis.unmatched import may_lack_predictions, never_meet
+
+
+def triple(values: Iterable[int]) -> tuple[int, int, int]:
+    """Three whole numbers by kind of record: instances, predictions, labels."""
+    instances, predictions, labels = map(int, values)
+    return instances, predictions, labels
+
+
+#: Place of a record of a kind with an offset, in words.
+PlaceOf = Callable[[int, int], str]
+
+#: Ids of labels and of predictions that are compared at most: the latest ones, as far as slots show.
+_MOST_LABELS, _MOST_PREDICTIONS = 2_000, 50_000
+
+
+def streams_of(
+    shard: Shard, start: int = 0, stop: int | None = None, place_of: PlaceOf | None = None
+) -> list[StreamFacts]:
+    """Return the facts of a shard's streams number `start` to `stop`, without examples of ids.
+
+    Streams are numbered from 0 in the order of their first records.
+    """
+
+    def in_topic(kind: int, offset: int) -> str:
+        return f"{shard.config.kafka.topic(KINDS[kind])}/{shard.partition} offset {offset}"
+
+    return [_stream(shard, stream, place_of or in_topic) for stream in shard.catalog.streams[start:stop]]
+
+
+def lacks_example(facts: StreamFacts) -> bool:
+    """Return whether to search for examples of ids, which takes time in proportion to all instances."""
+    return never_meet(facts) or may_lack_predictions(facts)
+
+
+def with_example(shard: Shard, facts: StreamFacts) -> StreamFacts:
+    """Return the facts of a stream at the end of its records, with ids of labels without predictions."""
+    facts = replace(facts, ended=True)
+    if not lacks_example(facts):
+        return facts
+    found, ids = unpaired(shard, shard.catalog.by_name[facts.name])
+    return replace(facts, example=found, cause=likely_cause(ids))
+
+
+def read_by(shard: Shard) -> tuple[int, int, int]:
+    """Return how many records a shard has processed in this process, by kind, invalid ones included."""
+    usable = shard.seen.records.sum(axis=0)
+    return triple(map(sum, zip(usable.tolist(), shard.state.dead_letters)))
+
+
+def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
+    """Return the facts of a stream with counts since earlier facts; None: since its beginning."""
+    if before is None:
+        return now
+    return replace(
+        now,
+        records=triple(a - b for a, b in zip(now.records, before.records)),
+        matched=now.matched - before.matched,
+        late_predictions=now.late_predictions - before.late_predictions,
+        late_labels=now.late_labels - before.late_labels,
+        unmatched=now.unmatched - before.unmatched,
+        after_settle=now.after_settle - before.after_settle,
+        odd=_odd_since(now, before),
+    )
+
+
+def _odd_since(now: StreamFacts, before: StreamFacts) -> tuple[OddRecords, ...]:
+    counted = {(one.oddity, one.kind): one.number for one in before.odd}
+    odd = (one._replace(number=one.number - counted.get((one.oddity, one.kind), 0)) for one in now.odd)
+    return tuple(one for one in odd if one.number)
+
+
+def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
+    catalog, code, config = shard.catalog, stream.code, stream.config
+    streams, entities = catalog.columns.streams, catalog.columns.entities
+    seen = shard.seen
+    records = earliest = latest = (0, 0, 0)
+    if code < len(seen.records):
+        records, earliest, latest = (
+            triple(column[code].tolist()) for column in (seen.records, seen.earliest, seen.latest)
+        )
+    models = list(stream.models.values())
+    predicted, labelled = _named(shard, stream)
+    meetings = recurrence.meetings_of(shard.recurrence, code)
+    after_settle = shard.dropped.get(AFTER_SETTLE)
+    scored, foreign = _foreign(shard, stream)
+    return StreamFacts(
+        name=stream.name,
+        partition=shard.partition,
+        task=config.task,
+        horizon=config.label_horizon,
+        records=records,
+        earliest=earliest,
+        latest=latest,
+        matched=int(streams.completed[code]),
+        late_predictions=int(entities.late[models].sum()),
+        late_labels=int(streams.late_label[code]),
+        lateness=latency.quantiles(shard.state.accounts.late_latencies, np.array([code]))[0].get("p50"),
+        reused=recurrence.reused_of(shard.recurrence, code),
+        latency=meetings.latency,
+        sampled=(meetings.labelled, meetings.both),
+        settle=config.settle,
+        unmatched=int(streams.unmatched_label[code]),
+        waiting_labels=int(streams.waiting_labels[code]),
+        after_settle=int(streams.after_settle[code]),
+        first_after_settle=None if after_settle is None else place_of(*after_settle),
+        odd=tuple(_odd(shard, code, place_of)),
+        step=_step(shard, code, place_of),
+        predicted=predicted,
+        labelled=labelled,
+        positive_class=config.positive_class,
+        named=tuple(stream.class_names),
+        costs=_cost_classes(config.costs),
+        at_horizon=config.label_at_horizon,
+        scored=scored,
+        foreign=foreign,
+        classes=_classes(shard, stream),
+        unseen_keys=tuple(key for key in config.segments if key in stream.unseen_keys),
+        other_keys=tuple(stream.other_keys),
+        models=tuple(stream.models),
+        champion=config.champion if config.compare == "champion" else None,
+        pairs_left_out=shard.state.pairing.left_out.get(code, 0),
+        most_pairs=catalog.config.limits.pairs_per_stream,
+        lost=any(catalog.lost),
+    )
+
+
+def _odd(shard: Shard, code: int, place_of: PlaceOf) -> Iterator[OddRecords]:
+    for oddity in (SECONDS, MICROSECONDS, AHEAD):
+        for kind, count in enumerate(odd_times.counts_of(shard.odd_times, code, oddity)):
+            if count:
+                offset = shard.first_odd.get((code, kind, oddity))
+                yield OddRecords(oddity, kind, count, None if offset is None else place_of(kind, offset))
+
+
+def _step(shard: Shard, code: int, place_of: PlaceOf) -> Step | None:
+    if code >= len(shard.odd_times.step) or not shard.odd_times.step[code, odd_times.ROW]:
+        return None
+    before, at, kind, _, earlier, later = shard.odd_times.step[code].tolist()
+    offset = shard.first_odd.get((code, kind, STEP))
+    return Step(before, at, kind, earlier, later, None if offset is None else place_of(kind, offset))
+
+
+def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return classes that predictions and labels of this process have named; none if there are too many."""
+    masks, code = shard.seen.classes, stream.code
+    if stream.config.task == "regression" or code >= len(masks):
+        return (), ()
+    of_predictions, of_labels = int(masks[code, PREDICTIONS]), int(masks[code, LABELS])
+    if (of_predictions | of_labels) >> OTHERS:
+        return (), ()
+    names = list(stream.class_names)[:OTHERS]
+    return (
+        tuple(name for place, name in enumerate(names) if of_predictions >> place & 1),
+        tuple(name for place, name in enumerate(names) if of_labels >> place & 1),
+    )
+
+
+def _cost_classes(costs: Mapping[str, Mapping[str, float]] | None) -> tuple[str, ...]:
+    """Return classes that costs name, as labels or as predictions."""
+    return tuple(dict.fromkeys(name for label, row in (costs or {}).items() for name in (label, *row)))
+
+
+def _foreign(shard: Shard, stream: Stream) -> tuple[tuple[int, int], tuple[str, ...]]:
+    """Return counts of predictions with probabilities, and without one of their class, and names."""
+    seen, code = shard.seen, stream.code
+    if code >= len(seen.scored):
+        return (0, 0), ()
+    given, without = seen.scored[code].tolist()
+    hashes = set(seen.foreign[code].tolist()) - {0}
+    return (given, without), tuple(shard.encoder.class_hashes.names(hashes)) if hashes else ()
+
+
+def _classes(shard: Shard, stream: Stream) -> tuple[str, ...]:
+    """Return classes of labels, the most frequent first; ties in the order of their first labels."""
+    columns = shard.catalog.columns
+    start = int(columns.streams.classes[stream.code])
+    seen = columns.classes.seen[start : start + len(stream.class_names)]
+    order = np.argsort(-seen, kind="stable")
+    return tuple(stream.class_names[code] for code in order.tolist() if seen[code])
+
+
+def unpaired(shard: Shard, stream: Stream) -> tuple[Example, Unpaired]:
+    """Return ids of labels without a prediction and of predictions without a label, and one of each.
+
+    They are those known now: pending ones, expired predictions, and the first ones of all.
+    """
+    known, store = shard.state.store.ids, shard.state.store
+    count = min(len(known.stream), len(store.instances.state))
+    states, first = store.instances.state[:count], store.instances.first[:count] > 0
+    ours = (known.stream[:count] == stream.code) & (known.size[:count] > 0)
+    predicted = ours & ((states == WAITING) & first | (states == EXPIRED))
+    logs, some, one_of_each = shard.state.logs, [], []
+    for which, most, way in (
+        (predicted, _MOST_PREDICTIONS, NO_LABEL), (ours & (states == LABELLED), _MOST_LABELS, NO_PREDICTION)
+    ):  # fmt: skip
+        slots = np.flatnonzero(which)
+        texts = [text.decode() for text in ids.texts_of(known, slots[-most:])]
+        ended = first_end(logs, way, stream.code)
+        one_of_each.append(ids.text_of(known, int(slots[0])).decode() if len(slots) else ended)
+        some.append(texts if ended is None else [*texts, ended])
+    predictions, labels = some
+    return Example(*one_of_each), Unpaired(labels, predictions)

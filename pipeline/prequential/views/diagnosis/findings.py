@@ -1,0 +1,340 @@
+"""Likely mistakes in a configuration or in records, with a fix for each: facts in, findings out.
+
+`replay` prints them at its end, a worker from time to time. Findings are a function of the facts (see
+`views.diagnosis.facts`), so the same facts give the same sentences everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from prequential.configuration.settings.durations import shown_duration
+from prequential.engine.input.refusals import Refusal
+from prequential.engine.tables.streams import OTHER_FORM
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from prequential.views.diagnosis.classes import LEAST_RECORDS, class_findings, meaning
+from prequential.views.diagnosis.mappings import mapping_findings
+from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
+from prequential.views.diagnosis.times import has_wrong_times, rounded, shown, time_findings, zone_findings
+from prequential.views.diagnosis.unmatched import unmatched_findings
+from prequential.views.diagnosis.untimed import untimed_findings
+
+#: Share of a stream's labels that may be late without a finding, as in the alert PrequentialLateLabels;
+#: share of predictions that may be made after their labels; share of records that may be invalid.
+_LATE_LABELS, _LATE_PREDICTIONS, _UNUSABLE = 0.05, 0.5, 0.05
+
+#: A longer label latency (ms) means that labels and predictions have different units: ten years.
+_ABSURD = 10 * 31_556_952_000
+
+#: So many classes, all whole numbers, look like numbers.
+_MANY_CLASSES = 20
+
+#: Share of predictions with an id of another pending instance, and their least number.
+_REUSED, _LEAST_REUSED = 0.05, 3
+
+#: The finding that stops the evaluation of files, unless an option allows it.
+REUSED_IDS = "reused_ids"
+
+#: Names that are shown of many.
+_SHOWN = 5
+
+
+def findings(facts: Facts, least: int = 1) -> list[Finding]:
+    """Return likely mistakes, first the one that explains most.
+
+    With `least` there are no findings on shares and matches among fewer labels or records than these.
+    """
+    all_findings = [*_unusable(facts, least), *_misplaced(facts), *zone_findings(facts.clocks)]
+    all_findings += untimed_findings(facts.time_columns)
+    unmatched = partial(unmatched_findings, refused=_refused(facts))
+    checks: tuple[Callable[[StreamFacts, int], Iterator[Finding]], ...] = (
+        time_findings, _reused, _late_labels, _late_predictions, unmatched, _class_sets, _task,
+    )  # fmt: skip
+    for check in checks:
+        for stream in facts.streams:
+            # If records are lost, labels miss their predictions for that reason, not because of their IDs.
+            if not (stream.lost and check in (_reused, unmatched)):
+                all_findings += check(stream, least)
+    for check in (_positive_class, _segments, _compared):
+        for stream in together(facts):
+            all_findings += check(stream, least)
+    all_findings += class_findings(facts.streams, facts.reasons, least)
+    all_findings += mapping_findings(facts.uses, least)
+    all_findings += [*_names(facts, least), *_sections(facts, least)]
+    return list(dict.fromkeys(all_findings))  # the partitions of a stream have some findings in common
+
+
+def _refused(facts: Facts) -> Refusal | None:
+    """Return the invalid predictions: their number, and the most frequent reason."""
+    reasons = [one for one in facts.reasons if one.kind == PREDICTIONS]
+    if not reasons:
+        return None
+    most = max(reasons, key=lambda one: one.records)
+    return most._replace(records=sum(one.records for one in reasons))
+
+
+def together(facts: Facts) -> Iterator[StreamFacts]:
+    """Return streams with the facts of all of their partitions together.
+
+    A class or model that one partition has never had may have come in another one.
+    """
+    by_name: dict[str, list[StreamFacts]] = {}
+    for one in facts.streams:
+        by_name.setdefault(one.name, []).append(one)
+    for name, parts in by_name.items():
+        if name in facts.elsewhere:
+            continue
+        first, *others = parts
+
+        def of(kind: int, parts: list[StreamFacts] = parts) -> int:
+            return sum(one.records[kind] for one in parts)
+
+        yield first if not others else replace(
+            first,
+            records=(of(INSTANCES), of(PREDICTIONS), of(LABELS)),
+            matched=sum(one.matched for one in parts),
+            classes=_union(one.classes for one in parts),
+            unseen_keys=tuple(
+                key for key in first.unseen_keys if all(key in one.unseen_keys for one in others)
+            ),
+            other_keys=_union(one.other_keys for one in parts),
+            models=_union(one.models for one in parts),
+            pairs_left_out=max(one.pairs_left_out for one in parts),
+        )  # fmt: skip
+
+
+def _union(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for some in names for name in some))
+
+
+def why_nothing(facts: Facts, known: list[Finding]) -> str:
+    """Return why nothing was evaluated, in one sentence: a missing kind of records, or the first finding."""
+    for kind in (PREDICTIONS, LABELS):
+        if not facts.records[kind]:
+            why = "".join(f": {one}" for one in known if one.code == "mapping")
+            return f"nothing was evaluated: there are no {KINDS[kind]}{why}"
+    if known:
+        return f"nothing was evaluated: {known[0]}"
+    return "nothing was evaluated: no prediction has met a label"
+
+
+# ---- records that can't be used
+
+_REMEDIES = (
+    (
+        r"at `\$\.ts`|^ts is ",
+        "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
+    ),
+    (r"y_proba", 'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'),
+    (r"segments", 'segments is an object of strings: {"arm": "A"}'),
+    (r"is a fraction", "`task: regression` if these are numbers"),
+    (r"task: regression", "`task: classification` if these are classes"),
+    (r"one too many: limits\.classes", "`task: regression` if these are numbers; else raise the limit"),
+    (r"limits\.", "raise the limit if that is intended"),
+    (r"missing required field", "every record of this kind needs the field"),
+    (r"^not UTF-8", "records are JSON in UTF-8"),
+    (
+        r"malformed|truncated|^expected `object`",
+        "each record is one JSON object, in files one per line; a CSV file needs a name that ends in .csv",
+    ),
+)  # fmt: skip
+
+_NANOSECONDS = re.compile(r"`int` <= \d+ - at `\$\.ts`|\bts is \W?[1-9]\d{17,18}\W?: ")
+
+
+def remedy(reason: str) -> str | None:
+    """Return the fix for records that are invalid for this reason; None if the reason contains it.
+
+    >>> remedy("expected `object | null`, got `float` - at `$.y_proba`")
+    'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'
+    """
+    if _NANOSECONDS.search(reason):
+        return "ts is milliseconds since 1970: are these nanoseconds?"
+    return next((way for pattern, way in _REMEDIES if re.search(pattern, reason)), None)
+
+
+def _unusable(facts: Facts, least: int) -> Iterator[Finding]:
+    for kind, records in enumerate(facts.records):
+        reasons = [reason for reason in facts.reasons if reason.kind == kind]
+        letters = sum(reason.records for reason in reasons)
+        if not letters or records < least or letters < _UNUSABLE * records:
+            continue
+        first = max(reasons, key=lambda reason: reason.records)
+        what = f"{letters:,} of {records:,} {KINDS[kind]} are invalid; most often: {first.sentence}"
+        way = remedy(first.sentence)
+        yield Finding("unusable", None, f"{what} ({way})" if way else what, KINDS[kind])
+
+
+# ---- one stream
+
+
+def _late_labels(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    late = stream.late_labels
+    if not late or late + stream.matched < least or late <= _LATE_LABELS * (late + stream.matched):
+        return
+    said = f"{late:,} labels came after the horizon of {shown_duration(stream.horizon)}"
+    if stream.lateness is None:
+        said += " by the stream's clock, although they were on time by their ts: "
+        wrong = has_wrong_times(stream)
+        said += "a record far ahead has moved the clock, check clocks" if wrong else "raise label_horizon"
+    else:
+        absurd, latency = stream.lateness > _ABSURD, stream.horizon + rounded(stream.lateness)
+        said += f"; their median latency is {shown(latency) if absurd else shown_duration(latency)}: "
+        said += "use the same unit of ts for predictions and labels" if absurd else "raise label_horizon"
+    yield Finding("late_labels", stream.name, said)
+
+
+def _late_predictions(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    late, predictions = stream.late_predictions, stream.records[PREDICTIONS]
+    if predictions >= least and late > _LATE_PREDICTIONS * predictions:
+        which = "all" if late == predictions else f"{late:,} of"
+        yield Finding(
+            "late_predictions", stream.name,
+            f"{which} {predictions:,} predictions were made after their labels, by ts, and don't count. "
+            "Set ts of predictions to when they were made, of labels to when the truth was known",
+        )  # fmt: skip
+
+
+def _reused(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    """Yield a finding if ids come again while the labels of earlier ones are pending."""
+    predictions, reused = stream.reused
+    if predictions < least or reused < _LEAST_REUSED or reused <= _REUSED * predictions:
+        return
+    yield Finding(
+        REUSED_IDS, stream.name,
+        f"ids come again while their labels are pending: {100 * reused / predictions:.0f}% of predictions "
+        f"({reused:,} of {predictions:,} that were checked) have the id of another pending instance. "
+        "They would get each other's labels: give each instance its own id, also "
+        "of several columns, such as instance_id: [customer, day]",
+    )  # fmt: skip
+
+
+def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    """Yield a finding if predictions have classes that labels lack, and others may mean the same."""
+    predicted, labelled = set(stream.predicted), set(stream.labelled)
+    records = min(stream.records[PREDICTIONS], stream.records[LABELS])
+    if not predicted or not labelled or records < max(least, LEAST_RECORDS):
+        return
+    alone, without = predicted - labelled, labelled - predicted
+    alike = {meaning(name) for name in alone} & {meaning(name) for name in without}
+    both = predicted & labelled
+    if both and not alike:
+        return
+    what = "some classes are written in two ways" if both else "no predicted class occurs among the labels"
+    shown, other = (
+        ", ".join([repr(name) for name in names[:_SHOWN]]) + (", …" if len(names) > _SHOWN else "")
+        for names in (stream.predicted, stream.labelled)
+    )
+    # The predictions' own form, of those with the same meaning.
+    by_meaning = {meaning(name): name for name in sorted(alone)}
+    names = {
+        name: by_meaning[meaning(name)]
+        for name in stream.labelled if name in without and meaning(name) in by_meaning
+    }  # fmt: skip
+    way = ", ".join(f"{old!r}: {new!r}" for old, new in names.items()) or f"{stream.labelled[0]!r}: …"
+    yield Finding(
+        "class_sets", stream.name,
+        f"{what}: predictions have {shown}, labels have {other}; names are compared as text, booleans as "
+        f"true and false: unify them with a map such as y_true: {{path: …, map: {{{way}}}}}",
+    )  # fmt: skip
+
+
+def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    classes = stream.classes
+    if stream.task == "classification" and len(classes) > _MANY_CLASSES and all(map(_is_whole, classes)):
+        yield Finding(
+            "task", stream.name,
+            f"{len(classes)} classes, all whole numbers: `task: regression` if they are numbers",
+        )  # fmt: skip
+
+
+def _is_whole(name: str) -> bool:
+    return name.removeprefix("-").isdigit()
+
+
+def _positive_class(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    positive, classes = stream.positive_class, stream.classes
+    if positive is None or not classes or stream.records[LABELS] < least:
+        return
+    if positive in classes or OTHER_FORM.get(positive) in classes:
+        return
+    yield Finding(
+        "positive_class", stream.name,
+        f"positive_class `{positive}` never occurs among labels; labels: {_some(classes)}",
+    )  # fmt: skip
+
+
+def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    if sum(stream.records) < least:
+        return
+    for key in stream.unseen_keys:
+        seen = f"seen: {_some(stream.other_keys)}" if stream.other_keys else "no record has other ones"
+        yield Finding("segments", stream.name, f"segments key `{key}` never seen; {seen}", key)
+
+
+# ---- streams together
+
+
+def _names(facts: Facts, least: int) -> Iterator[Finding]:
+    """Yield streams with predictions and no labels, if others have labels and no predictions."""
+    predicted = [one for one in facts.streams if one.records[PREDICTIONS] and not one.records[LABELS]]
+    labelled = [one for one in facts.streams if one.records[LABELS] and not one.records[PREDICTIONS]]
+    for stream in predicted:
+        elsewhere = [other.partition for other in labelled if other.name == stream.name]
+        others = sorted({other.name for other in labelled if other.records[LABELS] >= least})
+        count = stream.records[PREDICTIONS]
+        if elsewhere:
+            yield Finding(
+                "partitions", stream.name,
+                f"its predictions are in partition {stream.partition}, its labels in {elsewhere[0]}: "
+                "all producers need the partitioner murmur2",
+            )  # fmt: skip
+        elif others and count >= least:
+            yield Finding(
+                "names", stream.name,
+                f"{count:,} predictions and no label; streams with labels and no predictions: "
+                f"{_some(others)}; "
+                "check that the field stream is the same in both",
+            )  # fmt: skip
+
+
+def _sections(facts: Facts, least: int) -> Iterator[Finding]:
+    seen = sorted({stream.name for stream in facts.streams if any(stream.records)})
+    if not seen or sum(facts.records) < least:
+        return
+    for name in facts.configured:
+        if name not in seen:
+            said = f"streams.{name}: no such stream occurs; streams: {_some(seen)}"
+            yield Finding("streams", None, said, name)
+
+
+def _compared(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    if stream.pairs_left_out:
+        yield Finding(
+            "comparisons", stream.name,
+            f"pairs of models that are not compared: {stream.pairs_left_out:,}; limits.pairs_per_stream is "
+            f"{stream.most_pairs}: raise it, or compare: champion",
+        )  # fmt: skip
+    if stream.champion is not None and stream.champion not in stream.models and stream.matched >= least:
+        yield Finding(
+            "champion", stream.name,
+            f"champion `{stream.champion}` never occurs among models, so no models are compared; models: "
+            f"{_some(stream.models)}",
+        )  # fmt: skip
+
+
+def _misplaced(facts: Facts) -> Iterator[Finding]:
+    for name, count in facts.misplaced:
+        yield Finding(
+            "misplaced", name,
+            f"{count:,} records are in a partition that is not the stream's: all producers need the "
+            "partitioner murmur2, and the stream's name as key",
+        )  # fmt: skip
+
+
+def _some(names: tuple[str, ...] | list[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown}, … ({len(names)} in all)"

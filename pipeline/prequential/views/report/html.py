@@ -1,0 +1,289 @@
+"""The dashboard's pages with their data, scripts and styles in one file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from prequential.engine.measures.registry import LESS_IS_BETTER
+from prequential.topics.errors import Fault
+from prequential.topics.reasons import printable
+from prequential.views.dashboard.courses import COVERAGE, Courses, columns
+from prequential.views.dashboard.history import History, PairKey
+from prequential.views.dashboard.incident import incident_list, incident_page
+from prequential.views.dashboard.overview import Overview
+from prequential.views.dashboard.pages import model_page
+from prequential.views.dashboard.pair import pair_page
+from prequential.views.dashboard.plots import by_stream
+from prequential.views.dashboard.series import Point, Series
+from prequential.views.dashboard.server import static_files
+from prequential.views.watching.ranking import Choice, RankedModel, measures_shown
+from prequential.views.watching.state import ModelKey
+
+#: Bytes of a report: what any mail server takes.
+MOST_BYTES = 2_000_000
+
+#: Shares of what scripts and styles leave: rows and plots of the overview, lines and pages of incidents,
+#: pairs; models get the rest.
+_ROWS_SHARE, _PLOTS_SHARE, _LINES_SHARE, _INCIDENTS_SHARE, _PAIRS_SHARE = 0.2, 0.15, 0.05, 0.1, 0.2
+
+#: Bytes kept back for names, numbers and brackets around the parts.
+_RESERVE = 20_000
+
+#: Bytes by which `_escaped` makes a character longer.
+_ESCAPE = len(r"\u003c") - 1
+
+#: Findings that are listed.
+_FINDINGS = 100
+
+#: Points of a course in an incident's and in a pair's page.
+_POINTS = 100
+
+#: The page's modules, each behind those that it imports from.
+_MODULES = (
+    "dom", "format", "source", "chart", "small", "overview", "mistakes", "probabilities",
+    "residuals", "model", "pair", "incident", "configurations", "main",
+)  # fmt: skip
+
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+
+
+class Detail(NamedTuple):
+    """How much of a model is shown."""
+
+    points: int
+    #: Measures whose courses are kept; None: all of them.
+    measures: int | None
+    #: Alarms in the list, and marks on the axis.
+    alarms: int
+
+
+#: From the most to the least: the first with which all models fit is taken, or else the last.
+_DETAILS = (Detail(240, None, 100), Detail(120, None, 50), Detail(80, 8, 30), Detail(40, 6, 15))
+
+#: Models that are tried to learn how large they are.
+_TRIED = 5
+
+
+class ThinCourses(Courses):
+    """Courses of at most so many points and so many measures, in five digits."""
+
+    def __init__(self, history: History, points: int, measures: int | None = None) -> None:
+        super().__init__(history)
+        self._points = points
+        self._measures = measures
+
+    def course(self, name: str, series: Series | None, newest: Point | None = None) -> dict[str, Any]:
+        """One sequence's course, thinned, up to its newest message."""
+        if series is None:
+            return super().course(name, series)
+        names = [*dict.fromkeys((*series.names, *(() if newest is None else newest.values)))]
+        if self._measures is not None:
+            shown = {*measures_shown(frozenset(names), None)[: self._measures], "p_per", "p_maj"}
+            names = [one for one in names if one.partition(".")[0] in shown or name == COVERAGE]
+        end = series.before(newest)
+        places = [place for place in series.at_most(self._points) if place < end]
+        found = columns(series, places, newest, names)
+        found["values"] = {one: _thin(values, newest) for one, values in found["values"].items()}
+        return {"from": 0, **found}
+
+
+def page(history: History, title: str, findings: Iterable[str], most: int = MOST_BYTES) -> bytes:
+    """The file, of fewer than `most` bytes."""
+    files = {name: body.decode() for name, body in static_files().items()}
+    style = files["uPlot.min.css"] + files["style.css"]
+    scripts = [files["uPlot.iife.min.js"], bundle(files)]
+    shell = sum(len(text.encode()) for text in (style, *scripts))
+    said = _some(list(findings))
+    fixed = _bytes_of({"title": title, "findings": said}) + len(html.escape(title).encode())
+    data = _escaped(_data(history, title, said, most - shell - _RESERVE - fixed))
+    policy = (
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src {_source(style)}; script-src {' '.join(map(_source, scripts))}"
+    )
+    text = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{html.escape(printable(title or 'report'))} · prequential</title>\n"
+        f"<style>{style}</style>\n</head>\n"
+        "<body>\n"
+        '<a class="skip" href="#main">Skip to the content</a>\n<header id="header"></header>\n'
+        '<main id="main" tabindex="-1"></main>\n<noscript>This page needs JavaScript.</noscript>\n'
+        f"<!-- uPlot: {html.escape(files['uPlot.LICENSE'])} -->\n"
+        f'<script type="application/json" id="report">{data}</script>\n'
+        + "".join(f"<script>{script}</script>\n" for script in scripts)
+        + "</body>\n</html>\n"
+    )
+    written = text.encode()
+    if len(written) >= most:
+        raise Fault(f"the report has {len(written):,} bytes: expected fewer than {most:,}")
+    return written
+
+
+def bundle(files: dict[str, str]) -> str:
+    """The page's modules as one script: each is a function that returns what it exports."""
+    parts = ['"use strict";']
+    for name in _MODULES:
+        source = files[f"{name}.js"]
+        exported = _EXPORT.findall(source)
+        source = _IMPORT.sub(r"const {\1} = module_\2;", _EXPORT.sub("", source))
+        returned = f"return {{ {', '.join(exported)} }};"
+        parts.append(f"const module_{name} = (() => {{\n{source}\n{returned}\n}})();")
+    return "\n".join(parts)
+
+
+def _data(history: History, title: str, findings: list[str], budget: int) -> bytes:
+    overview = Overview(history)
+    now = history.newest_ts
+    rows = overview.rows(Choice(), now)
+    table = overview.page(Choice(), now, 0, 1)
+    table["rows"] = fit((overview.row(row, table["measures"], now) for row in rows), budget * _ROWS_SHARE)
+    streams = by_stream(rows)
+    of_streams = (overview.plots({place: of}, None, now)[0] for place, of in streams.items())
+    table["plots"] = fit(of_streams, budget * _PLOTS_SHARE)
+    table["less_is_better"] = list(LESS_IS_BETTER)
+    # Other ways to sort need data that is removed.
+    known = {"newest alarm", "fewest outcomes", "name", *table["measures"]}
+    table["options"] = {
+        "by": [way for way in table["options"]["by"] if way in known], "stages": [], "estimators": [],
+    }  # fmt: skip
+    courses = ThinCourses(history, _POINTS)
+    of_incidents = (incident_page(history, one.id, courses) for one in history.incidents.all())
+    incidents = fit(of_incidents, budget * _INCIDENTS_SHARE)
+    pairs = fit(_pair_pages(history, rows), budget * _PAIRS_SHARE)
+    listed = incident_list(history)
+    listed["incidents"] = fit(listed["incidents"], budget * _LINES_SHARE)
+    spent = sum(map(_bytes_of, (table, listed, incidents, pairs)))
+    models = _models(history, rows, budget - spent)
+    shown = len({(one["stream"], one["model"], one["partition"]) for one in models})
+    left_out = None
+    if shown < len(rows):
+        left_out = f"the report has room for pages of the {shown:,} worst of {len(rows):,} models"
+        if len(table["rows"]) < len(rows):
+            left_out += f", and for lines of the {len(table['rows']):,} worst"
+        if len(table["plots"]) < len(streams):
+            left_out += f"; for plots of the {len(table['plots']):,} worst of {len(streams):,} streams"
+    board = {
+        "title": title, "now": now, "live": False, "catching_up": False, "read": history.messages,
+        "to_read": 0, "since": None, "unreadable": history.unreadable, "messages": history.messages,
+        "untimed": history.untimed, "trouble": None, "incidents_open": history.incidents.open_count(),
+        "split": sorted(history.misplaced)[:5], "findings": findings, "left_out": left_out,
+    }  # fmt: skip
+    return msgspec.json.encode(
+        {
+            "board": board, "overview": table, "models": models, "pairs": pairs,
+            "incident_list": listed, "incidents": incidents,
+        }
+    )
+
+
+def _some(findings: list[str]) -> list[str]:
+    """The first ones, and how many more there are."""
+    more = len(findings) - _FINDINGS
+    return findings if more <= 0 else [*findings[:_FINDINGS], f"… and {more:,} more of the kind"]
+
+
+def _bytes_of(part: Any) -> int:
+    """Bytes that a part takes in the file, with a comma."""
+    text: bytes = msgspec.json.encode(part)
+    return len(text) + _ESCAPE * text.count(b"<") + 1
+
+
+def fit(parts: Iterable[dict[str, Any]], budget: float) -> list[dict[str, Any]]:
+    """As many, from the first on, as fit within so many bytes.
+
+    >>> len(fit(({"n": n} for n in range(1000)), 100))
+    12
+    """
+    fitting = []
+    for part in parts:
+        budget -= _bytes_of(part)
+        if budget < 0:
+            break
+        fitting.append(part)
+    return fitting
+
+
+def _models(history: History, rows: list[RankedModel], budget: int) -> list[dict[str, Any]]:
+    """Pages of models, the worst first: as they are shown, then in other estimators, then in segments."""
+    keys = [row.model.key for row in rows]
+
+    def made(detail: Detail, key: ModelKey, estimator: str | None = None, segment: str | None = None) -> Any:
+        courses = ThinCourses(history, detail.points, detail.measures)
+        told = model_page(history, key, estimator, segment, courses)
+        told["alarms"] = told["alarms"][: detail.alarms]
+        for name in ("marks", "bands"):
+            told[name] = told[name][-detail.alarms :]
+        room = detail.alarms  # of all incidents, the newest first
+        for incident in told["incidents"]:
+            incident["alarms"] = incident["alarms"][:room]
+            room -= len(incident["alarms"])
+        return told
+
+    detail = next((one for one in _DETAILS if _size(one, keys, made) <= budget), _DETAILS[-1])
+    pages = fit((made(detail, key) for key in keys), budget)
+    told = [ModelKey(one["stream"], one["model"], one["partition"]) for one in pages]
+    spent = sum(map(_bytes_of, pages))
+    if len(pages) == len(rows):
+        estimators = {key: one["estimator"] for key, one in zip(told, pages)}
+        further = [(key, name, None) for key, one in zip(told, pages) for name in one["estimators"]]
+        further += [(key, estimators[key], name) for key, one in zip(told, pages) for name in one["segments"]]
+        others = [one for one in further if one[1:] != (estimators[one[0]], None)]
+        pages += fit((made(detail, *one) for one in others), budget - spent)
+    for one in pages:
+        alike = [other for other in pages if other["model"] == one["model"] and _where(other) == _where(one)]
+        one["estimators"] = sorted({other["estimator"] for other in alike if other["segment"] is None})
+        one["segments"] = sorted({other["segment"] for other in alike if other["segment"] is not None})
+    return pages
+
+
+def _where(told: dict[str, Any]) -> tuple[str, int]:
+    return told["stream"], told["partition"]
+
+
+def _size(detail: Detail, keys: list[ModelKey], made: Callable[[Detail, ModelKey], Any]) -> float:
+    """About how many bytes all models would take."""
+    tried = keys[:: max(1, len(keys) // _TRIED)][:_TRIED]
+    sizes = [_bytes_of(made(detail, key)) for key in tried]
+    return max(sizes, default=0) * len(keys)
+
+
+def _pair_pages(history: History, rows: list[RankedModel]) -> Iterator[dict[str, Any]]:
+    """Of streams in the order of their worst models; sure ones first."""
+    seen = set()
+    streams = dict.fromkeys((row.model.key.stream, row.model.key.partition) for row in rows)
+    for stream, partition in streams:
+        pairs = history.pairs(stream, partition)
+        for pair in sorted(pairs, key=lambda pair: (pair.segment is not None, not pair.is_decided)):
+            about = PairKey(
+                stream, partition, pair.model, pair.against, pair.segment, pair.stage, pair.loss, ""
+            )
+            if about not in seen:
+                seen.add(about)
+                yield pair_page(history, about, ThinCourses(history, _POINTS))
+
+
+def _thin(values: list[float | None], newest: Point | None) -> list[float | None]:
+    """Values in five digits; the newest one is whole, because the page shows it next to the chart."""
+    end = len(values) - (newest is not None)
+    kept = [None if value is None else float(f"{value:.5g}") for value in values[:end]]
+    return [*kept, *values[end:]]
+
+
+def _escaped(data: bytes) -> str:
+    """JSON that can't end the element which it stands in."""
+    return data.decode().replace("<", "\\u003c")
+
+
+def _source(text: str) -> str:
+    """What allows an inline script or style by its digest."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"

@@ -1,0 +1,183 @@
+"""The order of models, and the sequence that is shown for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from prequential.configuration.settings.stages import FINAL
+from prequential.engine.estimators import MEMORIES
+from prequential.engine.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
+from prequential.engine.measures.declaration import CLASSIFICATION, REGRESSION
+from prequential.engine.measures.registry import MEASURES, NAMES, OF_NUMBERS
+from prequential.views.watching.changes import AlarmGroup
+from prequential.views.watching.incidents import ShownIncident
+from prequential.views.watching.messages import Reading
+from prequential.views.watching.state import ModelKey, ModelState, SequenceName, WatchState
+from prequential.views.wording.measures import COLUMNS, COMPARED
+
+#: Milliseconds for which a model with an alarm is listed above the others: the time in which you should
+#: react.
+RECENT_MS = 3_600_000
+
+#: Ways to sort that aren't measures.
+NEWEST_ALARM, OUTCOMES, SILENT, NAME = "newest alarm", "fewest outcomes", "longest silent", "name"
+OTHER_WAYS = (NEWEST_ALARM, OUTCOMES, SILENT, NAME)
+
+#: Kinds of estimators, ordered by how well they show a model's current performance.
+_KINDS = (*(name for name, memory in MEMORIES.items() if memory.forgets), "all")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The models to show, and their order.
+
+    If `stage` and `estimator` are None, each model shows its own: `final`, and its shortest window. `by` is a
+    measure or one of `OTHER_WAYS`; None means accuracy, or mae for regression. `search` keeps only names that
+    contain it.
+    """
+
+    stage: str | None = None
+    estimator: str | None = None
+    by: str | None = None
+    reverse: bool = False
+    search: str = ""
+
+
+class RankedModel(NamedTuple):
+    """A model as it is shown: one of its sequences, and its newest change."""
+
+    model: ModelState
+    sequence: SequenceName | None
+    reading: Reading | None
+    change: AlarmGroup | None
+    #: Whether the model has the chosen stage and estimator, and shows them.
+    as_chosen: bool
+
+
+class Ranking:
+    """The models of a state in the order of a choice."""
+
+    def __init__(
+        self, state: WatchState, urgency: Callable[[RankedModel], tuple[Any, ...]] = lambda row: (),
+        live: bool = True,
+    ) -> None:
+        self._state = state
+        #: A sort key that takes precedence over recent alarms; it has the same length for all rows.
+        self._urgency = urgency
+        self.choice = Choice()
+        #: Whether there is a current time, by which models may be silent.
+        self.live = live
+        #: By model: the sequence that is shown, and the generation and the choice that it was selected for.
+        self._shown: dict[ModelKey, tuple[SequenceName | None, int, Choice]] = {}
+
+    def choose(self, **what: Any) -> None:
+        """Change fields of the `Choice`."""
+        self.choice = replace(self.choice, **what)
+
+    def rows(self, now: int) -> list[RankedModel]:
+        """Return the models that match the choice, in order; `now` in epoch ms."""
+        wanted = self.choice.search.casefold()
+        rows = [
+            self.row(model)
+            for key, model in self._state.models.items()
+            if not wanted or wanted in f"{key.stream}\n{key.model}".casefold()
+        ]
+        rows.sort(key=lambda row: self._place(row, now), reverse=self.choice.reverse)
+        return rows
+
+    def row(self, model: ModelState) -> RankedModel:
+        """Return a model with the sequence that is shown by the choice, and its newest change."""
+        sequence = self._sequence(model)
+        choice = self.choice
+        as_chosen = sequence is not None and (
+            choice.stage in (None, *model.stages_of(sequence))
+            and choice.estimator in (None, sequence.estimator)
+        )
+        newest = model.sequences.get(sequence) if sequence is not None else None
+        return RankedModel(model, sequence, self._state.reading(newest), model.changes.newest, as_chosen)
+
+    def _sequence(self, model: ModelState) -> SequenceName | None:
+        """Return the sequence of a model that is shown: the chosen one, or else the nearest one."""
+        known = self._shown.get(model.key)
+        if known is not None and known[1:] == (model.generation, self.choice):
+            return known[0]
+        whole = [sequence for sequence in model.sequences if sequence.segment is None]
+        sequence = min(whole, key=lambda one: self._distance(model, one), default=None)
+        self._shown[model.key] = sequence, model.generation, self.choice
+        return sequence
+
+    def _distance(self, model: ModelState, sequence: SequenceName) -> tuple[Any, ...]:
+        stage, estimator = self.choice.stage, self.choice.estimator
+        kind = sequence.estimator.partition(":")[0]
+        return (
+            stage not in (None, *model.stages_of(sequence)),
+            sequence.stage != FINAL,
+            sequence.stage,
+            estimator not in (None, sequence.estimator),
+            _KINDS.index(kind) if kind in _KINDS else len(_KINDS),
+            len(sequence.estimator),  # the shorter of two windows first
+            sequence.estimator,
+        )
+
+    def _place(self, row: RankedModel, now: int) -> tuple[Any, ...]:
+        """Return the sort key: baselines last, models with a recent alarm first, then the worst first."""
+        by, model, change = self.choice.by, row.model, row.change
+        alone = is_baseline(model.key.model)
+        if by == NAME:
+            return model.key
+        if by == NEWEST_ALARM:
+            return (alone, -change.time if change is not None else 0, model.key)
+        if by == SILENT:
+            return (alone, model.time, model.key)
+        if by == OUTCOMES:
+            return (alone, row.reading.outcomes if row.reading is not None else -1, model.key)
+        calm = not len(model.incidents) and (change is None or not is_recent(change, now))
+        calm = calm and self._state.silence(model, now if self.live else None) is None
+        return (alone, *self._urgency(row), calm, *_badness(row.reading, by), model.key)
+
+
+def is_recent(change: AlarmGroup, now: int) -> bool:
+    """Return whether the newest alarm of a change was published within the last hour; `now` in epoch ms."""
+    return now - change.time <= RECENT_MS
+
+
+def is_shown(change: AlarmGroup | ShownIncident, now: int) -> bool:
+    """Return whether a change is listed below the table: an incident until its end, alarms for an hour."""
+    return isinstance(change, ShownIncident) or is_recent(change, now)
+
+
+def is_baseline(model: str) -> bool:
+    """Return whether a model is one of the baselines with which models are compared.
+
+    >>> is_baseline("@majority"), is_baseline("nb@random"), is_baseline("nb@v2"), is_baseline("nb+temporal")
+    (True, True, False, False)
+    """
+    return model.startswith(BASELINE_PREFIX) or model.endswith(RANDOM_SUFFIX)
+
+
+def _badness(reading: Reading | None, by: str | None) -> tuple[int, float]:
+    """Return a sort key: first readings with the first measure, the worst first; then with the next one."""
+    wanted = COMPARED if by is None else (by, *COMPARED)
+    if reading is not None:
+        for place, measure in enumerate(wanted):
+            value = reading.measures.get(measure)
+            if value is not None:
+                return place, MEASURES[measure].goodness(value) if measure in MEASURES else value
+    return len(wanted), 0.0
+
+
+def measures_shown(known: Set[str], by: str | None) -> list[str]:
+    """Return the measures for columns: the one that sorts the table, then the usual ones, then the rest.
+
+    >>> measures_shown({"rmse", "kappa", "accuracy", "ece", "mae"}, "ece")
+    ['ece', 'accuracy', 'mae', 'kappa', 'rmse']
+    """
+    of_classes, of_numbers = COLUMNS[CLASSIFICATION], COLUMNS[REGRESSION]
+    both = [*of_classes, *of_numbers]
+    if not known.isdisjoint(OF_NUMBERS):  # there may be models of both tasks: alternate between them
+        turns = [name for pair in zip(of_classes, of_numbers) for name in pair]
+        both = [*turns, *of_classes[len(of_numbers) :]]
+    first = [by] if by in NAMES else []
+    return [name for name in dict.fromkeys([*first, *both, *NAMES]) if name in known] or ["accuracy"]

@@ -1,0 +1,300 @@
+"""The state of all models, built from messages, without a clock and without I/O."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Incident
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
+from prequential.views.watching.changes import AlarmGroups
+from prequential.views.watching.endings import EndedStage, Endings
+from prequential.views.watching.incidents import OpenIncidents, decode_incident
+from prequential.views.watching.messages import (
+    ABSENT,
+    Heading,
+    Notice,
+    PeriodReading,
+    Reading,
+    decode_comparison,
+    decode_coverage,
+    decode_heading,
+    decode_notice,
+    decode_period,
+    decode_reading,
+)
+from prequential.views.watching.pace import ModelSilence, Pace, StreamPace, silence
+from prequential.views.wording.comparing import NewestPairs, Pair
+
+#: The topics whose messages are read.
+TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
+
+
+class ModelKey(NamedTuple):
+    """A model of a stream in one partition; each partition of a stream is evaluated separately."""
+
+    stream: str
+    model: str
+    partition: int
+
+
+class SequenceName(NamedTuple):
+    """The part of a model that a metrics message is about."""
+
+    segment: str | None
+    stage: str
+    estimator: str
+
+
+class NewestReading:
+    """The newest message of a sequence, which is decoded once, at its first use."""
+
+    __slots__ = ("reading", "same", "value")
+
+    def __init__(self) -> None:
+        #: The undecoded message; None without a readable one.
+        self.value: bytes | None = None
+        self.reading: Reading | None = None
+        #: Stages that are identical so far.
+        self.same: tuple[str, ...] = ()
+
+    def put(self, value: bytes) -> None:
+        """Replace the message by a newer one, which is decoded at its first use."""
+        self.value, self.reading = value, None
+
+
+class ModelState:
+    """The state of a model. `time` is the time of its newest message (Kafka's time, epoch ms)."""
+
+    def __init__(self, key: ModelKey) -> None:
+        self.key = key
+        self.sequences: dict[SequenceName, NewestReading] = {}
+        #: Counts how often a sequence was added or dropped.
+        self.generation = 0
+        self.endings = Endings()
+        self.changes = AlarmGroups()
+        self.incidents = OpenIncidents()
+        self.time = 0
+        #: No record of the model's stream had a time, so label times and `time` have no meaning.
+        self.untimed = False
+        #: The pace of the model's metrics, which only come with new outcomes.
+        self.pace = Pace()
+        #: The undecoded field of the newest message.
+        self.coverage = ABSENT
+        #: The newest message about the newest period whose time has passed.
+        self.period: PeriodReading | None = None
+
+    def stages_of(self, sequence: SequenceName) -> tuple[str, ...]:
+        """Return the stage of a sequence, and the stages that are identical so far."""
+        return sequence.stage, *self.sequences[sequence].same
+
+
+class WatchState:
+    """The newest messages of all sequences, pairs and incidents, and alarms grouped by change.
+
+    `stream` and `model` restrict the state to messages about them.
+    """
+
+    def __init__(self, stream: str | None = None, model: str | None = None) -> None:
+        self._stream = stream
+        self._model = model
+        self._handlers = {
+            METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm,
+            INCIDENTS: self._incident,
+        }  # fmt: skip
+        self.models: dict[ModelKey, ModelState] = {}
+        #: By stream and partition.
+        self._pairs: dict[tuple[str, int], NewestPairs] = {}
+        #: By stream and partition: the paces of its models' metrics; and their summary, with the number of
+        #: messages and the time for which it was computed.
+        self._paces: dict[tuple[str, int], list[Pace]] = {}
+        self._streams: dict[tuple[str, int], StreamPace] = {}
+        self._streams_at: tuple[int, int | None] = 0, None
+        #: By stream: the partitions in which it is evaluated, in order; then only streams with several.
+        self._partitions: dict[str, list[int]] = {}
+        self.split: dict[str, list[int]] = {}
+        #: Measures with a value in a message that was decoded.
+        self.measures: set[str] = set()
+        self.messages = 0
+        #: The state lacks models without messages since this time (Kafka's time, epoch ms); None if all was
+        #: read.
+        self.since: int | None = None
+        self.unreadable = 0
+        #: Whether some messages are about records without times.
+        self.untimed = False
+
+    def update(self, topic: str, value: bytes | None, time: int = 0) -> bool:
+        """Add a message of a topic (its name without prefix); `time` is Kafka's (epoch ms).
+
+        Returns whether the message is used: it must be readable and not excluded, and a comparison must be
+        new.
+        """
+        self.messages += 1
+        try:
+            return self._handlers[topic](value or b"", time)
+        except (msgspec.MsgspecError, ValueError, OverflowError):  # the last: a number of more than 64 bits
+            self.unreadable += 1
+            return False
+
+    def reading(self, newest: NewestReading | None) -> Reading | None:
+        """Return the newest message of a sequence; None without one that can be read."""
+        if newest is None:
+            return None
+        if newest.reading is None and newest.value is not None:
+            try:
+                newest.reading = decode_reading(newest.value)
+            except (msgspec.MsgspecError, ValueError):
+                newest.value = None
+                self.unreadable += 1
+            else:
+                self.measures.update(newest.reading.measures)
+        return newest.reading
+
+    @property
+    def misplaced(self) -> dict[str, list[int]]:
+        """Streams with records in several partitions, whose evaluations no worker merges."""
+        return {name: places for name, places in self.split.items() if ALL_PARTITIONS not in places}
+
+    def partitions(self, stream: str) -> list[int]:
+        """Return a stream's partitions in ascending order; the merged evaluation, if any, comes first."""
+        return self._partitions.get(stream, [])
+
+    def silence(self, model: ModelState, now: int | None) -> ModelSilence | None:
+        """Return a model's silence if it is unusually long; `now` in epoch ms, None for files."""
+        if model.untimed:
+            return None
+        if now is not None and now - model.pace.newest <= (model.pace.patience or 0):
+            return None
+        if self._streams_at != (self.messages, now):
+            self._streams_at = self.messages, now
+            self._streams.clear()
+        place = model.key.stream, model.key.partition
+        if place not in self._streams:
+            self._streams[place] = StreamPace.from_paces(self._paces[place], now)
+        return silence(model.pace, self._streams[place])
+
+    def pairs(self, stream: str, partition: int) -> list[Pair]:
+        """Return the comparisons of a stream's models in a partition, in order of their first message."""
+        pairs = self._pairs.get((stream, partition))
+        return [] if pairs is None else pairs.known()
+
+    def _metrics(self, value: bytes, time: int) -> bool:
+        heading = decode_heading(value)
+        model = self._known(heading.stream, heading.model, heading.partition, time, heading.untimed)
+        if model is None:
+            return False
+        model.pace.add(time)
+        self._made_by(heading, time)
+        if heading.period is not ABSENT:
+            said = decode_period(value)
+            if said.is_whole and (model.period is None or said.period.start >= model.period.period.start):
+                model.period = said
+            self._period_said(model, said)
+        else:
+            sequence = SequenceName(heading.segment, heading.stage, heading.estimator)
+            newest = model.sequences.get(sequence)
+            if newest is None:
+                newest = model.sequences[sequence] = NewestReading()
+                model.generation += 1
+            newest.put(value)
+            if newest.same != heading.same:
+                newest.same = heading.same
+                model.generation += 1
+            if heading.coverage is not ABSENT:
+                model.coverage = heading.coverage
+            self._noted(model, sequence, newest, heading)
+            if heading.segment is None:
+                about = heading.stage, heading.estimator, heading.config, heading.outcomes
+                for ended in model.endings.add(*about):
+                    self._drop(model, ended)
+        return True
+
+    def _drop(self, model: ModelState, ended: EndedStage) -> None:
+        """Drop sequences that the configuration has ended, including those of segments."""
+        gone = [
+            one for one in model.sequences
+            if one.stage == ended.stage and one.estimator in ended.estimators
+        ]  # fmt: skip
+        for sequence in gone:
+            del model.sequences[sequence]
+        model.generation += 1
+        pairs = self._pairs.get((model.key.stream, model.key.partition))
+        if ended.whole and pairs is not None:
+            pairs.drop(model.key.model, ended.stage)
+        self._dropped(model, gone)
+
+    def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None:
+        """Called with sequences that have ended, so that a subclass can drop them."""
+
+    def _made_by(self, heading: Heading, time: int) -> None:
+        """Called with each metrics message, so that a subclass can keep the settings that made it."""
+
+    def _noted(
+        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: Heading
+    ) -> None:
+        """Called with each metrics message, so that a subclass can keep more than the newest."""
+
+    def _period_said(self, model: ModelState, said: PeriodReading) -> None:
+        """Called with each message about a period of prediction time, for a subclass to keep."""
+
+    def _comparison(self, value: bytes, time: int) -> bool:
+        said = decode_comparison(value)
+        if self._stream not in (None, said.stream) or self._model not in (None, said.model, said.against):
+            return False
+        self._compared(said)
+        return self._pairs.setdefault((said.stream, said.partition), NewestPairs()).update(said)
+
+    def _compared(self, said: Comparison) -> None:
+        """Called with each comparison, for a subclass to keep."""
+
+    def _alarm(self, value: bytes, time: int) -> bool:
+        alarm = decode_notice(value)
+        model = self._known(alarm.stream, alarm.model, alarm.partition, time, alarm.untimed)
+        if model is None:
+            return False
+        model.changes.add(alarm, time)
+        self._alarmed(model, alarm)
+        return True
+
+    def _alarmed(self, model: ModelState, alarm: Notice) -> None:
+        """Called with each alarm, for a subclass to keep."""
+
+    def _incident(self, value: bytes, time: int) -> bool:
+        message = decode_incident(value)
+        model = self._known(message.stream, message.model, message.partition, time, bool(message.untimed))
+        if model is None:
+            return False
+        model.incidents.add(message, time)
+        self._incident_said(model, message)
+        return True
+
+    def _incident_said(self, model: ModelState, said: Incident) -> None:
+        """Called with each message about an incident, for a subclass to keep."""
+
+    def _known(self, stream: str, name: str, partition: int, time: int, untimed: bool) -> ModelState | None:
+        """Return the model that a message of this time is about; None if the model is excluded."""
+        key = ModelKey(stream, name, partition)
+        model = self.models.get(key)
+        if model is None:
+            if self._stream not in (None, stream) or self._model not in (None, name):
+                return None
+            model = self.models[key] = ModelState(key)
+            self._paces.setdefault((stream, partition), []).append(model.pace)
+            partitions = self._partitions.setdefault(stream, [])
+            if partition not in partitions:
+                partitions.append(partition)
+                partitions.sort()
+                if len(partitions) > 1:
+                    self.split[stream] = partitions
+        model.time = max(model.time, time)
+        model.untimed = untimed
+        self.untimed |= untimed
+        return model
+
+
+def coverage_of(model: ModelState) -> dict[str, object]:
+    """Return the label coverage in a model's newest messages; empty without one."""
+    try:
+        return {} if model.coverage is ABSENT else decode_coverage(model.coverage)
+    except (msgspec.MsgspecError, ValueError):
+        return {}

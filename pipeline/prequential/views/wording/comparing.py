@@ -1,0 +1,343 @@
+"""Comparisons of models in words, for the demo, replays and `watch`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from prequential.configuration.settings.stages import FINAL, sides
+from prequential.engine.estimators.naming import BASELINE_PREFIX, recency
+from prequential.topics.outputs import BY_PARTITION, Comparison
+
+#: Pairs that are shown.
+_PAIRS = 10
+
+#: The estimator over all history, to which intervals and verdicts refer.
+WHOLE = "all"
+
+#: Losses in words.
+_LOSSES = {
+    "error": "error", "log_loss": "log loss", "brier": "Brier score", "absolute": "absolute error",
+    "squared": "squared error", "cost": "cost",
+}  # fmt: skip
+
+#: Why a loss without a verdict has no bound, if it could have one.
+_UNBOUNDED = {"cost": "a value has no limit (value_limit), or was beyond it"}
+
+#: Better model by verdict.
+A_LEADS, B_LEADS = "a_better", "b_better"
+
+#: Below this all three decimals are 0.
+_LEAST_SHOWN = 0.0005
+
+
+class LatestDifference(msgspec.Struct):
+    """The comparison of two models in the latest outcomes: those in the memory of one estimator."""
+
+    estimator: str
+    n: float
+    #: Mean loss of the model minus that of `against`.
+    difference: float
+
+
+class Recent(msgspec.Struct):
+    """The verdict since the latest change of the difference, if it is decided."""
+
+    verdict: str
+    #: Outcome since about which it holds.
+    since: int
+
+
+class Pair(msgspec.Struct):
+    """The comparison of two models in a stage, by one loss: over all history, and in the latest outcomes."""
+
+    stream: str
+    partition: int
+    model: str
+    against: str
+    segment: str | None
+    stage: str
+    loss: str
+    outcomes: int
+    ts: int  # label time of the newest of them, epoch ms
+    #: Mean loss of the model minus that of `against`; None without an estimator of all history.
+    difference: float | None
+    interval: tuple[float, float] | None
+    level: float
+    verdict: str
+    since: int | None
+    #: None if no estimator forgets, or none has forgotten anything yet.
+    latest: LatestDifference | None = None
+    #: True if no record had a time; then `ts` is not a time.
+    untimed: bool = False
+    #: None while the verdict is undecided.
+    recent: Recent | None = None
+    #: Stages that are the same, because each instance has had one prediction of either model.
+    same: list[str] = []
+    #: Partitions whose outcomes are missing, where it is of all partitions together.
+    missing_partitions: list[int] = []
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether there is a verdict over the whole run."""
+        return self.verdict in (A_LEADS, B_LEADS)
+
+
+def pair_of(said: Comparison) -> Pair:
+    """Return the comparison in one message of one estimator.
+
+    The difference of an estimator other than `all` is that of the latest outcomes.
+    """
+    difference = said.measures.get("difference")
+    latest = None
+    if said.estimator != WHOLE:
+        latest, difference = latest_of({said.estimator: (said.n, difference)}, said.outcomes), None
+    return Pair(
+        said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
+        said.outcomes, said.ts, difference, said.interval, said.level, said.verdict, said.since, latest,
+        said.untimed is True, recent_of(said.recent), said.same or [], said.missing_partitions or [],
+    )  # fmt: skip
+
+
+def recent_of(said: Mapping[str, Any]) -> Recent | None:
+    """Return the better model by the field `recent` of a message; None if undecided or missing."""
+    since = said.get("since")
+    return None if since is None else Recent(said["verdict"], since)
+
+
+def latest_of(
+    differences: Mapping[str, tuple[float, float | None]], outcomes: int
+) -> LatestDifference | None:
+    """Return the latest outcomes, by the estimator that covers the most recent ones.
+
+    That is the shortest window, else the fastest fading factor, else the shortest half-life. An estimator
+    that still remembers all `outcomes` adds nothing to the whole run. `found`: n and difference by estimator.
+
+    >>> latest_of({"all": (4000, 0.031), "window:1000": (1000, -0.04), "fading:0.9": (9.5, 0.2)}, 4000)
+    LatestDifference(estimator='window:1000', n=1000, difference=-0.04)
+    >>> latest_of({"window:1000": (700, 0.1)}, 700)
+    """
+    known = [
+        LatestDifference(name, n, difference)
+        for name, (n, difference) in differences.items()
+        if difference is not None and n < outcomes and recency(name) is not None
+    ]
+    return min(known, key=lambda one: recency(one.estimator) or (0, 0.0), default=None)
+
+
+class NewestPairs:
+    """The newest messages of each pair, stage and loss."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int, str, str, str | None, str, str], Pair] = {}
+
+    def update(self, said: Comparison) -> bool:
+        """Store a message; return whether it changes the comparison.
+
+        Each estimator has a message after as many outcomes.
+        """
+        key = said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss
+        pair, before = pair_of(said), self._found.get(key)
+        if before is not None and (before.outcomes, before.verdict) == (pair.outcomes, pair.verdict):
+            if said.estimator != WHOLE:
+                pair.difference = before.difference
+            if pair.latest is None or (before.latest is not None and _sooner(before.latest, pair.latest)):
+                pair.latest = before.latest
+        elif before is not None and pair.latest is None:
+            pair.latest = before.latest  # until its own message comes, a moment later
+        self._found[key] = pair
+        return pair != before
+
+    def drop(self, model: str, stage: str) -> None:
+        """Forget the comparisons of a model in a stage."""
+        for key in [one for one in self._found if one[5] == stage and model in one[2:4]]:
+            del self._found[key]
+
+    def known(self) -> list[Pair]:
+        """Return all comparisons, in the order in which they began."""
+        return list(self._found.values())
+
+
+def _sooner(one: LatestDifference, other: LatestDifference) -> bool:
+    """Return whether the first estimator covers more recent outcomes."""
+    return (recency(one.estimator) or (0, 0.0)) < (recency(other.estimator) or (0, 0.0))
+
+
+def report(pairs: Sequence[Pair], ending: str = "") -> Iterator[str]:
+    """Yield lines about pairs: the difference and the verdict over the whole run, and in the latest outcomes.
+
+    Yields nothing without pairs. Each stream has one stage, `final` if it exists. Pairs with baselines come
+    last, then those of a model's stages. `ending` names the place of further pairs.
+    """
+    if not pairs:
+        return
+    stages: dict[str, str] = {}
+    for one in pairs:
+        if stages.get(one.stream) != FINAL and not _of_stages(one):
+            stages[one.stream] = one.stage
+    shown = [one for one in pairs if one.stage == stages.get(one.stream) or _of_stages(one)]
+    shown.sort(key=lambda one: (_of_stages(one), one.against.startswith(BASELINE_PREFIX)))
+    several = len({one.stream for one in pairs}) > 1
+    yield (
+        "model comparison (in brackets: confidence sequence of the loss difference over the whole run, "
+        "valid at any number of looks, if dependence is short):"
+    )
+    for one in shown[:_PAIRS]:
+        stream = f"{one.stream} " if several else ""
+        yield f"  {stream}{one.stage}: {standing(one)}"
+    if len(shown) > _PAIRS:
+        yield f"  … and {len(shown) - _PAIRS:,} more pairs{ending}"
+
+
+def _of_stages(pair: Pair) -> bool:
+    """Return whether a model's stages are compared with each other."""
+    return pair.model == pair.against
+
+
+def standing(pair: Pair) -> str:
+    """Return the comparison in words: the whole run, and the latest outcomes by `recent` and `latest`.
+
+    The latest outcomes come first if they contradict the whole run.
+
+    >>> about = "s", 0, "nb", "tree", None, "final", "error"
+    >>> whole = *about, 4000, 0, 0.031, (0.012, 0.05), 0.05, "b_better", 712
+    >>> standing(Pair(*whole, LatestDifference("window:1000", 1000, 0.02)))
+    'tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 \
+of 4,000; also in the latest 1,000 outcomes: by 0.020'
+    >>> standing(Pair(*whole, LatestDifference("window:1000", 1000, -0.04)))
+    'in the latest 1,000 outcomes nb vs tree: error lower by 0.040; but tree beats nb over the whole run: \
+error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000'
+    >>> standing(Pair(*whole, LatestDifference("window:1000", 1000, -0.04), recent=Recent("a_better", 2900)))
+    'recently nb is better than tree, since about outcome 2,900, in the latest 1,000 outcomes error is lower \
+by 0.040; but tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since \
+outcome 712 of 4,000'
+    """
+    said, latest, recent = _over_the_whole_run(pair), pair.latest, pair.recent
+    changed = recent is not None and recent.verdict != pair.verdict
+    of_now = ""
+    if latest is not None:
+        now, by = _leader_by(latest.difference), f"by {_number(abs(latest.difference))}"
+        window = latest.estimator.startswith("window:")
+        where = f"in the latest {latest.n:,.0f} outcomes" if window else f"recently ({latest.estimator})"
+        if not now:
+            of_now = f"{where} there is no difference"
+        elif recent is not None and changed and now == recent.verdict:
+            of_now = f"{where} {_loss(pair)} is lower {by}"
+        elif now == leader(pair) and not changed:
+            of_now = f"also {where}: {by}"
+        else:
+            of_now = f"{where} {_leads(pair, now, 'vs')}: {_loss(pair)} lower {by}"
+    if recent is not None and changed:
+        who = _leads(pair, recent.verdict, "is better than")
+        first = f"recently {who}, since about outcome {recent.since:,}"
+        return f"{first}{of_now and f', {of_now}'}; {'but ' if contradicted(pair) else ''}{said}"
+    if contradicted(pair):
+        return f"{of_now}; but {said}"
+    return f"{said}{of_now and f'; {of_now}'}"
+
+
+def leader(pair: Pair) -> str:
+    """Return the better model over the whole run by verdict, else by difference: `A_LEADS` and so on."""
+    if pair.is_decided:
+        return pair.verdict
+    return _leader_by(pair.difference)
+
+
+def leader_name(pair: Pair) -> str | None:
+    """Return the better model over the whole run by verdict; None if undecided."""
+    return {A_LEADS: pair.model, B_LEADS: pair.against}.get(pair.verdict)
+
+
+def promotion_reason(pair: Pair, challenger: str, now: str | None, failed: Sequence[str]) -> str:
+    """Return why a challenger may, or may not, replace the other model; `now` is the better model now.
+
+    `failed` are the conditions against it, the first one about the verdict itself unless `now` is it.
+    """
+    other = pair.against if pair.model == challenger else pair.model
+    if now == challenger:
+        if failed:
+            return f"{challenger} is better now, but {failed[0]}."
+        return f"{challenger} is better now, and {other} is better by no other loss and in no segment."
+    if now == other:
+        return f"{other} is better now by its {_loss(pair)}."
+    said = f"No verdict since the latest change names {challenger} or {other}"
+    latest = pair.latest
+    sign = 1 if challenger == pair.against else -1
+    if latest is not None and sign * latest.difference > 0:
+        window = latest.estimator.startswith("window:")
+        where = f"in the latest {latest.n:,.0f} outcomes" if window else f"by {latest.estimator}"
+        by = _number(abs(latest.difference))
+        lower = f"The {_loss(pair)} of {challenger} is lower by {by} {where}"
+        return f"{said}. {lower}, but one look is no proof."
+    return f"{said}."
+
+
+def contradicted(pair: Pair) -> bool:
+    """Return whether the latest outcomes, or `recent`, contradict the better model over the whole run."""
+    if not pair.is_decided:
+        return False
+    if pair.recent is not None and pair.recent.verdict != pair.verdict:
+        return True
+    return pair.latest is not None and _leader_by(pair.latest.difference) not in ("", pair.verdict)
+
+
+def _leader_by(difference: float | None) -> str:
+    return "" if not difference else B_LEADS if difference > 0 else A_LEADS
+
+
+def _names(pair: Pair) -> tuple[str, str]:
+    """Return A and B: by name, or by stage if a model's stages are compared."""
+    if not _of_stages(pair):
+        return pair.model, pair.against
+    a, b = (f"{stage} of {pair.model}" for stage in sides(pair.stage))
+    return a, b
+
+
+def _leads(pair: Pair, who: str, leads: str) -> str:
+    """Return the two models, the better one first."""
+    a, b = _names(pair)
+    return f"{b} {leads} {a}" if who == B_LEADS else f"{a} {leads} {b}"
+
+
+def _loss(pair: Pair) -> str:
+    return _LOSSES.get(pair.loss, pair.loss)
+
+
+def _over_the_whole_run(pair: Pair) -> str:
+    a, b = _names(pair)
+    difference = pair.difference
+    decided, leads = pair.is_decided, leader(pair)
+    better, worse = (b, a) if leads == B_LEADS else (a, b)
+    if leads:
+        who = f"{better} {'beats' if decided else 'vs'} {worse} over the whole run: {_loss(pair)} lower"
+        who += "" if difference is None else f" by {_number(abs(difference))}"
+    else:
+        what = f"{'difference' if difference is None else 'no difference'} in {_loss(pair)}"
+        who = f"{a} and {b} over the whole run: {what}"
+    if pair.verdict == BY_PARTITION:
+        missing = ", ".join(map(str, pair.missing_partitions))
+        without = f", without those of partitions {missing}, which reached a limit" if missing else ""
+        return f"{who}, after {pair.outcomes:,} outcomes{without}; each partition has its own verdict"
+    if pair.interval is None:
+        why = _UNBOUNDED.get(pair.loss, "the loss has no bound")
+        return f"{who}, after {pair.outcomes:,} outcomes; no verdict, because {why}"
+    low, high = pair.interval
+    if leads == A_LEADS:
+        low, high = -high, -low
+    level = f"{100 * pair.level:.3g}%"
+    until = (
+        f"at level {level} since outcome {pair.since:,} of {pair.outcomes:,}"
+        if decided
+        else f"undecided at level {level} after {pair.outcomes:,} outcomes"
+    )
+    return f"{who} ({_number(low)} to {_number(high)}), {until}"
+
+
+def _number(value: float) -> str:
+    """Format a number with three decimals, or up to the first digit that is not 0.
+
+    >>> _number(-0.0004), _number(0.0), _number(1234.5)
+    ('-0.0004', '0.000', '1,234.500')
+    """
+    return f"{value:.1g}" if 0 < abs(value) < _LEAST_SHOWN else f"{value + 0.0:,.3f}"

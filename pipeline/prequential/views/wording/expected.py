@@ -1,0 +1,152 @@
+"""Estimated performance in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from prequential.engine.delay.records import LEAST
+from prequential.engine.measures.declaration import LESS
+from prequential.engine.measures.registry import LOSSES, MEASURES
+from prequential.topics.dead_letters import clock
+from prequential.views.wording.measures import COMPARED
+
+#: Stated next to each of these numbers.
+ASSUMPTION = (
+    "Assumes that a pending prediction is like those with labels of the same class and confidence. Concept "
+    "drift that affects only unlabelled predictions cannot be detected until their first labels arrive."
+)
+
+
+class ExpectedPeriod(msgspec.Struct, frozen=True):
+    """A measure of a period whose time has passed, by the newest message.
+
+    Attributes
+    ----------
+    start, end
+        The period, epoch ms.
+    measure
+        Its name.
+    final
+        The final value; None while it is provisional.
+    expected
+        What `final` is expected to be, until it is known; None if nothing is estimated.
+    interval
+        Of `expected`; None without a record.
+    coverage, finals
+        Of the record: the share of this many earlier periods whose final value was within its interval.
+    labelled_so_far
+        The measure over the labels so far; None without a value.
+    labelled_share
+        Share of the period's predictions with a label.
+    """
+
+    start: int
+    end: int
+    measure: str
+    final: float | None
+    expected: float | None
+    interval: tuple[float, float] | None
+    coverage: float | None
+    finals: int | None
+    labelled_so_far: float | None
+    labelled_share: float
+
+
+def expected_period(
+    start: int, end: int, labelled_share: float, labelled: Mapping[str, float],
+    expected: Mapping[str, Mapping[str, Any]], *, final: bool = False,
+) -> ExpectedPeriod | None:  # fmt: skip
+    """Return the measure of a period by which models are compared; None without one.
+
+    Parameters
+    ----------
+    start, end
+        The period, epoch ms.
+    labelled_share
+        Share of its predictions with a label.
+    labelled
+        Measures of the labelled ones.
+    expected
+        `measures` of the message's `expected`; none where the period is `final`.
+    """
+    measure = next((name for name in COMPARED if name in (expected or labelled)), None)
+    if measure is None:
+        return None
+    one = expected.get(measure, {})
+    record, interval = one.get("record") or {}, one.get("interval")
+    return ExpectedPeriod(
+        start, end, measure, labelled[measure] if final else None, one.get("value"),
+        None if interval is None else (interval[0], interval[1]), record.get("coverage"),
+        record.get("finals"), labelled.get(measure), labelled_share,
+    )  # fmt: skip
+
+
+def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
+    """Return the period's value, final or expected, with its interval and how often such intervals held.
+
+    It begins with the labels so far if they differ from the expected value. `untimed`: start and end count
+    rows.
+    and end count rows.
+    """
+    when = f"rows {one.start:,} to {one.end - 1:,}" if untimed else f"from {clock(one.start)}"
+    share = f"{100 * one.labelled_share:.0f}% of predictions"
+    so_far = "-" if one.labelled_so_far is None else _number(one.labelled_so_far)
+    if one.final is not None:
+        said = f"final {_number(one.final)} ({share} labelled)"
+    elif one.expected is None:
+        said = f"labelled so far {so_far} ({share})"
+    elif one.interval is None:
+        no_interval = f"no interval until {LEAST} periods are graded"
+        said = f"expected {_number(one.expected)} ({no_interval}), labelled so far {so_far} ({share})"
+    else:
+        low, high = one.interval
+        expected = f"expected {_number(one.expected)} [{_number(low)}, {_number(high)}]"
+        if one.coverage is not None:
+            expected += f" (held in {100 * one.coverage:.0f}% of {one.finals} earlier periods)"
+        if one.labelled_so_far is None or low <= one.labelled_so_far <= high:
+            said = f"{expected}, labelled so far {so_far} ({share})"
+        else:
+            said = f"labelled so far {so_far} ({share}), {expected}: {_why(one)}"
+    return f"period {when}, {one.measure}: {said}"
+
+
+def _why(one: ExpectedPeriod) -> str:
+    """Return the reason why labels so far differ from the expected value."""
+    more = one.labelled_so_far is not None and one.expected is not None and one.labelled_so_far > one.expected
+    loss = LOSSES.get(one.measure)
+    if loss is not None and loss.signal == "error":
+        right = more == (MEASURES[one.measure].better != LESS)
+        return f"labels of {'right' if right else 'wrong'} predictions come sooner"
+    return "the predictions labelled so far differ from the others"
+
+
+def waiting_in_words(said: Mapping[str, Any]) -> str:
+    """Return how many pending predictions are expected to be correct (`waiting_expected` of `coverage`).
+
+    >>> waiting_in_words({"predictions": 50, "labels": 40.2, "right": 30.4, "interval": [25.0, 35.8]})
+    '50 pending predictions in provisional periods: 40 are expected to get a label, 30 ± 5 to be correct'
+    """
+    within = ""
+    if said.get("interval"):
+        low, high = said["interval"]
+        within = f" ± {max(said['right'] - low, high - said['right']):,.0f}"  # one end may be cut off
+    return (
+        f"{said['predictions']:,} pending predictions in provisional periods: {said['labels']:,.0f} are "
+        f"expected to get a label, {said['right']:,.0f}{within} to be correct"
+    )
+
+
+def in_words(
+    period: ExpectedPeriod | None, waiting: Mapping[str, Any] | None, *, untimed: bool = False
+) -> Iterator[str]:
+    """Return sentences about the newest whole period and pending predictions."""
+    if period is not None:
+        yield period_in_words(period, untimed=untimed)
+    if waiting is not None:
+        yield waiting_in_words(waiting)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"

@@ -1,0 +1,263 @@
+"""The explanation of an incident, in the order in which an engineer on call needs the facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from prequential.configuration.settings.stages import PERIOD
+from prequential.topics.dead_letters import clock
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import Alarm, Incident, Metrics
+from prequential.topics.reasons import printable
+from prequential.views.wording.incidents import cause_in_words, subject_of
+from prequential.views.wording.measures import COMPARED
+from prequential.views.wording.neighbours import in_words
+from prequential.views.wording.period_alarms import of_period
+from prequential.views.wording.status import noise_sentence
+
+#: Incidents that are named if the requested one does not exist.
+_NAMED = 5
+
+#: Columns of a line's title.
+_TITLE = 14
+
+#: Hex digits of an incident's id that identify it.
+_ID = re.compile("[0-9a-f]{4,32}")
+
+#: Kind of a message, by a field that no other kind has.
+_SORTS: dict[str, Any] = {"revision": Incident, "detector": Alarm, "estimator": Metrics}
+
+
+class ExplainingMessages:
+    """Messages that explain: all incidents and alarms, and the newest metrics of each sequence."""
+
+    def __init__(self) -> None:
+        self.incidents: dict[str, list[Incident]] = {}
+        self.alarms: dict[str, Alarm] = {}
+        self.metrics: dict[tuple[str, str, str], Metrics] = {}
+        self.unreadable = 0
+
+    def add(self, value: bytes) -> None:
+        """Store a message of any kind; ignore comparisons and dead letters."""
+        try:
+            fields = msgspec.json.decode(value)
+            sort = next((sort for name, sort in _SORTS.items() if name in fields), None)
+            if sort is None or "against" in fields:
+                return
+            message = msgspec.convert(fields, sort)
+        except (msgspec.MsgspecError, ValueError, TypeError):
+            self.unreadable += 1
+            return
+        self.put(message)
+
+    def put(self, message: object) -> None:
+        """Store a decoded message; ignore one that explains nothing."""
+        if isinstance(message, Incident):
+            self.incidents.setdefault(message.id, []).append(message)
+        elif isinstance(message, Alarm):
+            self.alarms[message.id] = message
+        elif isinstance(message, Metrics) and message.segment is None and message.stage != PERIOD:
+            key = message.stream, message.model, f"{message.stage} {message.estimator}"
+            self.metrics[key] = message
+
+    def newest(self) -> list[Incident]:
+        """Return the newest message about each incident, in the order in which they opened."""
+        incidents = [max(messages, key=lambda one: one.revision) for messages in self.incidents.values()]
+        return sorted(incidents, key=lambda one: (one.opened["ts"], one.stream, one.model))
+
+    def by_id(self, wanted: str) -> Incident:
+        """Return the incident whose id begins so; raise WorkError if there is none, or are several."""
+        matches = [one for one in self.newest() if _ID.fullmatch(wanted) and one.id.startswith(wanted)]
+        if len(matches) != 1:
+            why = f"{len(matches)} incidents' ids begin so" if matches else "there is no such incident"
+            raise WorkError(f"{wanted!r}: {why}; {_named(matches or self.newest())}")
+        return matches[0]
+
+    def at(self, stream: str, model: str, ts: int) -> Incident:
+        """Return the incident of a model that was open at a label time (ms); raise WorkError without one."""
+        of_model = [one for one in self.newest() if (one.stream, one.model) == (stream, model)]
+        matches = [one for one in of_model if one.change_point["ts"] <= ts <= _end(one)]
+        if not matches:
+            raise WorkError(
+                f"{stream}/{model} had no incident at {clock(ts)}; {_named(of_model or self.newest())}"
+            )
+        return matches[-1]
+
+
+def _end(incident: Incident) -> float:
+    """Return the end of an incident."""
+    return incident.ts if incident.status == "closed" else float("inf")
+
+
+def _named(incidents: list[Incident]) -> str:
+    if not incidents:
+        return "no incident is known"
+    newest = [f"{one.id[:8]} {subject_of(one)} since {_began(one)}" for one in incidents]
+    more = f" and {len(newest) - _NAMED} before" if len(newest) > _NAMED else ""
+    return f"known: {', '.join(newest[: -_NAMED - 1 : -1])}{more}"
+
+
+def _began(incident: Incident) -> str:
+    point = incident.change_point
+    return f"outcome {point['outcome']:,}" if incident.untimed else clock(point["ts"])
+
+
+def explain(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
+    """Yield an explanation as lines of text under headings.
+
+    They show since when the model is worse, by how much, what changed, and other models and baselines.
+    """
+    yield f"incident {incident.id}: {subject_of(incident)}, {incident.stage}, {incident.status}"
+    yield from _titled("since", _since(incident))
+    yield from _titled("how bad", _how_bad(known, incident))
+    causes = (_named_evidence(one, untimed=bool(incident.untimed)) for one in incident.causes)
+    yield from _titled("what changed", (*causes, *_compared(incident)))
+    yield from _titled("other models", _others(known, incident))
+    yield from _titled("baselines", _baselines(incident))
+    yield from _titled("noise", [noise_sentence(incident)])
+    yield from _titled("inspect", [", ".join(map(printable, incident.examples)) or "no example is known"])
+    yield from _titled("alarms", _alarms(known, incident))
+
+
+def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"{title:<{_TITLE}}{line}"
+        title = ""
+
+
+def _since(incident: Incident) -> Iterator[str]:
+    point, opened = incident.change_point, incident.opened
+    yield f"outcome {point['outcome']:,}{_labels_of(incident, point)}"
+    if not incident.untimed:
+        yield f"predictions made from about {clock(point['prediction_ts'])} on"
+    later = opened["outcome"] - point["outcome"]
+    yield f"noticed {later:,} outcomes later{_labels_of(incident, opened)}"
+
+
+def _labels_of(incident: Incident, place: dict[str, int]) -> str:
+    """Return the label time of a place, if there are times."""
+    return "" if incident.untimed else f", labels of {clock(place['ts'])}"
+
+
+def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
+    yield (
+        f"mean loss {_level(incident.before)} → {_level(incident.after)}: severity {incident.severity:.2f}"
+    )
+    if incident.recovered is not msgspec.UNSET:
+        back = incident.recovered
+        when = "" if incident.untimed else f", {clock(back['ts'])}"
+        yield f"back within its earlier interval since outcome {back['outcome']:,}{when}"
+    for (stream, model, sequence), one in sorted(known.metrics.items()):
+        if (stream, model) == (incident.stream, incident.model) and sequence.startswith(f"{incident.stage} "):
+            name = next((name for name in COMPARED if name in one.measures), None)
+            if name is not None:
+                when = f"outcome {one.outcomes:,}" if one.untimed else clock(one.ts)
+                yield f"{name} now, {one.estimator}: {one.measures[name]:.4g} ({when})"
+
+
+def _others(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
+    """Return lines about other models of the stream, by whether they changed at the same time."""
+    incidents = known.newest()
+    models = {one.model for one in incidents if one.stream == incident.stream}
+    models |= {model for stream, model, _ in known.metrics if stream == incident.stream}
+    return in_words(incident, incidents, models)
+
+
+def _level(level: dict[str, Any]) -> str:
+    low, high = level["interval"]
+    return f"{level['level']:.3g} ({low:.3g} to {high:.3g}, n = {level['n']:,})"
+
+
+def evidence(cause: dict[str, Any], *, untimed: bool = False) -> str:
+    """Return a cause, and the change behind it.
+
+    >>> evidence({"cause": "class_ratio", "share": 0.9, "class": "b", "before": 0.1, "after": 0.5})
+    'more of class b: 10% → 50% (90%), errors within classes unchanged'
+    >>> evidence({"cause": "selection", "share": 0.8, "segment": "region=eu", "before": 0.7, "after": 0.2})
+    'which predictions get labels (80%): of segment region=eu from 70% to 20%'
+    >>> evidence({"cause": "segment", "share": 0.9, "segment": "region=us", "before": 0.2, "after": 0.7})
+    'segment region=us (90%): from 20% to 70%'
+    >>> evidence({"cause": "inputs", "share": 0.9, "confidence": {"before": 0.95, "after": 0.8}})
+    'other inputs (90%): mean confidence from 95% to 80%'
+    >>> evidence({"cause": "concept", "share": 0.6, "since": {"outcome": 2501, "ts": 0}})
+    'concept (60%), since outcome 2,501, labels of 1970-01-01T00:00:00Z'
+    """
+    said = cause_in_words(cause)
+    if cause["cause"] != "class_ratio" and "before" in cause and "after" in cause:
+        whose = "".join(
+            f"of {what} {printable(str(cause[what]))} "
+            for what in ("class", "segment")
+            if what in cause and f"{what}_share" not in cause and cause["cause"] != what
+        )
+        said += f": {whose}from {100 * cause['before']:.0f}% to {100 * cause['after']:.0f}%"
+    if "confidence" in cause:
+        sure = cause["confidence"]
+        said += f": mean confidence from {100 * sure['before']:.0f}% to {100 * sure['after']:.0f}%"
+    if "other_models" in cause:
+        others = cause["other_models"]
+        said += f"; of {others['models']} other models {others['worse']} got worse at once"
+    if "since" in cause:
+        said += f", since outcome {cause['since']['outcome']:,}"
+        said += "" if untimed else f", labels of {clock(cause['since']['ts'])}"
+    for name in ("segment", "class"):
+        if f"{name}_share" in cause:
+            said += f"; {100 * cause[f'{name}_share']:.0f}% of it in {name} {printable(str(cause[name]))}"
+    return said
+
+
+def _named_evidence(cause: dict[str, Any], *, untimed: bool) -> str:
+    """Return a cause under the name that it has in messages and in the documentation.
+
+    >>> _named_evidence({"cause": "inputs", "share": 0.9}, untimed=False)
+    'inputs: other inputs (90%)'
+    >>> _named_evidence({"cause": "concept", "share": 0.6}, untimed=False)
+    'concept (60%)'
+    """
+    said = evidence(cause, untimed=untimed)
+    return said if said.startswith(f"{cause['cause']} (") else f"{cause['cause']}: {said}"
+
+
+def _compared(incident: Incident) -> Iterator[str]:
+    """Yield the outcomes that were compared, and how."""
+    compared = incident.compared
+    if compared is msgspec.UNSET:
+        return
+    (a, b), (c, d) = compared["before"], compared["after"]
+    by = ", ".join(printable(name.replace("_", " ")) for name in compared["by"])
+    yield f"compared, in whole clusters: outcomes {a:,} to {b:,} with {c:,} to {d:,}, by {by}"
+    concept = any(cause["cause"] == "concept" for cause in incident.causes)
+    if concept and "label" in compared["by"] and "confidence" not in compared["by"]:
+        yield "without y_proba harder inputs look like concept drift"
+
+
+def _baselines(incident: Incident) -> Iterator[str]:
+    for name, levels in incident.baselines.items():
+        yield f"{name} right in {100 * levels['before']:.0f}% before, {100 * levels['after']:.0f}% after"
+    ratio = incident.after.get("at_former_class_ratio")
+    if ratio is not None:
+        yield f"at the earlier class distribution the loss would be {ratio:.3g}"
+    if not incident.baselines and ratio is None:
+        yield "none are known"
+
+
+def _alarms(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
+    yield f"{incident.alarm_count:,}"
+    for name in incident.alarms:
+        alarm = known.alarms.get(name)
+        if alarm is not None:
+            segment = f" {printable(alarm.segment)}" if alarm.segment else ""
+            when = "" if alarm.untimed else f"{clock(alarm.ts)} "
+            yield when + (of_period(alarm) or (
+                f"{alarm.stage}{segment} {alarm.detector} on {printable(alarm.signal)} at "
+                f"outcome {alarm.outcome:,}: statistic {alarm.statistic:.4g}, threshold {alarm.threshold:g}"
+            ))  # fmt: skip
+    for signal in incident.signals:
+        if signal["level"] == "warning":
+            segment = f" {printable(signal['segment'])}" if signal["segment"] else ""
+            yield (
+                f"warning: {signal['stage']}{segment} {signal['detector']} on {printable(signal['signal'])} "
+                f"at outcome {signal['outcome']:,}"
+            )

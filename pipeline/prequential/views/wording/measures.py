@@ -1,0 +1,43 @@
+"""The most important measures: columns of tables, and measures by which models are compared."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.engine.measures.declaration import CLASSIFICATION, REGRESSION, Reference
+from prequential.engine.measures.registry import LOSSES, MEASURES
+
+#: By task: columns of tables, the most important first; a table shows as many as fit.
+COLUMNS = {
+    CLASSIFICATION: (
+        "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mcc",
+    ),
+    REGRESSION: ("mae", "rmse", "r2", "bias"),
+}  # fmt: skip
+
+#: Measures by which models are compared: the first one that they have. The usual ones of either task come
+#: first, then any other measure of quality.
+COMPARED = tuple(dict.fromkeys((
+    "accuracy", "mae", "error", "rmse", "mse", "kappa", "f1", "log_loss", "r2",
+    *(name for name, one in MEASURES.items() if one.quality),
+)))  # fmt: skip
+
+
+class BaselineReference(NamedTuple):
+    """A baseline's accuracy, as a reference for a measure's value."""
+
+    measure: str
+    line: Reference
+    one_less: bool  # whether 1 minus it is the reference
+
+
+def baseline_references(measure: str) -> list[BaselineReference]:
+    """Return the references of a measure: baselines if it is a share of correct ones, or 1 minus it."""
+    loss = LOSSES.get(measure)
+    if loss is None or loss.signal != "error":
+        return []
+    return [
+        BaselineReference(name, one.reference, not loss.one_less)
+        for name, one in MEASURES.items()
+        if one.reference is not None and not one.quality and one.needs_label
+    ]

@@ -1,1 +1,0 @@
-"""The worker around the core: Faust app and transport, journal, snapshots, publisher, exporter."""

@@ -1,0 +1,237 @@
+"""Clusters, levels and shares, each against a plain loop over all outcomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from incident_streams import ENDED, LATENCY, QUIET, Stream, batches, steps
+from prequential.configuration.settings.model import Config
+from prequential.engine.incidents import clusters, history, levels
+from prequential.engine.incidents.groups import Groups, shift
+from prequential.engine.incidents.history import Clusters
+from prequential.engine.shard import Shard
+
+
+class Entry(NamedTuple):
+    """An outcome."""
+
+    number: int
+    label: int
+    prediction: int
+    repeats: bool
+    before: float  # loss of the outcome before
+    latency: int
+    version: str
+    segment: str
+    t1: int
+    ts: int
+
+    @property
+    def loss(self) -> float:
+        return float(self.label != self.prediction)
+
+
+def outcomes_of(stream: Stream) -> list[Entry]:
+    """In order of label time."""
+    rows = range(len(stream.label))
+    latency = [LATENCY if stream.latency is None else int(stream.latency[i]) for i in rows]
+    labelled = [i for i in rows if stream.labelled is None or stream.labelled[i]]
+    labelled.sort(key=lambda i: i * stream.step + latency[i])
+    found: list[Entry] = []
+    for number, i in enumerate(labelled, 1):
+        label, ts = int(stream.label[i]), i * stream.step
+        prediction = (label + int(stream.wrong[i])) % len(stream.classes)
+        last = found[-1] if found else None
+        found.append(
+            Entry(
+                number, label, prediction, last is not None and last.label == label,
+                0.0 if last is None else last.loss, latency[i],
+                "" if stream.version is None else stream.version[i],
+                "" if stream.segment is None else stream.segment[i], ts + latency[i], ts,
+            )
+        )  # fmt: skip
+    return found
+
+
+def in_clusters(entries: Sequence[Any], times: Sequence[int], length: float) -> list[list[Any]]:
+    """Entries by the cluster of their time, the oldest first."""
+    found: dict[int, list[Any]] = {}
+    for entry, ts in zip(entries, times):
+        found.setdefault(math.floor(ts / length), []).append(entry)
+    return [found[key] for key in sorted(found)]
+
+
+def a_stream(seed: int, n: int) -> Stream:
+    """Everything varies."""
+    rng = np.random.default_rng(seed)
+    latency = (5_000 * rng.lognormal(0, 2, n)).astype(np.int64)
+    return Stream(
+        rng.choice(3, n, p=[0.6, 0.3, 0.1]), steps(rng, (n // 2, 0.1), (n - n // 2, 0.4)),
+        latency=latency, labelled=rng.random(n) < 0.8, classes="abc",
+        segment=rng.choice(["eu", "us", "asia"], n).tolist(),
+        version=["v1"] * (n // 3) + ["v2"] * (n - n // 3),
+    )  # fmt: skip
+
+
+def lived(stream: Stream, cluster: int | None = None) -> Shard:
+    shard = Shard(Config(defaults=replace(QUIET, segments=("region",), detectors=(), cluster=cluster)))
+    for batch in batches(stream.records()):
+        shard.add(batch)
+    while shard.advance([ENDED] * 3, 777):
+        shard.flush()
+    return shard
+
+
+@pytest.mark.parametrize(
+    ("seed", "n", "cluster"), [(1, 50, None), (2, 700, None), (3, 5_000, None), (4, 700, 60_000)]
+)
+def test_clusters_are_those_of_a_plain_loop(seed: int, n: int, cluster: int | None) -> None:
+    stream = a_stream(seed, n)
+    shard = lived(stream, cluster)
+    owner = shard.catalog.by_name["s"].models["m"]
+    view = shard.state.incidents.view(owner)
+    entries = outcomes_of(stream)
+    expected = in_clusters(entries, [one.ts for one in entries], view.length)
+    found = view.clusters
+    assert view.length == cluster if cluster else (clusters.DAY / view.length).is_integer()
+    assert len(expected) <= clusters.MOST_CLUSTERS
+    assert found.number.tolist() == [cluster[0].number for cluster in expected]
+    assert found.n.tolist() == [len(cluster) for cluster in expected]
+    assert found.t1.tolist() == [cluster[0].t1 for cluster in expected]
+    for ts, entries_of in zip(found.ts.tolist(), expected):
+        assert all(ts <= one.ts < ts + view.length for one in entries_of)
+
+    def check(column: Any, of: Callable[[Entry], float]) -> None:
+        assert column.tolist() == [sum(map(of, cluster)) for cluster in expected]
+
+    check(found.loss, lambda one: one.loss)
+    check(found.products, lambda one: one.loss * one.before)
+    check(found.lag, lambda one: one.t1 - one.ts)
+    for code, name in enumerate(shard.catalog.by_name["s"].class_names):
+        label = "abc".index(name)
+        own = history.CLASSES + history.PER_CLASS * code
+        check(found.cells[:, own + history.LABELLED], lambda one, k=label: one.label == k)
+        check(found.cells[:, own + history.LABELLED_LOSS], lambda one, k=label: (one.label == k) * one.loss)
+        check(found.cells[:, own + history.REPEATED], lambda one, k=label: one.label == k and one.repeats)
+        check(
+            found.cells[:, own + history.REPEATED_LOSS],
+            lambda one, k=label: (one.label == k and one.repeats) * one.loss,
+        )
+        check(found.cells[:, own + history.PREDICTED], lambda one, k=label: one.prediction == k)
+        check(
+            found.cells[:, own + history.PREDICTED_LOSS],
+            lambda one, k=label: (one.prediction == k) * one.loss,
+        )
+    for slot, name in enumerate(view.names.segments):
+        column = history.column_of_segment(view.classes, slot)
+        check(found.cells[:, column], lambda one, s=name: f"region={one.segment}" == s)
+        check(found.cells[:, column + 1], lambda one, s=name: (f"region={one.segment}" == s) * one.loss)
+    for column, name in enumerate(view.names.versions):
+        check(found.cells[:, history.VERSION + column], lambda one, v=name: one.version == v != "")
+    bounds = [0, *(64 * 4**k for k in range(history.LATENCIES - 1)), math.inf]
+    for column, (low, high) in enumerate(pairwise(bounds)):
+        check(
+            found.cells[:, history.LATENCY + column],
+            lambda one, low=low, high=high: low <= one.latency < high,
+        )
+
+
+def test_predictions_know_which_of_them_have_a_label() -> None:
+    stream = a_stream(4, 2_000)
+    view = (shard := lived(stream)).state.incidents.view(shard.catalog.by_name["s"].models["m"])
+    assert stream.labelled is not None
+    found = view.read_predictions()
+    pool = shard.state.incidents.history.predictions
+    length = clusters.length_of(0, int(pool.lines.doubled[shard.catalog.by_name["s"].models["m"]]))
+    made = in_clusters(range(2_000), [i * stream.step for i in range(2_000)], length)
+    assert found.n.tolist() == [len(cluster) for cluster in made]
+    names = shard.catalog.by_name["s"].class_names
+    for code, name in enumerate(names):
+        own = [int((stream.label[i] + stream.wrong[i]) % 3) == "abc".index(name) for i in range(2_000)]
+        column = history.PER_PREDICTED * code
+        assert found.cells[:, column].tolist() == [sum(own[i] for i in cluster) for cluster in made]
+        met = [sum(own[i] and bool(stream.labelled[i]) for i in cluster) for cluster in made]
+        assert found.cells[:, column + history.MET_LABEL].tolist() == met
+
+
+@pytest.mark.parametrize("step", [25, 1_000, 700_000, 86_400_000])
+def test_memory_is_bounded_and_a_history_has_clusters_enough(step: int) -> None:
+    """Clusters grow with the history, up to days: then the oldest ones are forgotten."""
+    pool = clusters.with_owners(clusters.new_pool(summed=True), 1)
+    for number in range(1, 40_001 if step < 86_400_000 else 4_000):
+        place = clusters.NO_PLACE
+        while place == clusters.NO_PLACE:
+            place = clusters.place_for(pool, 0, (number // 10) * step, number, 0, False)
+            if place == clusters.NO_PLACE:
+                places = max(clusters.FEW_CLUSTERS, 2 * int(pool.lines.places[0]))
+                pool = clusters.laid_out(pool, 0, places, [], 1)
+        pool.blocks.n[place] += 1
+        pool.lines.entries[0] += 1
+        used = int(pool.lines.used[0])
+        assert used <= clusters.MOST_CLUSTERS
+        assert number < 2_000 or used >= clusters.FEW_CLUSTERS // 2
+    found = history.read(pool, 0, 0)
+    assert (np.diff(found.key) > 0).all()
+    assert found.n.sum() == pool.lines.entries[0]
+
+
+def made_of(losses: Sequence[float], size: int = 16) -> Clusters:
+    """Clusters of these losses, an outcome a second."""
+    x = np.asarray(losses, dtype=float)
+    starts = range(0, len(x), size)
+    parts = [x[start : start + size] for start in starts]
+    before = np.concatenate(([0.0], x[:-1]))
+    count = len(parts)
+    zeros = np.zeros(count, dtype=np.int64)
+    times = np.array([1_000 * start for start in starts])
+    return Clusters(
+        np.array([start + 1 for start in starts]), np.array([len(part) for part in parts]),
+        np.arange(count), zeros, zeros, zeros, times, np.array([500.0 * len(part) for part in parts]),
+        np.array([part.sum() for part in parts]),
+        np.array([(part * part).sum() for part in parts]),
+        np.array([(x * before)[start : start + size].sum() for start in starts]), times - 500,
+        np.zeros((count, history.columns(2, 0))),
+    )  # fmt: skip
+
+
+def test_severity_is_cohens_d() -> None:
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(0, 1, 1_600), rng.normal(1.5, 2, 1_600)
+    before, after = (levels.phase(made_of(one), 0, 100) for one in (x, y))
+    d = (y.mean() - x.mean()) / math.sqrt((x.var() + y.var()) / 2)
+    assert levels.severity(before, after, False) == pytest.approx(d)
+    right, wrong = (levels.phase(made_of(np.full(160, one)), 0, 10) for one in (0.0, 1.0))
+    assert levels.severity(right, wrong, False) == levels.MOST_SEVERE
+    assert levels.severity(wrong, right, False) == -levels.MOST_SEVERE
+    assert levels.severity(right, right, True) == 0.0
+
+
+def test_the_class_ratio_component_is_what_other_weights_alone_would_make() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        sides = []
+        for _ in range(2):
+            label = rng.choice(3, 500, p=rng.dirichlet([2, 2, 2]))
+            sides.append((label, (rng.random(500) < rng.random(3)[label]).astype(float)))
+        of_weights = of_service = 0.0
+        for k in range(3):
+            (l0, x0), (l1, x1) = sides
+            w0, w1 = (l0 == k).mean(), (l1 == k).mean()
+            m0, m1 = x0[l0 == k].mean(), x1[l1 == k].mean()
+            of_weights += (w1 - w0) * m0
+            of_service += w1 * (m1 - m0)
+        groups = [
+            Groups(
+                np.array([(label == k).sum() for k in range(3)], dtype=float),
+                np.array([loss[label == k].sum() for k in range(3)]),
+            )
+            for label, loss in sides
+        ]
+        assert shift(*groups) == pytest.approx(of_weights)
+        assert of_weights + of_service == pytest.approx(sides[1][1].mean() - sides[0][1].mean())

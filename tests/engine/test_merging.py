@@ -1,0 +1,258 @@
+"""A stream in several partitions: what adds up is that of one partition, whatever comes first."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from helpers import World, examples
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+from partitioned import (
+    MODELS,
+    close,
+    merged,
+    of_periods,
+    oriented,
+    parts_of,
+    shuffled,
+    whole,
+    with_periods,
+    world,
+)
+from prequential.engine.merging.merger import Merger
+from prequential.engine.merging.names import PartNames
+from prequential.runtime.worker.kept_parts import KeptParts
+from prequential.topics import parts
+from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Metrics, decoded
+
+from tests.nightly import scaled
+
+
+def key(message: Any) -> tuple[Any, ...]:
+    """What a message is about, and behind that how far it had come."""
+    of_pair = isinstance(message, Comparison)
+    beside = (message.against, message.loss) if of_pair else ("", "")
+    come = message.outcomes, 0 if of_pair else message.counts["revisions"]
+    return type(message), message.model, *beside, message.segment, message.stage, message.estimator, come
+
+
+def _less(some: dict[str, int], others: dict[str, int]) -> bool:
+    return some.keys() == others.keys() and all(some[name] <= count for name, count in others.items())
+
+
+@given(st.integers(0, 2**32), st.sampled_from([1, 2, 4]))
+@examples(30)
+def test_sums_over_partitions_are_those_of_one(seed: int, partitions: int) -> None:
+    rng, given = random.Random(seed), world(seed)
+    parts = parts_of(given.config, given.topics, partitions, rng)
+    found = list(map(oriented, merged(given.config, shuffled(rng, parts))))
+    of_one = list(map(oriented, whole(given.config, given.topics, rng)))
+    expected = {
+        key(one): one for one in of_one
+        if one.estimator != "window:10" and not {"@persistent", getattr(one, "against", None)} & {one.model}
+    }  # fmt: skip
+    counts: dict[tuple[Any, ...], list[dict[str, int]]] = {}
+    for one in of_one:
+        if isinstance(one, Metrics):
+            counts.setdefault(key(one), []).append(one.counts)
+    assert found
+    last: dict[tuple[Any, ...], Any] = {}
+    for one in found:
+        assert one.partition == ALL_PARTITIONS
+        theirs = expected.get(key(one))
+        if isinstance(one, Comparison):
+            assert one.verdict == "by_partition"
+            if theirs is None:  # said at other moments
+                continue
+        assert theirs is not None, one
+        assert one.ts == theirs.ts
+        assert one.config == theirs.config
+        assert close(one.n, theirs.n)
+        for name, value in one.measures.items():
+            assert close(value, theirs.measures[name])
+        gone = set(theirs.measures) - set(one.measures)
+        assert gone <= {"p_per", "kappa_maj"}
+        if isinstance(one, Metrics):
+            assert {one.undefined[name] for name in gone} <= {"by_partition"}
+            # The last set says later ones of as many outcomes.
+            assert any(_less(one.counts, said) for said in counts[key(one)])
+        last[key(one)[:-1]] = one
+    newest = {name[:-1]: one for name, one in expected.items()}
+    assert {name: one.outcomes for name, one in last.items()} == {
+        name: one.outcomes for name, one in newest.items()
+    }
+
+
+@given(st.integers(0, 2**32), st.booleans())
+@examples(30)
+def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int, periods: bool) -> None:
+    """Who merges ends at any part, and the next one goes on from the offset and the moments that it left."""
+    rng, given = random.Random(seed), with_periods(world(seed), seed) if periods else world(seed)
+    config, found = given.config, parts_of(given.config, given.topics, 3, rng)
+    expected = merged(config, shuffled(rng, found))
+    assert merged(config, shuffled(rng, found)) == expected
+    log = list(shuffled(rng, found))
+    ends = sorted(rng.sample(range(1, len(log)), 5))  # of what each has taken; then a last one takes the rest
+    merger, offset, said = Merger(config), 0, []
+    for end in (*ends, len(log)):
+        while offset < end:
+            said += [decoded(one) for one in merger.add(log[offset], offset)]
+            offset += 1
+        offset, merger = merger.needed, Merger(config, merger.said)
+    assert said == expected
+    assert bool(of_periods(said)) == periods
+    kept = KeptParts()  # as a replay of topics does
+    for partition, some in enumerate(found):
+        for part in some:
+            kept.add(partition, parts.encode(part))
+    assert list(map(decoded, kept.merged(config))) == expected
+
+
+def test_pairs_whose_models_come_in_another_order_in_each_partition_are_one() -> None:
+    """Each instance has the predictions of three models in its own order: three pairs of all 400 outcomes."""
+    rng, topics = random.Random(7), ([], [], [])
+    for number in range(400):
+        base, time = {"stream": "s", "instance_id": f"i{number}"}, 10_000 + 100 * number
+        for place, model in enumerate(rng.sample("abc", 3)):
+            said = {"model": model, "y_pred": rng.choice("xy"), "ts": time + place}
+            topics[1].append((time + place, base | said))
+        topics[2].append((time + 50, base | {"y_true": "x", "ts": time + 50}))
+    settings = {"estimators": ["all"], "detectors": [], "emit": {"every": "1s"}, "stages": ["final"]}
+    config = World({"defaults": settings, "streams": {"s": {"key": "instance"}}}, topics).config
+    of_one = last_of_pairs(whole(config, topics, rng))
+    found = last_of_pairs(merged(config, shuffled(rng, parts_of(config, topics, 4, rng))))
+    assert [one.outcomes for one in found.values()] == [400, 400, 400]
+    assert {name: one.measures for name, one in found.items()} == {
+        name: one.measures for name, one in of_one.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(scaled(4, 60)))
+def test_beyond_limits_all_results_are_complete_or_say_what_is_missing(seed: int) -> None:
+    """Each is that of one partition without limits; other values of a segment key share `KEY=other`."""
+    rng, given, partitions = random.Random(seed), world(seed), 2 + 2 * (seed % 2)
+    settings = {**given.settings["defaults"], "segments": ["region"], "estimators": ["all"]}
+    most = rng.choice([1, 2, 3])
+    limits = {"pairs_per_stream": rng.choice([1, 2]), "models_per_stream": rng.choice([2, 3])}
+    streams = given.settings["streams"]
+    few = {"defaults": settings | {"segments_per_key": most}, "streams": streams, "limits": limits}
+    narrow = World(few, given.topics).config
+    merger = Merger(narrow)
+    parts = shuffled(rng, parts_of(narrow, given.topics, partitions, rng))
+    found = [decoded(one) for part in parts for one in merger.add(part, 0)]
+    names = merger.names["s"]
+    complete = World({"defaults": settings, "streams": streams}, given.topics).config
+    truth = {key(one)[:-1]: one for one in map(oriented, whole(complete, given.topics, rng))}
+    present = [one for one in found if names.has(one.model, one.segment)]
+    last = {key(one)[:-1]: one for one in map(oriented, present)}
+    values = {name[4] for name in last} - {None, "region=other"}
+    pairs = {name[1:3] for name in last if name[0] is Comparison}
+    assert len(values) <= most
+    assert 0 < len(pairs) <= limits["pairs_per_stream"]
+    for name, one in last.items():
+        others = [
+            of for about, of in truth.items()
+            if about[4] not in (None, *values) and about[:4] + about[5:] == name[:4] + name[5:]
+        ]  # fmt: skip
+        theirs = others if name[4] == "region=other" else [truth[name]]
+        outcomes = sum(of.outcomes for of in theirs)
+        assert one.outcomes <= outcomes
+        if one.missing_partitions is UNSET:
+            assert one.outcomes == outcomes, name
+            measure = next(iter(one.measures), None)
+            if measure in ("accuracy", "mae", "difference") and not one.model.endswith("@random"):
+                total = sum(of.measures[measure] * of.outcomes for of in theirs)
+                assert close(one.measures[measure], total / outcomes)
+        else:
+            assert set(one.missing_partitions) <= set(range(partitions))
+
+
+def test_versions_that_gave_way_in_a_partition_have_no_messages() -> None:
+    """Another partition still has them: what it has is a part of their outcomes."""
+    topics: Any = ([], [], [])
+    for number in range(200):
+        time, version = 10_000 + 100 * number, 1 + number // 40
+        base = {"stream": "s", "instance_id": f"i{number}", "ts": time}
+        topics[1].append((time, base | {"model": "m", "y_pred": "x", "model_version": version}))
+        topics[2].append((time + 50, base | {"y_true": "x", "ts": time + 50}))
+    settings = {
+        "estimators": ["all"], "detectors": [], "emit": {"every": "1s"}, "stages": ["final"],
+        "versions": "separate",
+    }  # fmt: skip
+    given = {"defaults": settings, "streams": {"s": {"key": "instance"}}}
+    config, rng = World({**given, "limits": {"versions_per_model": 2}}, topics).config, random.Random(1)
+    found = parts_of(config, topics, 4, rng)
+    outcomes: dict[str, list[int]] = {}
+    for one in merged(config, shuffled(rng, found)):
+        if isinstance(one, Metrics):
+            outcomes.setdefault(one.model, []).append(one.outcomes)
+    assert all(some == sorted(some) for some in outcomes.values())
+    last = {name: some[-1] for name, some in outcomes.items()}
+    assert last == {f"m:{number}": 40 for number in range(1, 6)}
+    # One partition still evaluates a version that others have dropped.
+    parts = [own[-1] for own in found]
+    parts[0].evaluated.append(msgspec.structs.replace(parts[0].evaluated[0], model="m:1"))
+    names = PartNames(config, parts)
+    assert not names.has("m:1", None)
+    assert {one.model for part in names.parts() for one in part.evaluated} == {"m:4", "m:5"}
+
+
+def last_of_pairs(messages: list[Any]) -> dict[tuple[Any, ...], Comparison]:
+    return {key(one)[:-1]: one for one in messages if isinstance(one, Comparison)}
+
+
+def test_what_isnt_needed_any_more_is_let_go_also_without_messages_about_pairs() -> None:
+    given = world(4)
+    given.settings["defaults"]["emit"]["comparisons"] = None
+    merger, parts = Merger(given.config), parts_of(given.config, given.topics, 2, random.Random(1))
+    log = [one for some in zip(*parts) for one in some]
+    for offset, part in enumerate(log):
+        assert not any(isinstance(decoded(one), Comparison) for one in merger.add(part, offset))
+        assert merger.needed >= offset - 12  # of the moment before, or of one that isn't complete
+
+
+def test_moments_of_which_a_partition_says_nothing_or_something_else_are_passed_over() -> None:
+    given = world(11)
+    config = given.config
+    found = parts_of(config, given.topics, 2, random.Random(1))
+    expected = merged(config, iter([*found[0], *found[1]]))
+    merger = Merger(config)
+    strange = list(found[0])
+    strange[2] = parts.decode(parts.encode(strange[2]))
+    strange[2].config = "another"
+    said = [decoded(one) for part in (*strange, *found[1]) for one in merger.add(part, 0)]
+    assert merger.passed_over >= 1
+    assert len(said) < len(expected)
+    last = {key(one)[:-1]: one for one in expected if isinstance(one, Metrics)}
+    assert last.items() <= {key(one)[:-1]: one for one in said if isinstance(one, Metrics)}.items()
+    # A part is missing: of what it would have said nothing is known.
+    merger = Merger(config)
+    for part in (*found[0][:2], *found[0][3:], *found[1]):
+        merger.add(part, 0)
+    assert merger.passed_over >= 1
+
+
+def test_a_partition_that_says_nothing_holds_the_others_up() -> None:
+    given = world(12)
+    found = parts_of(given.config, given.topics, 2, random.Random(1))
+    assert not merged(given.config, iter(found[0]))
+
+
+def test_coverage_and_latencies_are_those_of_all_partitions() -> None:
+    given, rng = world(13, 400), random.Random(2)
+    found = merged(given.config, shuffled(rng, parts_of(given.config, given.topics, 4, rng)))
+    theirs = [one for one in whole(given.config, given.topics, rng) if isinstance(one, Metrics)]
+    last = {one.model: one for one in found if isinstance(one, Metrics) and one.coverage}
+    expected = {one.model: one for one in theirs if one.coverage}
+    assert set(last) == set(MODELS)
+    for model, one in last.items():
+        other = expected[model].coverage
+        assert one.coverage["waiting"] == other["waiting"] > 0
+        assert one.coverage["label_latency_ms"] == other["label_latency_ms"]
+        assert one.coverage["unpredicted_labels"] == other["unpredicted_labels"]
+        for age, share in other["labelled"].items():
+            assert one.coverage["labelled"][age] == pytest.approx(share, abs=0.05)

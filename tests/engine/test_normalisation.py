@@ -1,0 +1,228 @@
+"""Normalised measures against the enumeration of all matrices."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from prequential.configuration.settings.model import StreamConfig
+from prequential.engine.details import normalisation
+from prequential.engine.details.normalisation import RATIOS, count_at_most, level, normalised
+from sequences import NO_CLASS, Codes, Outcomes
+
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
+NAMES = list(RATIOS)
+measures = st.sampled_from(NAMES)
+
+
+def square(x: Fraction) -> Fraction:
+    """With the sign of x, so that roots can be compared by their squares."""
+    return x * abs(x)
+
+
+def value(measure: str, tp: int, fn: int, fp: int, tn: int) -> Fraction:
+    """The paper's equations 1 to 8 as they stand there; squares of the roots; 0 where undefined."""
+    p, n, p_hat, n_hat = Fraction(tp + fn), Fraction(fp + tn), Fraction(tp + fp), Fraction(fn + tn)
+    whole = p + n
+    try:
+        if measure == "accuracy":
+            return (tp + tn) / whole
+        if measure == "balanced_accuracy":
+            return (tp / p + tn / n) / 2
+        if measure == "kappa":
+            chance = (p * p_hat / whole + n * n_hat / whole) / whole
+            return ((tp + tn) / whole - chance) / (1 - chance)
+        if measure == "g_mean":
+            return tp / p * (tn / n)
+        if measure == "f1":
+            precision, recall = tp / p_hat, tp / p
+            return 2 * recall * precision / (precision + recall)
+        if measure == "precision":
+            return tp / p_hat
+        if measure == "recall":
+            return tp / p
+        assert measure == "mcc"
+        return square(Fraction(tp * tn - fp * fn)) / (p_hat * p * n * n_hat)
+    except ZeroDivisionError:
+        return Fraction(0)
+
+
+def matrices(p: int, n: int) -> Iterator[tuple[int, int, int, int]]:
+    """All (tp, fn, fp, tn) of so many labels."""
+    return ((tp, p - tp, fp, n - fp) for tp in range(p + 1) for fp in range(n + 1))
+
+
+@lru_cache(16)
+def values(measure: str, p: int, n: int) -> list[Fraction]:
+    return [value(measure, *matrix) for matrix in matrices(p, n)]
+
+
+def at_most(measure: str, p: int, n: int, x: Fraction) -> int:
+    """Values up to x, one by one."""
+    return sum(other <= x for other in values(measure, p, n))
+
+
+def at_most_on_stairs(measure: str, p: int, n: int, x: Fraction) -> int:
+    """The same for many labels: no measure falls with tp or rises with fp, so the border is a staircase."""
+    count = fp = 0
+    for tp in range(p + 1):
+        while fp <= n and value(measure, tp, p - tp, fp, n - fp) > x:
+            fp += 1
+        count += n + 1 - fp
+    return count
+
+
+@pytest.mark.parametrize("measure", NAMES)
+@pytest.mark.parametrize("p", range(8))
+def test_every_small_matrix(measure: str, p: int) -> None:
+    for n in range(8):
+        for matrix, x in zip(matrices(p, n), values(measure, p, n)):
+            assert level(measure, *matrix) == x
+            assert normalised(measure, *matrix) == at_most(measure, p, n, x) / ((p + 1) * (n + 1))
+
+
+@settings(max_examples=300)
+@given(measures, st.integers(0, 40), st.integers(0, 40), st.fractions(-2, 2, max_denominator=100))
+@example("kappa", 0, 3, Fraction(-1, 2))
+@example("precision", 3, 0, Fraction(-1, 2))
+@example("mcc", 6, 6, Fraction(0))
+@example("mcc", 6, 6, Fraction(-1))
+@example("g_mean", 6, 6, Fraction(1))
+def test_any_bound(measure: str, p: int, n: int, x: Fraction) -> None:
+    assert count_at_most(measure, p, n, x) == at_most(measure, p, n, x)
+
+
+@settings(max_examples=100)
+@given(measures, st.integers(1, 40), st.integers(1, 40), st.data())
+def test_a_bound_just_below_a_value_excludes_it(
+    measure: str, p: int, n: int, data: st.DataObject
+) -> None:
+    x = data.draw(st.sampled_from(values(measure, p, n)))
+    ties = sum(other == x for other in values(measure, p, n))
+    below = x - Fraction(1, 10**40)
+    assert count_at_most(measure, p, n, below) == at_most(measure, p, n, x) - ties
+
+
+@pytest.mark.parametrize("measure", NAMES)
+@pytest.mark.parametrize(("p", "n"), [(150, 150), (30, 270), (299, 1)])
+def test_some_hundreds_of_labels(measure: str, p: int, n: int) -> None:
+    rng = random.Random(p)
+    for x in [*rng.sample(values(measure, p, n), 3), Fraction(rng.randint(1, 99), 100)]:
+        assert count_at_most(measure, p, n, x) == at_most(measure, p, n, x)
+        assert count_at_most(measure, p, n, x) == at_most_on_stairs(measure, p, n, x)
+
+
+@pytest.mark.parametrize("measure", NAMES)
+@pytest.mark.parametrize(("p", "n"), [(5_000, 5_000), (400, 9_600), (9_999, 1)])
+def test_whole_windows(measure: str, p: int, n: int) -> None:
+    """Where squares have more than 64 bits, and lines more than one block."""
+    rng = random.Random(n)
+    tp, fp = int(p * rng.uniform(0.3, 0.9)), int(n * rng.uniform(0.05, 0.6))
+    x = value(measure, tp, p - tp, fp, n - fp)
+    assert count_at_most(measure, p, n, x) == at_most_on_stairs(measure, p, n, x)
+
+
+@pytest.mark.parametrize(("measure", "sign"), [("g_mean", 1), ("mcc", 1), ("mcc", -1)])
+def test_a_hundred_thousand_labels(measure: str, sign: int) -> None:
+    p, n = 5_000, 95_000
+    x = sign * value(measure, 4_000, 1_000, 10_000, 85_000)
+    assert count_at_most(measure, p, n, x) == at_most_on_stairs(measure, p, n, x)
+
+
+@pytest.mark.parametrize("measure", ["g_mean", "mcc"])
+def test_python_integers_count_the_same(measure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(1)
+    cases = [(rng.randint(1, 2_000), rng.randint(1, 2_000), rng.randint(-99, 99)) for _ in range(20)]
+
+    def counts() -> list[int]:
+        return [count_at_most(measure, p, n, Fraction(x, 100)) for p, n, x in cases]
+
+    by_arrays = counts()
+    monkeypatch.setattr(normalisation, "_LONGEST", 0)
+    assert counts() == by_arrays
+
+
+def test_half_planes_of_any_size() -> None:
+    """Whole histories: six measures know no largest number of labels."""
+    p, n = 10**30, 3 * 10**30
+    assert count_at_most("recall", p, n, Fraction(1, 2)) == (p // 2 + 1) * (n + 1)
+    for measure in ("accuracy", "balanced_accuracy"):  # a centre of symmetry, and those on the line itself
+        half, below = Fraction(1, 2), Fraction(1, 2) - Fraction(1, 10**100)
+        pair = count_at_most(measure, p, n, half) + count_at_most(measure, p, n, below)
+        assert pair == (p + 1) * (n + 1)
+
+
+class TestThePaper:
+    """Its example in section III-B, and what it says of the histograms."""
+
+    def test_precision(self) -> None:
+        x = Fraction(9, 10)
+        assert count_at_most("precision", 150, 10, x) == 506
+        assert count_at_most("precision", 10, 150, x) == 1650
+        assert normalised("precision", 90, 60, 10, 0) == 506 / 1661
+        assert normalised("precision", 9, 1, 1, 149) == 1650 / 1661
+
+    def test_recall_is_uniform(self) -> None:
+        for tp in range(11):
+            assert normalised("recall", tp, 10 - tp, 3, 147) == (tp + 1) / 11
+
+    @pytest.mark.parametrize("measure", ["balanced_accuracy", "kappa", "g_mean", "mcc", "accuracy"])
+    def test_these_are_the_same_with_classes_exchanged(self, measure: str) -> None:
+        for tp, fn, fp, tn in matrices(5, 12):
+            assert normalised(measure, tp, fn, fp, tn) == normalised(measure, tn, fp, fn, tp)
+
+
+@pytest.mark.parametrize("measure", NAMES)
+class TestOneClass:
+    def test_nothing_is_better_than_undefined(self, measure: str) -> None:
+        assert normalised(measure, 0, 0, 0, 0) == 1
+        if measure not in ("accuracy", "precision", "f1", "recall"):
+            assert normalised(measure, 3, 4, 0, 0) == normalised(measure, 0, 0, 3, 4) == 1
+
+    def test_no_value_is_below_zero(self, measure: str) -> None:
+        for p, n in ((0, 0), (0, 9), (9, 0)):
+            assert count_at_most(measure, p, n, Fraction(-1, 10**9)) == 0
+            assert count_at_most(measure, p, n, Fraction(1)) == (p + 1) * (n + 1)
+
+
+def test_numpy_integers_do_not_overflow_and_weights_are_refused() -> None:
+    cells = [40_000, 10_000, 20_000, 30_000]
+    for measure in NAMES:
+        assert normalised(measure, *np.array(cells)) == normalised(measure, *cells)
+    with pytest.raises(TypeError):
+        normalised("accuracy", 0.5, 0, 0, 1)  # type: ignore[arg-type]
+
+
+def test_an_unknown_measure_is_an_error_for_any_bound() -> None:
+    with pytest.raises(KeyError):
+        count_at_most("f2", 1, 1, Fraction(2))
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_as_a_detail_it_goes_as_far_as_the_documentation_says(windowed: bool) -> None:
+    """Outcomes in memory count, not all there were."""
+    docs = (Path(__file__).parents[2] / "docs" / "reference" / "measures.md").read_text(encoding="utf-8")
+    said = re.search(r"at most ([0-9,]+)\s+outcomes in memory", docs)
+    assert said is not None
+    most = int(said[1].replace(",", ""))
+    estimator = f"window:{most}" if windowed else "all"
+    config = StreamConfig(estimators=(estimator,), details=("normalised",), detectors=())
+    sequence = Outcomes(config, 2, positive="1")
+    every: list[Codes] = [(y, h, NO_CLASS, NO_CLASS) for y in (0, 1) for h in (0, 1)]
+    sequence.update(every * (most // 4))
+    found = sequence.measured(estimator).details["normalised"]
+    quarter = most // 4
+    assert found == {name: normalised(name, quarter, quarter, quarter, quarter) for name in NAMES}
+    sequence.update(every[:1])
+    beyond = sequence.measured(estimator).details["normalised"]
+    assert bool(beyond) == windowed

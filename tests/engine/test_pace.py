@@ -1,0 +1,123 @@
+"""Large and small rounds, gaps in time, and ids that come again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from helpers import (
+    Feed,
+    Life,
+    Topics,
+    World,
+    assert_cuts_change_no_bit,
+    by_sequence,
+    catch_up,
+    live,
+    metrics_of,
+    small_logs,
+    times_of,
+)
+from prequential.engine.shard import Shard
+from test_shard_against_oracle import assert_same
+from worlds import paced_world
+
+from tests.nightly import scaled
+
+#: `make quick` leaves it out.
+pytestmark = pytest.mark.slow
+
+SEEDS = scaled(6, 25)
+
+
+@pytest.fixture(params=["as it is", 4, 16], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """With small logs, rounds are interrupted in other places."""
+    rows = request.param
+    with nullcontext() if rows == "as it is" else small_logs(rows):
+        yield rows
+
+
+def as_they_come(world: World) -> Life:
+    """The records of each moment in a round of their own, as a worker gets them that keeps up."""
+    life = Life(Shard(world.config))
+    feed = Feed(life.shard, world.topics)
+    for moment in sorted({time for rows in world.topics for time in times_of(rows)}):
+        for kind in range(3):
+            feed.give(kind, feed.times[kind].count(moment))
+        while life.shard.advance([feed.watermark(kind) for kind in range(3)], 1 << 30):
+            pass
+        life.flush()
+    return life.end()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_the_oracle_agrees_at_any_pace(seed: int) -> None:
+    world = paced_world(random.Random(seed), 300)
+    assert_same(world, catch_up(world).outputs)
+    assert_same(world, as_they_come(world).outputs)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_cuts_change_nothing_at_any_pace(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    world = paced_world(rng, 400)
+    whole = assert_cuts_change_no_bit(world, seed)
+    assert by_sequence(live(world, rng, most=(70, 300, 1000)).outputs) == whole
+    assert by_sequence(as_they_come(world).outputs) == whole
+
+
+class TestIdsThatComeAgain:
+    """Of 400 instances some are settled, then some more, then the first come again."""
+
+    @staticmethod
+    def world(again: int, **emit: Any) -> World:
+        """200 pairs, 200 more 400 s later, two at 500 s, and five of the second lot `again` (ms)."""
+        topics: Topics = ([], [], [])
+        lots = ((0, range(200)), (400_000, range(200, 400)), (500_000, (400, 401)), (again, range(200, 205)))
+        for time, numbers in lots:
+            for number in numbers:
+                about = {"stream": "s", "instance_id": number, "ts": time}
+                topics[1].append((time, {**about, "model": "m", "y_pred": "ab"[number % 2]}))
+                topics[2].append((time, {**about, "y_true": "ab"[number // 2 % 2]}))
+        return World({"defaults": {"emit": emit}} if emit else {}, topics)
+
+    @pytest.mark.parametrize("emit", [{}, {"every": None}, {"every": "1h"}, {"outcomes": 7}])
+    @pytest.mark.parametrize(
+        ("again", "outcomes", "counts"),
+        [
+            (750_000, 407, {}), (700_001, 407, {}),
+            (700_000, 402, {"late": 5, "duplicate": 5}), (600_000, 402, {"late": 5, "duplicate": 5}),
+        ],
+    )
+    def test_they_are_unknown_again_after_settle(
+        self, emit: dict[str, Any], again: int, outcomes: int, counts: dict[str, int]
+    ) -> None:
+        world = self.world(again, **emit)
+        for life in (catch_up(world), as_they_come(world)):
+            last = metrics_of(life.outputs)[-1]
+            assert last.outcomes == outcomes
+            assert {name: count for name, count in last.counts.items() if count} == counts
+            assert_same(world, life.outputs)
+
+
+def test_the_paced_worlds_have_what_can_go_wrong() -> None:
+    """Guards the generator."""
+    found: set[str] = set()
+    outcomes = again = 0
+    for seed in range(SEEDS):
+        world = paced_world(random.Random(seed), 300)
+        life = catch_up(world)
+        messages = metrics_of(life.outputs)
+        outcomes += max((message.outcomes for message in messages), default=0)
+        found |= {name for message in messages for name, count in message.counts.items() if count}
+        labelled = [row["instance_id"] for _, row in world.topics[2] if isinstance(row, dict)]
+        again += len(labelled) - len(set(labelled))
+    assert outcomes > 40 * SEEDS
+    assert again > 12 * SEEDS
+    found -= {"at_horizon", "withdrawn"}  # some worlds have them, of many seeds
+    of_labels = {"late_label", "unmatched_label", "after_settle", "revisions"}
+    assert found == {"late", "expired", "duplicate", *of_labels}

@@ -1,0 +1,154 @@
+"""Deciles of predicted numbers (detail `residuals`), against sorted outcomes, and the bins behind them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import ENDED, batch_of
+from oracle_residuals import bins_of as oracle_bins
+from oracle_residuals import residuals as oracle_residuals
+from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.engine.compiled.kernel import Floats
+from prequential.engine.details.deciles import Decile, as_message, deciles_of
+from prequential.engine.estimators.residuals import (
+    BINS,
+    OF_RESIDUALS,
+    WEIGHT,
+    add_residual,
+    bins_of,
+    fade_residuals,
+)
+from prequential.engine.shard import Shard
+from test_costs_by_value import lab, pred, said_of, shard_of
+
+STREAM = StreamConfig(
+    task="regression", measures=("mae",), estimators=("all", "window:40", "fading:0.99"), detectors=(),
+    details=("residuals",), compare="off", emit_outcomes=None, emit_every=None,
+)  # fmt: skip
+
+
+def sums_of(y: Floats, h: Floats, decay: float = 1.0) -> Floats:
+    sums = np.zeros(OF_RESIDUALS.width)
+    for label, prediction in zip(y.tolist(), h.tolist()):
+        fade_residuals(sums, decay)
+        add_residual(sums, prediction - label, label)
+    return sums
+
+
+def numbers(way: str, count: int = 3_000) -> tuple[Floats, Floats]:
+    """Labels and predictions."""
+    rng = np.random.default_rng(7)
+    h = {
+        "normal": lambda: rng.normal(20, 5, count), "lognormal": lambda: np.exp(rng.normal(0, 1, count)),
+        "rising": lambda: np.linspace(-10, 90, count), "falling": lambda: np.linspace(90, -10, count),
+        "apart": lambda: rng.normal(0, 1, count) + 1e6 * (rng.random(count) < 0.5),
+        "levels": lambda: rng.integers(0, 40, count) / 8,
+    }[way]()  # fmt: skip
+    return h * 0.75 + rng.normal(0, 1, count), h
+
+
+WAYS = ("normal", "lognormal", "rising", "falling", "apart", "levels")
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.998])
+@pytest.mark.parametrize("way", WAYS)
+def test_bins_are_those_of_a_plain_loop(way: str, decay: float) -> None:
+    y, h = numbers(way, 1_000)
+    found, expected = bins_of(sums_of(y, h, decay)), oracle_bins((decay, *one) for one in zip(y, h))
+    assert len(found) == len(expected) <= BINS
+    np.testing.assert_allclose(found, np.array(expected), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_deciles_are_near_those_of_sorted_outcomes(way: str) -> None:
+    y, h = numbers(way)
+    message = as_message(bins_of(sums_of(y, h)))
+    assert message is not None
+    found, order = deciles_of(message), np.argsort(h, kind="stable")
+    ranked = np.sort(h)
+    for decile, own in zip(found, np.array_split(order, 10)):
+        ranks = [np.searchsorted(ranked, value) / len(h) for value in (decile.predicted, h[own].mean())]
+        assert abs(ranks[0] - ranks[1]) < 0.03
+        assert decile.n == len(h) / 10
+        assert decile.bias == decile.predicted - decile.actual
+    # Nothing is lost: their means are those of all.
+    assert np.mean([one.predicted for one in found]) == pytest.approx(h.mean())
+    assert np.mean([one.actual for one in found]) == pytest.approx(y.mean())
+    assert np.mean([one.mae for one in found]) == pytest.approx(np.abs(h - y).mean())
+
+
+def test_up_to_as_many_predictions_as_bins_it_is_exact() -> None:
+    h = np.repeat(np.arange(50) * 0.1, 10)
+    y = np.random.default_rng(1).normal(size=500)
+    bins = bins_of(sums_of(y, h))
+    assert bins[:, WEIGHT].tolist() == [10.0] * 50
+    message = as_message(bins)
+    assert message is not None
+    for decile, own in zip(deciles_of(message), np.arange(500).reshape(10, 50)):
+        want = h[own].mean(), y[own].mean(), h[own].mean() - y[own].mean(), np.abs(h - y)[own].mean()
+        assert decile == Decile(50.0, *map(pytest.approx, want))
+
+
+def test_what_has_faded_to_nothing_goes() -> None:
+    sums = sums_of(np.array([1.0, 2.0]), np.array([1.0, 5.0]))
+    fade_residuals(sums, 1e-150)
+    add_residual(sums, 0.5, 3.0)
+    fade_residuals(sums, 1e-60)
+    assert bins_of(sums).tolist() == [[1e-60, 3.5, 3.0 * 1e-60, 0.5 * 1e-60]]
+    fade_residuals(sums, 1e-180)
+    assert not sums.any()
+
+
+def records(y: Floats, h: Floats) -> list[Any]:
+    found = []
+    for i, (label, prediction) in enumerate(zip(y.tolist(), h.tolist())):
+        found += [pred(i, 2 * i, prediction), lab(i, 2 * i + 1, label)]
+    return found
+
+
+def test_messages_have_deciles_of_each_memory_from_ten_outcomes_on() -> None:
+    y, h = numbers("normal", 200)
+    said = said_of(shard_of(*records(y, h), config=STREAM))
+    for name, outcomes in (
+        ("all", [(1.0, *one) for one in zip(y, h)]), ("window:40", [(1.0, *one) for one in zip(y, h)][-40:]),
+        ("fading:0.99", [(0.99, *one) for one in zip(y, h)]),
+    ):  # fmt: skip
+        found, expected = said[name].residuals, oracle_residuals(outcomes)
+        assert isinstance(found, dict)
+        assert expected is not None
+        assert found.keys() == expected.keys()
+        for column, values in found.items():
+            assert values == pytest.approx(expected[column], rel=1e-9)
+    few = said_of(shard_of(*records(y[:9], h[:9]), config=STREAM))
+    assert not [one for one in few.values() if isinstance(one.residuals, dict)]
+    without = said_of(shard_of(*records(y, h), config=replace(STREAM, details=())))
+    assert not [one for one in without.values() if isinstance(one.residuals, dict)]
+
+
+def test_a_restored_shard_goes_on_to_the_bit_and_what_is_new_starts_empty() -> None:
+    y, h = numbers("normal", 300)
+    whole = said_of(shard_of(*records(y, h), config=STREAM))
+    for config, same in ((STREAM, True), (replace(STREAM, details=()), False)):
+        first = shard_of(*records(y[:200], h[:200]), config=config)
+        following = Shard(Config(defaults=STREAM))
+        following.restore(iter(list(first.snapshot())))
+        topics: list[list[Any]] = [[], [], []]
+        for kind, record in records(y, h):
+            topics[kind].append((record["ts"], {"stream": "s", **record}))
+        for kind, some in enumerate(topics):
+            if some:
+                following.add(batch_of(kind, some, 200, 300))
+        while following.advance([ENDED] * 3, 1_000):
+            pass
+        said = said_of(following)
+        assert said["window:40"].residuals == whole["window:40"].residuals
+        for name in ("all", "fading:0.99"):
+            assert (said[name].residuals == whole[name].residuals) == same
+            assert (said[name].started_empty is True) != same
+            found = said[name].residuals
+            assert isinstance(found, dict)
+            if name == "all":
+                assert found["n"] == (300 if same else 100)

@@ -1,0 +1,115 @@
+"""Labels that aren't a fair sample: it shows, and weights put it right."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import World, assert_cuts_change_no_bit, catch_up, metrics_of
+from hypothesis import given
+from hypothesis import strategies as st
+from prequential.engine.delay import selection
+from prequential.engine.delay.selection import stability_index
+from prequential.engine.tables.events import EXPIRED, MET, new_events
+from prequential.topics.decoding import INSTANCES, decode
+
+#: Probability of a label, by what the model says: frauds are reviewed.
+PROPENSITIES = {"fraud": 0.8, "fine": 0.1}
+
+counts = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=6)
+
+
+@given(counts)
+def test_stability_index_is_the_sum_of_its_definition(pairs: list[tuple[int, int]]) -> None:
+    pairs = [pair for pair in pairs if any(pair)]  # what neither has isn't there
+    some, others = [a for a, _ in pairs], [b for _, b in pairs]
+    index = stability_index(np.array(pairs, dtype=np.int64).reshape(-1, 2))
+    if not sum(some) or not sum(others):
+        assert index is None
+        return
+    k = len(pairs)
+    expected = math.fsum(
+        (p - q) * math.log(p / q)
+        for p, q in (
+            ((a + 0.5) / (sum(some) + k / 2), (b + 0.5) / (sum(others) + k / 2)) for a, b in pairs
+        )
+    )
+    assert index == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert index >= 0
+    other = stability_index(np.array([(b, a) for a, b in pairs], dtype=np.int64))
+    assert index == pytest.approx(other, rel=1e-9, abs=1e-12)
+
+
+def test_classes_that_nobody_predicted_are_none() -> None:
+    """Code 1 may be a label's only."""
+    tables = selection.with_rows(selection.new_selection(), 3, 1)
+    for model, codes in ((1, (0, 2)), (2, (0, 1))):
+        events = new_events(11)
+        events.model[:] = model
+        events.kind[:] = [*[MET] * 10, EXPIRED]
+        events.prediction[:] = [*[codes[0]] * 9, codes[1], codes[1]]
+        tables = selection.update(tables, events, 0, 11)
+    first, second = selection.indices(tables, np.array([1, 2]))
+    assert first == second
+    assert selection.shares(tables, 1, ["a", "b", "c"]) == {"a": 1.0, "c": 0.5}
+
+
+def reviewed(count: int) -> tuple[World, float]:
+    """A stream of which reviewers see what looks like fraud; and the model's accuracy on all of it."""
+    rng = random.Random(7)
+    topics: Any = ([], [], [])
+    right = 0
+    for i in range(count):
+        t0 = 10 * i
+        truth = "fraud" if rng.random() < 0.1 else "fine"
+        said = truth if rng.random() < 0.95 else ("fine" if truth == "fraud" else "fraud")
+        right += said == truth
+        about = {"stream": "s", "instance_id": i, "ts": t0}
+        topics[0].append((t0, {**about, "label_propensity": PROPENSITIES[said], "segments": {"land": said}}))
+        topics[1].append((t0, {**about, "model": "m", "y_pred": said}))
+        if rng.random() < PROPENSITIES[said]:
+            topics[2].append((t0 + 500, {**about, "ts": t0 + 500, "y_true": truth}))
+    defaults = {
+        "measures": ["accuracy", "ipw_accuracy", "ipw_n"], "estimators": ["all", "window:2000"],
+        "stages": ["final"], "label_horizon": "1s", "settle": "1s", "segments": ["land"],
+        "emit": {"outcomes": 1000, "every": "1s"}, "detectors": [],
+    }  # fmt: skip
+    return World({"defaults": defaults}, topics), right / count
+
+
+def test_weights_put_a_biased_sample_right() -> None:
+    world, true_accuracy = reviewed(20_000)
+    last = {(m.segment, m.estimator): m for m in metrics_of(catch_up(world).outputs)}
+    whole = last[None, "all"]
+    assert abs(whole.measures["accuracy"] - true_accuracy) > 0.1
+    assert whole.measures["ipw_accuracy"] == pytest.approx(true_accuracy, abs=0.01)
+    assert whole.measures["ipw_n"] < 0.6 * whole.n
+    coverage: Any = whole.coverage
+    assert coverage["labelled_by_class"] == pytest.approx(PROPENSITIES, abs=0.02)
+    assert coverage["prediction_psi"] > 1
+    # Here segments are what was predicted.
+    assert coverage["segment_psi"]["land"] == pytest.approx(coverage["prediction_psi"], rel=1e-9)
+    # Within a segment all weigh the same.
+    inside = last["land=fine", "all"]
+    assert inside.measures["ipw_accuracy"] == pytest.approx(inside.measures["accuracy"], rel=1e-9)
+    assert inside.measures["ipw_n"] == pytest.approx(inside.n, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_cuts_change_no_bit() -> None:
+    assert_cuts_change_no_bit(reviewed(300)[0], 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "usable"),
+    [("1", True), ("0.001", True), ("1.0", True), ("null", True), ("1e-9", True), ("1e-10", False),
+     ("0", False), ("-0.1", False), ("1.01", False), ('"0.5"', False), ("NaN", False), ("true", False)],
+)  # fmt: skip
+def test_a_propensity_is_above_0_and_up_to_1(value: str, usable: bool) -> None:
+    text = f'{{"stream":"s","instance_id":1,"label_propensity":{value}}}'
+    decoded = decode(INSTANCES, [text.encode()])
+    assert (decoded.records[0] is not None) is usable
+    assert usable or decoded.reasons[0]

@@ -1,0 +1,131 @@
+"""Signals of measures point to worse, whatever the measure; AUC, alone, has a value and feeds detectors."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from helpers import ENDED, alarms_of, batch_of, metrics_of
+from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.engine.measures.registry import NAMES, OF_NUMBERS
+from prequential.engine.shard import Shard
+from prequential.topics.outputs import Output
+
+CHANGE = 400
+
+#: These don't say how good a model is: they belong to the baselines, to chance, or to the estimator.
+NOT_QUALITY = {"kappa_se", "p_per", "p_maj", "p_ran", "ipw_n"}
+
+
+def outputs_of(config: StreamConfig, rows: list[list[Any]]) -> list[Output]:
+    shard = Shard(Config(defaults=config))
+    for kind, some in enumerate(rows):
+        shard.add(batch_of(kind, some, 0, len(some)))
+    while shard.advance([ENDED] * 3, 1000):
+        pass
+    shard.last_set()
+    return shard.flush()[0]
+
+
+def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
+    """Outcomes at which a detector alarms, on a model that gets worse, or better, at `CHANGE`."""
+    rng = random.Random(1)
+    rows: list[list[Any]] = [[], [], []]
+    for i in range(2 * CHANGE):
+        about = {"stream": "s", "instance_id": i, "ts": i}
+        good = (i < CHANGE) == worse
+        y: Any = rng.choice([0, 1])
+        bounds = {}
+        if task == "regression":
+            y += rng.random()
+            h: Any = y + (0.01 if good else 0.6) * (1 + rng.random())
+            proba = None
+            # While the model is good the label is in its interval, and that is narrow.
+            low, high = (0.05, 0.05) if good else (0.5, 0.0)
+            bounds = {"y_lower": h - low, "y_upper": h + high}
+        else:
+            h = y if rng.random() < (0.95 if good else 0.5) else 1 - y
+            sure = rng.uniform(0.9, 1) if good else rng.uniform(0.3, 1)
+            proba = {str(h): sure, str(1 - h): 1 - sure}
+        rows[0].append((i, {**about, "label_propensity": 0.5}))
+        rows[1].append((i, {**about, "model": "m", "y_pred": h, "y_proba": proba, **bounds}))
+        rows[2].append((i, {**about, "y_true": y}))
+    detector = DetectorConfig(signal=f"window:50:{measure}", params={"delta": 0.01, "lambda": 8.0})
+    each = 0.02 if measure == "cost_total" else 1.0  # the total of 50 outcomes as large as a mean
+    config = StreamConfig(
+        task=task, detectors=(detector,), stages=("final",), measures=(measure,), emit_every=None,
+        top_k=1, quantile=0.1 if task == "regression" else None,
+        costs={"0": {"1": each}, "1": {"0": each}} if measure.startswith("cost") else None,
+    )
+    return [alarm.outcome for alarm in alarms_of(outputs_of(config, rows))]
+
+
+MEASURES = [
+    ("regression" if name in OF_NUMBERS else "classification", name)
+    for name in NAMES
+    if name not in NOT_QUALITY
+]
+
+
+@pytest.mark.parametrize(("task", "measure"), MEASURES)
+def test_alarms_when_it_gets_worse_and_not_when_it_gets_better(task: str, measure: str) -> None:
+    worse, better = alarms_at(task, measure, True), alarms_at(task, measure, False)
+    assert worse
+    assert CHANGE < worse[0] < 2 * CHANGE
+    assert [outcome for outcome in better if outcome > CHANGE] == []
+
+
+def area(configured: str | None, *rows: tuple[Any, Any, dict[str, float]]) -> Any:
+    config = StreamConfig(
+        measures=("accuracy", "auc"), estimators=("window:100",), positive_class=configured, emit_every=None,
+    )  # fmt: skip
+    topics: list[list[Any]] = [[], [], []]
+    for i, (y, h, proba) in enumerate(rows):
+        about = {"stream": "s", "instance_id": i, "ts": i}
+        topics[1].append((i, {**about, "model": "m", "y_pred": h, "y_proba": proba}))
+        topics[2].append((i, {**about, "y_true": y}))
+    message = metrics_of(outputs_of(config, topics))[-1]
+    return message.measures.get("auc", message.undefined.get("auc"))
+
+
+@pytest.mark.parametrize("configured", [None, "1"])
+def test_the_area_alone_with_a_positive_that_omits_the_positive_class(configured: str | None) -> None:
+    """Its probability of the positive class is 0."""
+    rows = (
+        (1, 1, {"1": 0.9, "0": 0.1}), (1, 0, {"0": 1.0}), (0, 0, {"1": 0.2, "0": 0.8}),
+        (0, 1, {"1": 0.1, "0": 0.9}), (0, 0, {"0": 0.5}), (0, 0, {"0": 1.0}),
+    )  # fmt: skip
+    # Of 2·4 pairs: the first positive is above all four, the second ties with two.
+    assert area(configured, *rows) == (4 + 2 * 0.5) / 8 == 0.625
+
+
+def test_the_area_of_booleans() -> None:
+    rows = ((True, True, {"true": 0.9}), (False, False, {"false": 0.9}), (True, False, {"false": 1.0}))
+    assert area(None, *rows) == (1 + 0.5) / 2
+
+
+def test_the_area_without_probabilities() -> None:
+    assert area(None, (True, True, {}), (False, False, {})) == "no_probabilities"
+
+
+@pytest.mark.parametrize(("proba", "why"), [({}, "no_probabilities"), ({"1": 0.5}, None)])
+def test_there_is_no_area_where_propensities_alone_are_known(proba: dict[str, float], why: Any) -> None:
+    """What is summed up of them isn't of probabilities; of some of these, there is an area."""
+    config = StreamConfig(
+        measures=("auc", "ipw_accuracy", "brier"), estimators=("all", "window:100", "fading:0.9"),
+        stages=("final",), emit_every=None,
+    )  # fmt: skip
+    topics: Any = [[], [], []]
+    for i in range(2):
+        about = {"stream": "s", "instance_id": i, "ts": i}
+        topics[0].append((i, {**about, "label_propensity": 0.5}))
+        topics[1].append((i, {**about, "model": "m", "y_pred": 1, "y_proba": proba or None}))
+        topics[2].append((i, {**about, "y_true": i}))
+    last = {one.estimator: one for one in metrics_of(outputs_of(config, topics))[-3:]}
+    assert all("ipw_accuracy" in one.measures for one in last.values())
+    for one in last.values():
+        assert ("brier" in one.measures) == bool(proba)
+        few = bool(proba) and one.estimator != "window:100"  # a histogram needs 30 outcomes of each class
+        assert one.measures.get("auc") == (0.5 if proba and not few else None)
+        assert one.undefined.get("auc") == ("too_few" if few else why)

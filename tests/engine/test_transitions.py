@@ -1,0 +1,158 @@
+"""Transitions against plain loops over all labels."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prequential.engine.join.transitions import Transitions
+
+ELEC2 = Path(__file__).parents[1] / "data" / "elec2.csv.gz"
+UP, DOWN = 0, 1
+
+chunks = st.lists(st.lists(st.integers(0, 4), max_size=60), max_size=5)
+lags = st.integers(1, 3) | st.just(40)
+
+
+def fed(labels: Sequence[int], lag: int = 1) -> Transitions:
+    """One by one."""
+    transitions = Transitions(lag)
+    for label in labels:
+        transitions.update(label)
+    return transitions
+
+
+def vector(parts: Sequence[Sequence[int]], lag: int = 1) -> Transitions:
+    """In arrays."""
+    transitions = Transitions(lag)
+    for part in parts:
+        transitions.update_many(np.array(part, dtype=np.int64))
+    return transitions
+
+
+def values(transitions: Transitions, classes: int = 6) -> list[Any]:
+    """All that it says, also of a class that never came."""
+    of_one = [f(i) for f in (transitions.prior, transitions.repeat) for i in range(classes)]
+    of_two = [
+        f(i, j)
+        for f in (transitions.joint, transitions.conditional, transitions.lift)
+        for i in range(classes)
+        for j in range(classes)
+    ]
+    whole = [transitions.n, transitions.last, transitions.majority_share, transitions.persistence]
+    return whole + of_one + of_two
+
+
+def by_loops(labels: Sequence[int], lag: int, classes: int = 6) -> list[Any]:
+    """The definitions."""
+    n = len(labels)
+    pairs = [(labels[t - lag], labels[t]) for t in range(lag, n)]
+    seen = [sum(label == i for label in labels) for i in range(classes)]
+
+    def after(j: int) -> int:
+        return sum(previous == j for previous, _ in pairs)
+
+    def both(i: int, j: int) -> int:
+        return sum(pair == (j, i) for pair in pairs)
+
+    grid = [(i, j) for i in range(classes) for j in range(classes)]
+    whole = [
+        n,
+        labels[-1] if n else None,
+        max(seen) / n if n else None,
+        sum(a == b for a, b in pairs) / len(pairs) if pairs else None,
+    ]
+    prior = [seen[i] / n if n else None for i in range(classes)]
+    repeat = [both(i, i) / after(i) if after(i) else None for i in range(classes)]
+    joint = [both(i, j) / len(pairs) if pairs else None for i, j in grid]
+    conditional = [(both(i, j) + seen[i] / n) / (after(j) + 1) if n else None for i, j in grid]
+    lift = [(both(i, j) + 1) / (after(j) * seen[i] / n + 1) if n else 1.0 for i, j in grid]
+    return whole + prior + repeat + joint + conditional + lift
+
+
+class TestValues:
+    @given(chunks, lags)
+    def test_equal_plain_loops_however_labels_are_cut(self, parts: list[list[int]], lag: int) -> None:
+        labels = [label for part in parts for label in part]
+        expected = by_loops(labels, lag)
+        assert values(fed(labels, lag)) == expected
+        assert values(vector(parts, lag)) == expected
+        assert vector(parts, lag).snapshot() == fed(labels, lag).snapshot()
+
+    def test_of_a_small_example(self) -> None:
+        # A A A B B A C: three labels come after A (A, A, B) but none after C.
+        transitions = fed([0, 0, 0, 1, 1, 0, 2])
+        assert transitions.majority_share == 4 / 7
+        assert transitions.persistence == 3 / 6
+        assert [transitions.prior(i) for i in range(3)] == [4 / 7, 2 / 7, 1 / 7]
+        assert [transitions.repeat(i) for i in range(3)] == [2 / 4, 1 / 2, None]
+        assert transitions.joint(1, 0) == 1 / 6
+        assert transitions.conditional(1, 0) == (1 + 2 / 7) / 5
+        assert transitions.conditional(1, 2) == transitions.prior(1)
+        assert transitions.lift(1, 0) == 2 / (4 * 2 / 7 + 1)
+        assert transitions.lift(1, 2) == 1.0
+
+    @given(st.lists(st.integers(0, 4), min_size=1), st.integers(0, 5))
+    def test_conditional_adds_up_to_one(self, labels: list[int], previous: int) -> None:
+        transitions = fed(labels)
+        assert sum(transitions.conditional(i, previous) or 0.0 for i in range(5)) == pytest.approx(1)
+
+    def test_codes_and_arrays_of_any_integer_type(self) -> None:
+        labels = [70_000, 3, 3] * 20
+        transitions = Transitions()
+        transitions.update_many(np.array(labels, dtype=np.int32))
+        assert transitions.snapshot() == fed(labels).snapshot()
+        small = Transitions()
+        small.update_many(np.array([255, 0] * 20, dtype=np.uint8))
+        assert small.joint(0, 255) == 20 / 39
+
+    def test_approach_those_of_the_chain_that_made_the_labels(self) -> None:
+        r, label, labels = random.Random(7), 0, []
+        rows = [(0.8, 0.1, 0.1), (0.3, 0.6, 0.1), (0.2, 0.2, 0.6)]
+        for _ in range(50_000):
+            label = r.choices(range(3), rows[label])[0]
+            labels.append(label)
+        transitions = vector([labels])
+        for j, row in enumerate(rows):
+            for i, p in enumerate(row):
+                prior = transitions.prior(i)
+                assert prior is not None
+                assert transitions.conditional(i, j) == pytest.approx(p, abs=0.01)
+                assert transitions.lift(i, j) == pytest.approx(p / prior, abs=0.04)
+
+
+class TestSnapshot:
+    @given(chunks, st.lists(st.integers(0, 4), max_size=50), lags)
+    def test_goes_on_where_it_stood(self, parts: list[list[int]], rest: list[int], lag: int) -> None:
+        lived = vector(parts, lag)
+        restored = Transitions(lag)
+        restored.restore(msgspec.json.decode(msgspec.json.encode(lived.snapshot())))
+        for transitions in (lived, restored):
+            transitions.update_many(np.array(rest, dtype=np.int64))
+        assert values(restored) == values(lived)
+
+    def test_does_not_change_afterwards(self) -> None:
+        transitions = fed([0, 1, 1])
+        snapshot = transitions.snapshot()
+        before = msgspec.json.encode(snapshot)
+        transitions.update(1)
+        assert msgspec.json.encode(snapshot) == before
+
+
+def test_elec2_has_the_shares_of_table_3() -> None:
+    with gzip.open(ELEC2, "rt") as file:
+        labels = [DOWN if row["class"] == "DOWN" else UP for row in csv.DictReader(file)]
+    transitions = vector([labels[:1000], labels[1000:]])
+    assert transitions.majority_share == transitions.prior(DOWN) == 26_075 / 45_312
+    assert transitions.persistence == 38_664 / 45_311
+    assert (round(26_075 / 45_312, 2), round(38_664 / 45_311, 2)) == (0.58, 0.85)  # P(M), P(T)
+    assert transitions.lift(DOWN, DOWN) > 1 > transitions.lift(UP, DOWN)
