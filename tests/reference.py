@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 from prequential.cli.common import add_kafka_options
 from prequential.cli.main import _COMMANDS
+from prequential.cli.process import add_process_options
 from prequential.cli.sources import add_source_options
 from prequential.configuration.reading import keys
 from prequential.configuration.settings import listing
@@ -124,6 +125,8 @@ class _Anything:
 #: What parsers expect, in fewer words. The default shows whether a number is an integer.
 _SHORTER = {
     r"^a list with at least one entry$": "a list",
+    r"^(false alarms per duration|needed|the name of a time zone)\b.*": "",
+    r", as 0\.9$": "",
     r"^e\.g\. 500ms.*": "a duration",
     r" to 1(e\+15|099511627776)\b": "",
     r"^a share of false verdicts": "a share",
@@ -188,6 +191,8 @@ def configuration(section: str) -> str:
     shown, rows = _defaults(), list[tuple[str, ...]]()
     for key, parser, meaning in _keys(section):
         values = "" if parser is None else accepted(parser)
+        if set(re.split(", | or ", values)) <= set(re.findall("`(.*?)`", meaning)):
+            values = ""
         default = f"`{shown[key]}`" if shown.get(key) else ""
         if key == "measures":
             default = f"[{len(DEFAULT_MEASURES)} measures](measures.md)"
@@ -279,7 +284,10 @@ def _described(subparsers: Any, command: str, program: str) -> Iterator[str]:
         usage = f"`{' '.join([name, *positional])}{more}`: " if positional or more or nested else ""
         yield f"{usage}{help[0].upper()}{help[1:]}.\n"
     if rows:
-        yield "".join(f"- {argument}: {meaning}\n" for argument, meaning in rows)
+        together: dict[str, list[str]] = {}
+        for argument, meaning in rows:
+            together.setdefault(meaning, []).append(argument)
+        yield "".join(f"- {', '.join(same)}: {meaning}\n" for meaning, same in together.items())
     for action in nested:
         for inner in action.choices:
             yield from _described(action, inner, name)
@@ -289,6 +297,7 @@ def _described(subparsers: Any, command: str, program: str) -> Iterator[str]:
 SHARED: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "CLUSTER": add_kafka_options,
     "FILES": add_source_options,
+    "PROCESS": add_process_options,
 }
 
 
@@ -334,8 +343,10 @@ def message(topic: str) -> str:
     text, info = described(owner), msgspec.inspect.type_info(owner)
     assert isinstance(info, msgspec.inspect.StructType)
     if issubclass(owner, (Instance, Prediction, Label)):
-        inputs = ((f"`{one.name}`", "yes" if one.required else "no", text[one.name]) for one in info.fields)
-        return table("field,required,meaning", inputs)
+        inputs: dict[tuple[str, str], list[str]] = {}
+        for one in info.fields:
+            inputs.setdefault(("yes" if one.required else "no", text[one.name]), []).append(f"`{one.name}`")
+        return table("field,required,meaning", ((", ".join(names), *rest) for rest, names in inputs.items()))
     common = _common()
     names = (one.name for one in info.fields)
     own = (name for name in names if text[name] != common.get(name) and not text[name].startswith("Detail:"))
@@ -372,7 +383,8 @@ def series(program: str) -> str:
     return table("series,labels,meaning", rows)
 
 
-#: Letters that stand for the labels of a stream, a model, a sequence and a pair, as the page defines them.
+#: Letters that stand for the labels of a stream, a model, a sequence, a pair and a partition of a topic.
+_PLACE = "T"
 _STREAM, _MODEL, _SEQUENCE, _PAIR = "S", "M", "E", "P"
 
 #: Labels by series, without the prefix.
@@ -423,9 +435,9 @@ LABELS = {
     ),
     **dict.fromkeys(
         ("records_total", "lag_records", "dead_letters_total", "quarantined_records_total",
-         "lost_records_total", "misplaced_records_total", "ingest_lag"), "topic, partition",
+         "lost_records_total", "misplaced_records_total", "ingest_lag"), _PLACE,
     ),
-    "open_transaction_seconds": "topic, partition",
+    "open_transaction_seconds": _PLACE,
     "snapshot_bytes": "partition", "shards": "state", "shard_halted": "partition",
     "build_info": "version", "config_info": "group, config",
     **{f"ingest_{name}_total": "topic" for name in

@@ -60,7 +60,7 @@ def add_parser(subparsers: Any) -> None:
         help=f"simulated outcomes per sequence; more give narrower bounds (default: {OUTCOMES:,})",
     )  # fmt: skip
     what.add_argument("--seed", metavar="N", type=int, default=1, help="seed of random numbers (default: 1)")
-    what.add_argument("--stream", type=as_text, help="only sequences of this stream")
+    what.add_argument("--stream", metavar="NAME", type=as_text, help="only sequences of this stream")
     what.add_argument("--out", metavar="F.yaml", help="file for the lines of the configuration")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.set_defaults(run=run)

@@ -85,7 +85,7 @@ def add_parser(subparsers: Any) -> None:
         help="outcomes per block (default: by the dependence of neighbouring losses)",
     )  # fmt: skip
     for name in CHOICES:
-        what.add_argument(f"--{name}", type=as_text, help=f"only sequences of this {name}")
+        what.add_argument(f"--{name}", metavar="NAME", type=as_text, help="only sequences with this name")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.add_argument("--plot", metavar="F.svg", help="file for a drawing in SVG")
     parser.set_defaults(run=run)

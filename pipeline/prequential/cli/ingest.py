@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
-from prequential.cli.process import add_address, add_log_level, start_log, with_address
+from prequential.cli.process import add_process_options, start_log, with_address
 from prequential.cli.worker import quiet_collector
 from prequential.topics.errors import UsageError
 
@@ -27,8 +27,7 @@ def add_parser(subparsers: Any) -> None:
         "--dry-run", type=int, metavar="N",
         help="show the results of the newest N records of each source, and their faults; write nothing",
     )  # fmt: skip
-    add_address(parser)
-    add_log_level(parser)
+    add_process_options(parser)
     parser.set_defaults(run=run)
 
 

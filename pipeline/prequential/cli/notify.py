@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
-from prequential.cli.process import add_address, add_log_level, start_log, with_address
+from prequential.cli.process import add_process_options, start_log, with_address
 
 
 def add_parser(subparsers: Any) -> None:
@@ -19,8 +19,7 @@ def add_parser(subparsers: Any) -> None:
         "accepts it. A new group begins with messages after its start. Runs until SIGTERM or Ctrl-C.",
     )
     add_kafka_options(parser)
-    add_address(parser)
-    add_log_level(parser)
+    add_process_options(parser)
     parser.set_defaults(run=run)
 
 

@@ -41,15 +41,11 @@ class _Formatter(logging.Formatter):
         return printable_lines(super().formatException(ei))
 
 
-def add_address(parser: argparse.ArgumentParser) -> None:
-    """Add --http."""
+def add_process_options(parser: argparse.ArgumentParser) -> None:
+    """Add --http and --log-level."""
     parser.add_argument(
         "--http", metavar="HOST:PORT", help="where to serve /metrics, /live and /ready"
     )
-
-
-def add_log_level(parser: argparse.ArgumentParser) -> None:
-    """Add --log-level."""
     parser.add_argument("--log-level", choices=list(_LEVELS), default="info", help="default: info")
 
 

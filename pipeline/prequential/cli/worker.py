@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
-from prequential.cli.process import add_address, add_log_level, start_log, with_address
+from prequential.cli.process import add_process_options, start_log, with_address
 from prequential.runtime.http.endpoint import TEXT, Endpoint
 from prequential.runtime.program.compilation import compile_loops
 from prequential.runtime.worker.heap import share_arenas
@@ -32,7 +32,7 @@ def add_parser(subparsers: Any) -> None:
         "partitions. You may start, stop or kill workers at any time.",
     )
     add_kafka_options(parser)
-    add_address(parser)
+    add_process_options(parser)
     parser.add_argument(
         "--rebuild",
         action="store_true",
@@ -43,7 +43,6 @@ def add_parser(subparsers: Any) -> None:
         help="continue the shard of this partition although retention deleted records that it needs; "
         "repeatable (worker.accept_loss does this for all workers of a group)",
     )  # fmt: skip
-    add_log_level(parser)
     parser.set_defaults(run=run)
 
 

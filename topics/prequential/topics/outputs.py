@@ -103,8 +103,8 @@ class Metrics(msgspec.Struct, gc=False):
     residuals
         Detail: mean prediction, mean label and mean absolute error by decile of the prediction.
     missing_partitions
-        With `partition: -1`: partitions whose outcomes of this model may be missing, because
-        `limits.models_per_stream` was reached there before it came.
+        With `partition: -1`: partitions that may lack outcomes of this model, because
+        `limits.models_per_stream` was reached there.
 
     Examples
     --------
@@ -191,9 +191,9 @@ class Comparison(msgspec.Struct, gc=False):
     interval
         Confidence sequence of the mean difference over the whole history; null: the loss has no bound.
     level
-        Level at which this pair tests: `compare_level`/(k(k+1)) for the k-th pair that began.
+        Level at which this pair tests.
     pairs
-        k: pairs of the stream that had begun in this stage and segment when this one did, itself included.
+        k: this pair is the k-th of the stream that began in this stage and segment.
     verdict
         `a_better`, `b_better` or `undecided` over the whole history; `by_partition` for all partitions
         together.
@@ -212,8 +212,8 @@ class Comparison(msgspec.Struct, gc=False):
     untimed
         True where no record had a time: `ts` then counts rows.
     missing_partitions
-        With `partition: -1`: partitions whose outcomes of this pair are missing, because a limit
-        (`limits.pairs_per_stream`, `limits.models_per_stream`) was reached there before it came.
+        With `partition: -1`: partitions without outcomes of this pair, because `limits.pairs_per_stream` or
+        `limits.models_per_stream` was reached there.
     """
 
     id: str
@@ -319,9 +319,10 @@ class Incident(msgspec.Struct, gc=False):
     id
         32 hex digits, a function of what the message is about.
     stream
-        The stream that it is about.
+        Stream.
     partition
-        Partition of the input topics; 0 in a replay of files.
+        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
+        instance`).
     model
         The model that has changed.
     stage
@@ -331,7 +332,7 @@ class Incident(msgspec.Struct, gc=False):
     status
         `open`, `recovered` or `closed`.
     segment
-        None: levels are the model's. A segment that explains the change is a cause.
+        Null: levels are the model's. A segment that explains the change is a cause.
     opened
         `outcome` and `ts` (epoch ms) at which it opened.
     change_point
@@ -362,7 +363,7 @@ class Incident(msgspec.Struct, gc=False):
     ts
         Its label time, in epoch ms.
     config
-        SHA-256 of the stream's settings but `emit`, as hex digits.
+        SHA-256 of the stream's settings without `emit`.
     compared
         First and last outcomes before and after the change, and by what these were compared.
     cluster
@@ -375,9 +376,9 @@ class Incident(msgspec.Struct, gc=False):
     graded
         Of the model's graded `incidents`, how many `agreed`.
     same
-        Stages that were the same as the one that is watched.
+        Stages that are identical so far and have no messages of their own.
     untimed
-        True where no record had a time: `ts` counts rows then, and is no time.
+        True where no record had a time: `ts` then counts rows.
     """
 
     id: str

@@ -191,8 +191,7 @@ class StreamConfig:
     detectors: tuple[DetectorConfig, ...] = OF_TASK
     #: Outcomes of predictions made within this time count as one observation; null: `auto`, from the data.
     cluster: int | None = None
-    #: Incidents of a model that are accepted without a lasting change, such as `1 per 30d`; None: none are
-    #: opened.
+    #: Incidents of a model that are accepted without a lasting change; null: none are opened.
     incident_budget: str | None = DEFAULT_BUDGET
     #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
     compare: str = "all"
@@ -220,8 +219,7 @@ class StreamConfig:
     #: Metrics when record time passes a multiple; null: not by time. In a replay of files the default is
     #: longer.
     emit_every: int | None = 10_000
-    #: Comparisons when record time passes a multiple; null: not by time. In a replay of files the default is
-    #: longer.
+    #: The same for comparisons.
     emit_comparisons: int | None = MINUTE
     #: Time without any record after which a worker publishes unpublished results; null: never.
     emit_idle: int | None = 30_000
@@ -384,7 +382,7 @@ class HttpConfig:
     stages: tuple[str, ...] | str | None = None
     #: Estimators that become series, or `all`; null: the first one that forgets.
     estimators: tuple[str, ...] | str | None = None
-    #: Groups of further series: `latency_buckets`, `maturity`, `selection`, `tests`, `thresholds`, or `all`.
+    #: Groups of further series, or `all`.
     series: tuple[str, ...] = ()
     #: Whether segments become series.
     segments: bool = True
