@@ -27,6 +27,7 @@ from prequential.engine.input.admission import Admission, reason_of
 from prequential.engine.input.encoder import Encoder
 from prequential.engine.input.merge import Batch, MicroBatch, OffsetVector
 from prequential.engine.input.refusals import Refusals
+from prequential.engine.input.ticks import Ticks
 from prequential.engine.input.versions import separate_versions
 from prequential.engine.join.join import join
 from prequential.engine.snapshot import snapshot
@@ -175,36 +176,33 @@ class Shard:
     # ---- processing
 
     def _process(self, taken: MicroBatch) -> int:
-        times = taken.times[taken.order]
-        start, last = 0, int(times[-1])
-        while last >= self.state.next_tick:
-            middle = start + int(times[start:].searchsorted(self.state.next_tick))
-            self._records(taken, start, middle)
-            self.outputs += self.emission.tick(int(times[middle]), replaying=self.replaying)
-            start = middle
-        self._records(taken, start, len(times))
-        return len(times)
-
-    def _records(self, taken: MicroBatch, start: int, stop: int) -> None:
-        """Process the records at these positions of the order."""
-        if start >= stop:
-            return
-        places = taken.order[start:stop]
+        """Process all of these records, and make the messages that become due between them by record time."""
+        places, times = taken.order, taken.times[taken.order]
         if (invalid := taken.invalid(places)).any():
             for place in places[invalid].tolist():
                 batch, index = taken.locate(place)
                 self._refuse(batch.kind, batch.offsets[index], batch.reasons[index])
             places = places[~invalid]
+        ticks = Ticks(times, np.flatnonzero(~invalid), self.state)
         records = taken.at(places)
         most, taken_next = len(records), False
         while len(records):
-            done, taken_next = self._round(taken, places[:most], records[:most], taken_next)
+            self._tick(ticks, 0)
+            done, taken_next = self._round(taken, places[:most], records[:most], taken_next, ticks)
             places, records = places[done:], records[done:]
+            ticks.processed(done)
             # Records after one with new names are encoded again; small rounds waste less if there are many.
             most = _WITH_NEW_NAMES if taken_next else 2 * most
+        self._tick(ticks, 0)
+        return len(times)
+
+    def _tick(self, ticks: Ticks, place: int) -> None:
+        """Make the messages that are due by record time before the record at a place of the round."""
+        while ticks.place <= place and ticks.time is not None:
+            self.outputs += self.emission.tick(ticks.time, replaying=self.replaying)
 
     def _round(
-        self, taken: MicroBatch, places: Ints, records: Sequence[Any], is_taken: bool
+        self, taken: MicroBatch, places: Ints, records: Sequence[Any], is_taken: bool, ticks: Ticks
     ) -> tuple[int, bool]:
         """Process records; if `is_taken`, the first one is admitted without asking the join.
 
@@ -222,7 +220,7 @@ class Shard:
             self.add_rows()
         used = len(encoded.positions)
         of_rows = records if used == encoded.stop else [records[i] for i in encoded.positions.tolist()]
-        rows = self._join(encoded.rows, of_rows)
+        rows = self._join(encoded.rows, of_rows, encoded.positions, ticks)
         would_be_taken = rows < used
         done = int(encoded.positions[rows]) if would_be_taken else encoded.stop
         place_of = partial(_kind_and_offset, taken)
@@ -272,23 +270,28 @@ class Shard:
             # Record times don't decrease within a topic, so the last record of each is the newest.
             newest[codes[chosen]] = rows.time[chosen]
 
-    def _join(self, rows: Rows, records: Sequence[Any]) -> int:
+    def _join(self, rows: Rows, records: Sequence[Any], positions: Ints, ticks: Ticks) -> int:
         """Run the join on rows, and let all readers of its logs read them; returns the number of rows done.
 
-        The join does all rows, or those before a row that it would admit and whose names are new.
+        The join does all rows, or those before a row that it would admit and whose names are new. Before a
+        row that is after a tick, the messages of the tick are made; `positions`: the rows' places in the
+        round, (n,) int64.
         """
         limits, state = self.config.limits, self.state
-        self.emission.touch(rows.stream)
         row, count = 0, len(rows.kind)
         state.store = ensure(state.store, self.catalog, rows)
-        while row < count or state.logs.used[OVERDUE]:
-            row, why = join(
-                rows, row, count, self.catalog.registry, state.store, state.logs, limits.instances_per_shard,
-                limits.predictions_per_instance,
-            )  # fmt: skip
-            self.resolve_stop(why, records)
-            if why == NEW_NAMES:
-                break
+        while row < count:
+            self._tick(ticks, int(positions[row]))
+            stop = int(np.searchsorted(positions, ticks.place))
+            self.emission.touch(rows.stream[row:stop])
+            while row < stop or state.logs.used[OVERDUE]:
+                row, why = join(
+                    rows, row, stop, self.catalog.registry, state.store, state.logs,
+                    limits.instances_per_shard, limits.predictions_per_instance,
+                )  # fmt: skip
+                self.resolve_stop(why, records)
+                if why == NEW_NAMES:
+                    return row
         return row
 
     def resolve_stop(self, why: int, records: Sequence[Any]) -> None:

@@ -249,12 +249,17 @@ class Incidents:
         if not count:
             return
         rows = past.examples[:count]
-        names = completed_ids(logs, records, log.record[rows].astype(np.int64))
-        for owner, number, name in zip(log.entity[rows].tolist(), log.number[rows].tolist(), names):
-            kept = self.examples.setdefault(owner, [])
-            kept.append((number, name))
-            if len(kept) > _REMEMBERED:  # the older they are, the fewer
-                del kept[: len(kept) // 2 : 2]
+        owners = log.entity[rows]
+        for owner in dict.fromkeys(owners.tolist()):
+            own = rows[owners == owner]
+            # Most of these are dropped again, so only those that stay need their ids.
+            kept: list[Any] = self.examples.setdefault(owner, [])
+            _remember(kept, own.tolist())
+            new = [place for place, one in enumerate(kept) if type(one) is int]
+            chosen = np.array([kept[place] for place in new], dtype=np.int64)
+            names = completed_ids(logs, records, log.record[chosen].astype(np.int64))
+            for place, number, name in zip(new, log.number[chosen].tolist(), names):
+                kept[place] = number, name
 
     # ---- alarms
 
@@ -465,3 +470,20 @@ def _mean(means: Means, start: int, stop: int) -> float:
     """The mean loss of the outcomes of these clusters."""
     count = sum(means.n[start:stop].tolist())
     return float(sum(means.loss[start:stop].tolist()) / count) if count else 0.0
+
+
+def _remember(kept: list[Any], new: Sequence[Any]) -> None:
+    """Append examples to a list; each time it is too long, every other one of its older half is dropped.
+
+    >>> kept = list(range(31))
+    >>> _remember(kept, [31, 32])
+    >>> kept[:8], kept[8:11], len(kept)
+    ([1, 3, 5, 7, 9, 11, 13, 15], [16, 17, 18], 25)
+    """
+    at = 0
+    while at < len(new):
+        room = _REMEMBERED + 1 - len(kept)
+        kept += new[at : at + room]
+        at += room
+        if len(kept) > _REMEMBERED:
+            del kept[: len(kept) // 2 : 2]
