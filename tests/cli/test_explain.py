@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,8 @@ from incident_streams import LATENCY, STEP, Stream, steps
 from prequential.cli.main import main
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Incident
+from prequential.views.wording.incidents import NEXT
+from prequential.views.wording.incidents import WORDS as CAUSES
 
 #: Where the class ratio changes, and how many instances there are.
 BEFORE, SIZE = 2_500, 3_300
@@ -56,7 +59,7 @@ def test_it_answers_in_the_order_in_which_one_asks(
     lines = explained(files, capsys, incident.id[:8])
     titles = [line[:14].strip() for line in lines[1:] if line[0] != " "]
     assert titles == [
-        "since", "how bad", "what changed", "other models", "baselines", "noise", "inspect", "alarms",
+        "since", "how bad", "what changed", "other models", "baselines", "noise", "inspect", "next", "alarms",
     ]  # fmt: skip
     text = "\n".join(lines)
     assert lines[0] == f"incident {incident.id}: s/m, final, open"
@@ -64,9 +67,11 @@ def test_it_answers_in_the_order_in_which_one_asks(
     [cause] = [line for line in lines if line.startswith("what changed")]
     assert " of class " in cause
     assert "errors within classes unchanged" in cause
-    assert "persistent right in 8" in text
+    assert "persistent baseline right in 8" in text
     assert "accuracy now, window:1000" in text
-    assert "at the earlier class distribution the loss would be 0.0" in text
+    assert "at the earlier class distribution the model's accuracy would be 9" in text
+    assert "how bad       accuracy 9" in text
+    assert "next          check the source of labels" in text
     assert "No alarm in " in text
     assert all(name in text for name in incident.examples)
     assert sum("page-hinkley on" in line for line in lines) == incident.alarm_count
@@ -102,6 +107,15 @@ def test_a_wrong_command_line_is_said_with_status_2(
 ) -> None:
     assert main(["explain", *asked, "--from", "/dev/null"]) == 2
     assert "expected" in capsys.readouterr().err
+
+
+def test_each_cause_has_the_next_step_of_its_runbook() -> None:
+    page = Path(__file__).parents[2] / "docs" / "do" / "respond-to-incident.md"
+    rows = [line.split("|")[1:3] for line in page.read_text("utf-8").splitlines() if "|`" in line]
+    actions = {cause: text for causes, text in rows for cause in re.findall(r"`(\w+)`", causes)}
+    assert actions.keys() == NEXT.keys() == CAUSES.keys()
+    for cause, step in NEXT.items():
+        assert step in actions[cause], cause
 
 
 def test_alarms_alone_have_no_incident(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:

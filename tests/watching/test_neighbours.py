@@ -36,8 +36,8 @@ class TestChangedWith:
         models = ["nb", "tree", "lr", "old", "@majority", "nb@random"]
         assert unchanged(mine, found, models) == ["old"]
         assert list(in_words(mine, others, models)) == [
-            "lr changed at the same time: loss 0.111 → 0.352 (lr-900)",
-            "tree changed at the same time: loss 0.111 → 0.352 (tree-135)",
+            "lr changed at the same time: mean loss 0.111 → 0.352 (lr-900)",
+            "tree changed at the same time: mean loss 0.111 → 0.352 (tree-135)",
             "no change of old",
         ]
 

@@ -160,7 +160,7 @@ class TestOverview:
     def test_since_when_messages_were_read_is_said_where_it_is_not_from_the_beginning(self) -> None:
         state = state_of(metrics())
         state.since = LABELLED - 60_000
-        assert Terminal(state).lines[1].endswith("1 of 1   heard since 22:12:20")
+        assert Terminal(state).lines[1].endswith("1 of 1   messages since 22:12:20")
 
     def test_one_is_one(self) -> None:
         assert Terminal(state_of(metrics())).lines[0].endswith("1 model of 1 stream")

@@ -99,7 +99,7 @@ class TestState:
         with (console := Console(width=200)).capture() as shown:
             console.print(detail(row, state, None, LABELLED, 200))
         lines = [line.rstrip() for line in shown.get().splitlines()]
-        place = lines.index("before labels are there")
+        place = lines.index("expected until labels come")
         assert lines[place + 1] == (
             "period from 1970-01-01T00:00:02Z, accuracy: expected 0.840 [0.810, 0.870] (held in 90% of 50 "
             "earlier periods), labelled so far 0.810 (25% of predictions)"
@@ -306,7 +306,7 @@ def test_without_times_outcomes_are_shown() -> None:
     )  # fmt: skip
     assert [line.split()[0] for line in newest_lines(state)] == ["-"] * 5
     lines = [change_line(change, 45311, 200).plain for change, _ in newest_changes(state.models.values())]
-    assert any("open, began at outcome 17,100" in line for line in lines)
+    assert any("since outcome 17,100  open" in line for line in lines)
     [model] = state.models.values()
     assert [change.outcome for change in model.changes.newest_first()] == [30_000, 17342]
     [row] = Ranking(state).rows(45311)

@@ -139,7 +139,7 @@ def incident_line(incident: Incident, server: ModelServer) -> str:
     causes = ", ".join(map(cause_in_words, incident.causes[:2]))
     return (
         f"INCIDENT {incident.status}: {incident.model} began at outcome {began:,}{drift}: "
-        f"error {levels_in_words(incident)}; {causes}; {incident.alarm_count} alarms"
+        f"{levels_in_words(incident)}; {causes}; {incident.alarm_count} alarms"
     )
 
 

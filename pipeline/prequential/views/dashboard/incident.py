@@ -15,10 +15,10 @@ from prequential.views.watching.messages import Notice
 from prequential.views.watching.ranking import Ranking
 from prequential.views.watching.state import ModelKey
 from prequential.views.wording.explaining import evidence
-from prequential.views.wording.incidents import cause_name
+from prequential.views.wording.incidents import cause_name, level
 from prequential.views.wording.measures import COMPARED
 from prequential.views.wording.neighbours import changed_with, unchanged
-from prequential.views.wording.status import cause_sentence, finding, level, noise_sentence
+from prequential.views.wording.status import cause_sentence, finding, noise_sentence
 
 #: The largest number of earlier incidents that are listed: the newest.
 _EARLIER = 100

@@ -10,6 +10,7 @@ from prequential.views.dashboard.incidents import began
 from prequential.views.dashboard.story import missed
 from prequential.views.dashboard.verdicts import Verdicts
 from prequential.views.watching.ranking import RankedModel, is_baseline
+from prequential.views.wording.incidents import level, level_name
 from prequential.views.wording.measures import COMPARED
 from prequential.views.wording.neighbours import changed_with
 from prequential.views.wording.references import referred
@@ -19,8 +20,6 @@ from prequential.views.wording.status import (
     WORDS,
     better_sentence,
     incident_sentence,
-    level,
-    level_name,
     objective_sentence,
     silence_sentence,
 )

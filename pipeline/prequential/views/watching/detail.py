@@ -26,6 +26,9 @@ from rich.text import Text
 #: Columns for the names of stages, estimators and counts, and columns for each measure.
 _NAMES_WIDTH, _MEASURE = 44, 11
 
+#: The heading of incidents and alarms, with the next step.
+_CHANGES = "incidents and alarms (causes of an incident: prequential explain ID)"
+
 #: Columns of a measure with its name in the list of all measures.
 _LISTED = 40
 
@@ -47,10 +50,10 @@ def detail(row: RankedModel, state: WatchState, by: str | None, now: int, width:
         stage, *same = model.stages_of(shown)
         whose = f": {stage_in_words(stage, same)}, {shown.estimator}"
     sections: list[tuple[str, list[Any]]] = [
-        ("incidents and alarms", [change_line(one, now, width) for one in shown_changes(model)]),
+        (_CHANGES, [change_line(one, now, width) for one in shown_changes(model)]),
         ("stages and estimators", [_estimates(whole, names)] if whole else []),
         ("comparisons", list(_comparisons(state.pairs(model.key.stream, model.key.partition), model))),
-        ("before labels are there", list(_expected(model))),
+        ("expected until labels come", list(_expected(model))),
         (f"measures{whose}", [_measures(reading, width)] if reading is not None else []),
         (f"segments{whose}", [_estimates(segments, names)] if segments else []),
         ("counts", [_numbers(reading.counts)] if reading is not None and reading.counts else []),
@@ -71,10 +74,10 @@ def _fields(row: RankedModel, now: int) -> Table:
     grid.add_row("model", Text(printable(model.key.model)))
     grid.add_row("partition", str(model.key.partition))
     if not model.untimed:
-        grid.add_row("heard", f"{age(now - model.time)} ago")
+        grid.add_row("newest message", f"{age(now - model.time)} ago")
     if reading is not None:
         label = "" if model.untimed else f"label of {clock(reading.ts)}, "
-        grid.add_row("newest", f"{label}outcome {reading.outcomes:,}")
+        grid.add_row("newest outcome", f"{label}outcome {reading.outcomes:,}")
         if reading.model_version is not None:
             first = "" if reading.version_since is None else f" since outcome {reading.version_since:,}"
             grid.add_row("version", Text(f"{printable(reading.model_version)}{first}"))

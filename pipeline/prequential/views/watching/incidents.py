@@ -6,15 +6,14 @@ import msgspec
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
 from prequential.views.watching.changes import AlarmGroup
-from prequential.views.watching.text import age, counted, moment
-from prequential.views.wording.incidents import cause_in_words, levels_in_words
+from prequential.views.watching.text import counted, moment
+from prequential.views.wording.incidents import ID, cause_in_words, levels_in_words
 from rich.text import Text
 
 #: The most incidents that are kept for a model.
 _KEPT = 20
 
-CLOSED = "closed"
-
+OPEN, CLOSED = "open", "closed"
 
 
 class _Place(msgspec.Struct):
@@ -89,24 +88,27 @@ class OpenIncidents:
             if len(self._open) > _KEPT:
                 del self._open[next(iter(self._open))]
 
+    def has_open(self) -> bool:
+        """Return whether an incident is open."""
+        return any(one.message.status == OPEN for one in self._open.values())
+
     def newest_first(self) -> list[ShownIncident]:
         """Return all incidents that are open or have recovered, the newest first."""
         return list(reversed(self._open.values()))
 
 
 def incident_line(incident: ShownIncident, now: int, width: int, whose: str = "") -> Text:
-    """Return an incident as one line: the name `whose`, the start, the severity and the causes."""
+    """Return an incident as one line: the name `whose`, its levels, start, status, id, and causes."""
     message = incident.message
     where = [] if message.segment is None else [printable(message.segment)]
     point = message.change_point
     began = f"outcome {point['outcome']:,}" if message.untimed else moment(point["ts"], now)
     what = [
-        f"{message.status}, began at {began}",
-        f"loss {levels_in_words(message)}", *where,
+        f"{levels_in_words(message)} since {began}", f"{message.status} ({printable(message.id[:ID])})",
+        *where,
         ", ".join(map(cause_in_words, message.causes[:2])), counted(message.alarm_count, "alarm"),
     ]  # fmt: skip
-    heard = "-" if message.untimed else age(now - incident.time)
-    line = Text("  ".join([f"{heard:>4}", *([whose] if whose else []), *what]))
-    line.stylize("yellow" if message.status == "open" else "")
+    line = Text("  ".join(["", *([whose] if whose else []), *what]))
+    line.stylize("yellow" if message.status == OPEN else "")
     line.truncate(width, overflow="ellipsis")
     return line

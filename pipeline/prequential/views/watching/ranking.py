@@ -12,7 +12,7 @@ from prequential.engine.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.engine.measures.declaration import CLASSIFICATION, REGRESSION
 from prequential.engine.measures.registry import MEASURES, NAMES, OF_NUMBERS
 from prequential.views.watching.changes import AlarmGroup
-from prequential.views.watching.incidents import ShownIncident
+from prequential.views.watching.incidents import OPEN, ShownIncident
 from prequential.views.watching.messages import Reading
 from prequential.views.watching.state import ModelKey, ModelState, SequenceName, WatchState
 from prequential.views.wording.measures import COLUMNS, COMPARED
@@ -133,19 +133,19 @@ class Ranking:
             return (alone, model.time, model.key)
         if by == OUTCOMES:
             return (alone, row.reading.outcomes if row.reading is not None else -1, model.key)
-        calm = not len(model.incidents) and (change is None or not is_recent(change, now))
+        calm = not model.incidents.has_open() and (change is None or not is_recent(change, now))
         calm = calm and self._state.silence(model, now if self.live else None) is None
         return (alone, *self._urgency(row), calm, *_badness(row.reading, by), model.key)
 
 
-def is_recent(change: AlarmGroup, now: int) -> bool:
-    """Return whether the newest alarm of a change was published within the last hour; `now` in epoch ms."""
+def is_recent(change: AlarmGroup | ShownIncident, now: int) -> bool:
+    """Return whether the newest message of a change was published within the last hour; `now` in epoch ms."""
     return now - change.time <= RECENT_MS
 
 
 def is_shown(change: AlarmGroup | ShownIncident, now: int) -> bool:
-    """Return whether a change is listed below the table: an incident until its end, alarms for an hour."""
-    return isinstance(change, ShownIncident) or is_recent(change, now)
+    """Return whether a change is listed below the table: an open incident, or what is an hour old at most."""
+    return (isinstance(change, ShownIncident) and change.message.status == OPEN) or is_recent(change, now)
 
 
 def is_baseline(model: str) -> bool:

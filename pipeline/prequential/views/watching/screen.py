@@ -196,7 +196,7 @@ class Screen:
             parts.append(f"/{printable(choice.search)}{'_' if self._typing else ''}")
         parts.append(f"{self._at + 1} of {len(self._rows):,}" if self._rows else "none")
         if self._state.since is not None:
-            parts.append(f"heard since {moment(self._state.since, self._now)}")
+            parts.append(f"messages since {moment(self._state.since, self._now)}")
         return "   ".join(parts)
 
     def _keys(self) -> str:

@@ -11,6 +11,7 @@ from prequential.views.watching.lines import partition_name
 from prequential.views.watching.ranking import RankedModel, Ranking, is_baseline, is_recent, measures_shown
 from prequential.views.watching.state import ModelKey, ModelState, WatchState
 from prequential.views.watching.text import age, count, counted, elide, measure_text, moment
+from prequential.views.wording.status import WORDS
 from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
@@ -23,7 +24,7 @@ _NAME_WIDTH = 12
 _NUMBER_WIDTH = 7
 
 #: The columns after the measures, with their widths.
-_LAST = (("outcomes", 8), ("heard", 5), ("alarm", 5))
+_LAST = (("outcomes", 8), ("newest", 6), ("status", 9))
 
 #: The width that names leave in a change's line for its age, a count, a date, and the first signal.
 _CHANGE_WIDTH = 54
@@ -74,18 +75,27 @@ def table(
         grid.add_column(name, width=size, justify="right", no_wrap=True, header_style=style)
     for place, (row, name, model) in enumerate(zip(rows, names, models)):
         dim = "dim" if is_baseline(row.model.key.model) else ""
-        reading, untimed, change = row.reading, row.model.untimed, row.change
+        reading, untimed = row.reading, row.model.untimed
         cells: list[RenderableType] = [Text(elide(name, of_stream)), Text(elide(model, of_model))]
         cells += [measure_text(None if reading is None else reading.measures.get(name)) for name in shown]
         if last:
             cells.append("-" if reading is None else count(reading.outcomes))
             cells.append("-" if untimed else age(now - row.model.time))
-            cells.append("" if change is None else Text(
-                "-" if untimed else age(now - change.time),
-                "bold yellow" if is_recent(change, now) else "dim",
-            ))  # fmt: skip
+            cells.append(_status(row, state, now))
         grid.add_row(*cells, style="reverse" if place == chosen else dim)
     return grid
+
+
+def _status(row: RankedModel, state: WatchState, now: int) -> Text:
+    """Return why a model needs attention, as the dashboard names it; else the age of its newest alarm."""
+    if row.model.incidents.has_open():
+        return Text(WORDS["worse"], "bold yellow")
+    if row.reading is not None and state.silence(row.model, now) is not None:
+        return Text(WORDS["silent"], "bold yellow")
+    if row.change is None:
+        return Text()
+    when = "" if row.model.untimed else f" {age(now - row.change.time)}"
+    return Text(f"alarm{when}", "yellow" if is_recent(row.change, now) else "dim")
 
 
 def _mark(row: RankedModel) -> str:

@@ -12,7 +12,7 @@ from prequential.topics.dead_letters import clock
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident, Metrics
 from prequential.topics.reasons import printable
-from prequential.views.wording.incidents import cause_in_words, subject_of
+from prequential.views.wording.incidents import cause_in_words, level, level_name, next_step, subject_of
 from prequential.views.wording.measures import COMPARED
 from prequential.views.wording.neighbours import in_words
 from prequential.views.wording.period_alarms import of_period
@@ -119,6 +119,7 @@ def explain(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     yield from _titled("baselines", _baselines(incident))
     yield from _titled("noise", [noise_sentence(incident)])
     yield from _titled("inspect", [", ".join(map(printable, incident.examples)) or "no example is known"])
+    yield from _titled("next", [next_step(incident)])
     yield from _titled("alarms", _alarms(known, incident))
 
 
@@ -132,7 +133,8 @@ def _since(incident: Incident) -> Iterator[str]:
     point, opened = incident.change_point, incident.opened
     yield f"outcome {point['outcome']:,}{_labels_of(incident, point)}"
     if not incident.untimed:
-        yield f"predictions made from about {clock(point['prediction_ts'])} on"
+        since = point["prediction_ts"] // 1000 * 1000
+        yield f"predictions made from about {clock(since)} on"
     later = opened["outcome"] - point["outcome"]
     yield f"noticed {later:,} outcomes later{_labels_of(incident, opened)}"
 
@@ -144,7 +146,8 @@ def _labels_of(incident: Incident, place: dict[str, int]) -> str:
 
 def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     yield (
-        f"mean loss {_level(incident.before)} → {_level(incident.after)}: severity {incident.severity:.2f}"
+        f"{level_name(incident)} {_level(incident.before, incident)} → {_level(incident.after, incident)}, "
+        f"severity {incident.severity:.2f} (0.2 is small, 0.8 is large)"
     )
     if incident.recovered is not msgspec.UNSET:
         back = incident.recovered
@@ -155,7 +158,9 @@ def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
             name = next((name for name in COMPARED if name in one.measures), None)
             if name is not None:
                 when = f"outcome {one.outcomes:,}" if one.untimed else clock(one.ts)
-                yield f"{name} now, {one.estimator}: {one.measures[name]:.4g} ({when})"
+                value = one.measures[name]
+                shown = f"{100 * value:.1f}%" if name == "accuracy" else f"{value:.4g}"
+                yield f"{name} now, {one.estimator}: {shown} ({when})"
 
 
 def _others(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
@@ -166,9 +171,17 @@ def _others(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     return in_words(incident, incidents, models)
 
 
-def _level(level: dict[str, Any]) -> str:
-    low, high = level["interval"]
-    return f"{level['level']:.3g} ({low:.3g} to {high:.3g}, n = {level['n']:,})"
+def _level(side: dict[str, Any], incident: Incident) -> str:
+    """Return a level with its interval: an accuracy for classification, else a mean loss."""
+    ends = sorted(level(end, incident) or 0.0 for end in side["interval"])
+    low, value, high = (_shown(one, incident) for one in (ends[0], level(side["level"], incident), ends[1]))
+    return f"{value} ({low} to {high}, {side['n']:,} outcomes)"
+
+
+def _shown(value: float | None, incident: Incident) -> str:
+    if value is None:
+        return "-"
+    return f"{100 * value:.1f}%" if incident.baselines else f"{value:.3g}"
 
 
 def evidence(cause: dict[str, Any], *, untimed: bool = False) -> str:
@@ -235,10 +248,12 @@ def _compared(incident: Incident) -> Iterator[str]:
 
 def _baselines(incident: Incident) -> Iterator[str]:
     for name, levels in incident.baselines.items():
-        yield f"{name} right in {100 * levels['before']:.0f}% before, {100 * levels['after']:.0f}% after"
+        before, after = (f"{100 * levels[side]:.0f}%" for side in ("before", "after"))
+        yield f"{name} baseline right in {before} before, {after} after"
     ratio = incident.after.get("at_former_class_ratio")
     if ratio is not None:
-        yield f"at the earlier class distribution the loss would be {ratio:.3g}"
+        shown = _shown(level(ratio, incident), incident)
+        yield f"at the earlier class distribution the model's {level_name(incident)} would be {shown}"
     if not incident.baselines and ratio is None:
         yield "none are known"
 

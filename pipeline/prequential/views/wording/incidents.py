@@ -16,11 +16,22 @@ WORDS = {
     "not_clear": "not clear",
 }  # fmt: skip
 
+#: What to do next, by the first cause: as `docs/do/respond-to-incident.md` has it.
+NEXT = {
+    **dict.fromkeys(("class_ratio", "persistence"), "check the source of labels and the decision thresholds"),
+    **dict.fromkeys(("concept", "class"), "inspect the listed instances; consider retraining"),
+    "segment": "check upstream features of that segment",
+    "inputs": "harder inputs arrive; check where they come from",
+    "model_version": "roll back, unless everything changed in that hour",
+    **dict.fromkeys(("label_latency", "coverage", "selection"), "check the label pipeline first"),
+    "not_clear": "check `noise` and wait",
+}  # fmt: skip
+
 #: Share of a change that is due to the class distribution from which on the classes themselves are unchanged.
 _ALL = 0.9
 
 #: Characters of an incident's ID by which `explain` finds it.
-_ID = 8
+ID = 8
 
 #: Fields with the subject of a cause.
 _NAMED = {"segment": "segment", "class": "class", "model_version": "version"}
@@ -58,6 +69,12 @@ def cause_name(cause: dict[str, Any]) -> str:
     return f"{WORDS.get(name, printable(name))}{'' if which is None else f' {printable(str(which))}'}"
 
 
+def next_step(message: Incident) -> str:
+    """Return what to do next about an incident, by its first cause."""
+    cause = str(message.causes[0]["cause"]) if message.causes else "not_clear"
+    return NEXT.get(cause, NEXT["not_clear"])
+
+
 def span_of(message: Incident, axis: str) -> tuple[int, int | None]:
     """Return start and end of an incident on axis `ts` or `outcome`; an open incident has no end."""
     start: int = message.change_point[axis]
@@ -68,9 +85,27 @@ def span_of(message: Incident, axis: str) -> tuple[int, int | None]:
     return start, message.ts if axis == "ts" else message.outcome
 
 
+def level(loss: float | None, incident: Incident) -> float | None:
+    """Return a level of an incident: the share right for classification, else the mean loss.
+
+    Only incidents of classification have baselines.
+    """
+    return 1 - loss if loss is not None and incident.baselines else loss
+
+
+def level_name(incident: Incident) -> str:
+    """Return the name of the values of `level`."""
+    return "accuracy" if incident.baselines else "mean loss"
+
+
 def levels_in_words(message: Incident) -> str:
-    """Return the mean losses before and after the change, as text: `0.1 → 0.25`."""
-    return f"{message.before['level']:.3g} → {message.after['level']:.3g}"
+    """Return the levels before and after the change: `accuracy 90.0% → 75.0%`, or `mean loss 0.1 → 0.25`."""
+    before, after = (level(one["level"], message) for one in (message.before, message.after))
+    if before is None or after is None:
+        return "worse"
+    if message.baselines:
+        return f"accuracy {100 * before:.1f}% → {100 * after:.1f}%"
+    return f"mean loss {before:.3g} → {after:.3g}"
 
 
 def subject_of(message: Incident | Alarm) -> str:
@@ -85,8 +120,8 @@ def sentence(message: Incident) -> str:
     alarms = f"{message.alarm_count:,} alarm{'' if message.alarm_count == 1 else 's'}"
     return (
         f"{subject_of(message)} {message.stage}: {message.status}, began at outcome "
-        f"{message.change_point['outcome']:,}, loss {levels_in_words(message)}; {causes}; {alarms}; "
-        f"incident {printable(message.id[:_ID])}"
+        f"{message.change_point['outcome']:,}, {levels_in_words(message)}; {causes}; {alarms}; "
+        f"incident {printable(message.id[:ID])}"
     )
 
 

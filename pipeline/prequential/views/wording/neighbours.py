@@ -43,7 +43,7 @@ def in_words(one: Incident, incidents: Iterable[Incident], models: Iterable[str]
     changed = changed_with(one, incidents)
     for other in changed[:_NAMED]:
         levels = levels_in_words(other)
-        yield f"{printable(other.model)} changed at the same time: loss {levels} ({other.id[:8]})"
+        yield f"{printable(other.model)} changed at the same time: {levels} ({other.id[:8]})"
     if len(changed) > _NAMED:
         yield f"… and {len(changed) - _NAMED:,} more"
     others = unchanged(one, changed, models)

@@ -9,7 +9,7 @@ from typing import Any
 from prequential.engine.measures.registry import MEASURES
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
-from prequential.views.wording.incidents import cause_in_words
+from prequential.views.wording.incidents import cause_in_words, level
 from prequential.views.wording.measures import COMPARED, baseline_references
 
 #: Statuses in the order of their urgency, with their words. A model has the first one that applies.
@@ -39,19 +39,6 @@ def moment(ms: int) -> str:
     except (ValueError, OverflowError, OSError):
         return str(ms)
     return f"{when.day} {when:%b %Y %H:%M}"
-
-
-def level(loss: float | None, incident: Incident) -> float | None:
-    """Return a level of an incident: the share right for classification, else the mean loss.
-
-    Only incidents of classification have baselines.
-    """
-    return 1 - loss if loss is not None and incident.baselines else loss
-
-
-def level_name(incident: Incident) -> str:
-    """Return the name of the values of `level`."""
-    return "accuracy" if incident.baselines else "mean loss"
 
 
 def began_in_words(incident: Incident) -> str:
