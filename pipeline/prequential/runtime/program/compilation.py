@@ -1,7 +1,7 @@
 """Compiling the engine's loops before anything else is done, once for a machine: in two processes of its own.
 
-These take the memory that a compiler needs with them when they end. They compile every loop, whatever the
-configuration names, so that no later command has to compile again.
+These take the memory that a compiler needs with them when they end. They compile the loops that a
+configuration can use, with those of the default one; another configuration may need more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import selectors
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
 from time import monotonic
@@ -34,7 +34,7 @@ _TELL_SECONDS = 10
 #: What this process has loops for, of what only some configurations need; None before it has any loops.
 _present: set[str] | None = None
 
-_CHILD = f"import sys; from {__name__} import compile_alone; compile_alone(sys.argv[1])"
+_CHILD = f"import sys; from {__name__} import compile_alone; compile_alone(*sys.argv[1:])"
 
 #: Exit status of a child that can't keep what it compiles.
 _CANT_KEEP = 3
@@ -58,7 +58,7 @@ def compile_loops(
     config: Config | None = None,
     report: Callable[[str], None] | None = None,
 ) -> None:
-    """Load the loops that a configuration can use (None: the default one); compile all if one is missing.
+    """Load the loops that a configuration can use (None: the default one); compile those that are missing.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def compile_loops(
 
         needed = needed_by(config or Config())
         if _present is None or not needed <= _present:
-            with _compiled_elsewhere(tell, work, bar), _without_collector():
+            with _compiled_elsewhere(tell, work, bar, needed), _without_collector():
                 warm_up(needed)
             _present = needed | (_present or set())
 
@@ -115,8 +115,10 @@ def _reported(
 
 
 @contextmanager
-def _compiled_elsewhere(tell: Callable[[str], None], work: _Work, bar: Progress) -> Iterator[None]:
-    """Have other processes compile all loops as soon as the block needs one that isn't in the cache."""
+def _compiled_elsewhere(
+    tell: Callable[[str], None], work: _Work, bar: Progress, needed: Collection[str]
+) -> Iterator[None]:
+    """Have other processes compile the needed loops once the block needs one that isn't in the cache."""
     from numba.core import event
     from prequential.engine.compiled import loopcache
 
@@ -134,7 +136,7 @@ def _compiled_elsewhere(tell: Callable[[str], None], work: _Work, bar: Progress)
             tell(_NOTICE)
             bar.start()
             task = bar.add_task("compiling loops", total=work.total)
-            for count in _fill_cache():
+            for count in _fill_cache(needed):
                 work.done += count
                 bar.update(task, completed=work.done)
 
@@ -161,15 +163,17 @@ def _without_collector() -> ExitStack:
     return leaving
 
 
-def _fill_cache() -> Iterator[int]:
+def _fill_cache(needed: Collection[str]) -> Iterator[int]:
     """Have two processes fill the cache; yields how many loops have been compiled since the last time.
+
+    `needed` are features of `engine.warmup.ALL`.
 
     If they can't, the caller compiles the loops itself.
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", _CHILD, part],
+            [sys.executable, "-c", _CHILD, part, *sorted(needed)],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )
         for part in ("all", "consumers")
@@ -199,14 +203,14 @@ def _pipe(child: subprocess.Popen[bytes]) -> IO[bytes]:
     return child.stdout
 
 
-def compile_alone(part: str) -> None:
+def compile_alone(part: str, *needed: str) -> None:
     """Compile loops in a process of its own and write a byte for each; `part`: `all` or `consumers`.
 
-    Ends with status 3 as soon as one can't be kept.
+    `needed` are features of `engine.warmup.ALL`. Ends with status 3 as soon as a loop can't be kept.
     """
     from numba.core import event
     from prequential.engine.compiled.loopcache import LoopCache
-    from prequential.engine.warmup import ALL, warm_consumers
+    from prequential.engine.warmup import warm_consumers
 
     class Tell(event.Listener):
         depth = 0
@@ -224,15 +228,21 @@ def compile_alone(part: str) -> None:
     gc.disable()
     event.register("numba:compile", Tell())  # type: ignore[no-untyped-call]
     if part == "consumers":
-        warm_consumers(ALL)
+        warm_consumers(needed)
     else:
-        compile_all()
+        _compile(needed)
 
 
 def compile_all() -> None:
     """Compile every loop, or load it from the cache: the engine's, and those that read Kafka's queues."""
-    from prequential.engine.warmup import ALL, warm_up
+    from prequential.engine.warmup import ALL
+
+    _compile(ALL)
+
+
+def _compile(needed: Collection[str]) -> None:
+    from prequential.engine.warmup import warm_up
     from prequential.runtime.kafka import partition_queues
 
     partition_queues.warm_up()
-    warm_up(ALL)
+    warm_up(needed)
