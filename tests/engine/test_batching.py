@@ -51,7 +51,8 @@ from prequential.engine.details.dependence import RecentDependence
 from prequential.engine.details.increments import Increments
 from prequential.engine.details.label_dependence import LabelDependence
 from prequential.engine.detectors import DETECTORS as REGISTRY
-from prequential.engine.input.merge import Merge
+from prequential.engine.input.merge import Batch, Merge
+from prequential.engine.input.plain import Parser
 from prequential.engine.join.transitions import Transitions
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot import snapshot
@@ -80,6 +81,38 @@ def world_of(seed: int, size: int = 200) -> World:
 
 
 class TestCuts:
+    def test_ticks_do_not_cut_a_batch(self) -> None:
+        """A batch over many ticks is encoded once; invalid records also pass ticks, also at the end."""
+        predictions = [
+            b'{"stream":"s","model":"m","instance_id":"%d","y_pred":"%d"}' % (n, n % 3 > 0) for n in range(60)
+        ]
+        labels = [
+            b"{}" if n % 7 == 3 else b'{"stream":"s","instance_id":"%d","y_true":"%d"}' % (n, n % 2)
+            for n in range(60)
+        ]
+        found = []
+        for most in (1, 7, 60):
+            shard, rounds = Shard(Config(defaults=StreamConfig(emit_every=1_000, emit_outcomes=11))), 0
+            encode = shard.encoder.encode
+
+            def counted(*args: Any, encode: Callable[..., Any] = encode) -> Any:
+                nonlocal rounds
+                rounds += 1
+                return encode(*args)
+
+            shard.encoder.encode = counted  # type: ignore[method-assign]
+            for kind, values, lag in ((PREDICTIONS, predictions, 0), (LABELS, labels, 1_900)):
+                times = [700 * n + lag + 3_000 * (n > 30) for n in range(60)]
+                shard.add(Batch(kind, range(60), times, Parser().parse(kind, values)))
+            while shard.advance([ENDED] * 3, most):
+                pass
+            found.append((shard.flush()[0], shard.state.ticks, shard.state.dead_letters, rounds))
+        one, some, whole = found
+        assert len([output for output in whole[0] if not isinstance(output, DeadLetter)]) > 60
+        assert by_sequence(one[0]) == by_sequence(some[0]) == by_sequence(whole[0])
+        assert one[1:3] == some[1:3] == whole[1:3]
+        assert whole[3] <= 3 < one[3]
+
     @pytest.mark.parametrize("seed", SEEDS)
     def test_any_batches_rounds_and_flushes_give_the_same_bits(self, seed: int) -> None:
         world = world_of(seed)

@@ -183,7 +183,7 @@ class Shard:
                 batch, index = taken.locate(place)
                 self._refuse(batch.kind, batch.offsets[index], batch.reasons[index])
             places = places[~invalid]
-        ticks = Ticks(times, np.flatnonzero(~invalid), self.state)
+        ticks = Ticks(times, np.flatnonzero(~invalid))
         records = taken.at(places)
         most, taken_next = len(records), False
         while len(records):
@@ -196,10 +196,16 @@ class Shard:
         self._tick(ticks, 0)
         return len(times)
 
-    def _tick(self, ticks: Ticks, place: int) -> None:
-        """Make the messages that are due by record time before the record at a place of the round."""
-        while ticks.place <= place and ticks.time is not None:
-            self.outputs += self.emission.tick(ticks.time, replaying=self.replaying)
+    def _tick(self, ticks: Ticks, place: int) -> int:
+        """Make the messages that are due before the record at a place of the round.
+
+        Returns the place of the first record after the next tick.
+        """
+        following, time = ticks.find(self.state.next_tick)
+        while following <= place and time is not None:
+            self.outputs += self.emission.tick(time, replaying=self.replaying)
+            following, time = ticks.find(self.state.next_tick)
+        return following
 
     def _round(
         self, taken: MicroBatch, places: Ints, records: Sequence[Any], is_taken: bool, ticks: Ticks
@@ -281,8 +287,7 @@ class Shard:
         row, count = 0, len(rows.kind)
         state.store = ensure(state.store, self.catalog, rows)
         while row < count:
-            self._tick(ticks, int(positions[row]))
-            stop = int(np.searchsorted(positions, ticks.place))
+            stop = int(np.searchsorted(positions, self._tick(ticks, int(positions[row]))))
             self.emission.touch(rows.stream[row:stop])
             while row < stop or state.logs.used[OVERDUE]:
                 row, why = join(
