@@ -366,12 +366,16 @@ def test_the_order_of_lines_doesnt_matter_where_times_differ() -> None:
 # ---- the command
 
 
+#: Instances of a small stream.
+FEW = 120
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The three files of a small stream, and a configuration with many messages."""
-    for kind, lines in lines_of(elec2()[:600], 1).items():
+    for kind, lines in lines_of(elec2()[:FEW], 1).items():
         (tmp_path / kind).write_bytes(b"\n".join(lines) + b"\n")
-    (tmp_path / "c.yaml").write_text("defaults: {emit: {outcomes: 100, every: null}}")
+    (tmp_path / "c.yaml").write_text("defaults: {emit: {outcomes: 20, every: null}}")
     return tmp_path
 
 
@@ -434,7 +438,7 @@ class TestCommand:
     ) -> None:
         """With rate and time left; what isn't a terminal sees the summary alone."""
         assert run(folder) == 0
-        assert capfd.readouterr().err.startswith("read: 600 instances, 1,200 predictions, 600 labels;")
+        assert capfd.readouterr().err.startswith("read: 120 instances, 240 predictions, 120 labels;")
         monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
         assert run(folder) == 0
         said = capfd.readouterr().err
@@ -458,7 +462,7 @@ class TestCommand:
         for message in wanted:
             if "coverage" in message:
                 assert message["coverage"]["predictions_without_instance"] == 0
-                message["coverage"]["predictions_without_instance"] = 2 * 600
+                message["coverage"]["predictions_without_instance"] = 2 * FEW
         assert found == wanted
 
     def test_compressed_files_both_ways(self, folder: Path) -> None:
@@ -513,7 +517,7 @@ class TestCommand:
         wanted = (folder / "metrics").read_bytes()
         good = (folder / "labels").read_bytes().splitlines()
         random.Random(1).shuffle(good)
-        bad = {3: b"", 10: b"\xffjunk", 50: b'{"stream":"elec2"}', 200: b'{"y_true":NaN}'}
+        bad = {3: b"", 10: b"\xffjunk", 50: b'{"stream":"elec2"}', 100: b'{"y_true":NaN}'}
         lines = list(good)
         for place, line in bad.items():
             lines.insert(place, line)
@@ -528,7 +532,7 @@ class TestCommand:
             "error", "topic", "partition", "offset", "key", "value",
         ] for letter in letters)  # fmt: skip
         assert {(x["topic"], x["offset"], x["value"]) for x in letters} == {
-            ("predictions", 1200, fraction.decode()),
+            ("predictions", 2 * FEW, fraction.decode()),
             *(("labels", place, line.decode("utf-8", "replace")) for place, line in bad.items()),
         }
         assert {x["error"] for x in letters if x["topic"] == "predictions"} == {

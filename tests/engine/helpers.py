@@ -66,10 +66,10 @@ SIGNALS = (
 )  # fmt: skip
 
 
-def examples(count: int) -> settings:
-    """Hypothesis with this many examples, in `make test` a third; the profile says how it finds them."""
+def examples(count: int, small: int | None = None) -> settings:
+    """Hypothesis with this many examples, in `make test` with `small` (None: a third)."""
     # Even a small world is large.
-    count = scaled(-(-count // 3), count)
+    count = scaled(-(-count // 3) if small is None else small, count)
     return settings(max_examples=count, suppress_health_check=[HealthCheck.large_base_example])
 
 

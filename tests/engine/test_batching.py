@@ -61,17 +61,17 @@ from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, DeadLetter, Incident, Metrics
 from worlds import extreme_world, random_world
 
-from tests.nightly import scaled
+from tests.nightly import few, scaled
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
-SEEDS = range(scaled(4, 8))
+SEEDS = range(scaled(3, 8))
 
 
-@pytest.fixture(scope="module", params=["as it is", "small logs"], autouse=True)
+@pytest.fixture(scope="module", params=few(["as it is", "small logs"]), autouse=True)
 def way(request: pytest.FixtureRequest) -> Iterator[str]:
-    """All tests hold as well where the join stops again and again, since its logs are full."""
+    """In `make nightly` all tests hold as well where the join stops again and again, since its logs are full."""
     with small_logs() if request.param == "small logs" else nullcontext():
         yield request.param
 
@@ -594,7 +594,7 @@ DETECTORS += [
 ]
 
 #: Seeds of extreme worlds; of the last two one alone has periods of numbers, and one temporal correction.
-_EXTREMES = (*range(scaled(5, 11)), 11, 20)
+_EXTREMES = (*range(scaled(2, 11)), 11, 20)
 
 #: Worlds whose shards have, together, something in every table.
 WORLDS = {
@@ -654,7 +654,7 @@ def twin(kind: Stateful, thing: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", STATEFUL)
-@pytest.mark.parametrize("uses", [0, 1, 5])
+@pytest.mark.parametrize("uses", few([0, 5, 1], 2))
 def test_round_trip(name: str, uses: int) -> None:
     """The restored object has the same state, and goes on exactly as the original."""
     kind = STATEFUL[name]

@@ -1,8 +1,10 @@
 """A shard goes on under each neighbouring configuration: a key changed, added or taken away.
 
 As plain Python, where an index outside of a table is an error; a compiled loop would write elsewhere. With
-NUMBA_BOUNDSCHECK (`make fuzz`) loops are compiled, and there are thousands of records.
-As a program it does so for the keys of `StreamConfig` that are its arguments, and prints what went wrong.
+NUMBA_BOUNDSCHECK (`make fuzz`) loops are compiled, and there are thousands of records. `make test` changes
+several keys at once, `make nightly` and `make fuzz` one after the other.
+As a program it does so for the keys of `StreamConfig` that are its arguments, and prints what went wrong;
+keys with commas between them change at once.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from prequential.engine.catalog.state import check
 from prequential.engine.measures.registry import NAMES, OF_NUMBERS
 from prequential.engine.shard import Shard
 
-from tests.nightly import scaled
+from tests.nightly import NIGHTLY, scaled
 
 _HERE = Path(__file__).resolve()
 
@@ -83,6 +85,9 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
 _COUNTS = {"label_horizon", "label_at_horizon", "settle", "versions"}
 
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
+
+#: Whether each key is changed by itself, to each of its neighbours.
+EVERY = CHECKED or NIGHTLY
 
 #: Instances before the change, and all. Where loops are compiled, tables have doubled several times since.
 BEFORE, ALL = (200, 1_500) if CHECKED else (10, scaled(20, 30))
@@ -171,28 +176,29 @@ def check_foretold(before: StreamConfig, after: StreamConfig, life: Life, *, eve
         assert foretold >= set(items), f"{what}: not foretold {set(items) - foretold}"
 
 
-def failures(keys: list[str]) -> Iterator[str]:
-    """What goes wrong when these keys are changed, and changed back."""
+def failures(groups: list[list[str]]) -> Iterator[str]:
+    """What goes wrong when the keys of a group are changed, and changed back."""
     middle, end = 10 * BEFORE, 10 * ALL
     full = Life(FULL).go(middle)
     expected = Life(FULL, full).go(end).outcomes()
     assert min(expected.values()) > 1
-    for key in keys:
-        for value in NEIGHBOURS[key][: scaled(1, 9)]:
-            other = replace(FULL, **{key: value})
-            if key == "stages":
+    for keys in groups:
+        for number in range(max(len(NEIGHBOURS[key]) for key in keys) if NIGHTLY else 1):
+            changes = {key: NEIGHBOURS[key][number] for key in keys}
+            other = replace(FULL, **changes)
+            if "stages" in keys:
                 other = replace(other, compare_stages=())  # of stages that there are
             try:
                 changed = Life(other, full)
                 # There needn't be so many values that some are beyond a bound.
-                check_foretold(FULL, other, changed, every=key != "segments_per_key")
+                check_foretold(FULL, other, changed, every="segments_per_key" not in keys)
                 changed.go(end)
                 check(changed.shard.state.store)
                 back = Life(FULL, Life(other).go(middle)).go(end)
                 for life in (changed, back):
-                    assert key in _COUNTS or life.outcomes() == expected
+                    assert _COUNTS.intersection(keys) or life.outcomes() == expected
             except Exception:
-                yield f"{key}: {value}\n{traceback.format_exc()}"
+                yield f"{changes}\n{traceback.format_exc()}"
 
 
 def test_each_key_has_a_neighbour() -> None:
@@ -201,17 +207,18 @@ def test_each_key_has_a_neighbour() -> None:
 
 
 def _parts() -> list[list[str]]:
+    """Groups of keys, for one process each."""
     keys = sorted(NEIGHBOURS, key=lambda key: len(NEIGHBOURS[key]))
-    return [keys[i::4] for i in range(4)]
+    return [keys[i::4] for i in range(4)] if EVERY else [[",".join(keys[i::8]) for i in range(8)]]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keys", _parts(), ids="-".join)
-def test_no_loop_leaves_its_tables(keys: list[str]) -> None:
+@pytest.mark.parametrize("groups", _parts(), ids="-".join)
+def test_no_loop_leaves_its_tables(groups: list[str]) -> None:
     root = _HERE.parents[2]
     folders = (_HERE.parent, root / "tests", root, root / "pipeline", root / "topics")
     done = subprocess.run(
-        [sys.executable, str(_HERE), *keys],
+        [sys.executable, str(_HERE), *groups],
         env={
             **os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "PYTHONWARNINGS": "ignore",
             **({} if CHECKED else {"NUMBA_DISABLE_JIT": "1"}),
@@ -222,5 +229,5 @@ def test_no_loop_leaves_its_tables(keys: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    for failure in failures(sys.argv[1:]):
+    for failure in failures([group.split(",") for group in sys.argv[1:]]):
         print(failure, flush=True)

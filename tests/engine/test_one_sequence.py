@@ -40,7 +40,7 @@ STAGES = (
     ["intermediate", "final"], ["final", "initial", "after:30ms"],
 )  # fmt: skip
 
-SEEDS = range(scaled(6, 30))
+SEEDS = range(scaled(3, 30))
 
 
 @contextmanager

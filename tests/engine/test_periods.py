@@ -174,7 +174,7 @@ def test_utc_is_the_default() -> None:
     assert int(calendars.end_of(known, 0, DAY, -DAY)) == 0
 
 
-@pytest.mark.parametrize("width", few([DAY, 6 * HOUR, HOUR], 2))
+@pytest.mark.parametrize("width", few([DAY, 6 * HOUR, HOUR]))
 def test_messages_about_periods_of_a_zone(width: int) -> None:
     """Of days with 23, 24 and 25 hours, what a plain loop over all predictions says."""
     world = zoned_world(width, "America/New_York")
