@@ -242,7 +242,7 @@ class TestElec2:
         config = Config(defaults=StreamConfig(emit_every=None, coverage=False))
         at_once, later = (
             [
-                output for output in outputs_of(config, lines_of(elec2()[:3000], delay))
+                output for output in outputs_of(config, lines_of(elec2()[:1200], delay))
                 if not isinstance(output, Incident)
             ]
             for delay in (0, 1)
@@ -577,7 +577,7 @@ class TestEmission:
 
     def test_what_is_configured_is_kept(self) -> None:
         """Also where it is what a worker does by default."""
-        count = 1_500
+        count = 300
         sizes = {"predictions": 2 * count, "labels": count}
         short = {kind: lines[: sizes[kind]] for kind, lines in served().items()}
 
@@ -588,7 +588,7 @@ class TestEmission:
         assert points("defaults: {emit: {every: 1s}}") == count  # after each but the last, and the last set
         assert points("{streams: {s: {emit: {every: 1s}}}, defaults: {settle: 1m}}") == count
         assert points("defaults: {emit: {every: null}}") == 2
-        assert points("defaults: {emit: {outcomes: null}}") == 900  # 150 hours: every ten minutes
+        assert points("defaults: {emit: {outcomes: null}}") == 180  # 30 hours: every ten minutes
 
     def test_a_worker_and_its_replay_keep_ten_seconds(self) -> None:
         assert StreamConfig().emit_every == 10_000

@@ -159,6 +159,7 @@ def test_commands_without_a_broker(files: dict[str, Path], tmp_path: Path) -> No
         assert path.read_bytes() == outputs[name].read_bytes(), name
 
 
+@pytest.mark.nightly
 @pytest.mark.embedded
 @pytest.mark.slow
 def test_commands_with_a_broker(embedded: Broker, files: dict[str, Path], tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ SEEDS = range(scaled(3, 8))
 
 @pytest.fixture(scope="module", params=few(["as it is", "small logs"]), autouse=True)
 def way(request: pytest.FixtureRequest) -> Iterator[str]:
-    """In `make nightly` all tests hold as well where the join stops again and again, since its logs are full."""
+    """In `make nightly` all tests hold as well where the join stops again and again: its logs are full."""
     with small_logs() if request.param == "small logs" else nullcontext():
         yield request.param
 

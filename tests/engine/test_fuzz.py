@@ -43,7 +43,7 @@ from worlds import extreme_settings, extreme_world
 
 from tests.nightly import scaled
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS") or scaled(10, 60))
+SECONDS = float(os.environ.get("FUZZ_SECONDS") or scaled(4, 60))
 
 #: Where a run begins; a failure names its seed.
 SEED = int(os.environ.get("FUZZ_SEED", "1"))

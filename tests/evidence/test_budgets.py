@@ -33,7 +33,7 @@ def test_so_is_one_of_the_ratio_that_is_too_rare_to_be_counted() -> None:
     assert 1 / 1.5 < share < 1.5
 
 
-@pytest.mark.parametrize("world", few(WORLDS))
+@pytest.mark.parametrize("world", few(WORLDS, 0))
 def test_so_is_one_by_thresholds_that_the_engine_sets(world: World) -> None:
     """From the first outcome on; of the ratio, where errors are few, budgets of rare alarms alone."""
     apart = 300_000 if world == World(0.3) else 50_000
@@ -41,7 +41,7 @@ def test_so_is_one_by_thresholds_that_the_engine_sets(world: World) -> None:
         assert 1 / 1.5 < share < 1.5
 
 
-@pytest.mark.parametrize("world", few([World(0.002), World(0.001), World(0.002, 0.5)]))
+@pytest.mark.parametrize("world", few([World(0.002), World(0.001), World(0.002, 0.5)], 0))
 def test_rare_errors_flood_no_budget(world: World) -> None:
     """From the first outcome on, when next to no errors are known."""
     apart = 100_000

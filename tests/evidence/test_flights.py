@@ -13,6 +13,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.nightly
 def test_few_incidents_and_none_for_the_better() -> None:
     year = flights.year()
     found = flights.incidents(year)

@@ -152,6 +152,7 @@ def test_quickstart_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     run(tutorial_blocks("quickstart-kafka.md", {"9092": str(pick_port())}))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -176,6 +177,7 @@ def mean_errors(days: pd.DataFrame, of: str, columns: list[str]) -> list[float]:
     return [(days[name] - days[of]).abs().mean() for name in columns]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -185,6 +187,7 @@ def test_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown in (TUTORIALS / "judge.md").read_text("utf-8")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_clicks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Precision over the labels so far is 1: these are clicks."""
@@ -195,6 +198,7 @@ def test_clicks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown in (TUTORIALS / "clicks.md").read_text("utf-8")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.kafka
 def test_avro_and_cdc(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

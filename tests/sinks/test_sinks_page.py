@@ -62,6 +62,7 @@ def registry(request: pytest.FixtureRequest) -> Iterator[str]:
         yield found.url
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 def test_avro_has_each_message_once_although_its_program_is_killed(
     cluster: KafkaConfig, registry: str

@@ -35,11 +35,11 @@ from prequential.engine.estimators.sums import OF_CLASSES, OF_NUMBERS, SPREAD, i
 from prequential.engine.tables import outcomes, score_bins, scores
 from prequential.engine.tables.outcomes import OUTCOME, REVISION, Log
 
-from tests.nightly import few
+from tests.nightly import few, scaled
 
 sides = from_python(window._sides)
 
-ROWS = 1200
+ROWS = scaled(500, 1_200)
 
 
 def cell(label: int, prediction: int, bits: int, capacity: int = CAPACITIES[1]) -> int:

@@ -39,7 +39,7 @@ defaults:
   baselines: [persistent, majority, random]
   compare_losses: [error, brier]
   detectors: [{detector: page-hinkley, signal: error, lambda: 10}]
-  emit: {outcomes: 500, every: 2h}
+  emit: {outcomes: 500, every: 5h}
 streams:
   numbers: {task: regression, details: [residuals], positive_class: null, objective: null, baselines: [],
     temporal_correction: false, compare_losses: [squared]}

@@ -22,7 +22,7 @@ from tests.brokers import JavaBroker, launch
 from tests.nightly import few
 from tests.skipping import or_skip
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.nightly]
 
 #: The worker whose broker is struck, see there.
 _PROGRAM = (sys.executable, str(Path(__file__).with_name("recovering.py")))

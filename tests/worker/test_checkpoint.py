@@ -365,7 +365,7 @@ def test_a_snapshot_has_nothing_that_could_not_be_published(lives: Callable[...,
     """What a silence made due is refused, and the shard is closed, as that of a worker that stops then."""
     topics = said()
     refused = 0
-    for _ in range(scaled(10, 40)):
+    for _ in range(scaled(8, 40)):
         log = Log()
         survived, _ = lives(log, None, False, refused=True)
         refused += not survived
@@ -378,7 +378,7 @@ def test_a_snapshot_has_nothing_that_could_not_be_published(lives: Callable[...,
 def test_stopped_in_the_middle_of_it(lives: Callable[..., tuple[bool, int]]) -> None:
     """SIGTERM under flow: a round may be due while the last commit runs. The successor takes the rest."""
     topics = said()
-    for _ in range(scaled(10, 40)):
+    for _ in range(scaled(8, 40)):
         log = Log()
         for stops in (True, True, False):
             survived, _ = lives(log, None, False, stops)

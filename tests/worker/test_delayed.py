@@ -22,6 +22,7 @@ from prequential.topics.specs import JOURNAL, METRICS, topic_specs
 from processes import eventually, read_topic
 
 from tests.cluster import Cluster
+from tests.nightly import few
 from tests.proxy import END_TXN, Held, Proxy
 from tests.skipping import or_skip
 
@@ -222,7 +223,7 @@ def test_half_closed_connections(node: Cluster, kafka: KafkaConfig) -> None:
 _TIMEOUT_MS, _AWAY = 3_000, 8.0
 
 
-@pytest.mark.parametrize("count", [5, 25])
+@pytest.mark.parametrize("count", few([25, 5]))
 def test_a_transaction_that_times_out_is_begun_again(
     node: Cluster, kafka: KafkaConfig, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,7 @@ def test_an_incident_is_explained_from_the_topics(lived: tuple[KafkaConfig, Path
     assert without_newest(again) == without_newest(found)
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 def test_thresholds_from_topics_are_those_from_files(lived: tuple[KafkaConfig, Path, Path]) -> None:
     _, config, folder = lived
