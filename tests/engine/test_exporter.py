@@ -37,6 +37,8 @@ from prequential.topics.partitioning import partition_of
 from prometheus_client.parser import text_string_to_metric_families
 from worlds import extreme_world, random_world
 
+from tests.nightly import scaled
+
 #: All that there can be.
 EVERYTHING = HttpConfig(stages=ALL_SERIES, estimators=ALL_SERIES, series=SERIES)
 
@@ -581,7 +583,8 @@ def steady(count: int, stream: str = "s") -> World:
 
 def test_scrapes_while_the_shard_advances_are_of_one_moment_each() -> None:
     """What is said of a sequence is what the message after as many outcomes says: never half of a round."""
-    world = steady(1_500)
+    count = scaled(600, 1_500)
+    world = steady(count)
     shard = Shard(world.config)
     said: dict[tuple[str, float], dict[str, float]] = {}
     questions: SimpleQueue[tuple[Callable[[], Any], SimpleQueue[Any]]] = SimpleQueue()
@@ -601,7 +604,7 @@ def test_scrapes_while_the_shard_advances_are_of_one_moment_each() -> None:
 
     with ThreadPoolExecutor(2) as threads:
         scrapes = [threads.submit(scrape) for _ in range(2)]
-        for start in range(0, 1_500, 3):
+        for start in range(0, count, 3):
             for kind, each in enumerate((3, 6, 3)):
                 first = start * each // 3
                 shard.add(batch_of(kind, world.topics[kind], first, first + each))

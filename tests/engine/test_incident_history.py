@@ -17,6 +17,8 @@ from prequential.engine.incidents.groups import Groups, shift
 from prequential.engine.incidents.history import Clusters
 from prequential.engine.shard import Shard
 
+from tests.nightly import few
+
 
 class Entry(NamedTuple):
     """An outcome."""
@@ -160,7 +162,7 @@ def test_predictions_know_which_of_them_have_a_label() -> None:
         assert found.cells[:, column + history.MET_LABEL].tolist() == met
 
 
-@pytest.mark.parametrize("step", [25, 1_000, 700_000, 86_400_000])
+@pytest.mark.parametrize("step", few([86_400_000, 700_000, 1_000, 25], 2))
 def test_memory_is_bounded_and_a_history_has_clusters_enough(step: int) -> None:
     """Clusters grow with the history, up to days: then the oldest ones are forgotten."""
     pool = clusters.with_owners(clusters.new_pool(summed=True), 1)

@@ -21,7 +21,7 @@ from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Label, Prediction, Record
 from prequential.topics.outputs import Alarm, Incident, Output
 
-from tests.nightly import few
+from tests.nightly import few, scaled
 
 HOUR, DAY = 3_600_000, 86_400_000
 
@@ -183,10 +183,10 @@ def test_good_hours_of_a_day_end_no_incident() -> None:
     """Nights are good also after the change: the incident ends when all hours of a day are good."""
     by_hour = [0.05] * 8 + [0.1] * 16
     changed = [0.05] * 8 + [0.5] * 16
-    days = by_hour * 6 + changed * 3 + by_hour * 3
+    days, each = by_hour * 6 + changed * 3 + by_hour * 3, scaled(20, 60)
     rng = np.random.default_rng(4)
-    wrong = (rng.random(len(days) * 60) < np.repeat(days, 60)).astype(np.int64)
-    stream = Stream(steps(rng, (len(wrong), 0.4)), wrong, step=DAY // (24 * 60))
+    wrong = (rng.random(len(days) * each) < np.repeat(days, each)).astype(np.int64)
+    stream = Stream(steps(rng, (len(wrong), 0.4)), wrong, step=DAY // (24 * each))
     found = [one for one in incidents(stream.records(), detectors=()) if one.change_point["ts"] > 5 * DAY]
     assert len({one.id for one in found}) == 1
     assert [one.status for one in found][-1] == "recovered"
@@ -418,12 +418,13 @@ def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
 def test_incidents_are_graded_by_the_three_clusters_that_follow(seed: int) -> None:
     """A level that stays agrees; one that is back as soon as the incident has opened does not."""
     usual, bad, budget = [0.2] * 30, [0.45] * 10, {"incident_budget": "1 per 3650d"}
-    found = incidents(of_days(seed, [*usual, *bad], 200).records(), **budget)
+    outcomes = scaled(50, 200)
+    found = incidents(of_days(seed, [*usual, *bad], outcomes).records(), **budget)
     assert {one.id for one in found} == {found[0].id}
     assert found[0].agreed is msgspec.UNSET
     assert (found[-1].agreed, found[-1].graded) == (True, {"incidents": 1, "agreed": 1})
     opened = (found[0].opened["ts"] - 30 * DAY) // DAY
-    back = incidents(of_days(seed, [*usual, *bad[:opened], *[0.2] * 30], 200).records(), **budget)
+    back = incidents(of_days(seed, [*usual, *bad[:opened], *[0.2] * 30], outcomes).records(), **budget)
     assert {one.id for one in back} == {back[0].id}
     assert (back[-1].status, back[-1].agreed) == ("recovered", False)
     assert back[-1].graded == {"incidents": 1, "agreed": 0}
