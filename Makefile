@@ -30,7 +30,7 @@ LARGE := PREQUENTIAL_TESTS=large
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick nightly lint bench fuzz chaos docs manifests matrix pins audit wheel sbom clean
+.PHONY: help demo test examples quick nightly lint bench fuzz chaos docs manifests matrix pins audit wheel sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,10 +38,13 @@ help: ## list the targets
 demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: what it finds
 	$(DEMO)/bin/prequential demo $(ARGS)
 
-test: lint ## before a change goes in: lint, types, doctests, all tests with small worlds; its last lines name the brokers
+test: $(TEST)/.ready ## before a change goes in: lint, types, doctests, all tests with small worlds; its last lines name the brokers
+	$(MAKE) --no-print-directory -j 2 lint examples
+	$(TEST)/bin/python -m pytest -n 4 --dist loadfile $(ARGS) $(MAYBE_NONE)
+
+examples: $(TEST)/.ready
 	$(LOOPS)
 	$(DOCTESTS)
-	$(TEST)/bin/python -m pytest -n 3 --dist loadfile $(ARGS) $(MAYBE_NONE)
 
 quick: $(TEST)/.ready ## while coding: no broker, nothing slow
 	$(TEST)/bin/python -m pytest -q -n 2 --dist loadfile \

@@ -151,8 +151,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _put_in_turn(items)
 
 
+#: Files that take longest: a parallel run begins with them, so that none is left alone at its end.
+_LONG = (
+    "test_replay.py", "engine/test_neighbouring_configurations.py", "worker/test_everything_on.py",
+    "engine/test_incidents.py", "worker/test_merging_worker.py", "engine/test_intervals.py",
+    "worker/test_end_to_end.py", "deploy/test_monitoring.py", "notify/test_notify.py", "test_calibration.py",
+    "worker/test_silence.py", "engine/test_batching.py", "worker/test_delayed.py", "test_compilation.py",
+    "worker/test_quarantine.py", "engine/test_without_jit.py", "tables/test_detectors.py",
+    "worker/test_checkpoint.py",
+)  # fmt: skip
+
+
 def _put_in_turn(items: list[pytest.Item]) -> None:
-    """Files with tests that wait for brokers evenly among the first two thirds of those that compute."""
+    """Long files first; then files that wait for brokers, evenly among two thirds of those that compute."""
     waits = {item.path: False for item in items}
     for item in items:
         waits[item.path] |= any(item.get_closest_marker(mark) for mark in ("kafka", "embedded"))
@@ -162,6 +173,7 @@ def _put_in_turn(items: list[pytest.Item]) -> None:
         for files in [[path for path, wait in waits.items() if wait is kind]]
         for number, path in enumerate(files)
     }
+    places.update({path: number - len(_LONG) for number, path in enumerate(_TESTS / name for name in _LONG)})
     items.sort(key=lambda item: places[item.path])
 
 

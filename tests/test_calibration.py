@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import random
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -61,9 +63,15 @@ def records(models: dict[str, float], stream: str = "s") -> dict[str, list[dict[
 
 
 def pasts(config: StreamConfig, models: dict[str, float]) -> list[PastSequence]:
+    """What these models have said; the caller may change it."""
+    return copy.deepcopy(_pasts(config, tuple(models.items())))
+
+
+@cache
+def _pasts(config: StreamConfig, models: tuple[tuple[str, float], ...]) -> list[PastSequence]:
     sources = [
         Source(KINDS.index(kind), [json.dumps(line).encode() for line in of])
-        for kind, of in records(models).items()
+        for kind, of in records(dict(models)).items()
     ]
     return sequences(Config(defaults=config), sources)
 

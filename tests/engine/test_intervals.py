@@ -36,6 +36,8 @@ from prequential.engine.estimators.rows import unrevised
 from scipy.stats import binomtest
 from sequences import NO_CLASS, Outcomes, log_of, positives_of
 
+from tests.nightly import few
+
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
@@ -348,8 +350,8 @@ def coverage(estimator: str, length: int, p: float, r: float, batch: int = 1) ->
 class TestCoverage:
     """Of nominal 95%. Seeds are fixed, so these are exact numbers of one long experiment."""
 
-    @pytest.mark.parametrize(("estimator", "length"), [("window:500", 600), ("fading:0.995", 1500)])
-    @pytest.mark.parametrize("p", [0.1, 0.3])
+    @pytest.mark.parametrize(("estimator", "length"), few([("window:500", 600), ("fading:0.995", 1500)]))
+    @pytest.mark.parametrize("p", few([0.1, 0.3]))
     def test_independent_errors(self, estimator: str, length: int, p: float) -> None:
         found = coverage(estimator, length, p, 0.0)
         assert 0.935 < found["shrunk"] < 0.965
@@ -358,8 +360,8 @@ class TestCoverage:
             # N = 200 of a fading factor of 0.995 is half of what it is worth (399): too careful.
             assert found["n"] > 0.985
 
-    @pytest.mark.parametrize(("estimator", "length"), [("window:500", 600), ("fading:0.995", 1500)])
-    @pytest.mark.parametrize("p", [0.1, 0.3])
+    @pytest.mark.parametrize(("estimator", "length"), few([("fading:0.995", 1500), ("window:500", 600)]))
+    @pytest.mark.parametrize("p", few([0.3, 0.1]))
     def test_dependent_errors(self, estimator: str, length: int, p: float) -> None:
         """Correlation 0.5: intervals that take outcomes for independent miss one time in four."""
         found = coverage(estimator, length, p, 0.5)
@@ -373,7 +375,7 @@ class TestCoverage:
         assert found["effective"] < 0.55
 
     @pytest.mark.parametrize(
-        ("estimator", "batch", "share"), [("window:100", 1, 0.903), ("window:500", 50, 0.548)]
+        ("estimator", "batch", "share"), few([("window:100", 1, 0.903), ("window:500", 50, 0.548)])
     )
     def test_few_outcomes_and_shuffled_labels_hide_dependence(
         self, estimator: str, batch: int, share: float
@@ -435,13 +437,13 @@ def coverage_of_precision(estimator: str, length: int, world: Cells) -> dict[str
 
 PRECISION_WORLDS = [
     Cells(0.3, 0.0, 0.1, 0.1, 0.0),
+    Cells(0.3, 0.9, 0.2, 0.2, 0.5),  # labels and errors come in runs
     Cells(0.1, 0.0, 0.3, 0.05, 0.0),
-    Cells(0.3, 0.0, 0.1, 0.1, 0.5),  # errors come in runs
+    Cells(0.3, 0.0, 0.1, 0.1, 0.5),  # errors do
     Cells(0.3, 0.7, 0.1, 0.1, 0.0),  # labels do
     Cells(0.1, 0.7, 0.1, 0.1, 0.0),
     Cells(0.5, 0.9, 0.1, 0.1, 0.0),
     Cells(0.3, 0.7, 0.1, 0.1, 0.5),  # both do
-    Cells(0.3, 0.9, 0.2, 0.2, 0.5),
     Cells(0.1, 0.8, 0.05, 0.05, 0.5),  # some ten runs of positives in 500
     Cells(0.2, 0.8, 0.4, 0.02, 0.5),  # and of eight false ones
 ]
@@ -458,7 +460,7 @@ ERROR_WORLDS = [
 
 
 @pytest.mark.parametrize("names", [["0", "1"], ["UP", "DOWN"]], ids=["positive", "none"])
-@pytest.mark.parametrize("world", ERROR_WORLDS)
+@pytest.mark.parametrize("world", few(ERROR_WORLDS))
 def test_coverage_of_errors_where_labels_come_in_runs(world: Cells, names: list[str]) -> None:
     """Of nominal 95%; by the errors' own correlation alone, 77 to 90% where labels and errors depend."""
     rate = world.positives * world.missed + (1 - world.positives) * world.false
@@ -481,12 +483,12 @@ def test_coverage_of_errors_where_labels_come_in_runs(world: Cells, names: list[
 class TestCoverageOfPrecision:
     """Of nominal 95%; the intervals are never too narrow, and too wide where only errors come in runs."""
 
-    @pytest.mark.parametrize("world", PRECISION_WORLDS)
+    @pytest.mark.parametrize("world", few(PRECISION_WORLDS, 2))
     def test_in_a_window(self, world: Cells) -> None:
         self.assert_93_percent("window:500", 600, world)
 
-    @pytest.mark.parametrize(("estimator", "length"), [("fading:0.995", 1500), ("all", 1000)])
-    @pytest.mark.parametrize("world", PRECISION_WORLDS[-2:])  # the hardest ones
+    @pytest.mark.parametrize(("estimator", "length"), few([("fading:0.995", 1500), ("all", 1000)]))
+    @pytest.mark.parametrize("world", few(PRECISION_WORLDS[-2:]))  # the hardest ones
     def test_elsewhere(self, estimator: str, length: int, world: Cells) -> None:
         self.assert_93_percent(estimator, length, world)
 
@@ -508,7 +510,7 @@ def test_shares_of_right_ones_have_one() -> None:
     assert intervals["accuracy"] == pytest.approx([1 - end for end in reversed(intervals["error"])])
 
 
-@pytest.mark.parametrize("correlation", [0.0, 0.7])
+@pytest.mark.parametrize("correlation", few([0.7, 0.0]))
 def test_baselines_have_intervals_that_hold_where_labels_come_in_runs(correlation: float) -> None:
     """Their own runs count: errors are independent here, and `p_maj` would be missed two times in five."""
     rng = np.random.default_rng(11)
