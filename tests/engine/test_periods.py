@@ -90,7 +90,7 @@ def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
 
 def test_the_newest_message_of_a_period_is_what_all_predictions_say() -> None:
     compared = finals = corrected = 0
-    for seed in range(scaled(36, 120)):
+    for seed in range(scaled(16, 120)):
         world = world_of(seed)
         newest: dict[tuple[str, str], dict[int, Metrics]] = defaultdict(dict)
         ids = set()

@@ -22,6 +22,8 @@ from prequential.views.dashboard.pages import model_page
 from prequential.views.report import Report
 from prequential.views.report.markdown import markdown
 
+from tests.nightly import few
+
 SETTINGS: dict[str, Any] = {
     "positive_class": "1", "estimators": ["all", "window:500"], "stages": ["final"],
     "emit": {"outcomes": 500},
@@ -82,7 +84,7 @@ class TestFirstOutcomes:
         assert other.references == result.references
         assert other.messages == result.messages
 
-    @pytest.mark.parametrize("often", [1, 700])
+    @pytest.mark.parametrize("often", few([50, 1, 700]))
     def test_one_at_a_time(self, result: Result, table: pd.DataFrame, often: int) -> None:
         """However often something is asked in between."""
         evaluator = Evaluator(objective={"reference": 1000}, **SETTINGS)
