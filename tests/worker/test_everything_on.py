@@ -94,7 +94,7 @@ def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path
         },
         worker={"snapshot_every": "1s", "commit_every": "100ms", "session_timeout": "6s"},
     )  # fmt: skip
-    everything = [*enriched(records(8, scaled(900, 1_500), 2)), *numbers(8, scaled(300, 500))]
+    everything = [*enriched(records(8, 1_500, 2)), *numbers(8, 500)]
     sender = Sender(cluster)
     parts, log = scaled(3, 5), ""
     for part in range(parts):

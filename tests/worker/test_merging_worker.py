@@ -23,8 +23,6 @@ from processes import (
 )
 from workload import HORIZON, SETTLE, Record, Sender, records
 
-from tests.nightly import scaled
-
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
@@ -54,7 +52,7 @@ def test_merged_once_and_as_replayed_though_workers_die(cluster: KafkaConfig, tm
         streams={"s-0": {"key": "instance"}},
     )  # fmt: skip
     sender = Sender(cluster)
-    all_records = list(map(keyed, records(3, scaled(900, 1_500), 1)))
+    all_records = list(map(keyed, records(3, 1_500, 1)))
     steps = 30
 
     def send(first: int, last: int) -> None:
