@@ -149,7 +149,8 @@ class TestMeasures:
 
     def test_they_are_those_of_scikit_learn(self) -> None:
         x, y = datasets.load_breast_cancer(return_X_y=True)
-        model = linear_model.LogisticRegression(max_iter=5000).fit(x[:200], y[:200])
+        x = (x - x.mean(axis=0)) / x.std(axis=0)
+        model = linear_model.LogisticRegression().fit(x[:200], y[:200])
         predicted = model.predict(x[200:])
         proba = [dict(zip("01", p)) for p in model.predict_proba(x[200:]).tolist()]
         table = pd.DataFrame({"y_pred": predicted, "y_true": y[200:], "y_proba": proba})
