@@ -58,6 +58,7 @@ def test_windows_and_fading_notice_at_about_the_same_outcome() -> None:
         assert next(pair) == pytest.approx(next(pair), abs=500)
 
 
+@pytest.mark.nightly
 def test_four_concepts_tell_nothing_of_a_fifth_one() -> None:
     """Each has another difference, for a quarter of the run: the longest blocks differ too much."""
     _, wrong_a, wrong_b, _ = small()
