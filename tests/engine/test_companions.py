@@ -17,7 +17,7 @@ from tests.nightly import few, scaled
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
-SEEDS = range(scaled(2, 6))
+SEEDS = range(scaled(3, 6))
 DETAILS = ["per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline"]
 
 
@@ -54,7 +54,7 @@ def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
 def test_random_predictions_are_as_right_as_the_model_says() -> None:
     """In every stage and estimator: `p_ran`, and a kappa of 0; everything else about it is the model's."""
     compared = 0
-    for seed in range(scaled(3, 14)):
+    for seed in range(scaled(5, 14)):
         outputs = catch_up(world_of(seed)).outputs
         found = {
             (m.model, m.stream, m.segment, m.stage, m.estimator, m.outcomes): m
@@ -80,7 +80,7 @@ def test_random_predictions_are_as_right_as_the_model_says() -> None:
 def test_with_one_model_a_baseline_is_as_right_as_its_measure_says() -> None:
     """Its outcomes are the model's, in every stage; only revisions make a difference."""
     compared = 0
-    for seed in range(scaled(3, 14)):
+    for seed in range(scaled(5, 14)):
         outputs = catch_up(world_of(seed, models=1)).outputs
         found = {(m.stream, m.model, m.stage, m.estimator): m for m in metrics_of(outputs)}
         for (stream, model, stage, estimator), message in found.items():
