@@ -25,6 +25,8 @@ import pyarrow.parquet
 import pytest
 from prequential.cli.main import main
 
+from tests.nightly import few
+
 Row = dict[str, Any]
 
 START, MINUTE, DAY = 1_700_000_000_000, 60_000, 86_400_000
@@ -613,10 +615,17 @@ FORMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    ("way", "ends"), [("plain", True), ("gz", False), ("-", False), ("- gz", True), ("fifo", True)]
+#: How it is read, and whether it ends.
+READ = [("plain", True), ("gz", False), ("-", False), ("- gz", True), ("fifo", True)]
+
+#: One form in all ways and each other form in one way, then all others.
+FORMS_READ = sorted(
+    ((form, *way) for form in FORMS for way in READ),
+    key=lambda one: one[0] != "lines" and [*FORMS].index(one[0]) != READ.index(one[1:]),
 )
+
+
+@pytest.mark.parametrize(("form", "way", "ends"), few(FORMS_READ, 9))
 def test_a_line_without_an_end_is_one_invalid_record(
     tmp_path: Path, run: Callable[..., Replayed], monkeypatch: pytest.MonkeyPatch, way: str, form: str,
     ends: bool,
