@@ -577,7 +577,7 @@ class TestEmission:
 
     def test_what_is_configured_is_kept(self) -> None:
         """Also where it is what a worker does by default."""
-        count = 300
+        count = 1_010
         sizes = {"predictions": 2 * count, "labels": count}
         short = {kind: lines[: sizes[kind]] for kind, lines in served().items()}
 
@@ -588,7 +588,7 @@ class TestEmission:
         assert points("defaults: {emit: {every: 1s}}") == count  # after each but the last, and the last set
         assert points("{streams: {s: {emit: {every: 1s}}}, defaults: {settle: 1m}}") == count
         assert points("defaults: {emit: {every: null}}") == 2
-        assert points("defaults: {emit: {outcomes: null}}") == 180  # 30 hours: every ten minutes
+        assert points("defaults: {emit: {outcomes: null}}") == 606  # 101 hours: every ten minutes
 
     def test_a_worker_and_its_replay_keep_ten_seconds(self) -> None:
         assert StreamConfig().emit_every == 10_000
