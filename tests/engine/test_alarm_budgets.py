@@ -108,10 +108,27 @@ def chain_exponent(a: float, b: float, drift: float) -> tuple[float, float]:
     return high, math.log(ratio) / high + (1 + e) / 3 * math.sqrt((1 + r) / (1 - r))
 
 
+def variance_by_clusters(wrong: list[bool]) -> float:
+    """The long-run variance by minutes, the only clusters that are many enough here."""
+    minutes = [STEP * (place + 1) // 60_000 for place in range(len(wrong))]
+    groups = [[y for y, minute in zip(wrong, minutes) if minute == one] for one in range(minutes[-1])]
+    groups = [group for group in groups if len(group) >= 8]
+    x = np.array([np.mean(group) for group in groups])
+    if len(x) < 20:
+        return 0.0
+    d1, d2 = ((x[1:] - x[:-1]) ** 2).mean(), ((x[2:] - x[:-2]) ** 2).mean()
+    r = min(0.8, max(0.0, d2 / d1 - 1))
+    mean = float(np.mean([len(group) for group in groups]))
+    return float(mean * d1 / 2 * (1 + r) / (1 - r) ** 2 / (1 + 6 / len(x) ** 0.5))
+
+
 def threshold_by_definition(
-    wrong: list[bool], drift: float, apart: float, both: bool, unit: bool
+    wrong: list[bool], drift: float, apart: float, both: bool, unit: bool, every: list[bool] | None = None
 ) -> float | None:
-    """λ, or h in units of one standard deviation, from these errors; None: they don't say enough."""
+    """λ, or h in units of one standard deviation, from these errors; None: they don't say enough.
+
+    `every`: all errors so far, whose clusters count.
+    """
     pairs = list(pairwise(wrong))
     after_right, after_wrong = [y for x, y in pairs if not x], [y for x, y in pairs if x]
     if not any(after_right) or all(after_wrong):
@@ -120,6 +137,9 @@ def threshold_by_definition(
     e = a / (a + b)
     size = math.sqrt(e * (1 - e)) if unit else 1.0
     ways = [chain_exponent(a, b, drift * size)] + [chain_exponent(b, a, drift * size)] * both
+    by_pairs = e * (1 - e) * (2 - a - b) / (a + b)
+    ratio = max(1.0, variance_by_clusters(every or wrong) / by_pairs)
+    ways = [(kappa / ratio, beyond * math.sqrt(ratio)) for kappa, beyond in ways]
 
     def rate(h: float) -> float:
         w = [kappa * (h + beyond) for kappa, beyond in ways]
@@ -171,7 +191,9 @@ def test_thresholds_and_alarms_are_those_of_plain_loops(world: World) -> None:
             new = threshold_by_definition(wrong[:number], 0.02, apart, False, False)
             recent = wrong[since:number]
             if new is not None and since and len(recent) - 1 >= 1000:
-                new = max(new, threshold_by_definition(recent, 0.02, apart, False, False) or 0.0)
+                new = max(
+                    new, threshold_by_definition(recent, 0.02, apart, False, False, wrong[:number]) or 0.0
+                )
             threshold = new or threshold
     assert [outcome for outcome, _ in found] == [outcome for outcome, _ in expected]
     assert [limit for _, limit in found] == pytest.approx([limit for _, limit in expected], rel=1e-9)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from prequential import evaluate
-from prequential.topics.outputs import Incident
+from prequential.topics.outputs import Alarm, Incident, Output
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -69,8 +69,8 @@ def year() -> Year:
     )  # fmt: skip
 
 
-def incidents(flights: Year, **settings: Any) -> list[Incident]:
-    """Return the first message about each incident."""
+def messages(flights: Year, **settings: Any) -> list[Output]:
+    """Return all messages about a year with these settings."""
     ids = np.arange(len(flights.late))
     predictions = pd.concat(
         pd.DataFrame({"instance_id": ids, "model": name, "y_pred": y.astype(int), "ts": flights.scheduled})
@@ -80,8 +80,13 @@ def incidents(flights: Year, **settings: Any) -> list[Incident]:
     labels = pd.DataFrame(
         {"instance_id": ids[known], "y_true": flights.late[known].astype(int), "ts": flights.landed[known]}
     )
-    messages = evaluate(predictions, labels, progress=False, **settings).messages
-    return [one for one in messages if isinstance(one, Incident) and one.revision == 1]
+    return list(evaluate(predictions, labels, progress=False, **settings).messages)
+
+
+def incidents(flights: Year, **settings: Any) -> list[Incident]:
+    """Return the first message about each incident."""
+    found = messages(flights, **settings)
+    return [one for one in found if isinstance(one, Incident) and one.revision == 1]
 
 
 def lasts(flights: Year, found: Incident) -> bool:
@@ -104,28 +109,32 @@ def with_rise(flights: Year, seed: int, points: int) -> tuple[Year, int]:
     return flights._replace(predicted={name: y}), start
 
 
-def found_after(messages: Iterable[Incident], start: int, days: int) -> Incident | None:
+def found_after(found: Iterable[Incident], start: int, days: int) -> Incident | None:
     """Return the first incident that opened within so many days."""
-    return next((one for one in messages if start <= one.opened["ts"] <= start + days * DAY), None)
+    return next((one for one in found if start <= one.opened["ts"] <= start + days * DAY), None)
 
 
 def main(arguments: list[str]) -> None:
     """Print the table."""
     runs, flights = int(arguments[0]) if arguments else 20, year()
     found = incidents(flights)
-    months = len(flights.predicted) * (flights.scheduled[-1] - flights.scheduled[0]) / (30 * DAY)
+    days = (flights.scheduled[-1] - flights.scheduled[0]) / DAY
+    months = len(flights.predicted) * days / 30
     better = sum(one.after["level"] <= one.before["level"] for one in found)
     print(f"incidents per model and 30 days: {len(found) / months:.2f} ({len(found)} in all)")
     print(f"of these for the better: {better}")
     print(f"next {_NEXT} days nearer to after: {sum(lasts(flights, one) for one in found)} of {len(found)}")
-    for points, days in RISES:
+    settings: dict[str, Any] = {"detectors": [{"detector": "page-hinkley"}], "alarm_budget": "1 per 30d"}
+    alarms = sum(isinstance(one, Alarm) for one in messages(flights, **settings))
+    print(f"alarms of page-hinkley within a budget of 1 per 30d: {alarms} ({days / 30:.0f} wanted)")
+    for points, within in RISES:
         hits = same_day = 0
         for seed in range(runs):
             changed, start = with_rise(flights, seed, points)
-            first = found_after(incidents(changed, detectors=[]), start, days)
+            first = found_after(incidents(changed, detectors=[]), start, within)
             hits += first is not None
             same_day += first is not None and first.change_point["prediction_ts"] // DAY == start // DAY
-        print(f"+{points} points within {days} days: {hits} of {runs}; change in the right day: {same_day}")
+        print(f"+{points} points within {within} days: {hits} of {runs}; change in the right day: {same_day}")
 
 
 if __name__ == "__main__":

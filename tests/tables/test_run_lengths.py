@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from compiled import from_python
 from prequential.engine.compiled.kernel import Floats
-from prequential.engine.detectors.budgets import BINARY, BOUNDED, RATIO, SUMS, threshold_for
+from prequential.engine.detectors.budgets import (
+    BINARY,
+    BOUNDED,
+    LENGTHS,
+    RATIO,
+    SUMS,
+    WIDTH,
+    follow,
+    threshold_for,
+    variance_of_clusters,
+)
 
 #: Error rates, and autocorrelations.
 WORLDS = list(itertools.product((0.01, 0.1, 0.3, 0.6), (-0.2, 0.0, 0.5, 0.9)))
@@ -27,7 +37,7 @@ def test_compiled_and_plain_thresholds_have_the_same_bits(kind: int) -> None:
     known = 0
     for (error, keep), standardised, down in itertools.product(WORLDS, (False, True), (False, True)):
         for apart in (1e4, 1e9):
-            given = sums(error, keep, 200_000.0), kind, 0.02, standardised, True, down, apart
+            given = sums(error, keep, 200_000.0), 0.5, kind, 0.02, standardised, True, down, apart
             compiled = from_python(threshold_for)(*given)
             assert compiled == threshold_for(*given)
             known += compiled > 0.0
@@ -38,7 +48,7 @@ def test_thresholds_are_higher_where_errors_come_in_runs_and_alarms_are_to_be_ra
     for kind, error in itertools.product((BINARY, RATIO), (0.1, 0.3)):
         found = [
             [
-                threshold_for(sums(error, keep, 1e7), kind, 0.01, False, True, False, apart)
+                threshold_for(sums(error, keep, 1e7), 0.0, kind, 0.01, False, True, False, apart)
                 for apart in (1e5, 1e7, 1e9)
             ]
             for keep in (0.0, 0.5, 0.8)
@@ -49,22 +59,78 @@ def test_thresholds_are_higher_where_errors_come_in_runs_and_alarms_are_to_be_ra
 
 def test_few_outcomes_say_nothing_and_not_many_make_thresholds_higher() -> None:
     by_outcomes = [
-        threshold_for(sums(0.1, 0.3, n), BINARY, 0.01, False, True, False, 1e7)
+        threshold_for(sums(0.1, 0.3, n), 0.0, BINARY, 0.01, False, True, False, 1e7)
         for n in (200.0, 3e3, 1e4, 1e6)
     ]
     assert by_outcomes[0] == 0.0
     assert by_outcomes[1] > by_outcomes[2] > by_outcomes[3] > 0.0
     # All right, all wrong, or no two neighbours that differ.
     for error in (0.0, 1.0):
-        assert threshold_for(sums(error, 0.0, 1e6), BINARY, 0.01, False, True, False, 1e7) == 0.0
-    assert threshold_for(sums(0.1, 1.0, 1e6), BINARY, 0.01, False, True, False, 1e7) == 0.0
+        assert threshold_for(sums(error, 0.0, 1e6), 0.0, BINARY, 0.01, False, True, False, 1e7) == 0.0
+    assert threshold_for(sums(0.1, 1.0, 1e6), 0.0, BINARY, 0.01, False, True, False, 1e7) == 0.0
 
 
 def test_a_loss_of_numbers_has_the_threshold_of_a_normal_walk() -> None:
     """λ = σ²/(2δ)·w - b, e^w - 1 - w = A·2δ²/σ², and σ² = s²·(1 + r)/(1 - r)."""
     n, mean, variance, r = 1e9, 0.5, 0.04, 0.6
     given = np.array([n, n * mean, n * mean, n * (variance + mean**2), n * (r * variance + mean**2)])
-    found = threshold_for(given, BOUNDED, 0.01, False, True, False, 1e8)
+    found = threshold_for(given, 0.0, BOUNDED, 0.01, False, True, False, 1e8)
     kappa = 2 * 0.01 / (variance * 4)
     w = kappa * (found + 1.166 * np.sqrt(variance * 4))
     assert (np.exp(w) - 1 - w) / (kappa * 0.01) == pytest.approx(1e8, rel=1e-3)
+
+
+MINUTE, HOUR, DAY = LENGTHS
+
+
+def followed(losses: Floats, step: float, cluster: int = 0) -> Floats:
+    """The sums of one sequence with a loss every `step` ms."""
+    table, last, begun = np.zeros((1, WIDTH)), np.zeros(1), np.zeros(1, np.uint8)
+    for place, loss in enumerate(losses):
+        follow(table, last, begun, 0, loss, False, int(place * step), cluster)
+    return table[0]
+
+
+def by_definition(losses: Floats, step: float, length: int) -> float:
+    """The long-run variance by clusters of a length, as the module's docstring defines it."""
+    keys = (np.arange(len(losses)) * step).astype(np.int64) // length
+    groups = [losses[keys == key] for key in range(keys[-1])]  # the newest one isn't closed
+    groups = [group for group in groups if len(group) >= 8]
+    x = np.array([group.mean() for group in groups])
+    if len(x) < 20:
+        return 0.0
+    d1, d2 = ((x[1:] - x[:-1]) ** 2).mean(), ((x[2:] - x[:-2]) ** 2).mean()
+    r = min(0.8, max(0.0, d2 / d1 - 1))
+    mean = float(np.mean([len(group) for group in groups]))
+    return float(mean * d1 / 2 * (1 + r) / (1 - r) ** 2 / (1 + 6 / len(x) ** 0.5))
+
+
+def days(level_sd: float, count: int, outcomes: int, seed: int) -> Floats:
+    """Errors whose level is one of an AR(1) process by day, with a correlation of 0.5."""
+    some, level, found = np.random.default_rng(seed), 0.0, []
+    for _ in range(count):
+        level = 0.5 * level + some.normal(0.0, level_sd * np.sqrt(0.75))
+        found.append(some.random(outcomes) < np.clip(0.3 + level, 0.0, 1.0))
+    return np.concatenate(found).astype(float)
+
+
+@pytest.mark.parametrize("cluster", [0, HOUR, DAY, 7 * HOUR])
+def test_the_variance_by_clusters_is_that_of_plain_loops(cluster: int) -> None:
+    losses, step = days(0.1, 40, 60, 0), DAY / 60
+    lengths = (cluster,) if cluster else LENGTHS
+    expected = max(by_definition(losses, step, length) for length in lengths)
+    assert variance_of_clusters(followed(losses, step, cluster)) == pytest.approx(expected, rel=1e-9)
+    assert expected > 0.0 or cluster == HOUR  # an hour has too few outcomes
+
+
+def test_days_that_differ_make_thresholds_higher_and_one_change_hardly_does() -> None:
+    def threshold(losses: Floats) -> float:
+        sums = followed(losses, DAY / 80)
+        given = sums[:SUMS], variance_of_clusters(sums), BINARY, 0.005, False, True, False, 5e4
+        return threshold_for(*given)
+
+    steady, varied = days(0.0, 200, 80, 1), days(0.12, 200, 80, 1)
+    changed = np.concatenate([days(0.0, 190, 80, 1), days(0.0, 10, 80, 2) + 0.0])
+    changed[190 * 80 :] = np.random.default_rng(3).random(800) < 0.6
+    assert threshold(varied) > 2.5 * threshold(steady)
+    assert threshold(changed) < 1.3 * threshold(steady)

@@ -4,6 +4,18 @@ A sequence has sums over pairs of neighbouring losses: over all pairs, and over 
 latest alarm. At certain outcomes (`due`), `run_lengths` computes the threshold again from them. The number of
 outcomes between false alarms follows from the budget and from the stream's pace. The threshold depends on the
 sequence and on the log, not on batches.
+
+Pairs of neighbours don't show that the level differs from hour to hour or from day to day. So there are also
+sums over clusters of losses: of a minute, an hour and a day, or of the configured length (`cluster`). With
+the means x_k of the clusters, d1 and d2 the means of (x_k - x_{k-1})² and (x_k - x_{k-2})², and n outcomes in
+a cluster in the mean, r = d2/d1 - 1 is the correlation of neighbouring clusters, and
+
+    n·d1/2·(1 + r)/(1 - r)²
+
+is the long-run variance of the losses. Differences are used because one lasting change adds only to one of
+them (two for d2). The relative standard error is about 3/sqrt(K) for K independent clusters; the variance is
+divided by 1 + `SURENESS`/sqrt(K), so that chance alone hardly raises it above that by pairs. The largest of
+these variances decides.
 """
 
 from __future__ import annotations
@@ -12,6 +24,7 @@ import math
 
 from prequential.engine.compiled.kernel import Bytes, Floats, inlined, inner
 from prequential.engine.detectors.run_lengths import (
+    Losses,
     excursion_threshold,
     highest_ratio_threshold,
     losses_of,
@@ -22,7 +35,26 @@ from prequential.engine.tables.outcomes import Log
 #: Sums over pairs: their number, the earlier losses, the later losses, the squares of these, the products.
 #: They are for all pairs, then for those since the latest alarm.
 SUMS = 5
-WIDTH = 2 * SUMS
+
+#: Lengths of clusters, ms, where none is configured.
+LENGTHS = (60_000, 3_600_000, 86_400_000)
+
+#: Columns of a length, behind the sums over pairs. Of the newest cluster: its number, outcomes, sum of
+#: losses; the means of the two before it. Of closed clusters: their number, outcomes, Σ (x_k - x_{k-1})² and
+#: Σ (x_k - x_{k-2})².
+KEY, ENTRIES, LOSS, BEFORE, EARLIER, CLOSED, CLOSED_ENTRIES, FIRST, SECOND = range(9)
+PER_LENGTH = 9
+CLUSTERS = 2 * SUMS
+WIDTH = CLUSTERS + len(LENGTHS) * PER_LENGTH
+
+#: Clusters with fewer outcomes are passed over; with fewer clusters, their variance isn't used.
+LEAST_ENTRIES, LEAST_CLUSTERS = 8, 20
+
+#: Twice the relative standard error of a variance by one cluster.
+SURENESS = 6.0
+
+#: The largest correlation of neighbouring clusters that is made good for.
+MOST_CORRELATION = 0.8
 
 #: Kinds of signals whose threshold can be set: an outcome's own loss, which is 0 or 1 or another one; the
 #: ratio of two errors for classification.
@@ -54,13 +86,44 @@ def _add(sums: Floats, first: int, before: float, loss: float) -> None:
 
 
 @inner
-def follow(sums: Floats, last: Floats, begun: Bytes, q: int, loss: float, raised: bool) -> None:
-    """Add a loss of sequence `q`; after an alarm, the sums since the latest alarm begin again."""
+def _close(sums: Floats, first: int) -> None:
+    """Close the newest cluster, whose columns begin at `first`."""
+    entries = sums[first + ENTRIES]
+    if entries >= LEAST_ENTRIES:
+        x, closed = sums[first + LOSS] / entries, sums[first + CLOSED]
+        if closed >= 1.0:
+            sums[first + FIRST] += (x - sums[first + BEFORE]) * (x - sums[first + BEFORE])
+        if closed >= 2.0:
+            sums[first + SECOND] += (x - sums[first + EARLIER]) * (x - sums[first + EARLIER])
+        sums[first + EARLIER] = sums[first + BEFORE]
+        sums[first + BEFORE] = x
+        sums[first + CLOSED] += 1.0
+        sums[first + CLOSED_ENTRIES] += entries
+    sums[first + ENTRIES] = sums[first + LOSS] = 0.0
+
+
+@inner
+def follow(
+    sums: Floats, last: Floats, begun: Bytes, q: int, loss: float, raised: bool, clock: int, cluster: int
+) -> None:
+    """Add a loss of sequence `q`; after an alarm, the sums over pairs since the latest alarm begin again.
+
+    `clock` is the stream's (ms), `cluster` the configured length of clusters (ms); 0: each of `LENGTHS`.
+    """
     if begun[q]:
         _add(sums[q], 0, last[q], loss)
         _add(sums[q], SUMS, last[q], loss)
     if raised:
-        sums[q, SUMS:] = 0.0
+        sums[q, SUMS:CLUSTERS] = 0.0
+    for k in range(len(LENGTHS)):
+        if cluster and k:
+            break
+        first, key = CLUSTERS + k * PER_LENGTH, float(clock // (cluster or LENGTHS[k]))
+        if sums[q, first + KEY] != key:
+            _close(sums[q], first)
+            sums[q, first + KEY] = key
+        sums[q, first + ENTRIES] += 1.0
+        sums[q, first + LOSS] += loss
     last[q] = loss
     begun[q] = 1
 
@@ -74,17 +137,45 @@ def loss_of(log: Log, row: int, kind: int, value: float) -> float:
 
 
 @inner
+def variance_of_clusters(sums: Floats) -> float:
+    """Return the long-run variance of losses, the largest by any length of clusters; 0: too few clusters."""
+    largest = 0.0
+    for k in range(len(LENGTHS)):
+        first = CLUSTERS + k * PER_LENGTH
+        closed = sums[first + CLOSED]
+        if closed < LEAST_CLUSTERS or sums[first + FIRST] <= 0.0:
+            continue
+        d1, d2 = sums[first + FIRST] / (closed - 1.0), sums[first + SECOND] / (closed - 2.0)
+        r = min(MOST_CORRELATION, max(0.0, d2 / d1 - 1.0))
+        variance = sums[first + CLOSED_ENTRIES] / closed * 0.5 * d1 * (1.0 + r) / ((1.0 - r) * (1.0 - r))
+        largest = max(largest, variance / (1.0 + SURENESS / math.sqrt(closed)))
+    return largest
+
+
+@inner
+def by_clusters(losses: Losses, variance: float) -> float:
+    """Return the long-run variance by clusters over that by pairs, at least 1."""
+    by_pairs = losses.variance * (1.0 + losses.correlation) / (1.0 - losses.correlation)
+    return max(1.0, variance / by_pairs)
+
+
+@inner
 def threshold_for(
-    sums: Floats, kind: int, drift: float, standardised: bool, up: bool, down: bool, apart: float
-) -> float:
-    """Threshold for `apart` outcomes between alarms from one set of sums; 0: the sums don't suffice."""
+    sums: Floats, variance: float, kind: int, drift: float, standardised: bool, up: bool, down: bool,
+    apart: float,
+) -> float:  # fmt: skip
+    """Threshold for `apart` outcomes between alarms from one set of sums; 0: the sums don't suffice.
+
+    `variance` is the long-run variance by clusters, 0 if it isn't known.
+    """
     known, losses = losses_of(sums, kind != BOUNDED)
     if not known:
         return 0.0
+    ratio = by_clusters(losses, variance)
     if kind == RATIO:
-        return ratio_threshold(losses, apart)
+        return ratio_threshold(losses, ratio, apart)
     unit = math.sqrt(losses.variance) if standardised else 1.0
-    return excursion_threshold(losses, drift * unit, up, down, apart) / unit
+    return excursion_threshold(losses, ratio, drift * unit, up, down, apart) / unit
 
 
 @inner
@@ -97,11 +188,14 @@ def calibrated(
     It follows from all losses. After an alarm, it is at least the threshold for the losses since then. The
     alarm may have been for a real change, and losses of a model that has become worse vary more.
     """
-    threshold = threshold_for(sums[:SUMS], kind, drift, standardised, up, down, apart)
+    variance = variance_of_clusters(sums)
+    threshold = threshold_for(sums[:SUMS], variance, kind, drift, standardised, up, down, apart)
     if threshold == 0.0:
         # A ratio varies more if there are fewer errors.
         return max(before, highest_ratio_threshold(apart)) if kind == RATIO else before
     if _SOME <= sums[SUMS] < sums[0]:
-        latest = threshold_for(sums[SUMS:], kind, drift, standardised, up, down, apart)
+        latest = threshold_for(
+            sums[SUMS:CLUSTERS], variance, kind, drift, standardised, up, down, apart
+        )
         threshold = max(threshold, latest)
     return threshold

@@ -34,7 +34,7 @@ class Cusum(NamedTuple):
     alarms: Ints  # raised so far
     # With a budget of false alarms (`engine.detectors.budgets`):
     threshold: Floats  # in force; 0: the configured one
-    losses: Floats  # (sequences, `WIDTH`): sums over pairs of losses
+    losses: Floats  # (sequences, `WIDTH`): sums over pairs and clusters of losses
     last: Floats  # the last loss
     begun: Bytes  # whether there was one
 
@@ -48,6 +48,7 @@ class CusumParameters(NamedTuple):
     direction: int
     apart: float = 0.0  # ms between false alarms of a stream, which set the threshold; 0: it is as configured
     kind: int = 0  # the kind of signal, see `budgets`
+    cluster: int = 0  # configured length of clusters, ms; 0: several lengths
 
 
 def new_table(rows: int, settings: CusumParameters) -> Cusum:
@@ -122,7 +123,9 @@ def run(
                 raise_alarm(alarms, i, detector, statistic, threshold_of(table, settings, q))
             if settings.apart > 0.0:
                 loss = loss_of(log, row, settings.kind, values[i])
-                follow(table.losses, table.last, table.begun, q, loss, raised)
+                follow(
+                    table.losses, table.last, table.begun, q, loss, raised, log.clock[row], settings.cluster
+                )  # fmt: skip
                 if log.gap[row] > 0.0:
                     table.threshold[q] = calibrated(
                         table.losses[q], settings.kind, settings.k, True, settings.direction != DECREASE,

@@ -174,8 +174,13 @@ def _excursion(kappa: float, drift: float, beyond: float, apart: float) -> float
 
 
 @inner
-def excursion_threshold(losses: Losses, drift: float, up: bool, down: bool, apart: float) -> float:
+def excursion_threshold(
+    losses: Losses, by_clusters: float, drift: float, up: bool, down: bool, apart: float
+) -> float:
     """Threshold for `apart` values between alarms, of losses that may rise, fall, or both; 0: it isn't known.
+
+    `by_clusters` is how many times as large the long-run variance is as by neighbours: κ is divided by it,
+    and b grows with its root.
 
     κ is uncertain, and rates are averages over its distribution. If w = κ·(h + b) is normal with relative
     variance u, E[e^-w] is e^-(w - u·w²/2). So the threshold is higher.
@@ -187,6 +192,8 @@ def excursion_threshold(losses: Losses, drift: float, up: bool, down: bool, apar
         long = (1.0 + losses.correlation) / (1.0 - losses.correlation)
         kappa_up = kappa_down = 2.0 * drift / (losses.variance * long)
         beyond_up = beyond_down = _BEYOND * math.sqrt(losses.variance * long)
+    kappa_up, kappa_down = kappa_up / by_clusters, kappa_down / by_clusters
+    beyond_up, beyond_down = beyond_up * math.sqrt(by_clusters), beyond_down * math.sqrt(by_clusters)
     high_up = _excursion(kappa_up, drift, beyond_up, 2.0 * apart) if up else 0.0
     high_down = _excursion(kappa_down, drift, beyond_down, 2.0 * apart) if down else 0.0
     low, high = 0.0, max(high_up, high_down, 0.0)
@@ -223,14 +230,16 @@ def ratio_log(spread: float, threshold: float) -> float:
 
 
 @inner
-def ratio_threshold(losses: Losses, apart: float) -> float:
+def ratio_threshold(losses: Losses, by_clusters: float, apart: float) -> float:
     """λ of the default ratio for `apart` values between alarms, by the table; 0: it isn't known.
+
+    `by_clusters` is how many times as large the long-run variance is as by neighbours.
 
     Between and beyond the table's columns along lines; below its first row as there, and along a line beyond
     its last one.
     """
     long = (1.0 + losses.correlation) / (1.0 - losses.correlation)
-    spread = math.sqrt(losses.variance * long) / losses.mean
+    spread = math.sqrt(losses.variance * long * by_clusters) / losses.mean
     wanted = ln(apart)
     if wanted <= 0.0 or losses.unsure_spread * wanted > _UNSURE:
         return 0.0

@@ -237,7 +237,7 @@ class Watch:
 
     def __init__(
         self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0,
-        by_value: bool = False, extended: bool = False,
+        by_value: bool = False, extended: bool = False, cluster: int = 0,
     ) -> None:  # fmt: skip
         self.config = config
         self._loss = loss
@@ -247,7 +247,7 @@ class Watch:
         #: Whether a budget of false alarms sets its threshold.
         self.budgeted = apart > 0.0
         if self.budgeted:
-            settings = settings._replace(apart=apart, kind=kind_of(config, loss))
+            settings = settings._replace(apart=apart, kind=kind_of(config, loss), cluster=cluster)
         self._settings = settings
         #: The parameters in alarms.
         self.params = detector.params(config.params)
@@ -321,7 +321,10 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
     if config.alarm_budget:
         apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
     return [
-        Watch(one, rows, capacity, loss, apart * is_own, config.cost_per_value, config.extends_scores)
+        Watch(
+            one, rows, capacity, loss, apart * is_own, config.cost_per_value, config.extends_scores,
+            config.cluster or 0,
+        )
         for one, is_own in zip(detectors, budgeted)
     ]
 
