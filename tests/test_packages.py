@@ -45,13 +45,9 @@ def test_an_installation_has_all_packages() -> None:
             assert name in listed, f"pyproject.toml lists no package {name}: tool.setuptools.packages"
 
 
-#: Names that two classes still have, until their packages are tidied. No name is added to these.
-_SHARED = {"Clusters", "Events", "Finding", "History", "MicroBatch", "Names", "Part", "Place", "Pool"}
-
-
 def test_no_two_classes_have_one_name() -> None:
     """A reader should not have to look up the module to know which class is meant."""
     files = [path for root in ("pipeline", "topics") for path in (ROOT / root).rglob("*.py")]
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in files)
     names = Counter(one.name for tree in trees for one in ast.walk(tree) if isinstance(one, ast.ClassDef))
-    assert {name for name, count in names.items() if count > 1} <= _SHARED
+    assert {name for name, count in names.items() if count > 1} == set()

@@ -14,7 +14,7 @@ from incident_streams import ENDED, LATENCY, QUIET, Stream, batches, steps
 from prequential.configuration.settings.model import Config
 from prequential.engine.incidents import clusters, history, levels
 from prequential.engine.incidents.groups import Groups, shift
-from prequential.engine.incidents.history import Clusters
+from prequential.engine.incidents.history import OrderedClusters
 from prequential.engine.shard import Shard
 
 from tests.nightly import few
@@ -183,7 +183,7 @@ def test_memory_is_bounded_and_a_history_has_clusters_enough(step: int) -> None:
     assert found.n.sum() == pool.lines.entries[0]
 
 
-def made_of(losses: Sequence[float], size: int = 16) -> Clusters:
+def made_of(losses: Sequence[float], size: int = 16) -> OrderedClusters:
     """Clusters of these losses, an outcome a second."""
     x = np.asarray(losses, dtype=float)
     starts = range(0, len(x), size)
@@ -192,7 +192,7 @@ def made_of(losses: Sequence[float], size: int = 16) -> Clusters:
     count = len(parts)
     zeros = np.zeros(count, dtype=np.int64)
     times = np.array([1_000 * start for start in starts])
-    return Clusters(
+    return OrderedClusters(
         np.array([start + 1 for start in starts]), np.array([len(part) for part in parts]),
         np.arange(count), zeros, zeros, zeros, times, np.array([500.0 * len(part) for part in parts]),
         np.array([part.sum() for part in parts]),

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 from prequential.engine.compiled.bounds import with_bounds
-from prequential.engine.compiled.libraries import Allocating, Part, Whole
+from prequential.engine.compiled.libraries import Allocating, LibraryPart, Whole
 from prequential.engine.compiled.loopcache import keep
 
 Ints = npt.NDArray[np.int64]
@@ -86,7 +86,7 @@ def inner(function: Function) -> Function:
 
     A call from Python runs the plain Python function, as tests and debuggers need it.
     """
-    return _from_loops(_compiled(function, Part, _nrt=False, no_cpython_wrapper=True))
+    return _from_loops(_compiled(function, LibraryPart, _nrt=False, no_cpython_wrapper=True))
 
 
 def inlined(function: Function) -> Function:
@@ -94,7 +94,8 @@ def inlined(function: Function) -> Function:
 
     A call of a loop with many tables costs about 50 ns. For rare calls, the longer compilation doesn't pay.
     """
-    return _from_loops(_compiled(function, Part, _nrt=False, no_cpython_wrapper=True, forceinline=True))
+    compiled = _compiled(function, LibraryPart, _nrt=False, no_cpython_wrapper=True, forceinline=True)
+    return _from_loops(compiled)
 
 
 def allocating(function: Function) -> Function:
@@ -111,7 +112,7 @@ def _compiled(function: Function, compiler: Any, **flags: Any) -> Function:
         flags["no_rewrites"] = True  # of expressions of whole arrays
     options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "pipeline_class": compiler}
     compiled = _jit(**options, **flags)(function)
-    if compiled is not function and compiler is not Part:
+    if compiled is not function and compiler is not LibraryPart:
         keep(compiled)
     return cast(Function, function if compiled is function else _once(compiled))
 

@@ -162,7 +162,7 @@ class Whole(_Compiler):
     where = _AsWhole
 
 
-class Part(_Compiler):
+class LibraryPart(_Compiler):
     """numba's compiler for loops that only other loops call."""
 
     where = _AsPart

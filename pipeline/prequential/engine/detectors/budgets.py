@@ -6,16 +6,16 @@ outcomes between false alarms follows from the budget and from the stream's pace
 sequence and on the log, not on batches.
 
 Pairs of neighbours don't show that the level differs from hour to hour or from day to day. So there are also
-sums over clusters of losses: of a minute, an hour and a day, or of the configured length (`cluster`). With
-the means x_k of the clusters, d1 and d2 the means of (x_k - x_{k-1})² and (x_k - x_{k-2})², and n outcomes in
-a cluster in the mean, r = d2/d1 - 1 is the correlation of neighbouring clusters, and
+sums over clusters of losses: of a minute, an hour and a day, or of the configured length (`cluster`). The
+clusters have the means x_k, and n outcomes each in the mean. d1 is the mean of (x_k - x_{k-1})², and d2 that
+of (x_k - x_{k-2})². Then r = d2/d1 - 1 is the correlation of neighbouring clusters, and the long-run variance
+of the losses is
 
-    n·d1/2·(1 + r)/(1 - r)²
+    n·d1/2·(1 + r)/(1 - r)².
 
-is the long-run variance of the losses. Differences are used because one lasting change adds only to one of
-them (two for d2). The relative standard error is about 3/sqrt(K) for K independent clusters; the variance is
-divided by 1 + `SURENESS`/sqrt(K), so that chance alone hardly raises it above that by pairs. The largest of
-these variances decides.
+Differences are used because one lasting change adds only to one of them (two for d2). The relative standard
+error is about 3/sqrt(K) for K independent clusters. So the variance is divided by 1 + `SURENESS`/sqrt(K):
+chance alone hardly raises it above that by pairs. The largest of these variances decides.
 """
 
 from __future__ import annotations

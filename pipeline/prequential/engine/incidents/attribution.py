@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from prequential.engine.incidents.cause import LEAST_SHARE, NOT_CLEAR, Cause, Names, rounded
+from prequential.engine.incidents.cause import LEAST_SHARE, NOT_CLEAR, Cause, CauseNames, rounded
 from prequential.engine.incidents.circumstances import Others, of_circumstances
 from prequential.engine.incidents.class_weights import of_weights
 from prequential.engine.incidents.inputs import of_confidence, of_shares
@@ -28,7 +28,7 @@ CLEAR_SHARE = 0.3
 
 
 def causes(
-    phases: Phases, classes: int, names: Names, others: Callable[[], Others] | None = None
+    phases: Phases, classes: int, names: CauseNames, others: Callable[[], Others] | None = None
 ) -> list[Cause]:
     """The causes of a change of the level, the largest share first; `NOT_CLEAR` alone without one.
 

@@ -25,7 +25,7 @@ class Cause(NamedTuple):
 NOT_CLEAR = Cause("not_clear", 0.0, {})
 
 
-class Names(NamedTuple):
+class CauseNames(NamedTuple):
     """What columns stand for."""
 
     classes: Sequence[str]

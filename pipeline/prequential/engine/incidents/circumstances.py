@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.incidents import history
-from prequential.engine.incidents.cause import LEAST_SHARE, Cause, Names
+from prequential.engine.incidents.cause import LEAST_SHARE, Cause, CauseNames
 from prequential.engine.incidents.groups import most_moved, of_columns, share_of
 from prequential.engine.incidents.labelled import Counts, coverages
 from prequential.engine.incidents.levels import Phase
@@ -22,7 +22,7 @@ class Others(NamedTuple):
 
 
 def of_circumstances(
-    phases: Phases, names: Names, others: Callable[[], Others] | None
+    phases: Phases, names: CauseNames, others: Callable[[], Others] | None
 ) -> list[Cause]:
     """Label latency, version, coverage: the share of each in what weights leave unexplained."""
     by_circumstance = []
@@ -54,7 +54,7 @@ def versions_moved(before: Phase, after: Phase) -> bool:
     return bool(some.any() and now.any()) and most_moved(some, now) is not None
 
 
-def _version(before: Phase, after: Phase, names: Names) -> dict[str, Any]:
+def _version(before: Phase, after: Phase, names: CauseNames) -> dict[str, Any]:
     """The version whose share rose most."""
     columns = slice(history.VERSION, history.VERSION + history.VERSIONS)
     most = int(np.argmax(after.cells[columns] / after.n - before.cells[columns] / before.n))

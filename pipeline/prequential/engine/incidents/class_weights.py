@@ -9,14 +9,14 @@ import numpy as np
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details import intervals
 from prequential.engine.incidents import history
-from prequential.engine.incidents.cause import Cause, Names
+from prequential.engine.incidents.cause import Cause, CauseNames
 from prequential.engine.incidents.groups import KNOWN, SURELY, of_classes, of_labels, of_repeats, share_of
 from prequential.engine.incidents.labelled import Counts
 from prequential.engine.incidents.levels import Phase
 from prequential.engine.incidents.phases import Phases
 
 
-def of_weights(phases: Phases, classes: int, names: Names) -> list[Cause]:
+def of_weights(phases: Phases, classes: int, names: CauseNames) -> list[Cause]:
     """Causes that are other weights: exact shares, clipped so that together they are at most 1."""
     if not classes:
         return []
@@ -56,7 +56,7 @@ def dependence(phase: Phase, classes: int) -> float:
     return 1.0 / intervals.shrunk(1.0, (repeated - by_chance) / (1.0 - by_chance))
 
 
-def _ratios(before: Phase, after: Phase, classes: int, names: Names) -> dict[str, Any]:
+def _ratios(before: Phase, after: Phase, classes: int, names: CauseNames) -> dict[str, Any]:
     """The class whose share of labels moved most, and both shares."""
     some, now = of_labels(before, classes).n / before.n, of_labels(after, classes).n / after.n
     most = int(np.argmax(np.abs(now - some)))

@@ -9,14 +9,14 @@ from prequential.engine.incidents.clusters import (
     DAY,
     HALVINGS,
     LEAST_ENTRIES,
-    Pool,
+    ClusterPool,
     cells_of,
     double_length,
     key_of,
     length_of,
     place_of,
 )
-from prequential.engine.incidents.history import LATENCIES, LATENCY, History
+from prequential.engine.incidents.history import LATENCIES, LATENCY, ClusterHistory
 from prequential.engine.incidents.lasting import LASTING, Decision, decide
 
 #: Share of the labels that have come when a cluster is closed: those that come later still count in it, but
@@ -49,13 +49,13 @@ def age_of_labels(latencies: Floats) -> float:
 
 
 @inner
-def end_of(pool: Pool, owner: int, key: int, fixed: int) -> float:
+def end_of(pool: ClusterPool, owner: int, key: int, fixed: int) -> float:
     """The end (ms) of a cluster."""
     return (key + 1) * length_of(fixed, pool.lines.doubled[owner])
 
 
 @inner
-def closed_clusters(history: History, owner: int, age: float, untimed: bool) -> int:
+def closed_clusters(history: ClusterHistory, owner: int, age: float, untimed: bool) -> int:
     """How many of the owner's clusters are closed, the oldest first, if labels come up to this age (ms)."""
     pool, owners = history.outcomes, history.owners
     until = float(owners.newest[owner]) - (0.0 if untimed else age)
@@ -69,7 +69,7 @@ def closed_clusters(history: History, owner: int, age: float, untimed: bool) -> 
 
 
 @inner
-def is_due(history: History, owner: int, untimed: bool) -> bool:
+def is_due(history: ClusterHistory, owner: int, untimed: bool) -> bool:
     """Whether a closed cluster opens an incident, or an open incident needs it.
 
     Also sets the time at which the next cluster is to be closed.
@@ -102,7 +102,7 @@ def is_due(history: History, owner: int, untimed: bool) -> bool:
 
 
 @inner
-def _become_days(history: History, owner: int, untimed: bool) -> None:
+def _become_days(history: ClusterHistory, owner: int, untimed: bool) -> None:
     """Make clusters days where predictions span enough of them, with enough outcomes each."""
     pool = history.outcomes
     lines = pool.lines
@@ -117,7 +117,7 @@ def _become_days(history: History, owner: int, untimed: bool) -> None:
 
 
 @inner
-def _gather(history: History, owner: int, stop: int) -> None:
+def _gather(history: ClusterHistory, owner: int, stop: int) -> None:
     """Put the owner's first `stop` clusters into the scratch."""
     pool, means = history.outcomes, history.scratch.means
     for k in range(stop):
@@ -127,7 +127,7 @@ def _gather(history: History, owner: int, stop: int) -> None:
 
 
 @inner
-def _decide(history: History, owner: int, stop: int, untimed: bool) -> Decision:
+def _decide(history: ClusterHistory, owner: int, stop: int, untimed: bool) -> Decision:
     """What the owner's first `stop` clusters show."""
     owners, doubled = history.owners, history.outcomes.lines.doubled[owner]
     length = length_of(owners.fixed[owner], doubled)
@@ -143,7 +143,7 @@ def _decide(history: History, owner: int, stop: int, untimed: bool) -> Decision:
 
 
 @kernel
-def decision(history: History, owner: int, untimed: bool) -> tuple[int, Decision]:
+def decision(history: ClusterHistory, owner: int, untimed: bool) -> tuple[int, Decision]:
     """How many of the owner's clusters are closed, and what they show; the scratch's `means` are these."""
     pool, newest, stop = history.outcomes, history.owners.closed[owner], 0
     fixed = history.owners.fixed[owner]

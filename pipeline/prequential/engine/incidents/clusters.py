@@ -92,7 +92,7 @@ class Sums(NamedTuple):
     products: Floats  # … of each one times the one before it
 
 
-class Pool(NamedTuple):
+class ClusterPool(NamedTuple):
     """Clusters of all owners."""
 
     lines: Lines
@@ -102,29 +102,29 @@ class Pool(NamedTuple):
     used: Ints  # rows of `blocks`, and `cells`, that have an owner
 
 
-def new_pool(summed: bool) -> Pool:
+def new_pool(summed: bool) -> ClusterPool:
     """A pool without clusters; `summed`: they will have `Sums`."""
-    return Pool(
+    return ClusterPool(
         records(Lines, 16), records(Clusters, 16), records(Sums, 16 if summed else 0),
         np.zeros(16, np.float32), np.zeros(2, np.int64),
     )  # fmt: skip
 
 
-def with_places(pool: Pool, blocks: int, cells: int) -> Pool:
+def with_places(pool: ClusterPool, blocks: int, cells: int) -> ClusterPool:
     """The pool with so many rows of clusters, and cells."""
     sums = grown(pool.sums, blocks) if len(pool.sums) else pool.sums
     return pool._replace(blocks=grown(pool.blocks, blocks), sums=sums, cells=grown(pool.cells, cells))
 
 
 @inlined
-def place_of(pool: Pool, owner: int, k: int) -> int:
+def place_of(pool: ClusterPool, owner: int, k: int) -> int:
     """The row of the owner's k-th cluster, the oldest first."""
     first = pool.lines.first[owner]
     return first + pool.blocks.order[first + k]
 
 
 @inlined
-def cells_of(pool: Pool, owner: int, place: int) -> int:
+def cells_of(pool: ClusterPool, owner: int, place: int) -> int:
     """Where the cells of a cluster of the owner begin."""
     lines = pool.lines
     return lines.cells[owner] + (place - lines.first[owner]) * lines.width[owner]
@@ -151,7 +151,7 @@ def length_of(fixed: int, doubled: int) -> float:
 
 
 @inlined
-def _count_up_to(pool: Pool, owner: int, key: int) -> int:
+def _count_up_to(pool: ClusterPool, owner: int, key: int) -> int:
     """How many of the owner's clusters have this number or one before it."""
     low, high = 0, np.int64(pool.lines.used[owner])
     while low < high:
@@ -164,7 +164,7 @@ def _count_up_to(pool: Pool, owner: int, key: int) -> int:
 
 
 @inner
-def place_for(pool: Pool, owner: int, ts: int, number: int, fixed: int, untimed: bool) -> int:
+def place_for(pool: ClusterPool, owner: int, ts: int, number: int, fixed: int, untimed: bool) -> int:
     """The row of the cluster that a time is in; a new one if there is none, with this first entry.
 
     Returns NO_PLACE if the owner needs more places first, and TOO_OLD if the time is before all that is kept.
@@ -194,7 +194,7 @@ def place_for(pool: Pool, owner: int, ts: int, number: int, fixed: int, untimed:
 
 
 @inner
-def part_for(parts: Pool, owner: int, ts: int, number: int, fixed: int, doubled: int) -> int:
+def part_for(parts: ClusterPool, owner: int, ts: int, number: int, fixed: int, doubled: int) -> int:
     """The row of the part that a time is in; a new one if there is none, with this first entry.
 
     `fixed` and `doubled` are those of the owner's clusters. Returns NO_PLACE if the owner needs more places
@@ -224,7 +224,7 @@ def part_length(fixed: int) -> int:
 
 
 @inner
-def _insert(pool: Pool, owner: int, k: int, key: int, number: int) -> int:
+def _insert(pool: ClusterPool, owner: int, k: int, key: int, number: int) -> int:
     """A new cluster as the owner's k-th; returns its row. There must be a place for it."""
     lines, blocks = pool.lines, pool.blocks
     used, first = lines.used[owner], lines.first[owner]
@@ -262,7 +262,7 @@ def _add(sums: Sums, older: int, newer: int) -> None:
 
 
 @inner
-def double_length(pool: Pool, owner: int) -> None:
+def double_length(pool: ClusterPool, owner: int) -> None:
     """Clusters of the owner become twice as long: numbers 2k and 2k + 1 become one, number k."""
     lines, blocks = pool.lines, pool.blocks
     lines.doubled[owner] += 1
@@ -289,13 +289,13 @@ def double_length(pool: Pool, owner: int) -> None:
 
 
 @kernel
-def lengthen(pool: Pool, owner: int) -> None:
+def lengthen(pool: ClusterPool, owner: int) -> None:
     """Make the owner's clusters twice as long."""
     double_length(pool, owner)
 
 
 @inner
-def _take_out(pool: Pool, owner: int, k: int) -> None:
+def _take_out(pool: ClusterPool, owner: int, k: int) -> None:
     """The k-th cluster's place is free: it comes behind all others."""
     first, used = pool.lines.first[owner], pool.lines.used[owner]
     free = pool.blocks.order[first + k]
@@ -306,18 +306,18 @@ def _take_out(pool: Pool, owner: int, k: int) -> None:
 
 
 @inlined
-def find_cluster(pool: Pool, owner: int, key: int) -> int:
+def find_cluster(pool: ClusterPool, owner: int, key: int) -> int:
     """The row of the newest cluster with this number or one before it; -1: there is none."""
     count = _count_up_to(pool, owner, key)
     return place_of(pool, owner, count - 1) if count else -1
 
 
-def with_owners(pool: Pool, owners: int) -> Pool:
+def with_owners(pool: ClusterPool, owners: int) -> ClusterPool:
     """The pool with rows for so many owners."""
     return pool._replace(lines=grown(pool.lines, owners))
 
 
-def without_owners(pool: Pool, owners: Sequence[int]) -> Pool:
+def without_owners(pool: ClusterPool, owners: Sequence[int]) -> ClusterPool:
     """The pool without the clusters of these owners.
 
     Rows and cells without an owner go as soon as they are more than half: then the others move together.
@@ -345,7 +345,9 @@ def together(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
     return np.where(lengths > 0, now, 0), rows
 
 
-def laid_out(pool: Pool, owner: int, places: int, columns: list[tuple[int, int]], width: int) -> Pool:
+def laid_out(
+    pool: ClusterPool, owner: int, places: int, columns: list[tuple[int, int]], width: int
+) -> ClusterPool:
     """The pool with so many places and cells for an owner; `columns` are (previous, present) ones of a cell.
 
     The owner's clusters move behind all others. The rows that they leave stay unused; the owner has more now.

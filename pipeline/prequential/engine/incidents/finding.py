@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.incidents import attribution
-from prequential.engine.incidents.cause import Names
+from prequential.engine.incidents.cause import CauseNames
 from prequential.engine.incidents.circumstances import Others, versions_moved
 from prequential.engine.incidents.class_weights import at_former_ratio
-from prequential.engine.incidents.history import Clusters
+from prequential.engine.incidents.history import OrderedClusters
 from prequential.engine.incidents.lasting import FORMER, LEAST_OUTCOMES, MEMORY
 from prequential.engine.incidents.levels import Level, Phase, phase, severity
 from prequential.engine.incidents.phases import Phases
@@ -42,13 +42,13 @@ class Now(NamedTuple):
 class View:
     """What is known of a model."""
 
-    clusters: Clusters
+    clusters: OrderedClusters
     length: float  # of a cluster, ms
-    read_predictions: Callable[[], Clusters]
-    read_parts: Callable[[], Clusters]
+    read_predictions: Callable[[], OrderedClusters]
+    read_parts: Callable[[], OrderedClusters]
     binary: bool
     classes: int
-    names: Names
+    names: CauseNames
     now: Now
     read_others: Callable[[], Sequence[View]] | None = None
 
@@ -92,7 +92,7 @@ def locate(view: View, begin: int, latest: int, end: int) -> Change:
     return Change(min(int(clusters.ts[first]), end), end, int(parts.number[at]), int(parts.t1[at]), time)
 
 
-class Finding(NamedTuple):
+class IncidentFinding(NamedTuple):
     """The report of a change: its details, and the levels before and after."""
 
     details: dict[str, Any]
@@ -100,7 +100,7 @@ class Finding(NamedTuple):
     after: Level
 
 
-def examine(view: View, change: Change, deviation: float, marked: int) -> Finding:
+def examine(view: View, change: Change, deviation: float, marked: int) -> IncidentFinding:
     """What the clusters show of a change; `deviation` is of one cluster's mean loss.
 
     `marked`: clusters before it with such a mark, or a larger one, are left out of the level before.
@@ -141,7 +141,7 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Findin
         "compared": phases.compared,
         "cluster": {"length_ms": view.length, "before": split, "after": len(since)},
     }
-    return Finding(details, *levels)
+    return IncidentFinding(details, *levels)
 
 
 def _level(span: Phase, deviation: float, count: int, binary: bool) -> Level:

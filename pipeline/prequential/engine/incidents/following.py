@@ -8,7 +8,7 @@ from prequential.engine.detectors.signals import SQUARED_LOSS, WRONG
 from prequential.engine.incidents.closing import is_due
 from prequential.engine.incidents.clusters import (
     NO_PLACE,
-    Pool,
+    ClusterPool,
     cells_of,
     find_cluster,
     key_of,
@@ -50,7 +50,7 @@ from prequential.engine.incidents.history import (
     WANTED_CLASSES,
     WANTED_SEGMENTS,
     WANTING,
-    History,
+    ClusterHistory,
     class_column,
     latency_column,
 )
@@ -68,7 +68,7 @@ LARGEST_LOSS = 1e30
 
 @kernel
 def follow(
-    history: History, log: Log, start: int, stop: int, events: Events, first: int, last: int,
+    history: ClusterHistory, log: Log, start: int, stop: int, events: Events, first: int, last: int,
     entities: Entities, untimed: bool,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Take over rows `start` to `stop` - 1 of the outcome log, and the events that came before each.
@@ -117,7 +117,7 @@ def follow(
 
 @kernel
 def follow_events(
-    history: History, events: Events, first: int, last: int, untimed: bool
+    history: ClusterHistory, events: Events, first: int, last: int, untimed: bool
 ) -> tuple[int, int]:
     """Take over events `first` to `last` - 1, behind all outcomes.
 
@@ -130,7 +130,7 @@ def follow_events(
 
 
 @inner
-def _lacks(history: History, owner: int, pool: int, classes: int, segments: int) -> bool:
+def _lacks(history: ClusterHistory, owner: int, pool: int, classes: int, segments: int) -> bool:
     """Note what an owner lacks; False, as there is no room."""
     notes = history.notes
     notes[WANTING], notes[POOL] = owner, pool
@@ -150,7 +150,7 @@ def _times(log: Log, i: int, untimed: bool) -> tuple[int, int]:
 
 
 @inlined
-def _outcome(history: History, log: Log, i: int, owner: int, untimed: bool) -> bool:
+def _outcome(history: ClusterHistory, log: Log, i: int, owner: int, untimed: bool) -> bool:
     """An outcome of an owner; False if there is no room for it."""
     owners, pool = history.owners, history.outcomes
     kind, classes = owners.kind[owner], owners.classes[owner]
@@ -185,7 +185,7 @@ def _outcome(history: History, log: Log, i: int, owner: int, untimed: bool) -> b
 
 
 @inlined
-def _add_to_part(parts: Pool, part: int, t1: int, loss: float) -> None:
+def _add_to_part(parts: ClusterPool, part: int, t1: int, loss: float) -> None:
     """Add an outcome to a part of its cluster."""
     if parts.blocks.n[part] == 0:
         parts.sums.t1[part] = t1
@@ -194,7 +194,7 @@ def _add_to_part(parts: Pool, part: int, t1: int, loss: float) -> None:
 
 
 @inner
-def _measure(history: History, log: Log, i: int, owner: int, place: int, untimed: bool) -> None:
+def _measure(history: ClusterHistory, log: Log, i: int, owner: int, place: int, untimed: bool) -> None:
     """Add an outcome to its cluster."""
     owners, pool = history.owners, history.outcomes
     blocks, sums, kind, classes = pool.blocks, pool.sums, owners.kind[owner], owners.classes[owner]
@@ -248,12 +248,12 @@ def _loss(log: Log, i: int, kind: int) -> float:
 
 
 @inlined
-def _add(pool: Pool, cell: int, by: float) -> None:
+def _add(pool: ClusterPool, cell: int, by: float) -> None:
     pool.cells[cell] = np.float64(pool.cells[cell]) + by
 
 
 @inlined
-def _is_example(history: History, owner: int, place: int, loss: float, kind: int) -> bool:
+def _is_example(history: ClusterHistory, owner: int, place: int, loss: float, kind: int) -> bool:
     """Whether an outcome is the first bad one of its cluster: wrong, or of a loss above its mean."""
     blocks, sums = history.outcomes.blocks, history.outcomes.sums
     if history.owners.example[owner] == blocks.number[place]:
@@ -262,7 +262,7 @@ def _is_example(history: History, owner: int, place: int, loss: float, kind: int
 
 
 @inner
-def _version_column(history: History, owner: int, version: int) -> int:
+def _version_column(history: ClusterHistory, owner: int, version: int) -> int:
     """The column of a version; one that has none gets that of the one known longest, which is forgotten."""
     codes = history.versions
     oldest = 0
@@ -281,7 +281,7 @@ def _version_column(history: History, owner: int, version: int) -> int:
 
 
 @inner
-def _in_segment(history: History, log: Log, i: int, owner: int, entity: int) -> bool:
+def _in_segment(history: ClusterHistory, log: Log, i: int, owner: int, entity: int) -> bool:
     """Also count the owner's newest outcome in a segment; False if there is no column for it."""
     owners, pool = history.owners, history.outcomes
     if owners.slot[entity] == 0:
@@ -305,7 +305,7 @@ def _in_segment(history: History, log: Log, i: int, owner: int, entity: int) -> 
 
 
 @inlined
-def _event(history: History, events: Events, e: int, untimed: bool) -> bool:
+def _event(history: ClusterHistory, events: Events, e: int, untimed: bool) -> bool:
     """A prediction was made or got its label; False if there is no room for it.
 
     Where records have no times, nothing is known of when predictions were made.

@@ -30,7 +30,7 @@ from prequential.engine.incidents.clusters import (
     MOST_CLUSTERS,
     MOST_PARTS,
     PART_HALVINGS,
-    Pool,
+    ClusterPool,
     laid_out,
     new_pool,
     part_length,
@@ -81,8 +81,8 @@ PER_PREDICTED = 2
 #: In place of a time or number at which to check: never.
 NEVER = 1 << 62
 
-#: Positions in `History.notes`: owners due; examples; of NEEDS_ROOM the owner, which of its pools lacks it,
-#: and how many classes and segments must have columns; the record that made owners due.
+#: Positions in `ClusterHistory.notes`: owners due; examples; of NEEDS_ROOM the owner, which of its pools
+#: lacks it, and how many classes and segments must have columns; the record that made owners due.
 DUE_COUNT, EXAMPLE_COUNT, WANTING, POOL, WANTED_CLASSES, WANTED_SEGMENTS, DUE_RECORD = range(7)
 OF_OUTCOMES, OF_PREDICTIONS, OF_PARTS = range(3)
 
@@ -113,23 +113,23 @@ class Owners(NamedTuple):
     closed: Ints  # begin of the newest cluster that is closed, ms
 
 
-class History(NamedTuple):
+class ClusterHistory(NamedTuple):
     """All of a shard."""
 
     owners: Owners
     versions: Ints32  # (owners, VERSIONS): codes of versions, by column
-    outcomes: Pool
-    predictions: Pool
-    parts: Pool  # of clusters of outcomes
+    outcomes: ClusterPool
+    predictions: ClusterPool
+    parts: ClusterPool  # of clusters of outcomes
     due: Ints32  # owners
     examples: Ints32  # rows of the log
     notes: Ints
     scratch: Scratch
 
 
-def new_history() -> History:
+def new_history() -> ClusterHistory:
     """A history without any model."""
-    return History(
+    return ClusterHistory(
         records(Owners, 16), np.zeros((16, VERSIONS), np.int32),
         new_pool(summed=True), new_pool(summed=False), new_pool(summed=True),
         np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
@@ -144,14 +144,14 @@ OWNER_SETTINGS = ("position", "owner", "kind", "fixed", "budget", "model")
 POOLS = ("outcomes", "predictions", "parts")
 
 
-def tables(history: History, entities: int) -> Iterator[StateTable]:
+def tables(history: ClusterHistory, entities: int) -> Iterator[StateTable]:
     """The tables that are state of so many entities, and what their rows stand for."""
     links = {"owner": Key.ENTITY, "model": Key.ENTITY}
     yield StateTable("incidents|owners|", Key.ENTITY, history.owners, entities, links=links)
     yield StateTable("incidents|versions", Key.ENTITY, history.versions, entities)
     links = {"first": Key.BLOCK, "cells": Key.BLOCK_CELL}
     for name in POOLS:
-        pool: Pool = getattr(history, name)
+        pool: ClusterPool = getattr(history, name)
         blocks, cells = pool.used.tolist()
         yield StateTable(f"incidents|{name}|lines|", Key.ENTITY, pool.lines, entities, links=links)
         yield StateTable(f"incidents|{name}|blocks|", Key.BLOCK, pool.blocks, blocks, (name,))
@@ -161,7 +161,7 @@ def tables(history: History, entities: int) -> Iterator[StateTable]:
         yield StateTable(f"incidents|{name}|used", Key.NONE, pool.used)
 
 
-def with_entities(history: History, entities: int) -> History:
+def with_entities(history: ClusterHistory, entities: int) -> ClusterHistory:
     """The history with rows for so many entities."""
     pools: Any = {name: with_owners(getattr(history, name), entities) for name in POOLS}
     return history._replace(
@@ -169,7 +169,7 @@ def with_entities(history: History, entities: int) -> History:
     )
 
 
-def without(history: History, entities: Sequence[int]) -> History:
+def without(history: ClusterHistory, entities: Sequence[int]) -> ClusterHistory:
     """The history without these entities; their later records are passed over."""
     for column in columns_of(history.owners).values():
         column[entities] = 0
@@ -204,7 +204,7 @@ def class_column(code: int, classes: int) -> int:
     return min(max(code, 0), classes - 1)
 
 
-def with_room(history: History) -> History:
+def with_room(history: ClusterHistory) -> ClusterHistory:
     """The history with what the owner lacked at which `follow` stopped."""
     owners, notes = history.owners, history.notes
     owner, wanted = int(notes[WANTING]), int(notes[WANTED_CLASSES])
@@ -236,7 +236,7 @@ def with_room(history: History) -> History:
     return history._replace(outcomes=pool)
 
 
-def _places(pool: Pool, owner: int) -> int:
+def _places(pool: ClusterPool, owner: int) -> int:
     """Places that an owner gets: twice as many, if it has none left."""
     places = int(pool.lines.places[owner])
     if pool.lines.used[owner] < places:
@@ -248,7 +248,7 @@ def _power_of_two(least: int) -> int:
     return 1 << max(0, least - 1).bit_length()
 
 
-class Clusters(NamedTuple):
+class OrderedClusters(NamedTuple):
     """An owner's clusters in order, the oldest first."""
 
     number: Ints
@@ -265,17 +265,17 @@ class Clusters(NamedTuple):
     ts: Ints  # begin, ms
     cells: Any  # (clusters, columns)
 
-    def part(self, rows: Any) -> Clusters:
+    def part(self, rows: Any) -> OrderedClusters:
         """These rows alone."""
-        return Clusters._make(column[rows] for column in self)
+        return OrderedClusters._make(column[rows] for column in self)
 
 
-def read_parts(history: History, owner: int) -> Clusters:
+def read_parts(history: ClusterHistory, owner: int) -> OrderedClusters:
     """The parts that are kept of an owner's clusters of outcomes; they have no cells."""
     return read(history.parts, owner, part_length(int(history.owners.fixed[owner])), PART_HALVINGS)
 
 
-def read(pool: Pool, owner: int, fixed: int, halved: int = 0) -> Clusters:
+def read(pool: ClusterPool, owner: int, fixed: int, halved: int = 0) -> OrderedClusters:
     """An owner's clusters; of predictions sums are 0.
 
     `fixed` is their configured length (ms) or 0: it follows from the data, and is `halved` so often.
@@ -289,11 +289,11 @@ def read(pool: Pool, owner: int, fixed: int, halved: int = 0) -> Clusters:
     clusters, sums = cast("Any", pool.blocks), cast("Any", pool.sums)
     sums = sums[rows] if len(sums) else np.zeros(used, sums.dtype)
     known = columns_of(clusters[rows]) | columns_of(sums)
-    fields: Any = (known[name] for name in Clusters._fields[:-2])
+    fields: Any = (known[name] for name in OrderedClusters._fields[:-2])
     wide = [field.astype(np.int64) if field.dtype == np.int32 else field for field in fields]
     doubled = int(lines.doubled[owner]) - halved
     begins = [begin_of(key, fixed, doubled) for key in known["key"].tolist()]
-    return Clusters._make((*wide, np.array(begins, dtype=np.int64), cells))
+    return OrderedClusters._make((*wide, np.array(begins, dtype=np.int64), cells))
 
 
 def begin_of(key: int, fixed: int, doubled: int) -> int:
@@ -304,7 +304,7 @@ def begin_of(key: int, fixed: int, doubled: int) -> int:
     return (key << -halvings) * DAY if halvings < 0 else -(-key * DAY >> halvings)
 
 
-def mark_clusters(pool: Pool, owner: int, places: Sequence[int], mark: int) -> None:
+def mark_clusters(pool: ClusterPool, owner: int, places: Sequence[int], mark: int) -> None:
     """Mark these of an owner's clusters, by their places in order of time."""
     first = int(pool.lines.first[owner])
     rows = first + pool.blocks.order[first + np.asarray(places, dtype=np.int64)].astype(np.int64)

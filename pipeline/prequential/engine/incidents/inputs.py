@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from prequential.engine.incidents import history
-from prequential.engine.incidents.cause import Cause, Names
+from prequential.engine.incidents.cause import Cause, CauseNames
 from prequential.engine.incidents.circumstances import versions_moved
 from prequential.engine.incidents.class_weights import dependence, phases_of_labels
 from prequential.engine.incidents.groups import Groups, most_moved, of_classes, share_of
@@ -49,7 +49,7 @@ def _binned(phase: Phase, n: int, loss: int) -> Groups:
     return Groups(phase.cells[n : n + bins], phase.cells[loss : loss + bins])
 
 
-def of_shares(phases: Phases, classes: int, names: Names) -> Cause | None:
+def of_shares(phases: Phases, classes: int, names: CauseNames) -> Cause | None:
     """Whether the inputs have moved, as labels and predictions have; None: that isn't sure.
 
     If a class has surely become more (or less) frequent among both, others come in than before, and outcomes

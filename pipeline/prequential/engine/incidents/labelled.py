@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.incidents import history
-from prequential.engine.incidents.history import Clusters
+from prequential.engine.incidents.history import OrderedClusters
 
 #: Share of labels that must have come by the age of predictions, so that those without one may lack it.
 _MATURE = 0.9
@@ -30,7 +30,7 @@ class Counts(NamedTuple):
 
 
 def counts(
-    predictions: Clusters, first: int, last: int, newest: int, latencies: Sequence[Floats]
+    predictions: OrderedClusters, first: int, last: int, newest: int, latencies: Sequence[Floats]
 ) -> Counts | None:
     """Predictions of these blocks that are old enough at `newest` (ms) to have got their label; None: none.
 
@@ -49,7 +49,7 @@ def counts(
     return Counts(made, math.fsum(expected), met) if expected else None
 
 
-def by_block(predictions: Clusters, newest: int, latencies: Sequence[Floats]) -> Floats:
+def by_block(predictions: OrderedClusters, newest: int, latencies: Sequence[Floats]) -> Floats:
     """Of each block of predictions, by class, those with a label, and those that should have one and haven't.
 
     0 of blocks that aren't old enough.
@@ -62,7 +62,7 @@ def by_block(predictions: Clusters, newest: int, latencies: Sequence[Floats]) ->
     return np.concatenate((met, lacking), axis=1)
 
 
-def _shares(predictions: Clusters, newest: int, latencies: Sequence[Floats]) -> list[float]:
+def _shares(predictions: OrderedClusters, newest: int, latencies: Sequence[Floats]) -> list[float]:
     """By block, the share of its predictions whose label may have come by `newest` (ms)."""
     times = [*predictions.ts.tolist(), newest]
     ages = [newest - (times[k] + times[k + 1]) // 2 for k in range(len(times) - 1)]

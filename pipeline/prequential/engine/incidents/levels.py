@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.details import intervals
-from prequential.engine.incidents.history import Clusters
+from prequential.engine.incidents.history import OrderedClusters
 
 #: A severity beyond it, up or down, is taken for this: ten standard deviations are as bad as a hundred.
 MOST_SEVERE = 10.0
@@ -56,7 +56,7 @@ class Level(NamedTuple):
         return {"level": self.level, "interval": [self.low, self.high], "n": self.n}
 
 
-def phase(blocks: Clusters, first: int, last: int) -> Phase:
+def phase(blocks: OrderedClusters, first: int, last: int) -> Phase:
     """Sums over the blocks from `first` up to `last`, one after the other."""
     rows = slice(first, last)
     return Phase(

@@ -26,7 +26,7 @@ from prequential.engine.incidents.history import (
     LATENCY_LOSS,
     VERSION,
     VERSION_LOSS,
-    Clusters,
+    OrderedClusters,
 )
 from prequential.engine.incidents.labelled import Counts
 from prequential.engine.incidents.levels import Phase, phase, variance, widening
@@ -56,7 +56,7 @@ _BY = (
 class Phases:
     """Clusters from `first` to `before` came before a change, those from `after` to `last` after it."""
 
-    clusters: Clusters
+    clusters: OrderedClusters
     binary: bool
     first: int
     middle: tuple[int, int]  # `before`, `after`
@@ -64,7 +64,7 @@ class Phases:
     prediction_ts: int  # of predictions whose labels came at the change
     newest: int  # label time of the newest outcome, ms
     outcomes: int  # number of the newest outcome
-    read_predictions: Callable[[], Clusters]
+    read_predictions: Callable[[], OrderedClusters]
 
     @cached_property
     def before(self) -> Phase:

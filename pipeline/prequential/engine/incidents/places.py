@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from prequential.engine.incidents import history
-from prequential.engine.incidents.cause import Cause, Names
+from prequential.engine.incidents.cause import Cause, CauseNames
 from prequential.engine.incidents.groups import KNOWN, SURELY, most_moved, of_columns, share_of
 from prequential.engine.incidents.levels import Phase, variance
 from prequential.engine.incidents.phases import Phases
@@ -15,7 +15,7 @@ from prequential.engine.incidents.phases import Phases
 _MOST_OF_IT, _LITTLE = 0.7, 0.3
 
 
-def of_segments(phases: Phases, classes: int, names: Names) -> Cause | None:
+def of_segments(phases: Phases, classes: int, names: CauseNames) -> Cause | None:
     """What other weights of a key's segments account for, of the key with the largest share; None: of none.
 
     All that comes with segments that weren't there before is explained by them.
@@ -40,7 +40,7 @@ def of_segments(phases: Phases, classes: int, names: Names) -> Cause | None:
 
 
 def where_it_changed(
-    before: Phase, after: Phase, change: float, binary: bool, classes: int, names: Names
+    before: Phase, after: Phase, change: float, binary: bool, classes: int, names: CauseNames
 ) -> Cause | None:
     """The segment or class that all but alone got worse, by its part of the change; None: there is none."""
     best: Cause | None = None

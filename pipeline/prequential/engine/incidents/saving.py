@@ -13,7 +13,7 @@ from prequential.engine.incidents.clusters import with_places
 from prequential.engine.incidents.history import (
     OWNER_SETTINGS,
     POOLS,
-    History,
+    ClusterHistory,
     tables,
     with_entities,
     without,
@@ -106,7 +106,7 @@ def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]
     }
 
 
-def _forget(kept: History, row: int) -> None:
+def _forget(kept: ClusterHistory, row: int) -> None:
     """Start a model's history from scratch."""
     owners: Any = kept.owners
     for name, column in columns_of(owners).items():
@@ -119,7 +119,7 @@ def _forget(kept: History, row: int) -> None:
             column[row] = 0
 
 
-def _close_up(kept: History, row: int) -> None:
+def _close_up(kept: ClusterHistory, row: int) -> None:
     """Segments that aren't evaluated any more have left columns: the others move together."""
     owners, pool = kept.owners, kept.outcomes
     if not owners.slots[row]:

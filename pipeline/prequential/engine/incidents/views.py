@@ -7,14 +7,14 @@ from functools import partial
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import OTHER, Stream
 from prequential.engine.detectors.signals import WRONG
-from prequential.engine.incidents.cause import Names
+from prequential.engine.incidents.cause import CauseNames
 from prequential.engine.incidents.clusters import length_of
 from prequential.engine.incidents.finding import Now, View
-from prequential.engine.incidents.history import MOST_CLASSES, History, read, read_parts
+from prequential.engine.incidents.history import MOST_CLASSES, ClusterHistory, read, read_parts
 from prequential.engine.tables.streams import MODEL
 
 
-def view_of(catalog: Catalog, history: History, owner: int, *, alone: bool = False) -> View:
+def view_of(catalog: Catalog, history: ClusterHistory, owner: int, *, alone: bool = False) -> View:
     """What is known of a model (its row).
 
     Of the other models of its stream too, unless it is asked for `alone`.
@@ -30,12 +30,12 @@ def view_of(catalog: Catalog, history: History, owner: int, *, alone: bool = Fal
         partial(read, history.predictions, int(history.owners.model[owner]), fixed),
         partial(read_parts, history, owner),
         int(history.owners.kind[owner]) == WRONG, classes,
-        Names(names, segments_of(catalog, history, owner), versions), now_of(history, owner),
+        CauseNames(names, segments_of(catalog, history, owner), versions), now_of(history, owner),
         None if alone else partial(_others, catalog, history, owner),
     )  # fmt: skip
 
 
-def segments_of(catalog: Catalog, history: History, owner: int) -> list[str]:
+def segments_of(catalog: Catalog, history: ClusterHistory, owner: int) -> list[str]:
     """The segments of a model that have columns, by column."""
     owners = history.owners
     segments = [""] * int(owners.slots[owner])
@@ -46,12 +46,12 @@ def segments_of(catalog: Catalog, history: History, owner: int) -> list[str]:
     return segments
 
 
-def now_of(history: History, owner: int) -> Now:
+def now_of(history: ClusterHistory, owner: int) -> Now:
     """The newest outcome of a model."""
     return Now(int(history.owners.outcomes[owner]), int(history.owners.newest[owner]))
 
 
-def _others(catalog: Catalog, history: History, owner: int) -> list[View]:
+def _others(catalog: Catalog, history: ClusterHistory, owner: int) -> list[View]:
     """What is known of the other models of a model's stream."""
     owners, models = history.owners, []
     for row in _stream_of(catalog, owner).entities:

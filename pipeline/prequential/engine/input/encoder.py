@@ -47,7 +47,7 @@ class Unused(NamedTuple):
     reason: str
 
 
-class MicroBatch(NamedTuple):
+class EncodedBatch(NamedTuple):
     """Rows, which of the given records they are of, and which of these can't be used."""
 
     rows: Rows
@@ -92,7 +92,7 @@ class Encoder:
 
     def encode(
         self, records: Sequence[Any], times: Ints, kinds: Bytes, admission: Admission | None = None
-    ) -> MicroBatch:
+    ) -> EncodedBatch:
         """Rows of decoded messages, in the order of processing; names that are new are registered on the way.
 
         Parameters
@@ -117,11 +117,11 @@ class Encoder:
             )
             known = len(rows.kind)
             if known:
-                return MicroBatch(rows, np.arange(known), [], known)
+                return EncodedBatch(rows, np.arange(known), [], known)
             count = min(count, _NEW_AT_ONCE)
         records, times, kinds = list(records[:count]), times[:count], kinds[:count]
         try:
-            return MicroBatch(self._known(records, times, kinds), np.arange(count), [], count)
+            return EncodedBatch(self._known(records, times, kinds), np.arange(count), [], count)
         except (KeyError, Unusable):
             return self._one_by_one(records, times, kinds, admission)
 
@@ -328,7 +328,7 @@ class Encoder:
 
     def _one_by_one(
         self, records: Sequence[Any], times: Ints, kinds: Any, admission: Admission | None
-    ) -> MicroBatch:
+    ) -> EncodedBatch:
         """Register what is new, in the order of the records; those that can't be used are left out."""
         catalog, limits = self._catalog, self._catalog.config.limits
         kept: list[int] = []
@@ -363,7 +363,7 @@ class Encoder:
         places = np.array(kept, dtype=np.int64)
         rows = self._with_asking([records[i] for i in kept], times[places], kinds[places], asking)
         rows.classes[:] = classes
-        return MicroBatch(rows, places, unused, stop)
+        return EncodedBatch(rows, places, unused, stop)
 
     def _with_asking(self, records: list[Any], times: Ints, kinds: Any, asking: list[int]) -> Rows:
         """Rows of records; of those that ask there is what the join decides by, and no name that is new."""

@@ -38,7 +38,7 @@ class Run(msgspec.Struct, gc=False):
     former: str | None = None
 
 
-class Place(NamedTuple):
+class ConfigurationPlace(NamedTuple):
     """A stream in one partition, which one worker evaluates at a time."""
 
     stream: str
@@ -51,7 +51,7 @@ class Configurations:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._of_page = {one.digest: one for one in (config.defaults, *config.streams.values())}
-        self._runs: dict[Place, Run] = {}
+        self._runs: dict[ConfigurationPlace, Run] = {}
         self._settings: dict[str, Texts] = {}
         #: Places whose newest messages have other settings than the page, and places with changed settings.
         self._others = self._changed = 0
@@ -67,7 +67,7 @@ class Configurations:
         """
         if not config:
             return
-        place = Place(stream, partition)
+        place = ConfigurationPlace(stream, partition)
         run = self._runs.get(place)
         if run is not None and run.config == config:
             run.newest = time
@@ -93,7 +93,7 @@ class Configurations:
 
     def page(self) -> dict[str, Any]:
         """Return the current settings, their changes and their differences as the page's JSON."""
-        by_config: dict[str, list[Place]] = {}
+        by_config: dict[str, list[ConfigurationPlace]] = {}
         for place, run in self._runs.items():
             by_config.setdefault(run.config, []).append(place)
         at_work = sorted(by_config.items(), key=lambda one: (-len(one[1]), one[0]))
@@ -105,7 +105,7 @@ class Configurations:
             "beside_own": self._beside_own(by_config),
         }
 
-    def _line(self, config: str, places: list[Place]) -> dict[str, Any]:
+    def _line(self, config: str, places: list[ConfigurationPlace]) -> dict[str, Any]:
         runs = [self._runs[place] for place in places]
         changed = [run.first for run in runs if run.former is not None]
         return {
@@ -121,9 +121,9 @@ class Configurations:
             "told": config in self._settings or config in self._of_page,
         }
 
-    def _changes(self, by_config: Mapping[str, list[Place]]) -> list[dict[str, Any]]:
+    def _changes(self, by_config: Mapping[str, list[ConfigurationPlace]]) -> list[dict[str, Any]]:
         """Return places with changed settings, by the settings before and after, the newest change first."""
-        changed: dict[tuple[str, str], list[Place]] = {}
+        changed: dict[tuple[str, str], list[ConfigurationPlace]] = {}
         for place, run in self._runs.items():
             if run.former is not None:
                 changed.setdefault((run.former, run.config), []).append(place)
@@ -141,9 +141,9 @@ class Configurations:
         found.sort(key=lambda one: (-one["until"], one["before"], one["after"]))
         return found[:_MOST_CHANGES]
 
-    def _beside_own(self, by_config: Mapping[str, list[Place]]) -> list[dict[str, Any]]:
+    def _beside_own(self, by_config: Mapping[str, list[ConfigurationPlace]]) -> list[dict[str, Any]]:
         """Return the differences between the page's own settings and the current ones."""
-        pairs: dict[tuple[str, str], list[Place]] = {}
+        pairs: dict[tuple[str, str], list[ConfigurationPlace]] = {}
         for config, places in by_config.items():
             for place in places:
                 if self._own(place) != config:
@@ -165,7 +165,7 @@ class Configurations:
         of_page = self._of_page.get(config)
         return self._settings.get(config) if of_page is None else texts(of_page)
 
-    def _own(self, place: Place) -> str:
+    def _own(self, place: ConfigurationPlace) -> str:
         return self._config.stream(place.stream).digest
 
 
@@ -176,7 +176,7 @@ def _differing(before: Texts, after: Texts) -> Iterable[dict[str, Any]]:
             yield {"key": key, "values": list(between(was, now))}
 
 
-def _where(places: list[Place]) -> dict[str, Any]:
+def _where(places: list[ConfigurationPlace]) -> dict[str, Any]:
     """Return the number of places, some of their streams' names, and their partitions."""
     partitions = sorted({place.partition for place in places})
     return {

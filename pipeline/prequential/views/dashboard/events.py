@@ -18,7 +18,7 @@ from prequential.views.wording.stages import stage_in_words
 _MOST = 100
 
 
-class Events(NamedTuple):
+class PageEvents(NamedTuple):
     """The events of a model as the page's JSON.
 
     Attributes
@@ -42,7 +42,7 @@ class Events(NamedTuple):
     totals: dict[str, int]
 
 
-def events_of(history: History, key: ModelKey) -> Events:
+def events_of(history: History, key: ModelKey) -> PageEvents:
     """Return the known events of a model."""
     past = history.past.get(key, Past())
     known = history.incidents.of_model(key.stream, key.model, key.partition)
@@ -65,7 +65,7 @@ def events_of(history: History, key: ModelKey) -> Events:
         if one.since > 1  # the first version is no change
     ]
     marks += map(_mark, alone)
-    return Events(
+    return PageEvents(
         [band(one, numbers[one.id]) for one in incidents][::-1],
         sorted(marks, key=lambda mark: (mark["t"], mark["outcome"])),
         [
