@@ -117,7 +117,7 @@ def test_one_record_for_several_inputs_is_all_or_nothing(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_debezium(tmp_path: Path, wrapped: bool) -> None:
-    """The row as it is now; tombstones and deletions mean nothing."""
+    """The row as it is now; a deletion withdraws its label, and the tombstone after it means nothing."""
     row = "value.payload.after" if wrapped else "value.after"
     source = {
         "as": "labels", "stream": {"const": "fraud"}, "instance_id": f"{row}.request_id",
@@ -134,10 +134,54 @@ def test_debezium(tmp_path: Path, wrapped: bool) -> None:
     messages = [record({"schema": {}, "payload": event} if wrapped else event) for event in events]
     messages.append(record(None))
     made = become(translate, messages)
-    assert made[0][2] == {"stream": "fraud", "instance_id": "r", "y_true": "fraud", "ts": 1_700_000_000_000}
-    assert [content for _, _, content in made[1:]] == [f"{row}.chargeback is 2: expected 0 or 1"]
+    label = {"stream": "fraud", "instance_id": "r", "y_true": "fraud", "ts": 1_700_000_000_000}
+    assert [content for _, _, content in made] == [
+        label, label | {"y_true": None}, f"{row}.chargeback is 2: expected 0 or 1"
+    ]
     translate.translate(3, messages, counts)
-    assert (counts.records["source"], counts.passed["source"], counts.dead["source"]) == (4, 2, 1)
+    assert (counts.records["source"], counts.passed["source"], counts.dead["source"]) == (4, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "before", "made"),
+    [
+        ({}, {"id": 7, "truth": None}, ["7"]),  # as with Postgres' default replica identity
+        ({}, None, ["value.before.id is missing: a deletion must name the instance whose label it withdraws; "
+                    "set REPLICA IDENTITY FULL"]),
+        ({"instance_id": "key.id"}, None, ["8", "8"]),  # the tombstone also names it, and changes nothing
+        ({"when": "value.op != d"}, {"id": 7}, []),
+        ({"when": "value.after.kind = label"}, {"id": 7, "kind": "label"}, ["7"]),
+        ({"when": "value.after.kind = label"}, {"id": 7, "kind": "other"}, []),
+        ({"as": "predictions", "model": {"const": "m"}, "y_pred": "value.after.truth"}, {"id": 7}, []),
+        ({"y_true": {"const": "late"}}, {"id": 7}, []),  # the label isn't in the row
+    ],
+)  # fmt: skip
+def test_a_deleted_row(tmp_path: Path, more: dict[str, Any], before: Any, made: list[str]) -> None:
+    """It withdraws the label that was in it, or says why not; other kinds of records are not undone."""
+    source = {
+        "as": "labels", "stream": {"const": "s"}, "instance_id": "value.after.id",
+        "y_true": "value.after.truth", **more,
+    }  # fmt: skip
+    if source["as"] != "labels":
+        del source["y_true"]
+    messages = [
+        record({"op": "d", "before": before, "after": None}, b'{"id": 8}'), record(None, b'{"id": 8}'),
+        record({"op": "t", "before": None, "after": None}, b'{"id": 8}'),
+    ]  # fmt: skip
+    found = become(translator(tmp_path, source), messages)
+    assert [one["instance_id"] if isinstance(one, dict) else one for _, _, one in found] == made
+    assert not any(one["y_true"] for _, _, one in found if isinstance(one, dict))
+
+
+def test_a_tombstone_withdraws_the_label_that_its_key_names(tmp_path: Path) -> None:
+    common = {"stream": {"const": "s"}, "instance_id": "key"}
+    translate = translator(tmp_path, [
+        {"as": "labels", **common, "y_true": "value.truth"}, {"as": "instances", **common},
+    ])  # fmt: skip
+    made = become(translate, [record({"truth": "a"}, b"1"), record(None, b"1"), record(None)])
+    assert [(topic, content.get("y_true", 0)) for topic, _, content in made] == [
+        ("labels", "a"), ("labels", None), ("instances", 0)
+    ]
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

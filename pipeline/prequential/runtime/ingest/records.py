@@ -14,6 +14,13 @@ from prequential.mapping.clocks import Clocks
 from prequential.mapping.model import Path, RecordMapping
 from prequential.mapping.translation import KafkaRecords, Translator, has_name
 from prequential.runtime.ingest.counting import SourceCounts
+from prequential.runtime.ingest.deletions import (
+    DELETION,
+    WITHOUT_ROW,
+    of_deleted_row,
+    of_tombstone,
+    operation_path,
+)
 from prequential.runtime.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode, Unreadable, read_json
 from prequential.runtime.kafka.rejected import rejected
 from prequential.runtime.kafka.transactions import BY_KEY, Outgoing
@@ -24,9 +31,8 @@ from prequential.topics.partitioning import key_of
 from prequential.topics.specs import DEAD_LETTERS
 from prequential.topics.values import why_no_record_time
 
-#: Fields of Debezium's events with the current row and the operation; and the operations without a current
-#: row: deletion, truncation, and an application's own messages.
-_AFTER, _OPERATION, _WITHOUT_ROW = "after", "op", frozenset("dtm")
+#: Why a deletion that doesn't name its instance is invalid.
+_NO_INSTANCE = "a deletion must name the instance whose label it withdraws; set REPLICA IDENTITY FULL"
 
 #: Kafka's value for a missing timestamp.
 _NO_TIMESTAMP = -1
@@ -100,8 +106,8 @@ class MappedRecords(NamedTuple):
     made: list[Made]
     #: By place, the reason why a record becomes a dead letter.
     reasons: dict[int, str]
-    #: Places of records that give no message: tombstones, deletions, records that every `when` excludes, and
-    #: rows whose label isn't known yet.
+    #: Places of records that give no message: tombstones and deletions that withdraw no label, records that
+    #: every `when` excludes, and rows whose label isn't known yet.
     passed: frozenset[int]
     #: Places of rows whose label isn't known yet, even if they give other messages.
     unlabelled: frozenset[int] = frozenset()
@@ -130,6 +136,14 @@ class SourceTranslator:
         self.topic = topic
         self._nullable = nullable
         self._translators = [(one.kind, _Writing(one, config, nullable)) for one in mappings]
+        #: By mapping, for deleted rows and for tombstones: what withdraws their labels, or None.
+        self._withdrawals = [
+            tuple(
+                None if mapping is None else _Writing(mapping, config, nullable)
+                for mapping in (of_deleted_row(one), of_tombstone(one))
+            )
+            for one in mappings
+        ]
         #: Counts of times with and without a zone, by input.
         self.clocks: dict[str, Clocks] = {}
         for kind, translator in self._translators:
@@ -200,11 +214,49 @@ class SourceTranslator:
             made_by_mapping.append(Made(kind, translated.records, values))
         for place in nothing:
             reasons.pop(place, None)
-        passed = passed.difference(content.reasons) | nothing
         for made in made_by_mapping:
             for place in (*reasons, *nothing):
                 made.records[place] = made.values[place] = None
+        withdrawn = self._withdraw(messages, content, nothing, made_by_mapping, reasons) if nothing else set()
+        passed = passed.difference(content.reasons) | (nothing - withdrawn)
         return MappedRecords(made_by_mapping, reasons, passed, unlabelled - nothing - reasons.keys())
+
+    def _withdraw(
+        self, messages: Sequence[Message], content: Content, nothing: Iterable[int], made: Sequence[Made],
+        reasons: dict[int, str],
+    ) -> set[int]:  # fmt: skip
+        """Put withdrawals of labels in place of tombstones and deleted rows; returns the places of these.
+
+        A deleted row without the columns that name its instance is invalid, and counts as one of these.
+        """
+        operations = content.column(self._operation) if self._operation is not None else None
+        deletions, tombstones = list[int](), list[int]()
+        for place in sorted(nothing):
+            if content.values[place] is None:
+                tombstones.append(place)
+            elif operations is not None and operations[place] == DELETION:
+                deletions.append(place)
+        done: set[int] = set()
+        for one, (of_row, of_key) in zip(made, self._withdrawals):
+            for translator, places in ((of_row, deletions), (of_key, tombstones)):
+                if translator is None or not places:
+                    continue
+                some = [messages[place] for place in places]
+                found: dict[int, str] = {}
+                translated = translator(self._table(some, self._decode(some), found))
+                if translator is of_row:
+                    for i, reason in (found | translated.reasons).items():
+                        reasons.setdefault(places[i], f"{reason}: {_NO_INSTANCE}")
+                        done.add(places[i])
+                for place, record, time in zip(places, translated.records, _times(some)):
+                    if record is not None:
+                        record.ts = time if record.ts is None else record.ts
+                        one.records[place], one.values[place] = record, _encode(record)
+                        done.add(place)
+        for one in made:
+            for place in done & reasons.keys():
+                one.records[place] = one.values[place] = None
+        return done
 
     def _awaited(
         self, translator: Translator, reasons: Mapping[int, str], messages: Sequence[Message],
@@ -261,7 +313,7 @@ class SourceTranslator:
         if self._operation is not None:
             operations = content.column(self._operation)
             nothing |= {
-                place for place, done in enumerate(operations) if type(done) is str and done in _WITHOUT_ROW
+                place for place, done in enumerate(operations) if type(done) is str and done in WITHOUT_ROW
             }
         return frozenset(nothing)
 
@@ -368,17 +420,4 @@ def several_below(value: Any, path: Path) -> str | None:
             value = value[int(key)] if key.isdigit() and int(key) < len(value) else None
         else:
             value = value.get(key) if isinstance(value, Mapping) else None
-    return None
-
-
-def operation_path(paths: Iterable[Path]) -> tuple[str, ...] | None:
-    """Return the keys of Debezium's operation in a value, if a path leads into the current row.
-
-    >>> operation_path([Path.parse("value.payload.after.id")])
-    ('payload', 'op')
-    >>> operation_path([Path.parse("value.id")])
-    """
-    for path in paths:
-        if path.root == "value" and _AFTER in path.keys[:-1]:
-            return (*path.keys[: path.keys.index(_AFTER)], _OPERATION)
     return None

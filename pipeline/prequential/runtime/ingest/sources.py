@@ -7,8 +7,9 @@ from functools import partial
 from prequential.configuration.settings.model import Config, SourceConfig
 from prequential.mapping.model import Path
 from prequential.runtime.ingest import avro, cloudevents, protobuf
+from prequential.runtime.ingest.deletions import of_deleted_row, operation_path
 from prequential.runtime.ingest.formats import Content, Decode, Json
-from prequential.runtime.ingest.records import SourceTranslator, operation_path
+from prequential.runtime.ingest.records import SourceTranslator
 from prequential.runtime.ingest.registry import Framed, SchemaRegistry
 
 
@@ -39,6 +40,8 @@ def _decoder(config: Config, source: SourceConfig) -> Decode:
         return _framed(config, source.format)
     paths = _paths(source, "value")
     below = [path.keys for path in paths]
+    for mapping in filter(None, map(of_deleted_row, source.mappings)):
+        below += [path.keys for _, path in mapping.paths() if path.root == "value"]
     if (operation := operation_path(paths)) is not None:
         below.append(operation)
     return Json(below, framed=source.format == "json_schema")
