@@ -104,7 +104,7 @@ def test_each_record_once_whoever_is_killed(cluster: KafkaConfig, tmp_path: Path
     config = write_config(tmp_path, cluster, {topics["log"]: INGEST, topics["labels"]: LABELS})
     rows = [(b"%d" % n, {"op": "c", "after": {"id": n, "chargeback": n % 2}}) for n in range(LABELLED)]
     rows += [(b"%d" % n, None) for n in range(MEANINGLESS)]
-    rows += [(b"%d" % n, {"op": "d", "after": None}) for n in range(MEANINGLESS)]
+    rows += [(b"%d" % n, {"op": "t", "after": None}) for n in range(MEANINGLESS)]
 
     rng = random.Random(16)
     with ExitStack() as stack:
