@@ -66,7 +66,7 @@ from tests.nightly import few, scaled
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
-SEEDS = range(scaled(3, 8))
+SEEDS = range(scaled(4, 8))
 
 
 @pytest.fixture(scope="module", params=few(["as it is", "small logs"]), autouse=True)
