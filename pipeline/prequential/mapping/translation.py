@@ -217,7 +217,10 @@ class Translator:
             conditions = (*conditions, RecordCondition(path))
         for number, condition in enumerate(conditions):
             column, asked = table.column(condition.path), kept
-            kept = [place for place in kept if _holds(condition, column[place])]
+            if condition.value is None:  # text is never absent
+                kept = [one for one in kept if type(column[one]) is str or _holds(condition, column[one])]
+            else:
+                kept = [one for one in kept if _holds(condition, column[one])]
             if number < len(self.mapping.when):
                 self.uses.note_condition(number, [column[place] for place in asked], len(kept))
         return kept

@@ -18,7 +18,12 @@ class ClassHashes:
 
     def of(self, names: Iterable[str]) -> list[int]:
         """The hashes of names, in their order."""
-        known, values = self._known, []
+        known, names = self._known, list(names)
+        try:
+            return list(map(known.__getitem__, names))
+        except KeyError:
+            pass
+        values = []
         for name in names:
             value = known.get(name)
             if value is None:

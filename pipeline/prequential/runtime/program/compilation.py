@@ -121,6 +121,7 @@ def _compiled_elsewhere(
     """Have other processes compile the needed loops once the block needs one that isn't in the cache."""
     from numba.core import event
     from prequential.engine.compiled import loopcache
+    from prequential.engine.warmup import ALL
 
     class Compilation(event.Listener):
         depth = 0
@@ -129,7 +130,9 @@ def _compiled_elsewhere(
             self.depth += 1
             if work.total:
                 return
-            work.what, work.total = "compiling the engine's loops", loopcache.kept
+            # About half of the loops are for features that the default configuration doesn't use.
+            work.what = "compiling the engine's loops"
+            work.total = loopcache.kept if len(needed) == len(ALL) else loopcache.kept // 2
             if loopcache.LoopCache.warned:
                 tell(_NOT_KEPT)
                 return
