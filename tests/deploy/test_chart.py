@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,7 @@ def test_no_secret_stands_there(documents: Documents, tmp_path: Path) -> None:
 # ---- Strimzi
 
 
+@cache
 def strimzi() -> list[Any]:
     return [pytest.param(read(rendered(path)), id=path.stem) for path in CASES if path.stem != "outside"]
 
