@@ -65,6 +65,7 @@ def _forgotten_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 #: Files that take some seconds or more altogether: all of their tests are `slow`.
 _SLOW = frozenset({
+    "cli/test_config_diff.py", "cli/test_locales.py", "cli/test_outputs.py", "cli/test_hostile_names.py",
     "engine/test_alarm_budgets.py", "engine/test_between_lives.py", "engine/test_comparisons.py",
     "engine/test_confidence_sequence.py", "engine/test_detectors_on_signals.py", "engine/test_estimators.py",
     "engine/test_exporter.py", "engine/test_extreme_memories.py", "engine/test_incidents.py",
