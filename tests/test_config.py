@@ -363,6 +363,7 @@ WRONG = [
      ["'fading:1' and 'fading:1e0'", "without repeats"]),
     ("defaults:\n  stages:\n  - after:60s\n  - after:1m", 3,
      ["defaults.stages: 'after:60s' and 'after:1m' are the same", "without repeats"]),
+    ("defaults: {stages: ['after:1D', final, 'after:1d']}", 1, ["are the same", "without repeats"]),
     ("defaults: {stages: ['after:1h', final, 'after:60m']}", 1,
      ["'after:1h' and 'after:60m'", "without repeats"]),
     ("defaults: {stages: ['after: 5m']}", 1, ["stage 'after: 5m'", "neither blanks nor leading zeros"]),

@@ -486,6 +486,18 @@ class TestEvaluator:
             with pytest.raises(ValueError, match="no outcomes of stage 'after:2h': expected one of final, "):
                 result.measures("accuracy", stage="after:2h")
 
+    @pytest.mark.parametrize(
+        ("given", "name"), [("1D", "1d"), ("90min", "90m"), ("2H", "2h"), ("30S", "30s")]
+    )
+    def test_ages_as_pandas_writes_them(self, given: str, name: str) -> None:
+        """They have one name in messages, and either finds them."""
+        rows = [{"instance_id": i, "y_pred": "a", "y_true": "a", "ts": i} for i in range(5)]
+        settings = {"estimators": ["all"], "stages": ["final", f"after:{given}"], "progress": False}
+        result = evaluate(rows, rows, **settings)
+        assert {one.stage for one in result.summary.sequences} == {"final", f"after:{name}"}
+        for stage in (f"after:{given}", f"after:{name}"):
+            assert result.measures("accuracy", stage=stage) == {"model": 1.0}
+
     def test_as_many_are_pending_in_print_as_in_the_report(self) -> None:
         evaluator = Evaluator(estimators=["all"], emit={"outcomes": 10, "every": None})
         for i in range(25):

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.mapping.model import MappingError, Path, RecordMapping, parse, same_names
+from prequential.mapping.model import MappingError, Path, RecordMapping
+from prequential.mapping.parsing import parse, same_names
 from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, decode
 
@@ -72,11 +73,11 @@ def reason(section: dict[str, Any], kind: int, value: Any, **options: Any) -> st
         ),
         (
             {"as": "labels", "ts": {"path": "value.at", "units": "s"}}, ("ts", "units"),
-            "unknown key 'units' of ts; known: const, path, unit, timezone",
+            "unknown key 'units' of ts; known: const, path, unit, timezone, default",
         ),
         (
             {"as": "labels", "y_true": {"path": "value.y", "const": 1}}, ("y_true",),
-            "y_true: expected either const or path, and next to path threshold, above, below, map",
+            "y_true: expected either const or path, and next to path threshold, above, below, map, default",
         ),
         (
             {"as": "labels", "y_true": {"path": "value.y", "threshold": 0.5}}, ("y_true",),

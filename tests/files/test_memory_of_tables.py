@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from prequential.evaluation import evaluate
 from prequential.evaluation.tables import rows_of
-from prequential.mapping.model import MappingOrigin, Path, same_names
+from prequential.mapping.model import MappingOrigin, Path
+from prequential.mapping.parsing import same_names
 from prequential.offline.tables.source import TableSource
 from prequential.runtime.program import progress
 from prequential.topics.decoding import LABELS

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from prequential.configuration.settings.model import ConfigError
 from prequential.evaluation import Evaluator, Result, evaluate
-from prequential.mapping.model import parse, same_names
+from prequential.mapping.parsing import parse, same_names
 from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.topics.decoding import PREDICTIONS, decode
 

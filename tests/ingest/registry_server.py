@@ -9,11 +9,17 @@ from __future__ import annotations
 import base64
 import json
 import re
+import uuid
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from types import TracebackType
 from typing import Any
+
+
+def guid_of(schema: dict[str, Any]) -> str:
+    """Return the GUID of a schema, which depends on its content alone."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(schema, sort_keys=True)))
 
 
 class RegistryServer:
@@ -38,6 +44,10 @@ class RegistryServer:
                     int(found[1]) <= len(outer.schemas)
                 ):
                     self._answer(200, outer.schemas[int(found[1]) - 1])
+                elif (found := re.fullmatch(r"/schemas/guids/([-0-9a-f]+)", path)) and (
+                    known := [one for one in outer.schemas if guid_of(one) == found[1]]
+                ):
+                    self._answer(200, {**known[0], "guid": found[1]})
                 elif found := re.fullmatch(r"/subjects/([^/]+)/versions/(\d+)", path):
                     subject, version = found[1], int(found[2])
                     number = outer.subjects[subject][version - 1]
@@ -55,7 +65,8 @@ class RegistryServer:
                     return
                 number = outer.register(found[1], body)
                 version = outer.subjects[found[1]].index(number) + 1
-                self._answer(200, {"subject": found[1], "id": number, "version": version, **body})
+                about = {"subject": found[1], "id": number, "guid": guid_of(body), "version": version}
+                self._answer(200, {**about, **body})
 
             def _answer(self, status: int, body: Any) -> None:
                 content = json.dumps(body).encode()

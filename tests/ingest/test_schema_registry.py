@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka import Message
+from confluent_kafka.schema_registry import (
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    header_schema_id_serializer,
+)
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
@@ -238,6 +244,64 @@ def test_a_protobuf_time_that_is_none(registry: RegistryServer, tmp_path: Path) 
     assert right[2]["ts"] == 1_700_000_000_000
 
 
+IN_HEADERS = {"schema.id.serializer": header_schema_id_serializer}
+
+
+def with_headers(serializer: Any, value: Any, topic: str) -> Message:
+    """A record as a serialiser writes it that puts the schema's GUID into a header."""
+    headers: list[tuple[str, bytes]] = []
+    content = serializer(value, SerializationContext(topic, MessageField.VALUE, headers))
+    assert [name for name, _ in headers] == ["__value_schema_id"]
+    return record(content, headers=dict(headers))
+
+
+def test_guids_in_headers(registry: RegistryServer, tmp_path: Path) -> None:
+    """Next to records with a prefix, in the same topic; the registry is asked once for each."""
+    settings = {"url": registry.url}
+    translate = translator(tmp_path, SOURCE, schema_registry=settings)
+    serializer = AvroSerializer(client(registry), json.dumps(SCORE), conf=IN_HEADERS)
+    by_header = with_headers(serializer, SCORED, "source")
+    records = [by_header, record(avro(registry, SCORE, SCORED)), by_header]
+    assert [content for _, _, content in become(translate, records)] == [EXPECTED] * 3
+    asked = {path: count for path, count in registry.asked.items() if "guids" in path or "ids" in path}
+    assert list(asked.values()) == [1, 1]
+
+    message = messages_of()["shop.Score.Part"](of={"request": {"id": "r"}})
+    source = {**PROTOBUF, "instance_id": "value.of.request.id", "y_pred": "value.of.outcome"}
+    source = {key: one for key, one in source.items() if key not in ("y_proba", "ts", "segments")}
+    inner = {**IN_HEADERS, "use.deprecated.format": False, "skip.known.types": True}
+    written = with_headers(ProtobufSerializer(type(message), client(registry), inner), message, "protobuf")
+    translate = translator(tmp_path, source, schema_registry=settings)
+    by_prefix = become(translate, [record(protobuf(registry, message))])
+    assert become(translate, [written]) == by_prefix
+    assert by_prefix[0][0] == "predictions"
+
+    schema = {"type": "object", "title": "Label", "properties": {"id": {"type": "integer"}}}
+    serializer = JSONSerializer(json.dumps(schema), client(registry), conf=IN_HEADERS)
+    label = {"as": "labels", "format": "json_schema", "stream": {"const": "s"}, "instance_id": "value.id",
+             "y_true": {"path": "value.paid", "default": False}}  # fmt: skip
+    [(topic, _, content)] = become(translator(tmp_path, label), [with_headers(serializer, {"id": 7}, "json")])
+    assert (topic, content["instance_id"], content["y_true"]) == ("labels", "7", False)
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"\1" + bytes(16), "has no schema 00000000-0000-0000-0000-000000000000"),
+        (b"\1" + bytes(3), r"value: the header '__value_schema_id' is b'\x01\x00\x00\x00': expected a one"),
+        (b"", "value: the header '__value_schema_id' is b''"),
+    ],
+)  # fmt: skip
+def test_unfit_headers(registry: RegistryServer, tmp_path: Path, header: bytes, reason: str) -> None:
+    translate = translator(tmp_path, SOURCE, schema_registry={"url": registry.url})
+    content = avro(registry, SCORE, SCORED)[5:]
+    unfit = record(content, headers={"__value_schema_id": header})
+    (topic, _, first), (_, _, second) = become(translate, [unfit, unfit])
+    assert (topic, first) == ("dead-letters", second)
+    assert reason in first
+    assert registry.asked["/schemas/guids/00000000-0000-0000-0000-000000000000"] <= 1
+
+
 def test_a_nested_message(any_registry: AnyRegistry, tmp_path: Path) -> None:
     """The record says which message of its schema it is."""
     kinds = messages_of()
@@ -307,7 +371,7 @@ def test_a_label_that_may_be_null_is_not_known_yet(registry: RegistryServer, tmp
 
 @pytest.mark.parametrize("format", ["avro", "json_schema"])
 @pytest.mark.parametrize(
-    "header", ["__value_schema_id", "__key_schema_id", "apicurio.value.globalId", "apicurio.value.contentId"]
+    "header", ["apicurio.value.globalId", "apicurio.value.contentId"]
 )
 def test_the_id_of_a_schema_in_a_header_is_named(
     registry: RegistryServer, tmp_path: Path, header: str, format: str

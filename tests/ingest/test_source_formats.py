@@ -15,6 +15,7 @@ from prequential.configuration.settings.model import Config, StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.runtime.ingest.counting import SourceCounts, exposition
 from prequential.runtime.ingest.dryrun import _show
+from prequential.runtime.ingest.sources import translators
 from prequential.runtime.program.version import VERSION
 from prequential.topics.decoding import KINDS, decode
 from rich.console import Console
@@ -420,7 +421,8 @@ def test_requests_and_responses_of_kserve(tmp_path: Path, mode: str) -> None:
         ({"id": 1}, {}, "value: it is no CloudEvent: expected headers ce_id and ce_type"),
         ({"data": {}}, {"content-type": b"application/cloudevents+json"}, "value: it is no CloudEvent"),
         (b"<x/>", {"content-type": b"application/cloudevents+xml"}, "value: content-type is"),
-        ([], {"content-type": b"application/cloudevents-batch+json"}, "value: content-type is"),
+        ({}, {"content-type": b"application/cloudevents-batch+json"}, "value: it is no batch of CloudEvents"),
+        (b"[]", {"content-type": b"application/cloudevents-batch+avro"}, "value: content-type is"),
         (b"{", {"ce_id": b"1", "ce_type": b"t"}, "value: input data was truncated"),
     ],
 )
@@ -446,3 +448,243 @@ def test_keys_of_probabilities_become_the_classes_of_predictions(tmp_path: Path)
         {"1": 0.7, "0": 0.3}, {"true": 1.0}, {"1.0": 0.7},
     ]  # fmt: skip
     assert made[3][2].startswith("value.p.0 is missing, while value.p.1 is given")
+
+
+#: The specification's example of a batch, whose first event has an ellipsis for base64.
+#: (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md#43-examples)
+BATCH = b"""[
+  {
+      "specversion" : "1.0",
+      "type" : "com.example.someevent",
+      "source" : "/mycontext/4",
+      "id" : "B234-1234-1234",
+      "time" : "2018-04-05T17:31:00Z",
+      "comexampleextension1" : "value",
+      "comexampleothervalue" : 5,
+      "datacontenttype" : "application/vnd.apache.thrift.binary",
+      "data_base64" : "... base64 encoded string ..."
+  },
+  {
+      "specversion" : "1.0",
+      "type" : "com.example.someotherevent",
+      "source" : "/mycontext/9",
+      "id" : "C234-1234-1234",
+      "time" : "2018-04-05T17:31:05Z",
+      "comexampleextension1" : "value",
+      "comexampleothervalue" : 5,
+      "datacontenttype" : "application/json",
+      "data" : {
+          "appinfoA" : "abc",
+          "appinfoB" : 123,
+          "appinfoC" : true
+      }
+  }
+]"""
+IN_BATCH = {"content-type": b"application/cloudevents-batch+json; charset=utf-8"}
+EVENTS = {
+    "as": "labels", "format": "cloudevents", "stream": "value.source", "instance_id": "value.id",
+    "y_true": "value.data.appinfoC", "ts": {"path": "value.time", "unit": "rfc3339"},
+}  # fmt: skip
+
+
+def test_events_of_a_batch(tmp_path: Path) -> None:
+    """Each is a record of its own, next to single events; the unreadable one is one dead letter."""
+    single = {"id": "1", "type": "t", "source": "/s", "time": "2018-04-05T17:31:06Z",
+              "data": {"appinfoC": False}}  # fmt: skip
+    of_one = {"content-type": b"application/cloudevents+json"}
+    records = [record(BATCH, None, IN_BATCH), record(single, None, of_one), record(b"[]", None, IN_BATCH)]
+    translate = translator(tmp_path, EVENTS)
+    made = become(translate, records)
+    assert [(topic, content) for topic, _, content in made[:2]] == [
+        ("labels", {"stream": "/mycontext/9", "instance_id": "C234-1234-1234", "y_true": True,
+                    "ts": 1_522_949_465_000}),
+        ("labels", {"stream": "/s", "instance_id": "1", "y_true": False, "ts": 1_522_949_466_000}),
+    ]  # fmt: skip
+    assert made[2:] == [("dead-letters", None, "event 0: value: data_base64: expected base64")]
+    assert translate.apply(records).passed == {2}
+
+    several = [{"id": n, "type": "t", "source": "/s", "data": {"appinfoC": n}} for n in (0, None, 2)]
+    made = become(translate, [record([*several, 7], None, IN_BATCH)])
+    assert [content if topic == "dead-letters" else content["instance_id"] for topic, _, content in made] == [
+        "0", "2", "event 1: value.id is missing",
+        "event 3: value: it is no CloudEvent: expected a JSON object with id and type",
+    ]  # fmt: skip
+
+
+#: The response of the specification's example, with the comma that it lacks, and the inputs of its request.
+#: (https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/inference_rest.md)
+RESPONSE: dict[str, Any] = json.loads("""{
+  "id" : "42",
+  "outputs" : [
+    {
+      "name" : "output0",
+      "shape" : [ 3, 2 ],
+      "datatype"  : "FP32",
+      "data" : [ 1.0, 1.1, 2.0, 2.1, 3.0, 3.1 ]
+    }
+  ]
+}""")
+INPUTS = [
+    {"name": "input0", "shape": [2, 2], "datatype": "UINT32", "data": [1, 2, 3, 4]},
+    {"name": "input1", "shape": [3], "datatype": "BOOL", "data": [True]},
+]
+ROWS: dict[str, Any] = {
+    "as": "predictions", "stream": {"const": "s"}, "model": {"const": "m"}, "instance_id": "value.id",
+    "rows": "value.outputs", "y_pred": "row.output0.1",
+}  # fmt: skip
+
+
+def ids_and(field: str, made: list[tuple[str, bytes | None, Any]]) -> list[Any]:
+    """The ID and a field of each message, and the reason of each dead letter."""
+    return [
+        content if topic == "dead-letters" else (content["instance_id"], content[field])
+        for topic, _, content in made
+    ]
+
+
+@pytest.mark.parametrize(
+    "data", [[1.0, 1.1, 2.0, 2.1, 3.0, 3.1], [[1.0, 1.1], [2.0, 2.1], [3.0, 3.1]]], ids=["flat", "nested"]
+)
+def test_rows_of_tensors(tmp_path: Path, data: list[Any]) -> None:
+    """The protocol allows both forms of data."""
+    numbers = tmp_path / "numbers.yaml"
+    numbers.write_text(json.dumps({
+        "defaults": {"task": "regression"}, "ingest": {"source": ROWS},
+    }))  # fmt: skip
+    response = {**RESPONSE, "outputs": [{**RESPONSE["outputs"][0], "data": data}]}
+    made = become(translators(load_config(str(numbers)))["source"], [record(response)])
+    assert ids_and("y_pred", made) == [("42#0", 1.1), ("42#1", 2.1), ("42#2", 3.1)]
+
+
+def test_tensors_that_have_no_rows(tmp_path: Path) -> None:
+    """One dead letter for the record, which names the tensor; only tensors that the mapping uses count."""
+    inputs = {"id": 1, "inputs": INPUTS}
+    instances = {"as": "instances", "stream": {"const": "s"}, "instance_id": "value.id",
+                 "rows": "value.inputs"}  # fmt: skip
+    [(topic, _, reason)] = become(translator(tmp_path, instances), [record(inputs)])
+    assert topic == "dead-letters"
+    assert reason == "the tensor 'input1' of value.inputs has 1 values: expected 3, as in its shape [3]"
+    by_place = {**instances, "segments": {"first": "row.input0.0"}}
+    made = become(translator(tmp_path, by_place), [record(inputs)])
+    assert ids_and("segments", made) == [("1#0", {"first": "1"}), ("1#1", {"first": "3"})]
+    for outputs, why in [
+        (None, "value.outputs is missing"),
+        (7, "value.outputs is 7: expected an array, or tensors with shape and data"),
+        ([{"name": "output0", "shape": [2], "parameters": {"binary_data_size": 8}}],
+         "the tensor 'output0' of value.outputs has no data in JSON: expected an array (no binary "
+         "extension)"),
+        ([{"name": "output0", "shape": [-1, 2], "data": []}],
+         "the tensor 'output0' of value.outputs has shape [-1, 2]: expected whole numbers, first that of "
+         "rows"),
+        ([{"name": "output0", "shape": [2, 2], "data": [[1], [2, 3, 4]]}],
+         "the tensor 'output0' of value.outputs has nested data: expected arrays as in its shape [2, 2]"),
+        ([{"name": "other", "shape": [1], "data": [1]}], "value.outputs has no tensor output0: it has other"),
+    ]:  # fmt: skip
+        [(_, _, reason)] = become(translator(tmp_path, ROWS), [record({"id": 1, "outputs": outputs})])
+        assert reason.partition("; ")[0] == why
+
+
+def test_rows_of_an_array(tmp_path: Path) -> None:
+    """Unfit rows are a dead letter each; the others of the record, and other mappings, are used."""
+    mapping = [
+        {"as": ["predictions", "labels"], "rows": "value.rows", "stream": "value.stream",
+         "model": {"const": "m"}, "instance_id": "value.id", "y_pred": "row.class", "y_true": "row.truth",
+         "y_proba": "row.share", "ts": "row.at"},
+        {"as": "instances", "stream": "value.stream", "instance_id": "value.id"},
+    ]  # fmt: skip
+    row = {"class": "a", "truth": "b", "share": {"a": 0.5, "b": 0.5}, "at": 5}
+    rows = [row, {**row, "class": None}, {**row, "truth": {}}, {**row, "share": {"a": 2}}, None, row]
+    translate = translator(tmp_path, mapping)
+    records = [record({"stream": "s", "id": 7, "rows": rows}), record({"id": 8, "rows": [row]})]
+    made = become(translate, records)
+    assert [
+        (topic, content if topic == "dead-letters" else content["instance_id"]) for topic, _, content in made
+    ] == [
+        ("predictions", "7#0"), ("predictions", "7#5"), ("labels", "7#0"), ("labels", "7#5"),
+        ("instances", "7"),
+        ("dead-letters", "row 1: row.class is missing"),
+        ("dead-letters", "row 2: row.truth is {}: expected a string, an integer, a boolean or a finite "
+         "number"),
+        ("dead-letters", "row 3: row.share.a is 2: expected a probability from 0 to 1"),
+        ("dead-letters", "row 4: row.class is missing"),
+        ("dead-letters", "value.stream is missing; value has id, rows"),
+    ]  # fmt: skip
+    counts = SourceCounts()
+    translate.translate(3, [record({"stream": "s", "id": 7, "rows": rows})], counts)
+    assert (counts.records["source"], counts.dead["source"], counts.passed["source"]) == (1, 4, 0)
+    many = translate.translate(3, [record({"stream": "s", "id": 7, "rows": [None] * 1_000})], counts)
+    letters = [dict(one.headers or ())["error"].decode() for one in many if one.headers]
+    assert (len(many), len(letters), many[-1].value) == (
+        101, 100, json.dumps({"stream": "s", "id": 7, "rows": [None] * 1_000}).encode()
+    )  # fmt: skip
+    assert letters[-1] == "row 99: row.class is missing (and 900 more from row 100 to row 999)"
+
+
+def test_ids_of_rows(tmp_path: Path) -> None:
+    """A row's own ID stays; a label that comes alone names record and row."""
+    source = {**LABELS, "rows": "value", "y_true": "row.truth", "instance_id": "row.id"}
+    [(_, _, content)] = become(translator(tmp_path, source), [record([{"id": "x", "truth": 1}])])
+    assert content["instance_id"] == "x"
+    alone = {**LABELS, "instance_id": {"path": "value.id", "row": "value.row"}}
+    made = become(translator(tmp_path, alone), [
+        record({"id": 42, "row": 1, "truth": "a"}), record({"id": 42, "row": "x", "truth": "a"}),
+        record({"id": 42, "truth": "a"}), record({"id": "i" * 255, "row": 10, "truth": "a"}),
+    ])  # fmt: skip
+    assert [content if topic == "dead-letters" else content["instance_id"] for topic, _, content in made] == [
+        "42#1", "value.row is 'x': expected an integer of at most 64 bits",
+        "value.row is missing; value has id, truth",
+        f"value.id, value.row '{'i' * 47}… has 258 bytes: at most 256 are allowed",
+    ]  # fmt: skip
+
+
+def test_rows_that_conditions_leave_out(tmp_path: Path) -> None:
+    """Of records, such as requests next to responses, and of rows; an empty array makes nothing."""
+    when = ["value.kind = response", "row.y != x"]
+    source = {**ROWS, "rows": "value.items", "y_pred": "row.y", "when": when}
+    translate = translator(tmp_path, source)
+    records = [
+        record({"kind": "request", "id": 1}), record({"kind": "response", "id": 2, "items": []}),
+        record({"kind": "response", "id": 3, "items": [{"y": "x"}, {"y": "a"}]}),
+    ]  # fmt: skip
+    assert ids_and("y_pred", become(translate, records)) == [("3#1", "a")]
+    assert translate.apply(records).passed == {0, 1}
+
+
+def test_defaults_of_absent_fields(tmp_path: Path) -> None:
+    """As Protobuf's JSON omits false and 0."""
+    source = {
+        "as": ["predictions", "labels"], "stream": {"const": "s"}, "model": {"const": "m"},
+        "instance_id": "value.id",
+        "y_pred": {"path": "value.score", "threshold": 0.5, "above": "fraud", "below": "ok", "default": 0},
+        "y_proba": {"fraud": {"path": "value.score", "default": 0}},
+        "y_true": {"path": "value.isFraud", "map": {True: "fraud", False: "ok"}, "default": False},
+        "segments": {"country": {"path": "value.country", "default": "none"}},
+        "value": {"path": "value.amount", "default": 0},
+    }  # fmt: skip
+    made = become(translator(tmp_path, source), [
+        record({"id": 1}), record({"id": 2, "score": 0.75, "isFraud": True, "country": "DE", "amount": 2}),
+    ])  # fmt: skip
+    assert [content | {"ts": 0} for _, _, content in made] == [
+        {"stream": "s", "model": "m", "instance_id": "1", "y_pred": "ok", "ts": 0, "value": 0.0,
+         "y_proba": {"fraud": 0.0, "ok": 1.0}, "segments": {"country": "none"}},
+        {"stream": "s", "model": "m", "instance_id": "2", "y_pred": "fraud", "ts": 0, "value": 2.0,
+         "y_proba": {"fraud": 0.75, "ok": 0.25}, "segments": {"country": "DE"}},
+        {"stream": "s", "instance_id": "1", "y_true": "ok", "ts": 0, "value": 0.0},
+        {"stream": "s", "instance_id": "2", "y_true": "fraud", "ts": 0, "value": 2.0},
+    ]  # fmt: skip
+
+
+def test_the_table_of_a_trial_shows_rows(tmp_path: Path) -> None:
+    out = StringIO()
+    rows = [{"y": "a"}, {"y": None}]
+    source = {**ROWS, "rows": "value.items", "y_pred": "row.y"}
+    records = [record({"id": 3, "items": rows}), record({"id": 4, "items": rows[:1]}, offset=1)]
+    console, translate = Console(file=out, width=160), translator(tmp_path, source)
+    count = _show(console, Catalog(Config()), "source", translate, records)
+    lines = [" ".join(line.replace("│", " ").split()) for line in out.getvalue().splitlines()]
+    assert count == 1
+    assert [line for line in lines if "#" in line or line.startswith("dead letter")] == [
+        "3:0 predictions s m 3#0 2023-11-14T22:13:20.123Z y_pred: a", "dead letter row 1: row.y is missing",
+        "3:1 predictions s m 4#0 2023-11-14T22:13:20.123Z y_pred: a",
+    ]  # fmt: skip
+    assert "source: 2 records, 0 skipped, 1 invalid" in lines

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.stages import stage_name
 from prequential.engine.measures.registry import OF_NUMBERS
 from prequential.evaluation.shown import Table
 from prequential.evaluation.wanted import check
@@ -26,6 +27,7 @@ def sequences_of(
 ) -> list[Ending]:
     """Return the sequences of a stage. Raises ValueError for an unknown name; the error lists the others."""
     rows = [one for one in sequences if stream in (None, one.stream)]
+    stage = stage_name(stage)
     chosen = []
     for one in rows:
         if one.is_of(stage):

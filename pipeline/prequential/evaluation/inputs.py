@@ -10,6 +10,7 @@ from typing import Any
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.evaluation.indexes import check_indexes
 from prequential.evaluation.tables import rows_of
+from prequential.mapping.evaluations import FILE_FORMATS
 from prequential.mapping.model import (
     OPTIONAL,
     REQUIRED,
@@ -17,8 +18,8 @@ from prequential.mapping.model import (
     MappingError,
     MappingOrigin,
     RecordMapping,
-    parse,
 )
+from prequential.mapping.parsing import parse
 from prequential.offline.replay.sources import Located
 from prequential.offline.tables.opening import columns_of, in_order, table_sources
 from prequential.offline.tables.rows import RowFile
@@ -102,8 +103,9 @@ def _mappings(
         sections = given if isinstance(given, list) else [given]
         origin = MappingOrigin(f"columns[{KINDS[kind]!r}]" if by_table else "columns")
         try:
-            parsed = (parse(section, kind, bare=True, origin=origin) for section in sections)
-            mappings[KINDS[kind]] = tuple(parsed)
+            mappings[KINDS[kind]] = tuple(
+                parse(section, kind, bare=True, formats=FILE_FORMATS, origin=origin) for section in sections
+            )
         except MappingError as error:
             raise ConfigError(f"{origin.section}: {error}") from error
     return mappings

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.model import StreamConfig
-from prequential.configuration.settings.stages import reported
+from prequential.configuration.settings.stages import reported, stage_name
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.estimators.measuring import SequenceMeasures
 from prequential.engine.measures.registry import INDEX, OF_NUMBERS
@@ -65,7 +65,7 @@ class Present:
         return values(measure)
 
     def _find(self, model: str | None, stage: str, estimator: str | None) -> Values:
-        config = self._config
+        config, stage = self._config, stage_name(stage)
         check("stage", stage, reported(config.stages, config.bins))
         if estimator is not None:
             check("estimator", estimator, config.estimators)

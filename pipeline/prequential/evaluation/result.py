@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.stages import stage_name
 from prequential.evaluation.ending import sequences_of, table_of_models, values_of
 from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.html import page_of
@@ -231,6 +232,7 @@ class Result:
         >>> plot.title, [line.name for line in plot.lines if not line.faint]
         ('accuracy, final, all', ['nb'])
         """
+        stage = stage_name(stage)
         if estimator is None:
             named = next((one for one in self.summary.sequences if stream in (None, one.stream)), None)
             estimator = None if named is None else shown_estimators(named.measures)[1]
@@ -320,7 +322,7 @@ severity 1.08'
         ValueError
             If a name is unknown, or there are no scores; the error gives the reason.
         """
-        return scores_of(self._metrics, Wanted(model, stage, estimator, stream), self._config)
+        return scores_of(self._metrics, Wanted(model, stage_name(stage), estimator, stream), self._config)
 
     @with_short_errors
     def residuals(
@@ -341,7 +343,7 @@ severity 1.08'
         ValueError
             If a name is unknown, or there are no residuals; the error gives the reason.
         """
-        return residuals_of(self._metrics, Wanted(model, stage, estimator, stream))
+        return residuals_of(self._metrics, Wanted(model, stage_name(stage), estimator, stream))
 
     @with_short_errors
     def detectors(
@@ -403,7 +405,8 @@ severity 1.08'
         """
         rises = [inject] if isinstance(inject, str) else list(inject)
         named = [detectors] if isinstance(detectors, (str, Mapping)) else list(detectors)
-        wanted = {"stream": stream, "model": model, "segment": segment, "stage": stage}
+        wanted = {"stream": stream, "model": model, "segment": segment,
+                  "stage": None if stage is None else stage_name(stage)}  # fmt: skip
         return Looking(self._inputs, self._config, self.summary).backtest(
             named, list(changes), rises, wanted, tolerance=tolerance, seeds=seeds, block=block
         )

@@ -99,6 +99,15 @@ def together(path: str, parts: tuple[str, ...]) -> str:
     return values.text(path, "|".join(one.replace("\\", r"\\").replace("|", r"\|") for one in parts))
 
 
+def of_row(path: str, name: str, number: int) -> str:
+    """Return the id of a row within a record, from the record's id and the row's number.
+
+    >>> of_row("value.id", "42", 0)
+    '42#0'
+    """
+    return values.text(path, f"{name}#{number}")
+
+
 def target(path: str, value: Any) -> values.Class:
     """Return a class or a number; a float without a fraction becomes an integer.
 

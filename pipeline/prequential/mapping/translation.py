@@ -12,15 +12,17 @@ An empty cell, NaN and null all count as no value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from itertools import repeat
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from prequential.mapping import conversion
 from prequential.mapping.clocks import Clocks
 from prequential.mapping.columns import whole_column
-from prequential.mapping.model import TARGETS, Field, Path, RecordCondition, RecordMapping, as_text
+from prequential.mapping.following import SourceColumns, has_name, pick
+from prequential.mapping.model import ROW, TARGETS, Field, Path, RecordCondition, RecordMapping, as_text
+from prequential.mapping.rows import RowColumns
 from prequential.mapping.uses import Uses
 from prequential.topics import values
 from prequential.topics.messages import (
@@ -38,20 +40,6 @@ STRUCTS: tuple[type[Any], ...] = (Instance, Prediction, Label)
 _REQUIRED = ("stream", "model", "instance_id", *TARGETS)
 
 Converter = Callable[[str, Any], Any]
-
-
-class SourceColumns(Protocol):
-    """A batch of a source's records, which returns columns by path."""
-
-    def __len__(self) -> int: ...
-
-    def column(self, path: Path) -> list[Any]:
-        """Return the value of every record at a path; None where there is none."""
-        ...
-
-    def has_null(self, path: Path, place: int) -> bool:
-        """Whether a record without a value at a path has it as null."""
-        ...
 
 
 class KafkaRecords:
@@ -92,42 +80,6 @@ class KafkaRecords:
         return roots is not None and has_name(roots[place], path.keys)
 
 
-def pick(values: Sequence[Any], keys: tuple[str, ...]) -> list[Any]:
-    """Return the entry of each value below these names, in their order; None where there is none.
-
-    >>> pick([{"a": [5, 6]}, {"a": None}], ("a", "1"))
-    [6, None]
-    """
-    column = list(values)
-    try:
-        for key in keys:
-            column = [one[key] for one in column]
-    except (KeyError, TypeError, IndexError):
-        return [_walk(one, keys) for one in values]
-    return column
-
-
-def has_name(value: Any, keys: tuple[str, ...]) -> bool:
-    """Whether a value has an entry below these names, even null.
-
-    >>> has_name({"a": {"b": None}}, ("a", "b")), has_name({"a": {}}, ("a", "b"))
-    (True, False)
-    """
-    above = _walk(value, keys[:-1])
-    return isinstance(above, Mapping) and keys[-1] in above
-
-
-def _walk(one: Any, keys: tuple[str, ...]) -> Any:
-    for key in keys:
-        if isinstance(one, Mapping):
-            one = one.get(key)
-        elif isinstance(one, (list, tuple)) and key.isdigit() and int(key) < len(one):
-            one = one[int(key)]
-        else:
-            return None
-    return one
-
-
 def _header(headers: Any, name: str) -> Any:
     """Return the last header with a name, from the form of Kafka's clients."""
     if isinstance(headers, Mapping):
@@ -150,7 +102,7 @@ class Translator:
     targets of `text` sources (CSV) are read as tables write them: `1.0` as 1, `True` as true. With
     `unlabelled`, rows without a label are skipped; with `withdraws`, a null label withdraws the label.
 
-    >>> from prequential.mapping.model import parse
+    >>> from prequential.mapping.parsing import parse
     >>> section = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id",
     ...     "y_true": {"path": "value.paid", "map": {"1": "good", "0": "bad"}},
     ...     "ts": {"path": "value.at", "unit": "s"}}
@@ -184,6 +136,8 @@ class Translator:
         count, mapping = len(table), self.mapping
         kept = self._kept(table, count)
         batch = _Batch(table, kept, {})
+        if isinstance(table, RowColumns) and table.refused:
+            batch.reasons.update({place: table.refused[place] for place in kept if place in table.refused})
         columns: list[Any] = []
         for name in self._struct.__struct_fields__:
             columns.append(self._column(name, batch, columns[0] if columns else []))
@@ -191,6 +145,8 @@ class Translator:
             of_fields = dict(zip(self._struct.__struct_fields__, columns))
             self._name_as_predictions(of_fields["y_proba"], of_fields["y_pred"], batch)
         made: list[Record | None] = list(map(self._struct, *columns))
+        if isinstance(table, RowColumns):
+            batch.reasons.update((place, table.named(place, why)) for place, why in batch.reasons.items())
         if len(kept) == count and not batch.reasons:
             return Translated(made, {}, frozenset())
         records: list[Record | None] = [None] * count
@@ -213,8 +169,10 @@ class Translator:
         """Return the places of the records that the conditions select."""
         kept: Sequence[int] = range(count)
         conditions = self.mapping.when
-        if self._unlabelled and (path := self.mapping.fields["y_true"].path) is not None:
-            conditions = (*conditions, RecordCondition(path))
+        if self._unlabelled:
+            label = self.mapping.fields["y_true"]
+            if label.path is not None and label.default is None:
+                conditions = (*conditions, RecordCondition(label.path))
         for number, condition in enumerate(conditions):
             column, asked = table.column(condition.path), kept
             if condition.value is None:  # text is never absent
@@ -235,11 +193,11 @@ class Translator:
         one = mapping.fields.get(name)
         if one is None:
             return repeat(None, len(batch.kept))
-        if one.parts:
-            return _together(one.parts, batch)
+        if name == "instance_id":
+            return _ids(one, batch)
         if one.path is None:
             return [_CONVERTERS[name](name, one.const)] * len(batch.kept)
-        column = batch.column(one.path)
+        column = batch.column(one.path, one.default)
         self.uses.note_values(name, column)
         if name in TARGETS and one.threshold is None:
             column = self._targets(column, streams if one.names is None else ())
@@ -247,8 +205,13 @@ class Translator:
         if name == "ts" and self.clocks is not None:
             times = partial(conversion.time, unit=one.unit, timezone=one.timezone)
             converter = partial(times, clocks=self.clocks)
-        if name == "y_true" and self._withdraws:
-            return batch.converted(column, one.path, converter, required=True, nullable=True)
+        if name == "y_true":
+            withdrawn = batch.holding(mapping.withdrawn) if mapping.withdrawn else frozenset()
+            if withdrawn:
+                column = [None if index in withdrawn else value for index, value in enumerate(column)]
+            return batch.converted(
+                column, one.path, converter, required=True, nullable=self._withdraws, withdrawn=withdrawn
+            )
         return batch.converted(column, one.path, converter, required=name in _REQUIRED)
 
     def _name_as_predictions(self, probabilities: list[Any], predictions: list[Any], batch: _Batch) -> None:
@@ -301,10 +264,29 @@ class _Batch:
     def __init__(self, table: SourceColumns, kept: Sequence[int], reasons: dict[int, str]) -> None:
         self._table, self.kept, self.reasons = table, kept, reasons
 
-    def column(self, path: Path) -> list[Any]:
-        """Return the values of the selected records at a path."""
+    def column(self, path: Path, default: Any = None) -> list[Any]:
+        """Return the values of the selected records at a path, or the default where there is none."""
         column = self._table.column(path)
-        return column if len(self.kept) == len(column) else [column[place] for place in self.kept]
+        if len(self.kept) != len(column):
+            column = [column[place] for place in self.kept]
+        if default is not None:
+            column = [default if conversion.is_absent(value) else value for value in column]
+        return column
+
+    def holding(self, conditions: Sequence[RecordCondition]) -> frozenset[int]:
+        """Return the indexes of the selected records for which all conditions hold."""
+        columns = [self.column(condition.path) for condition in conditions]
+        return frozenset(
+            index for index in range(len(self.kept))
+            if all(_holds(condition, column[index]) for condition, column in zip(conditions, columns))
+        )  # fmt: skip
+
+    @property
+    def numbers(self) -> list[int] | None:
+        """The number of each selected row within its record; None if records have no rows."""
+        if not isinstance(self._table, RowColumns):
+            return None
+        return [self._table.numbers[place] for place in self.kept]
 
     def fail(self, index: int, reason: str) -> None:
         """Mark a record as invalid; only its first reason is kept."""
@@ -312,11 +294,12 @@ class _Batch:
 
     def converted(
         self, column: list[Any], path: Path, convert: Converter, *, required: bool = False,
-        nullable: bool = False,
+        nullable: bool = False, withdrawn: Set[int] = frozenset(),
     ) -> list[Any]:  # fmt: skip
         """Convert every value; None where a value is absent or invalid.
 
-        An absent value is invalid if it is `required`, unless it is `nullable` and the record has it as null.
+        An absent value is invalid if it is `required`, unless it is `nullable` and the record has it as null,
+        or its index is `withdrawn`.
         """
         made = whole_column(convert, column)
         if made is not None:
@@ -324,7 +307,8 @@ class _Batch:
         made = []
         for index, value in enumerate(column):
             if conversion.is_absent(value):
-                if required and not (nullable and self._table.has_null(path, self.kept[index])):
+                is_null = index in withdrawn or (nullable and self._table.has_null(path, self.kept[index]))
+                if required and not is_null:
                     self.fail(index, f"{path} is missing")
                 made.append(None)
                 continue
@@ -334,6 +318,32 @@ class _Batch:
                 self.fail(index, str(error))
                 made.append(None)
         return made
+
+
+def _ids(one: Field, batch: _Batch) -> list[Any]:
+    """Return the instances' ids; within a record, each row has the record's id and its own number."""
+    if one.parts:
+        ids = _together(one.parts, batch)
+    elif one.path is None:
+        ids = [conversion.instance("instance_id", one.const)] * len(batch.kept)
+    else:
+        column = batch.column(one.path)
+        ids = batch.converted(column, one.path, conversion.instance, required=True)
+    numbers: Sequence[Any] | None = batch.numbers
+    if one.row is not None:
+        column = batch.column(one.row)
+        numbers = batch.converted(column, one.row, conversion.integer, required=True)
+    elif numbers is None or any(path.root == ROW for path in one.paths):
+        return ids
+    made: list[Any] = []
+    for index, (name, number) in enumerate(zip(ids, numbers)):
+        try:
+            known = name is not None and number is not None
+            made.append(conversion.of_row(", ".join(map(str, one.paths)), name, number) if known else None)
+        except ValueError as error:
+            batch.fail(index, str(error))
+            made.append(None)
+    return made
 
 
 def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
@@ -357,7 +367,7 @@ def _probabilities(given: Any, batch: _Batch) -> Any:
     columns = []
     for one in given.values():
         convert = conversion.remainder if one.is_remainder else conversion.share
-        columns.append(batch.converted(batch.column(one.path), one.path, convert))
+        columns.append(batch.converted(batch.column(one.path, one.default), one.path, convert))
     if any(None in column for column in columns):
         _refuse_parts(list(given.values()), columns, batch)
     made = _objects(tuple(given), columns)
@@ -385,7 +395,7 @@ def _segments(given: Any, batch: _Batch) -> Any:
         return _whole(given, batch, conversion.segments)
     columns = [
         [conversion.name(key, one.const)] * len(batch.kept) if one.path is None
-        else batch.converted(batch.column(one.path), one.path, _converter("segments", one))
+        else batch.converted(batch.column(one.path, one.default), one.path, _converter("segments", one))
         for key, one in given.items()
     ]  # fmt: skip
     return _objects(tuple(given), columns)

@@ -15,7 +15,7 @@ _MOST = 50
 class Uses:
     """Counts of one mapping: the values that each `map` met, and the records that passed each condition.
 
-    >>> from prequential.mapping.model import parse
+    >>> from prequential.mapping.parsing import parse
     >>> section = {"y_true": {"path": "y", "map": {"Y": 1, "N": 0}}, "instance_id": "id", "when": "op = u"}
     >>> uses = Uses(parse(section, 2, bare=True))
     >>> uses.note_values("y_true", ["Y", "Y"])

@@ -9,14 +9,13 @@ from typing import Any
 
 import yaml
 from prequential.configuration.settings.model import ConfigError, SourceConfig
-from prequential.mapping.model import OPTIONAL, REQUIRED, MappingError, MappingOrigin, RecordMapping, parse
-from prequential.topics.decoding import KINDS
+from prequential.mapping.evaluations import RATING_FORMATS
+from prequential.mapping.model import OPTIONAL, REQUIRED, MappingError, MappingOrigin, RecordMapping
+from prequential.mapping.parsing import ABOUT, parse
+from prequential.topics.decoding import KINDS, LABELS
 
-#: Forms that records of a source may have; all but the first two through Schema Registry.
-FORMATS = ("json", "cloudevents", "avro", "protobuf", "json_schema")
-
-#: Keys of a section that are not fields of the records.
-_ABOUT = ("as", "format", "when")
+#: Forms that records of a source may have.
+FORMATS = ("json", "cloudevents", "avro", "protobuf", "json_schema", *RATING_FORMATS)
 
 Lines = dict[tuple[Any, ...], str]
 #: The value of a node and of all below it, given its name and keys; fills in the line of each part.
@@ -101,14 +100,17 @@ def _mappings(section: Any, origin: MappingOrigin) -> list[RecordMapping]:
     kinds = [KINDS.index(name) for name in names]
     known = {name for kind in kinds for name in _known(kind)}
     for name in section:
-        if name not in known and name not in _ABOUT:
-            near = difflib.get_close_matches(str(name), (*known, *_ABOUT), n=1)
+        if name not in known and name not in ABOUT:
+            near = difflib.get_close_matches(str(name), (*known, *ABOUT), n=1)
             hint = f"; did you mean {near[0]}?" if near else ";"
-            every = ", ".join((*_ABOUT, *sorted(known)))
+            every = ", ".join((*ABOUT, *sorted(known)))
             raise wrong((name,), f"unknown field {name!r} in {where}{hint} known: {every}")
     mappings = []
     for kind in kinds:
-        fields = {name: one for name, one in section.items() if name in _ABOUT[1:] or name in _known(kind)}
+        about = set(ABOUT[1:])
+        if len(kinds) > 1 and kind != LABELS:
+            about.discard("withdrawn")
+        fields = {name: one for name, one in section.items() if name in about or name in _known(kind)}
         try:
             mappings.append(parse(fields, kind, formats=FORMATS, origin=origin))
         except MappingError as error:

@@ -37,8 +37,9 @@ from prequential.configuration.settings.model import (
 from prequential.configuration.settings.notifying import NotifyConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
-from prequential.mapping import model as mapping
-from prequential.mapping.model import FORMATS, RecordMapping
+from prequential.mapping.evaluations import FILE_FORMATS
+from prequential.mapping.model import MappingError, MappingOrigin, RecordMapping
+from prequential.mapping.parsing import parse
 from prequential.topics import values
 from prequential.topics.clients import KafkaConfig, is_reference
 from prequential.topics.decoding import KINDS
@@ -204,7 +205,7 @@ class _Reader:
         for name, child in self._mapping(sections.get("files"), "files", KINDS).items():
             with self._collect():
                 kind = KINDS.index(name)
-                files[name] = self.mappings(child, f"files.{name}", kind, bare=True, formats=FORMATS)
+                files[name] = self.mappings(child, f"files.{name}", kind, bare=True, formats=FILE_FORMATS)
         with self._collect():
             sources = read_sources(
                 sections.get("ingest"), self._tree, self._plain, self._fail, self._collect
@@ -246,7 +247,7 @@ class _Reader:
     def mappings(
         self, node: yaml.Node, where: str, kind: int | None = None, *, bare: bool, formats: Sequence[str]
     ) -> tuple[RecordMapping, ...]:
-        """The mapping of a source, or several of a list (see `prequential.mapping.model.parse`)."""
+        """The mapping of a source, or several of a list (see `prequential.mapping.parsing`)."""
         several = isinstance(node, yaml.SequenceNode)
         if several and not node.value:
             self._fail(node, f"{where} is an empty list: expected a mapping")
@@ -256,10 +257,10 @@ class _Reader:
             lines: dict[tuple[Any, ...], str] = {}
             with self._collect():
                 section = self._tree(one, key, (), lines)
-                origin = mapping.MappingOrigin(key, lines)
+                origin = MappingOrigin(key, lines)
                 try:
-                    mappings.append(mapping.parse(section, kind, bare=bare, formats=formats, origin=origin))
-                except mapping.MappingError as error:
+                    mappings.append(parse(section, kind, bare=bare, formats=formats, origin=origin))
+                except MappingError as error:
                     raise ConfigError(f"{origin.line(error.keys)}{key}: {error}") from error
         return tuple(mappings)
 

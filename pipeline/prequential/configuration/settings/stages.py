@@ -29,7 +29,7 @@ CONFIGURED = (INITIAL, FINAL, BINS, INTERMEDIATE)
 
 #: One spelling of a number, because stages stand in messages by their names.
 _BIN = re.compile(f"{BIN}:([1-9][0-9]*)")
-_AGE = re.compile("(?:0|[1-9][0-9]*)(?:ms|s|m|h|d|w)")
+_AGE = re.compile("(0|[1-9][0-9]*)(ms|s|m|h|d|w|S|min|H|D|W)")
 
 #: Between the names of a pair.
 _BETWEEN = "/"
@@ -94,8 +94,8 @@ def parse(name: str) -> Stage:
 
     >>> parse("bin:3")
     Stage(kind='bin', number=3, name='bin:3')
-    >>> parse("after:10m").number
-    600000
+    >>> parse("after:10m").number, str(parse("after:1D")), str(parse("after:10min"))
+    (600000, 'after:1d', 'after:10m')
     >>> parse("last")
     Traceback (most recent call last):
     ...
@@ -112,11 +112,24 @@ def parse(name: str) -> Stage:
     kind, colon, age = name.partition(":")
     if kind == AFTER and colon:
         milliseconds = duration(age)
-        if not _AGE.fullmatch(age):
+        if (spelling := _AGE.fullmatch(age)) is None:
             expected = f"neither blanks nor leading zeros, e.g. {AFTER}:10m (units: ms to w)"
             raise ValueError(f"stage {name!r}: expected {expected}")
-        return Stage(AFTER, milliseconds, name)
+        unit = "m" if spelling[2] == "min" else spelling[2].lower()  # pandas spells units otherwise
+        return Stage(AFTER, milliseconds, f"{AFTER}:{spelling[1]}{unit}")
     raise _unknown(name)
+
+
+def stage_name(text: str) -> str:
+    """Return the name of a stage as messages have it; a text that is no stage stays as it is.
+
+    >>> stage_name("after:1D"), stage_name("last")
+    ('after:1d', 'last')
+    """
+    try:
+        return str(parse(text))
+    except ValueError:
+        return text
 
 
 def parse_configured(value: Any) -> Stage:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from prequential.mapping.following import pick
 from prequential.mapping.model import Path
-from prequential.mapping.translation import pick
 from prequential.offline.tables.rows import BATCH, Progress
 from prequential.topics.errors import WorkError
 
@@ -242,9 +242,20 @@ def of_pandas(name: str, table: Any) -> ArrowTable:
 
 def _without_view(field: Any) -> Any:
     """Replace a view type, such as polars uses for text, because some functions here do not support views."""
-    if pa.types.is_string_view(field.type):
-        return field.with_type(pa.large_string())
-    return field.with_type(pa.large_binary()) if pa.types.is_binary_view(field.type) else field
+    return field.with_type(_type_without_view(field.type))
+
+
+def _type_without_view(kind: Any) -> Any:
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct(list(map(_without_view, kind)))
+    for is_list, new_list in ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list)):
+        if is_list(kind):
+            return new_list(_without_view(kind.value_field))
+    return kind
 
 
 def of_parquet(name: str, source: Any) -> ArrowFile:

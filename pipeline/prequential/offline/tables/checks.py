@@ -9,7 +9,8 @@ from typing import Any
 
 from prequential.configuration.settings.model import ConfigError
 from prequential.mapping.conversion import is_absent, lacks_offset, time
-from prequential.mapping.model import Path, RecordMapping
+from prequential.mapping.evaluations import FORMATS_WITH_PARTS
+from prequential.mapping.model import ROW, Path, RecordMapping
 from prequential.mapping.units import RFC3339, UNITS
 from prequential.offline.tables.rows import FileRows, RowFile, some
 from prequential.topics.values import quoted
@@ -41,11 +42,11 @@ def check_columns(files: Sequence[tuple[RowFile, Sequence[RecordMapping]]]) -> N
 
 
 def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object, str]]:
-    if file.columns is None or file.own_columns is None:
+    if file.columns is None or file.own_columns is None or mapping.format in FORMATS_WITH_PARTS:
         return
     known = set(file.columns)
     for keys, path in mapping.paths():
-        if path.keys[0] not in known and ".".join(path.keys) not in known:
+        if path.root != ROW and path.keys[0] not in known and ".".join(path.keys) not in known:
             present = f"its columns: {some(file.own_columns)}"
             yield (file.name, path.keys), _absent(mapping, keys, path, file, present)
     one = mapping.fields.get("ts")
@@ -60,11 +61,12 @@ def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object,
 def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
     """Raise ConfigError if no first row of a file has a mapped path, or if their times have another unit."""
     sentences = []
-    if fields := rows.fields():
+    if len(rows) and (fields := rows.fields()):
+        optional = mapping.optional_paths()
         sentences = [
             _absent(mapping, keys, path, file, f"fields of its first record: {fields}")
             for keys, path in mapping.paths()
-            if not rows.has(path)
+            if path not in optional and not rows.has(path)
         ]
     one = mapping.fields.get("ts")
     if not sentences and one is not None and one.path is not None and file.type_of_time(one.path) is None:

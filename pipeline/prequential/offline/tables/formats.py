@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
+from prequential.mapping.evaluations import FORMATS_WITH_PARTS
 from prequential.mapping.model import FORMATS
 from prequential.offline.replay.sources import cut_lines
 from prequential.offline.tables.csvfile import CsvFile
@@ -136,6 +137,8 @@ def open_rows(stored: Stored, form: str | None) -> RowFile:
     """
     actual = format_of(stored)
     form = form or actual
+    if form in FORMATS_WITH_PARTS:
+        return JsonFile(stored.name, stored.open, stored.position)
     if form not in FORMATS:
         raise Fault(f"{form!r} is no format of tables: expected one of {', '.join(FORMATS)}")
     text: dict[str, Callable[..., RowFile]] = {"csv": CsvFile, "jsonl": JsonFile}

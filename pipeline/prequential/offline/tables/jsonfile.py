@@ -5,10 +5,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from copy import copy
 from itertools import islice
-from typing import IO
+from typing import IO, Any
 
 from prequential.mapping.model import Path
+from prequential.mapping.parts import Unreadable, read_json
 from prequential.offline.replay.sources import lines_of
 from prequential.offline.tables.objects import ObjectRows
 from prequential.offline.tables.rows import BATCH, Progress
@@ -19,8 +21,8 @@ from prequential.topics.errors import WorkError
 class JsonRows(ObjectRows):
     """A batch of lines."""
 
-    def __init__(self, lines: Sequence[bytes]) -> None:
-        super().__init__(*decode_objects(lines))
+    def __init__(self, lines: Sequence[bytes], any_json: bool = False) -> None:
+        super().__init__(*(_decoded(lines) if any_json else decode_objects(lines)))
         self._lines = lines
 
     def raw(self, place: int) -> bytes:
@@ -28,8 +30,24 @@ class JsonRows(ObjectRows):
         return self._lines[place]
 
 
+def _decoded(lines: Sequence[bytes]) -> tuple[list[Any], dict[int, str]]:
+    """Return any JSON of lines, such as arrays, and the reasons of unreadable lines."""
+    decoded: list[Any] = []
+    reasons: dict[int, str] = {}
+    for place, line in enumerate(lines):
+        try:
+            decoded.append(read_json(line))
+        except Unreadable as error:
+            decoded.append(None)
+            reasons[place] = str(error)
+    return decoded, reasons
+
+
 class JsonFile:
-    """A file of JSON lines; `open_file` opens its bytes from the beginning."""
+    """A file of JSON lines; `open_file` opens its bytes from the beginning.
+
+    Lines are objects; for `of_any_json`, they may also be arrays.
+    """
 
     unit, text = "line", False
     columns = own_columns = None
@@ -38,8 +56,14 @@ class JsonFile:
     def __init__(
         self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None]
     ) -> None:
-        self.name = name
+        self.name, self._any_json = name, False
         self._open_file, self._position = open_file, position
+
+    def of_any_json(self) -> JsonFile:
+        """Return the same file, whose lines may be any JSON."""
+        file = copy(self)
+        file._any_json = True
+        return file
 
     def select(self, paths: Sequence[Path]) -> None:
         """Do nothing: every read returns whole lines."""
@@ -54,14 +78,14 @@ class JsonFile:
         with closing(self._open_file()) as stream:
             lines = self._lines(stream)
             while batch := list(islice(lines, BATCH)):
-                yield JsonRows(batch)
+                yield JsonRows(batch, self._any_json)
                 count += len(batch)
                 progress(count, self._position(stream))
 
     def hold(self) -> HeldLines:
         """Read all lines into memory."""
         with closing(self._open_file()) as stream:
-            return HeldLines(list(self._lines(stream)))
+            return HeldLines(list(self._lines(stream)), self._any_json)
 
     def _lines(self, stream: IO[bytes]) -> Iterator[bytes]:
         try:
@@ -74,9 +98,9 @@ class JsonFile:
 class HeldLines:
     """All lines in memory."""
 
-    def __init__(self, lines: Sequence[bytes]) -> None:
-        self._lines = lines
+    def __init__(self, lines: Sequence[bytes], any_json: bool) -> None:
+        self._lines, self._any_json = lines, any_json
 
     def take(self, rows: Sequence[int]) -> JsonRows:
         """Return the lines with these numbers, counted from 0."""
-        return JsonRows([self._lines[row] for row in rows])
+        return JsonRows([self._lines[row] for row in rows], self._any_json)

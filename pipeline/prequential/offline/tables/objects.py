@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from prequential.mapping.following import has_name, pick
 from prequential.mapping.model import Path, as_text
-from prequential.mapping.translation import has_name, pick
 from prequential.offline.tables.rows import BATCH, Progress, names_of
 
 
@@ -52,12 +52,12 @@ class ObjectRows:
 
     def fields(self) -> str:
         """Return the field names of the first object."""
-        first: Any = next((one for one in self.objects if one is not None), {})
+        first: Any = next((one for one in self.objects if isinstance(one, Mapping)), {})
         return names_of({name: value for name, value in first.items() if name != self._number})
 
     def names(self) -> Sequence[str]:
         """Return the names of all objects' fields, without names that are no text and have no mapping."""
-        named = dict.fromkeys(name for one in self.objects if one is not None for name in one)
+        named = dict.fromkeys(name for one in self.objects if isinstance(one, Mapping) for name in one)
         return [name for name in named if isinstance(name, str)]
 
 

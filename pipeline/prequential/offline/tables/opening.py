@@ -10,7 +10,9 @@ from dataclasses import replace
 import msgspec
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.mapping.clocks import TimeColumn, time_names
-from prequential.mapping.model import Field, MappingError, MappingOrigin, Path, RecordMapping, same_names
+from prequential.mapping.evaluations import FORMATS_WITH_PARTS
+from prequential.mapping.model import Field, MappingError, MappingOrigin, Path, RecordMapping
+from prequential.mapping.parsing import same_names
 from prequential.offline.replay.sources import Located, Source, read_lines
 from prequential.offline.tables.checks import check_columns
 from prequential.offline.tables.formats import Stored, format_of, open_rows
@@ -95,7 +97,7 @@ def in_order(sources: Mapping[int, Located], *, by_row: bool = False) -> list[Lo
         if isinstance(source, TableSource) and not source.has_times:
             # Rows of two files need not correspond, so one file comes after the other: all labels after all
             # predictions. In a shared file the rows do correspond.
-            if before is not None and source.file is not before.file and not by_row:
+            if before is not None and source.outer_file is not before.outer_file and not by_row:
                 by += len(before)
             source.delay(by)
             before = source
@@ -128,6 +130,8 @@ def columns_of(file: RowFile) -> Sequence[str]:
 
 def _with_names(mapping: RecordMapping, by_name: RecordMapping) -> RecordMapping:
     """Return the mapping with missing fields taken from columns of the same names."""
+    if mapping.format in FORMATS_WITH_PARTS:
+        return mapping
     return replace(
         mapping, fields={**by_name.fields, **mapping.fields},
         y_proba=by_name.y_proba if mapping.y_proba is None else mapping.y_proba,
@@ -151,7 +155,10 @@ def _completed(labels: RecordMapping, predictions: RecordMapping) -> RecordMappi
     if "ts" in fields and "ts" in of_labels and of_labels["ts"] == Field(Path("value", ("ts",), "ts")):
         del of_labels["ts"]  # without a mapping, the column is the prediction's time
     shared = {name: fields[name] for name in ("stream", "instance_id", "ts") if name in fields}
-    return replace(labels, fields={**shared, **of_labels}, implied=labels.implied - {"stream", "instance_id"})
+    return replace(
+        labels, fields={**shared, **of_labels}, implied=labels.implied - {"stream", "instance_id"},
+        rows=labels.rows or predictions.rows,
+    )  # fmt: skip
 
 
 def _time_columns(source: Located) -> list[TimeColumn]:

@@ -14,14 +14,18 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Union
 
 import numpy as np
+from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.input.merge import Batch
 from prequential.mapping.clocks import Clocks, TimeColumn
+from prequential.mapping.evaluations import FORMATS_WITH_PARTS
 from prequential.mapping.model import Path, RecordMapping
 from prequential.mapping.translation import Translator
 from prequential.mapping.uses import Uses
 from prequential.offline.replay.summary import Place
 from prequential.offline.tables.checks import check_first
+from prequential.offline.tables.inner import InnerFile, InnerRows, PartRows
+from prequential.offline.tables.jsonfile import JsonFile
 from prequential.offline.tables.rows import BATCH, FileRows, Progress, RowFile
 from prequential.topics.decoding import LABELS, Decoded
 from prequential.topics.errors import Fault, WorkError, existing
@@ -84,6 +88,11 @@ class TableSource:
         self.time_columns: Sequence[TimeColumn] = ()
         #: Counts of its times by their kind of zone.
         self.clocks = Clocks()
+        #: The file whose records may contain several rows each.
+        self.outer_file = file
+        self._inner = _inner(file, mappings)
+        if self._inner is not None:
+            self.file = file = self._inner
         types = [_type_of_time(mapping, file) for mapping in mappings]
         mappings = [_with_times(one, kind) for one, kind in zip(mappings, types)]
         file.select([path for mapping in mappings for _, path in mapping.paths()])
@@ -150,7 +159,10 @@ class TableSource:
 
     def row(self, offset: int) -> int:
         """Return the row, counted from 0, of the record that was processed as number `offset`."""
-        return int(self._rows[offset])
+        return self._file_row(int(self._rows[offset]))
+
+    def _file_row(self, row: int) -> int:
+        return row if self._inner is None else self._inner.record(row)
 
     def place(self, offset: int) -> Place:
         """Return the file and row of a record."""
@@ -161,7 +173,7 @@ class TableSource:
         for recent in reversed(self._recent):
             if recent.first <= offset < recent.stop:
                 first = recent.first if recent.row is None else recent.row
-                return recent.rows.raw((offset if recent.row is None else self.row(offset)) - first)
+                return recent.rows.raw((offset if recent.row is None else int(self._rows[offset])) - first)
         raise LookupError(offset)
 
     def find(self, stream: str, instance_id: str) -> Place | None:
@@ -169,7 +181,7 @@ class TableSource:
         for row, _, read in self._in_file_order():
             for place, record in zip(read.places, read.records):
                 if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
-                    return self._place(row + place)
+                    return self._place(self._file_row(row + place))
         return None
 
     def _place(self, row: int) -> Place:
@@ -295,6 +307,25 @@ def _filled(times: Ints) -> Ints:
 def _shown(time: int) -> str:
     """Return a time in ms as text with date and time of day."""
     return str(np.datetime64(time, "ms").astype("datetime64[s]")).replace("T", " ")
+
+
+def _inner(file: RowFile, mappings: Sequence[RecordMapping]) -> InnerFile | None:
+    """Return the rows or parts within a file's records, if its mappings have `rows` or such a format."""
+    first = mappings[0]
+    for mapping in mappings[1:]:
+        if mapping.rows != first.rows:
+            raise ConfigError(f"{mapping.origin.place('rows')}: expected the same in each mapping of a file")
+    inner = None
+    form = FORMATS_WITH_PARTS.get(first.format or "")
+    if form is not None:
+        if isinstance(file, JsonFile):
+            file = file.of_any_json()
+        file = inner = InnerFile(file, lambda rows: PartRows(rows, form.parts), has_parts=True)
+    path = first.rows
+    if path is not None:
+        paths = [path for mapping in mappings for _, path in mapping.paths()]
+        inner = InnerFile(file, lambda rows: InnerRows(rows, path, paths))
+    return inner
 
 
 def _type_of_time(mapping: RecordMapping, file: RowFile) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
-from prequential.runtime.ingest.formats import FRAME_BYTES, Unreadable
+from prequential.mapping.parts import Unreadable
 from prequential.runtime.ingest.registry import Read, SchemaRegistry
 
 #: Exceptions that reading invalid bytes may raise.
@@ -21,7 +21,7 @@ _UNREADABLE = (
 _SCHEMAS_BELOW = ("type", "fields", "items", "values")
 
 
-def reader(registry: SchemaRegistry, number: int) -> Read:
+def reader(registry: SchemaRegistry, number: int | str) -> Read:
     """Return a function that reads the records of a schema. Raises Unreadable if the schema can't be used."""
     import fastavro
     import fastavro._read_py as in_python
@@ -32,10 +32,8 @@ def reader(registry: SchemaRegistry, number: int) -> Read:
     schemaless_reader = (in_python if _is_recursive(named) else fastavro).schemaless_reader
 
     def read(content: bytes) -> Any:
-        stream = BytesIO(content)
-        stream.seek(FRAME_BYTES)
         try:
-            return schemaless_reader(stream, schema, None)
+            return schemaless_reader(BytesIO(content), schema, None)
         except _UNREADABLE as error:
             raise Unreadable(f"not Avro of schema {number}: {_one_line(error)}") from error
         except RecursionError as error:
@@ -73,7 +71,7 @@ def _types_in(schema: Any) -> Iterator[str]:
         yield from _types_in([schema[key] for key in _SCHEMAS_BELOW if key in schema])
 
 
-def _parsed(registry: SchemaRegistry, number: int) -> tuple[Any, dict[str, Any]]:
+def _parsed(registry: SchemaRegistry, number: int | str) -> tuple[Any, dict[str, Any]]:
     """Return a parsed schema, and all its named types."""
     from fastavro import parse_schema
     from fastavro.schema import SchemaParseException, UnknownType

@@ -8,13 +8,12 @@ In both modes, paths address the event in the same form: its attributes (`value.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import Message
-from prequential.runtime.ingest.formats import Content, Unreadable, each, read_json
+from prequential.mapping.parts import Part, Unreadable, content_of, event_of, events, read_json
+from prequential.runtime.ingest.formats import Content, each, with_parts
 
 #: The prefix of headers with attributes in binary mode, and the header with the content type.
 _ATTRIBUTE, _CONTENT_TYPE = "ce_", "content-type"
@@ -28,15 +27,27 @@ _JSON = ("json", "+json")
 
 def decode(messages: Sequence[Message]) -> Content:
     """Return the events of a batch; None for a record without value and attributes (a tombstone)."""
-    return each(messages, _event)
+    content = each(messages, _event)
+    if any(type(value) is EventBatch for value in content.values):
+        return with_parts(content, _events)
+    return content
 
 
-def _event(message: Message) -> dict[str, Any] | None:
+class EventBatch(list[Any]):
+    """The elements of a batch of events in one record (`application/cloudevents-batch+json`)."""
+
+
+def _events(value: Any) -> list[Part] | None:
+    """Return the events of a batch; None for an event outside of a batch."""
+    return events(value) if type(value) is EventBatch else None
+
+
+def _event(message: Message) -> dict[str, Any] | EventBatch | None:
     headers = _headers(message)
     content: bytes | None = message.value()
     kind = headers.get(_CONTENT_TYPE, "").partition(";")[0].strip().lower()
     if kind.startswith(_BATCHED):
-        raise Unreadable(f"content-type is {kind!r}: expected single events, not batches of them")
+        return None if content is None else _batch(content, kind)
     if kind.startswith(_STRUCTURED):
         return None if content is None else _structured(content, kind)
     attributes = {
@@ -51,29 +62,22 @@ def _event(message: Message) -> dict[str, Any] | None:
         )
     if kind:
         attributes["datacontenttype"] = kind
-    return {**attributes, "data": _content(content, kind)}
+    return {**attributes, "data": content_of(content, kind)}
 
 
 def _structured(content: bytes, kind: str) -> dict[str, Any]:
     if not kind.endswith(_JSON):
         raise Unreadable(f"content-type is {kind!r}: expected application/cloudevents+json")
-    event = read_json(content)
-    if not isinstance(event, dict) or "id" not in event or "type" not in event:
-        raise Unreadable("it is no CloudEvent: expected a JSON object with id and type")
-    if "data_base64" in event:
-        try:
-            data = base64.b64decode(event.pop("data_base64"), validate=True)
-        except (TypeError, ValueError, binascii.Error):
-            raise Unreadable("data_base64: expected base64") from None
-        event["data"] = _content(data, str(event.get("datacontenttype", "")).partition(";")[0].strip())
-    return event
+    return event_of(read_json(content))
 
 
-def _content(content: bytes | None, kind: str) -> Any:
-    """Return the content as parsed JSON if its type is JSON or missing, else as bytes."""
-    if content is None or (kind and not kind.endswith(_JSON)):
-        return content
-    return read_json(content)
+def _batch(content: bytes, kind: str) -> EventBatch:
+    if not kind.endswith(_JSON):
+        raise Unreadable(f"content-type is {kind!r}: expected application/cloudevents-batch+json")
+    events = read_json(content)
+    if not isinstance(events, list):
+        raise Unreadable("it is no batch of CloudEvents: expected a JSON array of events")
+    return EventBatch(events)
 
 
 def _headers(message: Message) -> dict[str, str]:

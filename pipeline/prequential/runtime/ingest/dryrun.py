@@ -125,26 +125,32 @@ def _show(
     """Print one source's table; returns the number of invalid records."""
     made, reasons, passed, unlabelled = translator.apply(messages)
     for one in made:
-        for place, reason in refusals(catalog, one).items():
-            reasons.setdefault(place, reason)
+        for index, reason in refusals(catalog, one).items():
+            reasons.setdefault(one.places[index], []).append(reason)
+            one.records[index] = None
+    becoming: dict[int, list[tuple[str, ...]]] = {}
+    for kind, records, _, places in made:
+        for place, record in zip(places, records):
+            if record is not None:
+                becoming.setdefault(place, []).append((KINDS[kind], *_cells(record)))
     table = Table(title=printable(topic), title_justify="left", show_edge=False, pad_edge=False)
     for name in ("record", "becomes", *_ABOUT, "more"):
         table.add_column(name, overflow="fold")
     for place, message in enumerate(messages):
         where = f"{message.partition()}:{message.offset()}"
-        if place in reasons:
-            table.add_row(where, "dead letter", "", "", "", "", printable(reasons[place]), style="red")
-            continue
-        for kind, records, _ in made:
-            if (record := records[place]) is not None:
-                table.add_row(where, KINDS[kind], *_cells(record))
-                where = ""
+        for cells in becoming.get(place, ()):
+            table.add_row(where, *cells)
+            where = ""
+        for reason in reasons.get(place, ()):
+            table.add_row(where, "dead letter", "", "", "", "", printable(reason), style="red")
+            where = ""
         if place in passed:
             table.add_row(where, "nothing", style="dim")
+    letters = [(place, reason) for place, several in reasons.items() for reason in several]
     if messages:
         console.print(table)
     console.print(
-        f"{printable(topic)}: {len(messages)} records, {len(passed)} skipped, {len(reasons)} invalid"
+        f"{printable(topic)}: {len(messages)} records, {len(passed)} skipped, {len(letters)} invalid"
     )
     if unlabelled:
         console.print(f"  {len(unlabelled)} × no label yet")
@@ -155,25 +161,26 @@ def _show(
         first_at = f"{messages[places[0]].partition()}:{messages[places[0]].offset()}"
         what = f"{path} takes one of several values, first at {first_at}: {example}"
         console.print(f"  {len(places)} × {printable(what)}")
-    first: dict[str, int] = {}
-    for place, reason in reasons.items():
-        first.setdefault(kind_of(reason), place)
-    for what, number in Counter(map(kind_of, reasons.values())).most_common(_MOST_REASONS):
-        message = messages[first[what]]
-        console.print(f"  {number} × {printable(reasons[first[what]])}")
+    first: dict[str, tuple[int, str]] = {}
+    for place, reason in letters:
+        first.setdefault(kind_of(reason), (place, reason))
+    for what, number in Counter(kind_of(reason) for _, reason in letters).most_common(_MOST_REASONS):
+        place, reason = first[what]
+        message = messages[place]
+        console.print(f"  {number} × {printable(reason)}")
         console.print(f"    first at {message.partition()}:{message.offset()}: {_excerpt(message)}")
-        if (there := translator.names_there(message, reasons[first[what]])) is not None:
+        if (there := translator.names_there(message, reason)) is not None:
             console.print(f"    {printable(there)}")
     console.print()
-    return len(reasons)
+    return len(letters)
 
 
 def _print_far_times(console: Console, made: Any, messages: Sequence[Message]) -> None:
     """Print event times that are decades from the times of their records, usually because of a wrong unit."""
     far = [
         (message, record.ts)
-        for _, records, _ in made
-        for message, record in zip(messages, records)
+        for _, records, _, places in made
+        for message, record in zip([messages[place] for place in places], records)
         if record is not None and record.ts is not None and message.timestamp()[1] > 0
         and abs(record.ts - message.timestamp()[1]) > _FAR_MS
     ]  # fmt: skip

@@ -10,27 +10,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, NamedTuple, Optional
+from uuid import UUID
 
 import msgspec
 from confluent_kafka import Message
-from prequential.mapping.translation import pick
-from prequential.topics.decoding import is_deep
-from prequential.topics.messages import MAX_NESTING
+from prequential.mapping.following import pick
+from prequential.mapping.parts import Part, Unreadable, read_json
 
 #: The frame of Schema Registry: a zero byte, then the ID of the schema in 32 bits, big-endian.
 MAGIC, FRAME_BYTES = 0, 5
 
 Keys = tuple[str, ...]
 
-#: Headers in which serialisers may write a schema's ID instead of in the frame, and the setting that changes
-#: it.
-_ID_HEADERS = {
-    "__value_schema_id": "`value.schema.id.serializer` with the class `PrefixSchemaIdSerializer`",
-    "__key_schema_id": "`key.schema.id.serializer` with the class `PrefixSchemaIdSerializer`",
-    "apicurio.": "`apicurio.registry.headers.enabled=false`",
-}
+#: Headers in which Confluent's `HeaderSchemaIdSerializer` writes a schema's GUID instead of in the frame: a
+#: one and 16 bytes. It, and what follows for Protobuf, replaces the frame of the content.
+#: (https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html)
+VALUE_ID, KEY_ID = "__value_schema_id", "__key_schema_id"
+_MAGIC_OF_GUID, _GUID_END = 1, 17
 
-_decode_any = msgspec.json.Decoder().decode
+#: The prefix of other headers with a schema's ID, and the setting that changes it.
+_OTHER_IDS, _FIX = "apicurio.", "`apicurio.registry.headers.enabled=false`"
 
 #: Exceptions that decoding invalid bytes as JSON may raise.
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -46,6 +45,9 @@ class Getter(NamedTuple):
 class Content:
     """The values of a batch (None: no value), and by place the `reasons` why records couldn't be read.
 
+    A record may have several values, such as the events of a batch. Then `records` has the place of each
+    value's record. `names` has the name of each in reasons, None for a value that is its whole record.
+
     >>> Content([{"a": {"b": 1}}, None]).column(("a", "b"))
     [1, None]
     """
@@ -55,9 +57,12 @@ class Content:
         values: list[Any],
         reasons: Mapping[int, str] | None = None,
         getters: Mapping[Keys, Getter] | None = None,
+        records: Sequence[int] | None = None,
+        names: Sequence[str | None] | None = None,
     ) -> None:
         self.values = values
         self.reasons = reasons or {}
+        self.records, self.names = records, names
         self._getters = getters or {}
 
     def column(self, keys: Keys) -> list[Any]:
@@ -76,10 +81,6 @@ class Content:
 Decode = Callable[[Sequence[Message]], Content]
 
 
-class Unreadable(ValueError):
-    """A record can't be decoded; the message is one sentence."""
-
-
 def each(messages: Sequence[Message], decode: Callable[[Message], Any]) -> Content:
     """Decode messages one by one; `decode` raises Unreadable for one that it can't read."""
     values: list[Any] = []
@@ -91,6 +92,31 @@ def each(messages: Sequence[Message], decode: Callable[[Message], Any]) -> Conte
             values.append(None)
             reasons[place] = str(error)
     return Content(values, reasons)
+
+
+def with_parts(content: Content, parts: Callable[[Any], list[Part] | None]) -> Content:
+    """Return content in which some values are replaced by their parts; None: a value has no parts.
+
+    `parts` raises Unreadable for a value that isn't what its format demands.
+    """
+    values: list[Any] = []
+    records: list[int] = []
+    names: list[str | None] = []
+    reasons: dict[int, str] = {}
+    for place, value in enumerate(content.values):
+        reason = content.reasons.get(place)
+        found = None
+        try:
+            found = None if reason is not None or value is None else parts(value)
+        except Unreadable as error:
+            value, reason = None, str(error)
+        for name, one, why in [(None, value, reason)] if found is None else found:
+            if why is not None:
+                reasons[len(values)] = why
+            values.append(one)
+            records.append(place)
+            names.append(name)
+    return Content(values, reasons, None, records, names)
 
 
 class Json:
@@ -106,6 +132,7 @@ class Json:
         paths = list(paths)
         self._framed = framed
         self._bytes: Callable[[Message], bytes | None] = Message.key if of_keys else Message.value
+        self._header = KEY_ID if of_keys else VALUE_ID
         shape = _shape(paths)
         self._decode = msgspec.json.Decoder(shape).decode
         self._getters = {} if shape is Any else {keys: _getter(shape, keys) for keys in paths}
@@ -114,9 +141,7 @@ class Json:
         """Return the values of a batch."""
         decode = self._decode
         try:
-            contents: Iterable[Any] = map(self._bytes, messages)
-            if self._framed:
-                contents = map(_behind_frame, contents)
+            contents: Iterable[Any] = map(self._behind_frame if self._framed else self._bytes, messages)
             return Content(list(map(decode, contents)), None, self._getters)
         except (*_UNREADABLE, Unreadable, TypeError):  # TypeError: no value
             return each(messages, self._one)
@@ -128,7 +153,11 @@ class Json:
         if not self._framed:
             return read_json(content)
         with named_header(message):
-            return read_json(_behind_frame(content))
+            return read_json(self._behind_frame(message) or b"")
+
+    def _behind_frame(self, message: Message) -> bytes | None:
+        content = self._bytes(message)
+        return None if content is None else framed(message, content, self._header).payload
 
 
 @contextmanager
@@ -138,53 +167,59 @@ def named_header(message: Message) -> Iterator[None]:
         yield
     except Unreadable as error:
         for header, _ in message.headers() or ():
-            for start, fix in _ID_HEADERS.items():
-                if header.startswith(start):
-                    found = f"the schema's id is in the header {header!r}: expected it before the content"
-                    raise Unreadable(f"{found}; set {fix} in the program that writes the records") from error
+            if header.startswith(_OTHER_IDS):
+                found = f"the schema's id is in the header {header!r}: expected it before the content"
+                raise Unreadable(f"{found}; set {_FIX} in the program that writes the records") from error
         raise
 
 
-def read_json(content: bytes) -> Any:
-    """Decode a complete JSON text. Raises Unreadable.
+class Frame(NamedTuple):
+    """The ID or GUID of a record's schema, and the bytes that follow it."""
 
-    >>> read_json(b"{")
-    Traceback (most recent call last):
-    ...
-    prequential.runtime.ingest.formats.Unreadable: input data was truncated
+    schema: int | str
+    payload: bytes
+
+
+def framed(message: Message, content: bytes, header: str) -> Frame:
+    """Return the schema and the payload of a record, by this header if it has one, else by the frame.
+
+    Raises Unreadable if there is neither.
     """
-    if is_deep(content):
-        raise Unreadable(f"JSON is nested too deeply: at most {MAX_NESTING} levels are allowed")
-    try:
-        return _decode_any(content)
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"not UTF-8: byte {error.object[error.start]:#04x} can't be decoded") from None
-    except msgspec.MsgspecError as error:
-        text = " ".join(str(error).split())
-        raise Unreadable(text[:1].lower() + text[1:] if text.startswith("Input") else text) from None
+    for name, value in reversed(message.headers() or ()):
+        if name == header and value is not None:
+            return _by_header(name, value, content)
+    return _by_frame(content)
 
 
-def schema_id(content: bytes) -> int:
-    """Return the schema ID in the frame of Schema Registry. Raises Unreadable if there is no frame.
+def _by_header(name: str, value: bytes, content: bytes) -> Frame:
+    """Return the frame of a record by the value of its header.
 
-    >>> schema_id(bytes([0, 0, 0, 1, 2]))
-    258
-    >>> schema_id(b"{}")
+    >>> _by_header("__value_schema_id", bytes([1, *range(16)]), b"{}")
+    Frame(schema='00010203-0405-0607-0809-0a0b0c0d0e0f', payload=b'{}')
+    """
+    if len(value) >= _GUID_END and value[0] == _MAGIC_OF_GUID:
+        return Frame(str(UUID(bytes=value[1:_GUID_END])), value[_GUID_END:] + content)
+    if len(value) >= FRAME_BYTES and value[0] == MAGIC:
+        return Frame(int.from_bytes(value[1:FRAME_BYTES], "big"), value[FRAME_BYTES:] + content)
+    raise Unreadable(f"the header {name!r} is {value[:_GUID_END]!r}: expected a one and a GUID of 16 bytes")
+
+
+def _by_frame(content: bytes) -> Frame:
+    """Return the frame of Schema Registry that begins a record. Raises Unreadable if there is none.
+
+    >>> _by_frame(bytes([0, 0, 0, 1, 2]))
+    Frame(schema=258, payload=b'')
+    >>> _by_frame(b"{}")
     Traceback (most recent call last):
     ...
-    prequential.runtime.ingest.formats.Unreadable: it isn't Schema Registry's: ..., found b'{}'
+    prequential.mapping.parts.Unreadable: it isn't Schema Registry's: ..., found b'{}'
     """
     if len(content) < FRAME_BYTES or content[0] != MAGIC:
         raise Unreadable(
             "it isn't Schema Registry's: expected a zero byte and a schema's id before the content, found "
             f"{bytes(content[:FRAME_BYTES])!r}"
         )
-    return int.from_bytes(content[1:FRAME_BYTES], "big")
-
-
-def _behind_frame(content: bytes) -> bytes:
-    schema_id(content)
-    return content[FRAME_BYTES:]
+    return Frame(int.from_bytes(content[1:FRAME_BYTES], "big"), content[FRAME_BYTES:])
 
 
 def _reached(attributes: Callable[[Any], Any], value: Any) -> Any:

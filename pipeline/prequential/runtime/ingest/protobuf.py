@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from datetime import timezone
 from typing import Any
 
-from prequential.runtime.ingest.formats import FRAME_BYTES, Content, Keys, Unreadable
+from prequential.mapping.parts import Unreadable
+from prequential.runtime.ingest.formats import Content, Keys
 from prequential.runtime.ingest.registry import Read, SchemaRegistry
 
 #: The form of schemas with a file's descriptor instead of its text.
@@ -32,7 +33,7 @@ class ProtobufMessages(Content):
         return [None if message is None else follow(message, keys) for message in self.values]
 
 
-def reader(registry: SchemaRegistry, number: int) -> Read:
+def reader(registry: SchemaRegistry, number: int | str) -> Read:
     """Return a function that reads the records of a schema. Raises Unreadable if the schema can't be used."""
     from google.protobuf import descriptor_pool, message, message_factory
 
@@ -136,7 +137,7 @@ def _add_known(pool: Any, name: str, added: set[str]) -> None:
     pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
 
 
-def _descriptor(file: Any, indexes: tuple[int, ...], number: int) -> Any:
+def _descriptor(file: Any, indexes: tuple[int, ...], number: int | str) -> Any:
     """Return the message type at these indexes: the index of a message in the file, then of nested ones."""
     descriptor = None
     for index in indexes:
@@ -152,10 +153,10 @@ def _indexes(content: bytes) -> tuple[tuple[int, ...], int]:
 
     The encoding is a count and as many numbers; a zero stands for the first message type.
 
-    >>> _indexes(bytes([0, 0, 0, 0, 1, 0])), _indexes(bytes([0, 0, 0, 0, 1, 4, 2, 0]))
-    (((0,), 6), ((1, 0), 8))
+    >>> _indexes(bytes([0])), _indexes(bytes([4, 2, 0]))
+    (((0,), 1), ((1, 0), 3))
     """
-    count, at = _integer(content, FRAME_BYTES)
+    count, at = _integer(content, 0)
     if count == 0:
         return (0,), at
     indexes = []

@@ -11,8 +11,10 @@ import msgspec
 from confluent_kafka import Message
 from prequential.configuration.settings.model import Config
 from prequential.mapping.clocks import Clocks
+from prequential.mapping.following import has_name
 from prequential.mapping.model import Path, RecordMapping
-from prequential.mapping.translation import KafkaRecords, Translator, has_name
+from prequential.mapping.parts import Unreadable, read_json
+from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.runtime.ingest.counting import SourceCounts
 from prequential.runtime.ingest.deletions import (
     DELETION,
@@ -21,7 +23,8 @@ from prequential.runtime.ingest.deletions import (
     of_tombstone,
     operation_path,
 )
-from prequential.runtime.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode, Unreadable, read_json
+from prequential.runtime.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode
+from prequential.runtime.ingest.mapped_parts import MappedParts, few_reasons, mapped_parts
 from prequential.runtime.kafka.rejected import rejected
 from prequential.runtime.kafka.transactions import BY_KEY, Outgoing
 from prequential.topics.dead_letters import headers_of
@@ -39,6 +42,11 @@ _NO_TIMESTAMP = -1
 
 #: The most existing names that a dead letter quotes when a path does not match.
 _MOST_NAMES = 20
+
+#: Comes before the numbers of rows.
+_NO_ROW = -1
+
+_NO_PLACES = frozenset[int]()
 
 
 class _WrittenInstance(Instance, omit_defaults=True, gc=False):
@@ -93,19 +101,23 @@ class _Table(KafkaRecords):
 
 
 class Made(NamedTuple):
-    """The result of one mapping for a batch: records of one kind and their values by place, or None."""
+    """The result of one mapping for a batch: records of one kind and their values, or None.
+
+    `places` has the source's record of each.
+    """
 
     kind: int
     records: list[Any]
     values: list[bytes | None]
+    places: Sequence[int]
 
 
 class MappedRecords(NamedTuple):
     """The result of all mappings for a batch."""
 
     made: list[Made]
-    #: By place, the reason why a record becomes a dead letter.
-    reasons: dict[int, str]
+    #: By place, the reasons why a record, or an event or row within it, becomes a dead letter.
+    reasons: dict[int, list[str]]
     #: Places of records that give no message: tombstones and deletions that withdraw no label, records that
     #: every `when` excludes, and rows whose label isn't known yet.
     passed: frozenset[int]
@@ -117,7 +129,8 @@ class SourceTranslator:
     """Makes messages from the records of one source.
 
     A record becomes the messages of all its mappings. If one mapping doesn't fit, the record becomes a dead
-    letter and nothing else. `decode` reads values, and `decode_key` reads keys if paths lead into them.
+    letter and nothing else. The same holds for each event of a batch, and for each row of a mapping with
+    rows. `decode` reads values, and `decode_key` reads keys if paths lead into them.
     `letters` is the number of partitions of the dead letters' topic. With `nullable`, a null label means that
     the label isn't known yet.
     """
@@ -136,13 +149,13 @@ class SourceTranslator:
         self.topic = topic
         self._nullable = nullable
         self._translators = [(one.kind, _Writing(one, config, nullable)) for one in mappings]
-        #: By mapping, for deleted rows and for tombstones: what withdraws their labels, or None.
+        #: By mapping without `rows`, for deleted rows and for tombstones: what withdraws labels, or None.
         self._withdrawals = [
             tuple(
                 None if mapping is None else _Writing(mapping, config, nullable)
                 for mapping in (of_deleted_row(one), of_tombstone(one))
             )
-            for one in mappings
+            for one in mappings if one.rows is None
         ]
         #: Counts of times with and without a zone, by input.
         self.clocks: dict[str, Clocks] = {}
@@ -162,11 +175,11 @@ class SourceTranslator:
         """Return the messages to write for a batch of one partition, in its order."""
         made, reasons, passed, unlabelled = self.apply(messages)
         outgoing: list[Any] = []
-        for kind, records, values in made:
-            places: Iterable[int] = range(len(records))
+        for kind, records, values, places in made:
             if None in values:
-                places = [place for place, value in enumerate(values) if value is not None]
-                records, values = [records[place] for place in places], [values[place] for place in places]
+                kept = [index for index, value in enumerate(values) if value is not None]
+                records, values = [records[index] for index in kept], [values[index] for index in kept]
+                places = [places[index] for index in kept]
             keys: Iterable[bytes] = map(str.encode, map(_stream, records))
             if self._wide:
                 keys = [key_of(one.stream, one.instance_id, self._wide) for one in records]
@@ -177,53 +190,78 @@ class SourceTranslator:
             counts.messages[self.topic, kind] += len(records)
         if self._repeats:  # a record may give several messages for one input: restore the order of records
             outgoing = [one for _, one in sorted(outgoing, key=lambda placed: placed[0])]
-        for place, reason in sorted(reasons.items()):
-            outgoing.append(self._letter(partition, messages[place], reason))
+        letters = [(place, why) for place, several in sorted(reasons.items()) for why in few_reasons(several)]
+        outgoing += [self._letter(partition, messages[place], why) for place, why in letters]
         counts.records[self.topic] += len(messages)
         counts.passed[self.topic] += len(passed)
-        counts.dead[self.topic] += len(reasons)
+        counts.dead[self.topic] += len(letters)
         counts.unlabelled[self.topic] += len(unlabelled)
         return outgoing
 
     def apply(self, messages: Sequence[Message]) -> MappedRecords:
-        """Apply all mappings to a batch."""
-        content = self._decode(messages)
+        """Apply all mappings to a batch.
+
+        1. Decode the records. A record may have several parts, such as the events of a batch.
+        2. Translate each part, or each of its rows, by each mapping.
+        3. Remove the parts that are unreadable or don't fit a mapping, and also the rows.
+        """
+        content = self._decode(messages)  # step 1
+        records: Sequence[int] = range(len(messages)) if content.records is None else content.records
+        parts = messages if content.records is None else [messages[place] for place in records]
         reasons = {place: f"value: {reason}" for place, reason in content.reasons.items()}
         nothing = self._without_content(content)
-        table = self._table(messages, content, reasons)
-        times = _times(messages)
-        made_by_mapping = []
-        passed = frozenset(range(len(messages)))
-        unlabelled: frozenset[int] = frozenset()
-        for kind, translator in self._translators:
-            translated = translator(table)
-            awaited = self._awaited(translator, translated.reasons, messages, content)
-            passed &= translated.passed | awaited
+        table = self._table(parts, content, reasons)
+        times = _times(parts)
+        results = []
+        idle, unlabelled = frozenset(range(len(parts))), frozenset[int]()
+        for kind, translator in self._translators:  # step 2
+            one = mapped_parts(translator, table)
+            awaited = _NO_PLACES
+            if one.rows is None:
+                awaited = self._awaited(translator, one.reasons, parts, content)
             unlabelled |= awaited
-            for place, reason in translated.reasons.items():
+            idle &= one.passed | awaited
+            for place, reason in one.reasons.items():
                 if place not in awaited:
                     reasons.setdefault(place, reason)
-            for place, (record, time) in enumerate(zip(translated.records, times)):
+            for record, place in zip(one.records, one.places):
+                time = times[place]
                 if record is not None and record.ts is None and time is not None:
                     record.ts = time
                     if (why := why_no_record_time(time)) is not None:
                         reasons.setdefault(place, why)
-            values = [None if record is None else _encode(record) for record in translated.records]
+            values = [None if record is None else _encode(record) for record in one.records]
             if max(map(len, filter(None, values)), default=0) > MAX_VALUE_BYTES:
-                reasons.update(_too_large(kind, values))
-            made_by_mapping.append(Made(kind, translated.records, values))
+                one.note(_too_large(kind, values), reasons)
+            results.append((one, Made(kind, one.records, values, one.places)))
         for place in nothing:
             reasons.pop(place, None)
-        for made in made_by_mapping:
-            for place in (*reasons, *nothing):
-                made.records[place] = made.values[place] = None
-        withdrawn = self._withdraw(messages, content, nothing, made_by_mapping, reasons) if nothing else set()
-        passed = passed.difference(content.reasons) | (nothing - withdrawn)
-        return MappedRecords(made_by_mapping, reasons, passed, unlabelled - nothing - reasons.keys())
+        gone = nothing.union(reasons)  # step 3
+        of_rows = {  # the first mapping's reason comes last, and counts
+            key: why for one, _ in reversed(results)
+            for key, why in one.of_rows.items() if key[0] not in gone
+        }  # fmt: skip
+        for one, made in results:
+            for index in one.lost(gone, of_rows):
+                made.records[index] = made.values[index] = None
+        withdrawn = self._withdraw(parts, content, nothing, results, reasons) if nothing else set()
+        letters = [(place, _NO_ROW, why) for place, why in reasons.items()]
+        letters += [(place, number, why) for (place, _, number), why in of_rows.items()]
+        by_record: dict[int, list[str]] = {}
+        for place, _, why in sorted(letters, key=lambda letter: letter[:2]):
+            name = None if content.names is None else content.names[place]
+            by_record.setdefault(records[place], []).append(why if name is None else f"{name}: {why}")
+        idle = idle.difference(content.reasons) | (nothing - withdrawn)
+        busy = {records[place] for place in range(len(parts)) if place not in idle}
+        return MappedRecords(
+            [made._replace(places=[records[place] for place in made.places]) for _, made in results],
+            by_record, frozenset(range(len(messages))) - busy,
+            frozenset(records[place] for place in unlabelled - nothing - reasons.keys()),
+        )  # fmt: skip
 
     def _withdraw(
-        self, messages: Sequence[Message], content: Content, nothing: Iterable[int], made: Sequence[Made],
-        reasons: dict[int, str],
+        self, messages: Sequence[Message], content: Content, nothing: Iterable[int],
+        results: Sequence[tuple[MappedParts, Made]], reasons: dict[int, str],
     ) -> set[int]:  # fmt: skip
         """Put withdrawals of labels in place of tombstones and deleted rows; returns the places of these.
 
@@ -237,6 +275,7 @@ class SourceTranslator:
             elif operations is not None and operations[place] == DELETION:
                 deletions.append(place)
         done: set[int] = set()
+        made = [one for of_parts, one in results if of_parts.rows is None]
         for one, (of_row, of_key) in zip(made, self._withdrawals):
             for translator, places in ((of_row, deletions), (of_key, tombstones)):
                 if translator is None or not places:
@@ -276,7 +315,8 @@ class SourceTranslator:
         """Return the names that exist where a path of the value ends, if a record has nothing at the path."""
         for path in self._paths:
             if path.root == "value" and reason == f"{path} is missing":
-                [value] = self._decode([message]).values
+                values = self._decode([message]).values
+                value = values[0] if len(values) == 1 else None
                 beside = names_beside(whole(message, value), path)
                 if beside is None:
                     return None

@@ -1,8 +1,8 @@
-"""Schema Registry: fetch the schemas whose IDs records begin with, through confluent-kafka's client.
+"""Schema Registry: fetch the schemas that records name by ID or GUID, through confluent-kafka's client.
 
-The reader of a schema's records is made once for each ID. If the registry can't be reached, the process ends
-with an error and commits nothing of the batch, because the record is not at fault. A record is refused if the
-registry does not have its schema, or if that schema can't be used.
+The reader of a schema's records is made once for each ID or GUID. If the registry can't be reached, the
+process ends with an error and commits nothing of the batch, because the record is not at fault. A record is
+refused if the registry does not have its schema, or if that schema can't be used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from time import monotonic
 from typing import Any
 
 from confluent_kafka import Message
-from prequential.runtime.ingest.formats import Content, Unreadable, each, named_header, schema_id
+from prequential.mapping.parts import Unreadable
+from prequential.runtime.ingest.formats import KEY_ID, VALUE_ID, Content, each, framed, named_header
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 
@@ -24,16 +25,16 @@ _AGAIN_SECONDS = 30.0
 
 _NOT_FOUND = 404
 
-#: Formats without the ID of a schema.
-_WITHOUT_REGISTRY = ("json", "cloudevents")
+#: Formats whose records name a schema.
+_WITH_REGISTRY = ("avro", "protobuf", "json_schema")
 
-#: A function that reads a record from all of its bytes, including the frame.
+#: A function that reads a record from its payload, which is what follows the schema's ID.
 Read = Callable[[bytes], Any]
 
 
 def refuse_without_registry(kafka: KafkaConfig, format: str) -> None:
     """Raise UsageError if a format needs Schema Registry and no address is configured."""
-    if format not in _WITHOUT_REGISTRY and not kafka.schema_registry.get("url"):
+    if format in _WITH_REGISTRY and not kafka.schema_registry.get("url"):
         raise UsageError(
             f"ingest reads {format}, but kafka.schema_registry.url is missing: expected e.g. "
             "http://registry:8081"
@@ -60,9 +61,14 @@ class SchemaRegistry:
             raise UsageError(f"kafka.schema_registry: {error}") from error
         self._refused = SchemaRegistryError
 
-    def schema(self, number: int, form: str | None = None) -> Any:
-        """Return the schema of an ID: `schema_str`, `schema_type`, `references`. Raises Unreadable."""
-        return self._asked(f"schema {number}", lambda: self._client.get_schema(number, fmt=form))
+    def schema(self, name: int | str, form: str | None = None) -> Any:
+        """Return a schema by its ID or GUID: `schema_str`, `schema_type`, `references`. Raises Unreadable."""
+        def question() -> Any:
+            if isinstance(name, str):
+                return self._client.get_schema_by_guid(name, fmt=form)
+            return self._client.get_schema(name, fmt=form)
+
+        return self._asked(f"schema {name}", question)
 
     def referred(self, subject: str, version: int, form: str | None = None) -> Any:
         """Return the schema of a subject's version, to which another schema refers."""
@@ -81,16 +87,17 @@ class SchemaRegistry:
 
 
 class Framed:
-    """Reads records by the schema's ID before their content; `prepare` makes the reader for an ID."""
+    """Reads records by their schema's ID or GUID; `prepare` makes the reader for one."""
 
     def __init__(
-        self, prepare: Callable[[int], Read], *, of_keys: bool = False,
+        self, prepare: Callable[[int | str], Read], *, of_keys: bool = False,
         content: Callable[[list[Any], dict[int, str]], Content] = Content,
     ) -> None:  # fmt: skip
         self._prepare, self._make = prepare, content
-        self._readers: dict[int, Read] = {}
-        self._unknown: dict[int, tuple[float, str]] = {}
+        self._readers: dict[int | str, Read] = {}
+        self._unknown: dict[int | str, tuple[float, str]] = {}
         self._bytes: Callable[[Message], bytes | None] = Message.key if of_keys else Message.value
+        self._header = KEY_ID if of_keys else VALUE_ID
 
     def __call__(self, messages: Sequence[Message]) -> Content:
         """Return the contents of a batch."""
@@ -102,18 +109,18 @@ class Framed:
         if content is None:
             return None
         with named_header(message):
-            number = schema_id(content)
-            read = self._readers.get(number)
+            schema, payload = framed(message, content, self._header)
+            read = self._readers.get(schema)
             if read is None:
-                read = self._readers[number] = self._prepared(number)
-            return read(content)
+                read = self._readers[schema] = self._prepared(schema)
+            return read(payload)
 
-    def _prepared(self, number: int) -> Read:
-        since, reason = self._unknown.get(number, (float("-inf"), ""))
+    def _prepared(self, schema: int | str) -> Read:
+        since, reason = self._unknown.get(schema, (float("-inf"), ""))
         if monotonic() - since < _AGAIN_SECONDS:
             raise Unreadable(reason)
         try:
-            return self._prepare(number)
+            return self._prepare(schema)
         except Unreadable as error:
-            self._unknown[number] = monotonic(), str(error)
+            self._unknown[schema] = monotonic(), str(error)
             raise

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from prequential.configuration.settings.model import Config, SourceConfig
+from prequential.mapping.evaluations import RATING_FORMATS
 from prequential.mapping.model import Path
 from prequential.runtime.ingest import avro, cloudevents, protobuf
 from prequential.runtime.ingest.deletions import of_deleted_row, operation_path
-from prequential.runtime.ingest.formats import Content, Decode, Json
+from prequential.runtime.ingest.formats import Content, Decode, Json, with_parts
 from prequential.runtime.ingest.records import SourceTranslator
 from prequential.runtime.ingest.registry import Framed, SchemaRegistry
 
@@ -38,6 +39,9 @@ def _decoder(config: Config, source: SourceConfig) -> Decode:
         return cloudevents.decode
     if source.format in _SCHEMAS:
         return _framed(config, source.format)
+    if (form := RATING_FORMATS.get(source.format)) is not None:
+        decode, parts = Json([()]), form.parts
+        return lambda messages: with_parts(decode(messages), lambda value: parts(value))
     paths = _paths(source, "value")
     below = [path.keys for path in paths]
     for mapping in filter(None, map(of_deleted_row, source.mappings)):

@@ -14,7 +14,7 @@ def mapping_findings(all_uses: Iterable[Uses], least: int = 1) -> Iterator[Findi
 
     Conditions are also checked if another form of their value occurs.
 
-    >>> from prequential.mapping.model import parse
+    >>> from prequential.mapping.parsing import parse
     >>> section = {"y_true": {"path": "y", "map": {"Y": 1, "N": 0}}, "instance_id": "id", "when": "op = u"}
     >>> uses = Uses(parse(section, 2, bare=True))
     >>> uses.note_values("y_true", ["Y", "Y"])

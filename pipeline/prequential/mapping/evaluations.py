@@ -1,0 +1,205 @@
+"""Formats of programs that collect ratings of judges and people: what their records contain, and mappings.
+
+A judge is a model, and its rating a prediction. People's ratings are labels. The stream is the name of what
+is rated, such as `correctness`. Each format has a function that returns the ratings of a record, and a
+mapping for each kind, which the fields of a section override.
+
+- OpenTelemetry: `gen_ai.evaluation.result` events in logs exported as OTLP JSON
+  (https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/gen-ai-events.md)
+- MLflow: assessments, as `Assessment.to_dictionary` and the REST API return them, also within traces
+- Langfuse: scores, as `/api/public/scores` returns them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from prequential.mapping.model import FORMATS
+from prequential.mapping.parts import Part, Unreadable, events
+from prequential.topics.decoding import LABELS, PREDICTIONS
+
+_RESULT = "gen_ai.evaluation.result"
+
+
+class RatingFormat(NamedTuple):
+    """A format whose records may have several parts."""
+
+    parts: Callable[[Any], list[Part]]
+    #: The mapping for each kind of records; empty: there is none, and a section maps its fields.
+    sections: Mapping[int, Mapping[str, Any]] = {}
+    #: An example of the condition that a section for labels needs, if the format does not tell people from
+    #: judges.
+    condition: str | None = None
+
+
+def otel_parts(record: Any) -> list[Part]:
+    """Return the evaluation results in a request of OTLP's logs, or in one log record.
+
+    An attribute is a field of `attributes`. `evaluated` is the span that the event belongs to, or else the
+    ID of the response. Other log records are left out.
+
+    >>> log = {"eventName": "gen_ai.evaluation.result", "spanId": "a1", "attributes": [
+    ...     {"key": "gen_ai.evaluation.name", "value": {"stringValue": "Relevance"}}]}
+    >>> request = {"resourceLogs": [{"scopeLogs": [{"scope": {"name": "judge"}, "logRecords": [log]}]}]}
+    >>> [part.value["evaluated"] for part in otel_parts(request)]
+    ['a1']
+    """
+    if not isinstance(record, Mapping) or not ("resourceLogs" in record or "attributes" in record):
+        raise Unreadable("it is no log of OTLP: expected a JSON object with resourceLogs or attributes")
+    parts = []
+    for number, log in enumerate(_logs(record)):
+        reason, flat = None, None
+        try:
+            flat = _flat(log)
+        except (AttributeError, TypeError, KeyError, ValueError):
+            reason = "it is no log record of OTLP: expected attributes with key and value"
+        if reason is not None or (flat is not None and flat["eventName"] == _RESULT):
+            parts.append(Part(f"log {number}", flat, reason))
+    return parts
+
+
+def _logs(record: Mapping[str, Any]) -> Iterator[Any]:
+    if "resourceLogs" not in record:
+        yield record
+        return
+    for of_resource in _list(record, "resourceLogs"):
+        resource = of_resource.get("resource") or {}
+        for of_scope in _list(of_resource, "scopeLogs"):
+            for log in _list(of_scope, "logRecords"):
+                if not isinstance(log, Mapping):
+                    raise Unreadable("it is no log of OTLP: expected objects in logRecords")
+                yield {**log, "scope": of_scope.get("scope") or {}, "resource": resource}
+
+
+def _list(value: Mapping[str, Any], name: str) -> list[Any]:
+    found = value.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
+        raise Unreadable(f"it is no log of OTLP: expected an array of objects in {name}")
+    return found
+
+
+def _flat(log: Mapping[str, Any]) -> dict[str, Any]:
+    attributes = _attributes(log.get("attributes"))
+    flat = {
+        **log, "attributes": attributes, "eventName": log.get("eventName") or attributes.get("event.name"),
+        "evaluated": log.get("spanId") or attributes.get("gen_ai.response.id"),
+    }  # fmt: skip
+    for name in ("scope", "resource"):
+        about = log.get(name) or {}
+        flat[name] = {**about, "attributes": _attributes(about.get("attributes"))}
+    return flat
+
+
+def _attributes(given: Any) -> dict[str, Any]:
+    return {one["key"]: _any_value(one.get("value") or {}) for one in given or ()}
+
+
+def _any_value(value: Mapping[str, Any]) -> Any:
+    """Return a value of OTLP as plain JSON; 64-bit integers are text there.
+
+    >>> _any_value({"intValue": "7"}), _any_value({"arrayValue": {"values": [{"boolValue": True}]}})
+    (7, [True])
+    """
+    for kind, one in value.items():
+        if kind == "intValue":
+            return int(one)
+        if kind == "arrayValue":
+            return [_any_value(below) for below in one.get("values") or ()]
+        if kind == "kvlistValue":
+            return _attributes(one.get("values"))
+        return one
+    return None
+
+
+def mlflow_parts(record: Any) -> list[Part]:
+    """Return the assessments in a trace, in a response of the REST API, or the record as an assessment."""
+    if isinstance(record, Mapping):
+        info = record.get("info") or record.get("trace_info")
+        found = (info if isinstance(info, Mapping) else record).get("assessments")
+        if found is None and isinstance(record.get("assessment"), Mapping):
+            return [Part(None, record["assessment"])]
+        if found is None and "assessment_name" in record:
+            return [Part(None, record)]
+        if found is None and info is not None:
+            return []
+        record = found
+    if not isinstance(record, list):
+        raise Unreadable("it is no assessment of MLflow: expected assessment_name, or a trace's assessments")
+    return _elements(record, "assessment", "assessment_name")
+
+
+def langfuse_parts(record: Any) -> list[Part]:
+    """Return the scores of a page of the API or of an array, or the record as a score."""
+    if isinstance(record, Mapping):
+        if "data" not in record:
+            return [Part(None, record)] if "name" in record else _no_scores()
+        record = record["data"]
+    return _elements(record, "score", "name") if isinstance(record, list) else _no_scores()
+
+
+def _no_scores() -> list[Part]:
+    raise Unreadable("it is no score of Langfuse: expected a name and a value, or a page with data")
+
+
+def _elements(records: list[Any], what: str, name: str) -> list[Part]:
+    return [
+        Part(f"{what} {place}", one) if isinstance(one, Mapping) and name in one
+        else Part(f"{what} {place}", None, f"expected an object with {name}")
+        for place, one in enumerate(records)
+    ]  # fmt: skip
+
+
+_OTEL = {
+    "stream": 'value.attributes."gen_ai.evaluation.name"', "instance_id": "value.evaluated",
+    "ts": {"path": "value.timeUnixNano", "unit": "ns"},
+}  # fmt: skip
+_LABEL = 'value.attributes."gen_ai.evaluation.score.label"'
+_MLFLOW = {
+    "stream": "value.assessment_name", "instance_id": "value.trace_id",
+    "ts": {"path": "value.create_time", "unit": "rfc3339"},
+}  # fmt: skip
+_LANGFUSE = {
+    "stream": "value.name", "instance_id": "value.traceId",
+    "ts": {"path": "value.timestamp", "unit": "rfc3339"},
+}  # fmt: skip
+
+#: Formats by name.
+RATING_FORMATS = {
+    "otel-evaluations": RatingFormat(
+        otel_parts, {
+            PREDICTIONS: {
+                **_OTEL, "model": "value.scope.name", "model_version": "value.scope.version",
+                "y_pred": _LABEL,
+            },
+            LABELS: {**_OTEL, "y_true": _LABEL},
+        }, "scope.name = review",
+    ),
+    "mlflow-assessments": RatingFormat(
+        mlflow_parts, {
+            PREDICTIONS: {
+                **_MLFLOW, "model": "value.source.source_id", "y_pred": "value.feedback.value",
+                "when": ["value.source.source_type = LLM_JUDGE", "value.feedback"],
+            },
+            LABELS: {
+                **_MLFLOW, "y_true": "value.feedback.value", "withdrawn": "value.valid = false",
+                "when": ["value.source.source_type = HUMAN", "value.feedback"],
+            },
+        },
+    ),
+    "langfuse-scores": RatingFormat(
+        langfuse_parts, {
+            PREDICTIONS: {
+                **_LANGFUSE, "model": "value.source", "y_pred": "value.stringValue",
+                "when": "value.source = EVAL",
+            },
+            LABELS: {**_LANGFUSE, "y_true": "value.stringValue", "when": "value.source = ANNOTATION"},
+        },
+    ),
+}  # fmt: skip
+
+#: All formats whose records may have several parts, by name.
+FORMATS_WITH_PARTS = {"cloudevents": RatingFormat(events), **RATING_FORMATS}
+
+#: All formats of files.
+FILE_FORMATS = (*FORMATS, *FORMATS_WITH_PARTS)
