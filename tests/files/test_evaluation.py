@@ -491,9 +491,12 @@ class TestEvaluator:
     )
     def test_ages_as_pandas_writes_them(self, given: str, name: str) -> None:
         """They have one name in messages, and either finds them."""
-        rows = [{"instance_id": i, "y_pred": "a", "y_true": "a", "ts": i} for i in range(5)]
+        rows = [{"instance_id": i, "y_pred": "a", "ts": 1_700_000_000_000 + i} for i in range(5)]
+        labels = [
+            {"instance_id": i, "y_true": "a", "ts": 1_700_259_200_000 + i} for i in range(5)
+        ]
         settings = {"estimators": ["all"], "stages": ["final", f"after:{given}"], "progress": False}
-        result = evaluate(rows, rows, **settings)
+        result = evaluate(rows, labels, **settings)
         assert {one.stage for one in result.summary.sequences} == {"final", f"after:{name}"}
         for stage in (f"after:{given}", f"after:{name}"):
             assert result.measures("accuracy", stage=stage) == {"model": 1.0}
