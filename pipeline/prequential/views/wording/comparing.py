@@ -261,7 +261,7 @@ def promotion_reason(pair: Pair, challenger: str, now: str | None, failed: Seque
         return f"{challenger} is better now, and {other} is better by no other loss and in no segment."
     if now == other:
         return f"{other} is better now by its {_loss(pair)}."
-    said = f"No verdict since the latest change names {challenger} or {other}"
+    said = f"Neither {challenger} nor {other} is proved better since the latest change"
     latest = pair.latest
     sign = 1 if challenger == pair.against else -1
     if latest is not None and sign * latest.difference > 0:

@@ -13,7 +13,8 @@ const NAMES = 168;
 const NAMES_NARROW = 12;
 
 // Lines are told apart without colour: dashes, and the names at their ends.
-const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2, 1, 2], [1, 5]];
+const DASHES = [[], [7, 4], [10, 3, 2, 3], [4, 2, 1, 2], [1, 5]];
+export const QUIET_DASHES = [[2, 3], [6, 4], [1, 4]];
 export const GLYPHS = { alarm: "▲", incident: "◆", version: "●", verdict: "■" };
 
 // Points of a line up to which each is marked.
@@ -39,8 +40,11 @@ const TIMES = [
   [0.001, ":{ss}.{fff}", "\n{YYYY}-{MM}-{DD} {HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
 ];
 
-export function dashOf(place) {
-  return DASHES[place % DASHES.length];
+// The dash of a line: quiet lines, such as baselines, have their own, so that each looks the same on every page.
+export function dashOf(lines, place) {
+  const alike = lines.slice(0, place).filter((line) => !line.quiet === !lines[place].quiet);
+  const dashes = lines[place].quiet ? QUIET_DASHES : DASHES;
+  return dashes[alike.length % dashes.length];
 }
 
 // A chart below a heading. `update` takes {axis, range, lines, references, marks, bands}; `zoom` is told what was
@@ -206,7 +210,7 @@ function options(first, width, now, readout, zoom) {
     const marked = line.y.length <= MARKED && !line.level;
     const few = isFew(line);
     series.push({
-      label: line.name, stroke: lineColour(line, place), width: line.quiet ? 1.2 : 2, dash: dashOf(place),
+      label: line.name, stroke: lineColour(line, place), width: line.quiet ? 1.2 : 2, dash: dashOf(first.lines, place),
       points: { show: few || (marked && !line.quiet), size: few ? 8 : 5 }, ...(few ? { paths: () => null } : {}),
     });
     if (line.low) {
@@ -396,7 +400,7 @@ function sample(state, one, column) {
   const within = low === null ? "" : ` (${number(low)} to ${number(one.high[place])})`;
   return h("span", { class: "sample" },
     svg("svg", { width: 34, height: 8, "aria-hidden": "true", class: one.tone ? `c${one.tone.slice(1)}` : one.quiet ? "line-quiet" : `line-${(column % 6) + 1}` },
-      isFew(one) ? svg("circle", { cx: 17, cy: 4, r: 3.5 }) : svg("line", { x1: 1, y1: 4, x2: 33, y2: 4, "stroke-dasharray": dashOf(column).join(" ") || null })),
+      isFew(one) ? svg("circle", { cx: 17, cy: 4, r: 3.5 }) : svg("line", { x1: 1, y1: 4, x2: 33, y2: 4, "stroke-dasharray": dashOf(state.lines, column).join(" ") || null })),
     ` ${one.name} `, h("b", {}, end === null ? "–" : format(state)(end)), within);
 }
 

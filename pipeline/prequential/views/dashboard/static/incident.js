@@ -116,8 +116,8 @@ function heading(data) {
 function grade(data) {
   const graded = data.graded ?? { incidents: 0, agreed: 0 };
   const own = data.agreed === undefined || data.agreed === null ? null
-    : data.agreed ? "The clusters that followed are nearer to the new level. " : "The clusters that followed are nearer to the earlier level. ";
-  const record = graded.incidents < LEAST_GRADED ? null : `Later clusters were nearer to the new level after ${graded.agreed} of the model's ${graded.incidents} incidents that were graded.`;
+    : data.agreed ? "The outcomes after that are nearer to the new level: the change lasts. " : "The outcomes after that are nearer to the level before: it may be noise. ";
+  const record = graded.incidents < LEAST_GRADED ? null : `So far, ${graded.agreed} of ${graded.incidents} incidents of this model lasted.`;
   return own || record ? h("p", { class: "meta" }, own, record ?? "") : null;
 }
 

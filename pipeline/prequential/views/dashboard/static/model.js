@@ -156,7 +156,7 @@ function incidents(data) {
 export function incidentTable(list, now, own = false, brief = false) {
   const range = rangeOfMoves(list.map(({ before, after }) => ({ before, after })));
   const levels = [...new Set(list.map((one) => one.level))].join(", ");
-  const heads = [...(own ? [] : ["model"]), "status", "began", "lasted", `${levels} before → since`, ...(brief ? [] : ["cause", "#alarms"])];
+  const heads = [...(own ? [] : ["model"]), "status", "began", "lasted", `${levels}: ● since, ○ before`, ...(brief ? [] : ["cause", "#alarms"])];
   return table(heads, list.map((one) => {
     const open = one.status === "open";
     const kind = one.severity < 0 ? "better" : "worse";
@@ -311,7 +311,7 @@ function periodChart(view) {
 
 function measureLines(data, courses, axis, name) {
   const lines = courses.filter(([, course]) => course.values[name]).map(([stage, course], place) => ({
-    name: stageName(stage, data.same[stage]), x: course[axis], y: course.values[name],
+    name: courses.length === 1 && data.same[stage]?.length ? data.model : stageName(stage, data.same[stage]), x: course[axis], y: course.values[name],
     // One band can be read, several can't.
     ...(place === 0 && course.values[`${name}.low`] ? { low: course.values[`${name}.low`], high: course.values[`${name}.high`] } : {}),
   }));

@@ -2,7 +2,7 @@
 
 import { chip, empty, h, link, partOf, replace, section, select, svg, table } from "./dom.js";
 import { age, clock, count, counted, interval, moment, number, place, short, signed } from "./format.js";
-import { dashOf, FEW } from "./chart.js";
+import { dashOf, FEW, QUIET_DASHES } from "./chart.js";
 import { move, spark, streamPlot } from "./small.js";
 
 const TABLE = "table";
@@ -171,7 +171,7 @@ function streamCard(plot, data) {
       h("div", { class: "key" },
         h("div", { class: "head" }, h("span"), h("span"), h("span", { class: "v" }, "now"), h("span", { class: "d" }, referred ? "vs reference" : ""), h("span", { class: "s" })),
         plot.lines.map((line, i) => h("div", { class: "line" }, keyLine(line, i, plot, data))),
-        plot.baselines.map((line, i) => h("div", { class: "base quiet" }, h("span", {}, sample("line-quiet", ["2 3", "6 4"][i % 2])), h("span", { title: line.name }, line.short), h("span", { class: "v" }, number(newest(line))), h("span", { class: "d" }), h("span", { class: "s" }, "baseline")))),
+        plot.baselines.map((line, i) => h("div", { class: "base quiet" }, h("span", {}, sample("line-quiet", QUIET_DASHES[i % QUIET_DASHES.length].join(" "))), h("span", { title: line.name }, line.short), h("span", { class: "v" }, number(newest(line))), h("span", { class: "d" }), h("span", { class: "s" }, "baseline")))),
       more > 0 ? h("p", { class: "quiet" }, `thin: ${counted(more, "more model")}, `, link("overview", { as: TABLE, search: plot.stream }, "in the table")) : null));
 }
 
@@ -185,7 +185,7 @@ function keyLine(line, i, plot, data) {
   const name = line.baseline ? "line-quiet" : `line-${i + 1}`;
   const one = line.expected;
   return [
-    h("span", {}, few ? svg("svg", { width: 26, height: 8, "aria-hidden": "true", class: name }, svg("circle", { cx: 13, cy: 4, r: 2.6 })) : sample(name, dashOf(i).join(" ") || null)),
+    h("span", {}, few ? svg("svg", { width: 26, height: 8, "aria-hidden": "true", class: name }, svg("circle", { cx: 13, cy: 4, r: 2.6 })) : sample(name, dashOf(plot.lines, i).join(" ") || null)),
     h("span", { title: line.model }, modelLink(line)),
     h("b", { class: "v value" }, number(line.values[plot.measure])),
     h("span", { class: "d quiet" }, signed(line.difference)),

@@ -110,7 +110,7 @@ function horizons(data) {
   const turned = (ends) => ends && [sign * ends[0], sign * ends[1]].sort((a, b) => a - b);
   return h("section", {}, h("h2", {}, "Certainty, by how far back", " ", h("span", { class: "quiet" }, "difference of the mean loss, with its interval. It assumes that outcomes depend on each other over less than a sixth of the run.")),
     h("div", { class: "card" }, table(["outcomes", "ahead", "#by", `← ${worse} better · ${better} better →`, "holds for", "verdict"], rows.map((one) => [
-      h("b", {}, one.what), one.ahead, h("span", {}, one.by === null || one.by === undefined ? "–" : number(Math.abs(one.by)), one.interval ? h("span", { class: "quiet" }, ` (${interval(turned(one.interval))})`) : null),
+      h("b", {}, one.what), one.ahead, h("span", {}, one.by === null || one.by === undefined ? "–" : number(Math.abs(one.by)), one.interval ? h("span", { class: "quiet" }, ` (${interval(one.by < 0 ? [-one.interval[1], -one.interval[0]] : one.interval)})`) : null),
       one.by === null || one.by === undefined ? "" : forest(sign * one.by, turned(one.interval), reach, one.interval ? "line-1" : "line-quiet"), one.holds, one.says]), { "aria-label": "certainty", class: "wide" })));
 }
 

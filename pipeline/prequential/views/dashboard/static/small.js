@@ -2,7 +2,7 @@
 
 import { address, h, shown, svg } from "./dom.js";
 import { clock, count, number, timeTicks } from "./format.js";
-import { dashOf, FEW, SETTLING, tick } from "./chart.js";
+import { dashOf, FEW, QUIET_DASHES, SETTLING, tick } from "./chart.js";
 
 const LEFT = 40;
 const RIGHT = 26; // expected values stand there
@@ -64,9 +64,9 @@ export function streamPlot(plot, height = 130) {
         svg("line", { class: "objective", x1: LEFT, x2: right, y1: y(plot.objective), y2: y(plot.objective) }),
         svg("text", { class: "tick", x: LEFT + 4, y: y(plot.objective) - 3 }, `objective ${plot.objective}`)] : null,
       plot.thin.map((line) => course(line, x, y, "thin", null, height)),
-      plot.baselines.map((line, i) => course(line, x, y, "beside", ["2 3", "6 4"][i % 2], height)),
+      plot.baselines.map((line, i) => course(line, x, y, "beside", QUIET_DASHES[i % QUIET_DASHES.length].join(" "), height)),
       // The worst one is above the others.
-      plot.lines.map((line, i) => course(line, x, y, line.baseline ? "beside" : `line-${i + 1}`, dashOf(i).join(" ") || null, height)).reverse(),
+      plot.lines.map((line, i) => course(line, x, y, line.baseline ? "beside" : `line-${i + 1}`, dashOf(plot.lines, i).join(" ") || null, height)).reverse(),
       worse.filter((band) => band.open).map((band) => svg("line", { class: "began", x1: x(band.from), x2: x(band.from), y1: TOP, y2: height + 10 })),
       lanes,
       plot.lines.map((line, i) => (line.expected ? expected(line, i, plot, right, y, low, high) : null)));
