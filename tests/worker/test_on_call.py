@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from prequential.configuration.settings.model import Config
 from prequential.demo.broker import pick_port
 from prequential.engine.shard import Shard
+from prequential.offline.replay import from_topics
 from prequential.runtime.ingest import app as ingest_app
 from prequential.runtime.ingest import dryrun
 from prequential.runtime.ingest.app import Ingest
@@ -21,7 +22,7 @@ from prequential.runtime.kafka import process
 from prequential.runtime.kafka.complaints import complain
 from prequential.runtime.kafka.fetching import Fetcher
 from prequential.runtime.kafka.readers import failure_of
-from prequential.runtime.worker import app, offline
+from prequential.runtime.worker import app
 from prequential.runtime.worker.app import Worker
 from prequential.runtime.worker.journal import Generation
 from prequential.runtime.worker.origin import TopicsOrigin
@@ -248,9 +249,9 @@ def test_a_broker_that_goes_away_while_ends_are_asked_for_is_a_sentence(
     monkeypatch.setattr(dryrun, "require", lambda *_: None)
     one = Config(kafka=KafkaConfig("kafka:9092"))
     journals = [[Generation(None, None, [], [], [])]]
-    cluster = offline._Cluster(one, journals, *[None] * 4, True, None)  # type: ignore[arg-type]
+    cluster = from_topics._Cluster(one, journals, *[None] * 4, True, None)  # type: ignore[arg-type]
     sentence = "^Kafka at kafka:9092: Local: Broker transport failure$"
     with pytest.raises(WorkError, match=sentence):
-        offline._ShardReplay(cluster, Shard(one)).run()
+        from_topics._ShardReplay(cluster, Shard(one)).run()
     with pytest.raises(WorkError, match=sentence):
         dryrun.newest(one, "source", 5)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from prequential.mapping.model import FORMATS
-from prequential.mapping.parts import Part, Unreadable, events
+from prequential.mapping.parts import RecordPart, Unreadable, events
 from prequential.topics.decoding import LABELS, PREDICTIONS
 
 _RESULT = "gen_ai.evaluation.result"
@@ -25,7 +25,7 @@ _RESULT = "gen_ai.evaluation.result"
 class RatingFormat(NamedTuple):
     """A format whose records may have several parts."""
 
-    parts: Callable[[Any], list[Part]]
+    parts: Callable[[Any], list[RecordPart]]
     #: The mapping for each kind of records; empty: there is none, and a section maps its fields.
     sections: Mapping[int, Mapping[str, Any]] = {}
     #: An example of the condition that a section for labels needs, if the format does not tell people from
@@ -33,7 +33,7 @@ class RatingFormat(NamedTuple):
     condition: str | None = None
 
 
-def otel_parts(record: Any) -> list[Part]:
+def otel_parts(record: Any) -> list[RecordPart]:
     """Return the evaluation results in a request of OTLP's logs, or in one log record.
 
     An attribute is a field of `attributes`. `evaluated` is the span that the event belongs to, or else the
@@ -55,7 +55,7 @@ def otel_parts(record: Any) -> list[Part]:
         except (AttributeError, TypeError, KeyError, ValueError):
             reason = "it is no log record of OTLP: expected attributes with key and value"
         if reason is not None or (flat is not None and flat["eventName"] == _RESULT):
-            parts.append(Part(f"log {number}", flat, reason))
+            parts.append(RecordPart(f"log {number}", flat, reason))
     return parts
 
 
@@ -112,15 +112,15 @@ def _any_value(value: Mapping[str, Any]) -> Any:
     return None
 
 
-def mlflow_parts(record: Any) -> list[Part]:
+def mlflow_parts(record: Any) -> list[RecordPart]:
     """Return the assessments in a trace, in a response of the REST API, or the record as an assessment."""
     if isinstance(record, Mapping):
         info = record.get("info") or record.get("trace_info")
         found = (info if isinstance(info, Mapping) else record).get("assessments")
         if found is None and isinstance(record.get("assessment"), Mapping):
-            return [Part(None, record["assessment"])]
+            return [RecordPart(None, record["assessment"])]
         if found is None and "assessment_name" in record:
-            return [Part(None, record)]
+            return [RecordPart(None, record)]
         if found is None and info is not None:
             return []
         record = found
@@ -129,23 +129,23 @@ def mlflow_parts(record: Any) -> list[Part]:
     return _elements(record, "assessment", "assessment_name")
 
 
-def langfuse_parts(record: Any) -> list[Part]:
+def langfuse_parts(record: Any) -> list[RecordPart]:
     """Return the scores of a page of the API or of an array, or the record as a score."""
     if isinstance(record, Mapping):
         if "data" not in record:
-            return [Part(None, record)] if "name" in record else _no_scores()
+            return [RecordPart(None, record)] if "name" in record else _no_scores()
         record = record["data"]
     return _elements(record, "score", "name") if isinstance(record, list) else _no_scores()
 
 
-def _no_scores() -> list[Part]:
+def _no_scores() -> list[RecordPart]:
     raise Unreadable("it is no score of Langfuse: expected a name and a value, or a page with data")
 
 
-def _elements(records: list[Any], what: str, name: str) -> list[Part]:
+def _elements(records: list[Any], what: str, name: str) -> list[RecordPart]:
     return [
-        Part(f"{what} {place}", one) if isinstance(one, Mapping) and name in one
-        else Part(f"{what} {place}", None, f"expected an object with {name}")
+        RecordPart(f"{what} {place}", one) if isinstance(one, Mapping) and name in one
+        else RecordPart(f"{what} {place}", None, f"expected an object with {name}")
         for place, one in enumerate(records)
     ]  # fmt: skip
 

@@ -20,7 +20,7 @@ class Unreadable(ValueError):
     """A record can't be decoded; the message is one sentence."""
 
 
-class Part(NamedTuple):
+class RecordPart(NamedTuple):
     """One of the values of a record: what it is called in reasons, and the value or why there is none."""
 
     name: str | None
@@ -47,7 +47,7 @@ def read_json(content: bytes) -> Any:
         raise Unreadable(text[:1].lower() + text[1:] if text.startswith("Input") else text) from None
 
 
-def events(value: Any) -> list[Part]:
+def events(value: Any) -> list[RecordPart]:
     """Return the CloudEvents of a batch in JSON, each with its place from 0, or a single event.
 
     >>> event = {"specversion": "1.0", "type": "t", "source": "/s", "id": "1"}
@@ -55,7 +55,7 @@ def events(value: Any) -> list[Part]:
     [('event 0', None), ('event 1', 'it is no CloudEvent: expected a JSON object with id and type')]
     """
     if not isinstance(value, list):
-        return [Part(None, event_of(value))]
+        return [RecordPart(None, event_of(value))]
     parts = []
     for place, one in enumerate(value):
         event, reason = None, None
@@ -63,7 +63,7 @@ def events(value: Any) -> list[Part]:
             event = event_of(one)
         except Unreadable as error:
             reason = str(error)
-        parts.append(Part(f"event {place}", event, reason))
+        parts.append(RecordPart(f"event {place}", event, reason))
     return parts
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from prequential.engine.compiled.kernel import Ints
 from prequential.mapping.model import ROW, Path
-from prequential.mapping.parts import Part, Unreadable
+from prequential.mapping.parts import RecordPart, Unreadable
 from prequential.mapping.rows import RowColumns
 from prequential.offline.tables.objects import ObjectRows
 from prequential.offline.tables.rows import FileRows, Held, Progress, RowFile
@@ -58,16 +58,16 @@ class InnerRows(RowColumns):
 class PartRows(ObjectRows):
     """The parts of the records in a batch, by the function of their format."""
 
-    def __init__(self, rows: FileRows, parts: Callable[[Any], list[Part]]) -> None:
+    def __init__(self, rows: FileRows, parts: Callable[[Any], list[RecordPart]]) -> None:
         objects: list[Any] = []
         reasons: dict[int, str] = {}
         self.places: list[int] = []
         for place, record in enumerate(_objects(rows)):
             reason = rows.reasons.get(place)
             try:
-                found = [Part(None, None, reason)] if reason is not None else parts(record)
+                found = [RecordPart(None, None, reason)] if reason is not None else parts(record)
             except Unreadable as error:
-                found = [Part(None, None, str(error))]
+                found = [RecordPart(None, None, str(error))]
             for part in found:
                 if part.reason is not None:
                     named = part.name is not None

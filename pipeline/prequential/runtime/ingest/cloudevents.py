@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import Message
-from prequential.mapping.parts import Part, Unreadable, content_of, event_of, events, read_json
+from prequential.mapping.parts import RecordPart, Unreadable, content_of, event_of, events, read_json
 from prequential.runtime.ingest.formats import Content, each, with_parts
 
 #: The prefix of headers with attributes in binary mode, and the header with the content type.
@@ -37,7 +37,7 @@ class EventBatch(list[Any]):
     """The elements of a batch of events in one record (`application/cloudevents-batch+json`)."""
 
 
-def _events(value: Any) -> list[Part] | None:
+def _events(value: Any) -> list[RecordPart] | None:
     """Return the events of a batch; None for an event outside of a batch."""
     return events(value) if type(value) is EventBatch else None
 

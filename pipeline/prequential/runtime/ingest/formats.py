@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 from confluent_kafka import Message
 from prequential.mapping.following import pick
-from prequential.mapping.parts import Part, Unreadable, read_json
+from prequential.mapping.parts import RecordPart, Unreadable, read_json
 
 #: The frame of Schema Registry: a zero byte, then the ID of the schema in 32 bits, big-endian.
 MAGIC, FRAME_BYTES = 0, 5
@@ -94,7 +94,7 @@ def each(messages: Sequence[Message], decode: Callable[[Message], Any]) -> Conte
     return Content(values, reasons)
 
 
-def with_parts(content: Content, parts: Callable[[Any], list[Part] | None]) -> Content:
+def with_parts(content: Content, parts: Callable[[Any], list[RecordPart] | None]) -> Content:
     """Return content in which some values are replaced by their parts; None: a value has no parts.
 
     `parts` raises Unreadable for a value that isn't what its format demands.

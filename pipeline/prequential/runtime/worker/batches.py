@@ -48,7 +48,7 @@ class SharedParser:
         return with_withdrawals(records, self._wide) if kind == LABELS else records.values
 
     def parse(self, kind: int, values: Sequence[bytes | None]) -> Content:
-        """See `Parser`."""
+        """Return the content of values of records, as `Parser.parse` does. One thread parses at a time."""
         with self._parsing:
             return self._parser.parse(kind, values)
 
