@@ -37,7 +37,7 @@ def of_deleted_row(mapping: RecordMapping) -> RecordMapping | None:
 
     None if the mapping gives no labels, or if its label is not in the row.
 
-    >>> from prequential.mapping.model import parse
+    >>> from prequential.mapping.parsing import parse
     >>> labels = parse({"as": "labels", "stream": {"const": "s"}, "instance_id": "value.after.id",
     ...     "y_true": "value.after.paid"})
     >>> str(of_deleted_row(labels).fields["instance_id"].path)
@@ -55,7 +55,7 @@ def of_tombstone(mapping: RecordMapping) -> RecordMapping | None:
 
     None if the mapping gives no labels, or if its condition, stream or instance needs a value.
 
-    >>> from prequential.mapping.model import parse
+    >>> from prequential.mapping.parsing import parse
     >>> labels = parse({"as": "labels", "stream": {"const": "s"}, "instance_id": "key.id",
     ...     "y_true": "value.y"})
     >>> sorted(of_tombstone(labels).fields)
