@@ -70,7 +70,8 @@ def test_a_worker_tells_by_reason_with_the_first_place(cluster: KafkaConfig, tmp
         await_published(cluster, worker)
         assert worker.stop() == 0, worker.log
         log = worker.log
-    lines = re.findall(r"WARNING prequential\.runtime\.kafka\.rejected: ((\d+) records? can't be used: .*)", log)
+    logger = r"prequential\.runtime\.kafka\.rejected"
+    lines = re.findall(rf"WARNING {logger}: ((\d+) records? can't be used: .*)", log)
     assert sum(int(count) for _, count in lines) == 80
     assert len(lines) <= 2, log  # of the first seconds, and of what was left at the end
     name = re.escape(f"{cluster.prefix}labels")
