@@ -134,3 +134,14 @@ def test_days_that_differ_make_thresholds_higher_and_one_change_hardly_does() ->
     changed[190 * 80 :] = np.random.default_rng(3).random(800) < 0.6
     assert threshold(varied) > 2.5 * threshold(steady)
     assert threshold(changed) < 1.3 * threshold(steady)
+
+
+def test_another_configured_length_begins_again() -> None:
+    """Clusters of one length say nothing about those of another."""
+    losses, step = days(0.1, 40, 60, 0), DAY / 60
+    table, last, begun = np.zeros((1, WIDTH)), np.zeros(1), np.zeros(1, np.uint8)
+    for cluster in (0, 7 * HOUR, DAY):
+        for place, loss in enumerate(losses):
+            follow(table, last, begun, 0, loss, False, int(place * step), cluster)
+    expected = by_definition(losses, step, DAY)
+    assert variance_of_clusters(table[0]) == pytest.approx(expected, rel=1e-9)

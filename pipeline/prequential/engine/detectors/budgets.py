@@ -42,8 +42,9 @@ LENGTHS = (60_000, 3_600_000, 86_400_000)
 #: Columns of a length, behind the sums over pairs. Of the newest cluster: its number, outcomes, sum of
 #: losses; the means of the two before it. Of closed clusters: their number, outcomes, Σ (x_k - x_{k-1})² and
 #: Σ (x_k - x_{k-2})².
-KEY, ENTRIES, LOSS, BEFORE, EARLIER, CLOSED, CLOSED_ENTRIES, FIRST, SECOND = range(9)
-PER_LENGTH = 9
+#: The last one is the length itself, ms: with another configured length, all begins again.
+KEY, ENTRIES, LOSS, BEFORE, EARLIER, CLOSED, CLOSED_ENTRIES, FIRST, SECOND, LENGTH = range(10)
+PER_LENGTH = 10
 CLUSTERS = 2 * SUMS
 WIDTH = CLUSTERS + len(LENGTHS) * PER_LENGTH
 
@@ -116,9 +117,15 @@ def follow(
     if raised:
         sums[q, SUMS:CLUSTERS] = 0.0
     for k in range(len(LENGTHS)):
-        if cluster and k:
-            break
-        first, key = CLUSTERS + k * PER_LENGTH, float(clock // (cluster or LENGTHS[k]))
+        first, length = CLUSTERS + k * PER_LENGTH, LENGTHS[k]
+        if cluster:
+            length = 0 if k else cluster
+        if sums[q, first + LENGTH] != length:
+            sums[q, first : first + PER_LENGTH] = 0.0
+            sums[q, first + LENGTH] = length
+        if length == 0:
+            continue
+        key = float(clock // length)
         if sums[q, first + KEY] != key:
             _close(sums[q], first)
             sums[q, first + KEY] = key
