@@ -97,6 +97,7 @@ class TestOverview:
             assert page.inner_text(".tag") == "1"
             page.click(".need >> nth=0")
             page.wait_for_url("**incident?id=incident-4800")
+            page.wait_for_selector("main[data-ready]")
 
     def test_a_thousand_streams_with_five_models(self, page: Page) -> None:
         many = (

@@ -44,7 +44,8 @@ def write_config(folder: Path, kafka: KafkaConfig, ingest: Mapping[str, Any], /,
         **sections.pop("kafka", {}),
     }
     worker = {"session_timeout": SESSION, "stop_within": "90s"}
-    content = {"kafka": cluster, "worker": worker, "ingest": dict(ingest), **sections}
+    # Tests run next to each other: each process takes a free port.
+    content = {"kafka": cluster, "worker": worker, "http": {"port": 0}, "ingest": dict(ingest), **sections}
     path = folder / "ingest.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path

@@ -105,5 +105,7 @@ def write_config(folder: Path, kafka: KafkaConfig, url: str, **settings: Any) ->
     }
     section = {"url": f"file:{folder / 'url'}", "timeout": "1s", **settings}
     path = folder / "notify.yaml"
-    path.write_text(yaml.safe_dump({"kafka": cluster, "notify": section}), encoding="utf-8")
+    # Tests run next to each other: each process takes a free port.
+    content = {"kafka": cluster, "http": {"port": 0}, "notify": section}
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path

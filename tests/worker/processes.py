@@ -74,7 +74,8 @@ def write_config(folder: Path, kafka: KafkaConfig, **sections: Any) -> Path:
         "security": dict(kafka.security),
     }
     path = folder / "prequential.yaml"
-    content = {"kafka": cluster, "worker": worker, **sections}
+    # Tests run next to each other: each process takes a free port.
+    content = {"kafka": cluster, "worker": worker, "http": {"port": 0}, **sections}
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path
 

@@ -15,6 +15,7 @@ from prequential.cli.process import add_process_options, start_log, with_address
 from prequential.runtime.http.endpoint import TEXT, Endpoint
 from prequential.runtime.program.compilation import compile_loops
 from prequential.runtime.worker.heap import share_arenas
+from prequential.topics.clients import resolved
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     config = with_address(config, args)
     if accepted := (*config.worker.accept_loss, *args.accept_loss):
         config = replace(config, worker=replace(config.worker, accept_loss=accepted))
+    if config.worker.instance_id is not None:
+        resolved("worker.instance_id", config.worker.instance_id)  # reports an error in it before all others
     # Faust logs too many details about its services.
     start_log(args, ("faust", "mode", "prequential.runtime.kafka.transport"))
     # It answers from the beginning, so that no supervisor kills a worker that compiles and is not ready yet.

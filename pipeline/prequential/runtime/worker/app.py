@@ -44,7 +44,7 @@ from prequential.topics.admin import (
     partition_errors,
     present,
 )
-from prequential.topics.clients import KafkaConfig, connect, resolved
+from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
 from prequential.topics.reasons import printable
@@ -447,8 +447,6 @@ def run_worker(config: Config, *, rebuild: bool = False, endpoint: Endpoint | No
 
 
 async def _main(config: Config, rebuild: bool, endpoint: Endpoint | None) -> int:
-    if config.worker.instance_id is not None:
-        resolved("worker.instance_id", config.worker.instance_id)  # reports an error in it first
     # Before the worker creates its own clients, which would report a missing broker in their own words.
     await asyncio.to_thread(connect, config.kafka)
     status = await Worker(config, rebuild=rebuild, endpoint=endpoint).run()
