@@ -431,6 +431,50 @@ def test_a_damaged_file_is_made_again(
         assert run_one_loop(tmp_path) == ("True 1", [])
 
 
+def small() -> list[str]:
+    """Whether loops are being compiled, and the messages of a small table with probabilities and segments."""
+    from prequential import evaluate
+    from prequential.runtime.program import compilation
+
+    rows = [
+        {
+            "model": "mn"[i % 2], "instance_id": i, "y_pred": "ab"[i % 3 % 2], "y_true": "ab"[i % 5 % 2],
+            "y_proba": {"a": 0.25, "b": 0.75}, "segments": {"arm": "xy"[i % 7 % 2]}, "ts": i * 60_000,
+        }
+        for i in range(120)
+    ]  # fmt: skip
+    result = evaluate(rows, progress=False, estimators=["all", "window:20"], label_horizon="1h")
+    begun = compilation._background is not None
+    return [str(begun), *(repr(message) for message in result.messages)]
+
+
+def test_a_small_input_does_not_wait_for_the_compiler(tmp_path: Path) -> None:
+    """Its loops run as plain Python while another process compiles them, and the messages are the same."""
+    # A machine without compiled loops.
+    begun, *interpreted = eval(in_another_process("small", NUMBA_CACHE_DIR=str(tmp_path)))
+    assert begun == "True"
+    begun, *compiled = small()
+    assert begun == "False"
+    assert interpreted == compiled
+    assert len(compiled) > 10
+
+
+def test_a_large_input_waits_for_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    from prequential.configuration.settings.model import Config
+    from prequential.runtime.program import compilation
+
+    done: list[str] = []
+    monkeypatch.setattr(compilation, "_are_compiled", lambda config: False)
+    monkeypatch.setattr(compilation, "_compile_in_background", lambda config: done.append("background"))
+    monkeypatch.setattr(compilation, "compile_loops", lambda tell, config: done.append("compiled"))
+    for records in (5_000, 5_001):
+        with compilation.loops_for(Config(), records, done.append):
+            interpreted = hasattr(join.join, "interpreted")
+            assert interpreted == (records == 5_000)
+    assert not hasattr(join.join, "interpreted")
+    assert [one[:28] for one in done] == ["running without compiled loops"[:28], "background", "compiled"]
+
+
 def test_a_given_folder_is_read_where_nothing_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -448,6 +492,6 @@ def test_a_given_folder_is_read_where_nothing_can_be_written(
 if __name__ == "__main__":
     modes = {
         "here": compiled_here, "by default": by_default, "merged": merged,
-        "everything": everything, "slow": slow_compilation,
+        "everything": everything, "small": small, "slow": slow_compilation,
     }  # fmt: skip
     print(modes.get("".join(sys.argv[1:]), later)())

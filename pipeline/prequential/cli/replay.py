@@ -26,7 +26,7 @@ from prequential.offline.replay.summary import (
     why,
 )
 from prequential.offline.replay.text import show
-from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.program.compilation import compile_loops, loops_for
 from prequential.runtime.program.progress import progress_bar
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
@@ -36,7 +36,6 @@ from prequential.topics.specs import METRICS
 from prequential.views.diagnosis.findings import findings
 from prequential.views.report import Report
 from prequential.views.wording.console import Console, complain
-from rich.progress import Progress
 
 _HELP = "evaluate files (or a cluster's input topics) with the worker's engine"
 
@@ -78,7 +77,6 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     given = given_sources(args, outputs)
     config = load(args)
-    compile_loops(complain, config)
     gc.freeze()  # objects so far stay: rows of files are many small objects, and collections are frequent
     try:
         with sigterm_as_ctrl_c():
@@ -93,9 +91,8 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
         summary_out = stack.enter_context(open_output(args.summary))
         report_out = stack.enter_context(open_output(args.report))
         out = _Writer(stack, args, config)
-        with progress_bar() as progress:
-            replayed = _from_topics if args.from_topics else _from_files
-            emission = replayed(args, config, given, out, progress)
+        replayed = _from_topics if args.from_topics else _from_files
+        emission = replayed(args, config, given, out)
         account = out.account
         summary = account.summary(emission)
         if report_out is not None and out.report is not None:
@@ -112,7 +109,7 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
 
 
 def _from_topics(
-    args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
+    args: argparse.Namespace, config: Config, given: list[str], out: _Writer
 ) -> list[EmissionTimes] | None:
     """Replay the cluster's topics; return whether there were metrics messages."""
     from prequential.offline.replay.from_topics import (
@@ -120,23 +117,28 @@ def _from_topics(
     )
 
     metrics = _asks_for_metrics(args)
-    replay_topics(config, out.put, out.dead_letter, progress, out.account.add, metrics=metrics)
+    compile_loops(complain, config)
+    with progress_bar() as progress:
+        replay_topics(config, out.put, out.dead_letter, progress, out.account.add, metrics=metrics)
     return emission_of(config, config) if metrics else None
 
 
 def _from_files(
-    args: argparse.Namespace, config: Config, given: list[str], out: _Writer, progress: Progress
+    args: argparse.Namespace, config: Config, given: list[str], out: _Writer
 ) -> list[EmissionTimes] | None:
     """Replay files; return whether there were metrics messages."""
-    sources = read_sources(args, given, progress, config)
+    with progress_bar() as progress:
+        sources = read_sources(args, given, progress, config)
     out.sources.update((source.kind, source) for source in sources)
     out.account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
-    task = progress.add_task("replay", total=sum(map(len, sources)))
+    total = sum(map(len, sources))
     metrics = _asks_for_metrics(args)
-    shard = replay(
-        config, sources, out.put, lambda processed: progress.advance(task, processed), metrics=metrics,
-        courses=PastCourses(),
-    )  # fmt: skip
+    with loops_for(config, total, complain), progress_bar() as progress:
+        task = progress.add_task("replay", total=total)
+        shard = replay(
+            config, sources, out.put, lambda processed: progress.advance(task, processed), metrics=metrics,
+            courses=PastCourses(),
+        )  # fmt: skip
     out.account.time_columns = [one for source in sources for one in source.time_columns]
     out.account.uses = [uses for source in sources for uses in source.uses]
     out.account.add(shard)

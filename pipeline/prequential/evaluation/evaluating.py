@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from prequential.configuration.reading.reader import combined
 from prequential.configuration.settings.model import Config
 from prequential.engine.past.course import PastCourses
-from prequential.evaluation.compiling import compile_once
 from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.reference import (
@@ -25,10 +24,12 @@ from prequential.evaluation.settings import Settings, with_settings
 from prequential.evaluation.warning import warn
 from prequential.offline.replay.sources import Located, place_of, replay
 from prequential.offline.replay.summary import Account, emission_of, refuse_reused_ids, why
+from prequential.runtime.program.compilation import loops_for
 from prequential.runtime.program.progress import progress_bar
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident, Message, Output, decoded
+from prequential.views.wording.console import complain
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,7 +45,7 @@ ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | None
 @with_settings
 def evaluate(
     predictions: Any,
-    labels: Any,
+    labels: Any = None,
     instances: Any = None,
     *,
     config: ConfigSource = None,
@@ -63,7 +64,7 @@ def evaluate(
     array of shape (n,) or a list of values. Columns are named as fields of records: `instance_id`, `y_pred`,
     `y_true`, `ts` (epoch ms, RFC 3339, or a column type of times), `y_proba`, `segments`, …
 
-    Predictions and labels may be the same table. If no table has a `ts`, rows are taken in order. In a single
+    Predictions and labels may stand in one table. If no table has a `ts`, rows are taken in order. In one
     table, each label then follows its prediction; with two tables, all labels follow all predictions. Without
     an `instance_id`, rows of both tables are matched by position. If there is no `ts` either, each label then
     follows its prediction, as in a single table.
@@ -73,7 +74,7 @@ def evaluate(
     predictions
         A table; values without columns are `y_pred`.
     labels
-        A table, which may be the same one; values without columns are `y_true`.
+        A table; values without columns are `y_true`. None: the table of predictions has the labels as well.
     instances
         A table with the arrival times, segments and label propensities of instances; None: there is none.
     config
@@ -130,12 +131,12 @@ def evaluate(
     >>> table = {
     ...     "y_pred": ["UP", "UP", "DOWN", "UP"], "y_true": ["UP", "DOWN", "DOWN", "UP"], "model": ["nb"] * 4,
     ... }
-    >>> evaluate(table, table, estimators=["all"]).measures("kappa")
+    >>> evaluate(table, estimators=["all"]).measures("kappa")
     {'nb': 0.5}
     """
     if "champion" in settings:
         settings.setdefault("compare", "champion")
-    tables = {PREDICTIONS: predictions, LABELS: labels}
+    tables = {PREDICTIONS: predictions, LABELS: predictions if labels is None else labels}
     if instances is not None:
         tables[INSTANCES] = instances
     inputs = Inputs(tables, columns or {}, stream, model)
@@ -159,10 +160,11 @@ def _evaluated(config: Config, inputs: Inputs, progress: bool) -> Result:
     """Return the result of these tables."""
     files = inputs.open()
     whole = inputs.configured(config, files)
-    compile_once(whole)
     with progress_bar(wanted=progress) as bar:
         sources = inputs.sources(whole, files, bar)
-        task = bar.add_task("evaluating", total=sum(map(len, sources)))
+    total = sum(map(len, sources))
+    with loops_for(whole, total, complain), progress_bar(wanted=progress) as bar:
+        task = bar.add_task("evaluating", total=total)
         return run(whole, sources, lambda records: bar.advance(task, records), inputs)
 
 

@@ -1,12 +1,14 @@
 """Compiled loops: how they are compiled, and how the tables that they work on grow.
 
 *Tables*, which are NamedTuples of arrays of equal length, hold the state. Loops over their rows, which numba
-compiles, update it. With `NUMBA_DISABLE_JIT=1` the same functions run as plain Python.
+compiles, update it. With `NUMBA_DISABLE_JIT=1`, or within `interpreted`, the same functions run as plain
+Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar, Union, cast
 
@@ -112,9 +114,12 @@ def _compiled(function: Function, compiler: Any, **flags: Any) -> Function:
         flags["no_rewrites"] = True  # of expressions of whole arrays
     options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "pipeline_class": compiler}
     compiled = _jit(**options, **flags)(function)
-    if compiled is not function and compiler is not LibraryPart:
+    if compiled is function:
+        return function
+    if compiler is not LibraryPart:
         keep(compiled)
-    return cast(Function, function if compiled is function else _once(compiled))
+    _loops.append(compiled)
+    return cast(Function, _once(compiled))
 
 
 def _from_python(compiled: Any) -> Any:
@@ -135,6 +140,36 @@ def _plain_in_python(dispatcher: Any) -> Any:
         return _plain(self.py_func(*args))
 
     return type("Inner", (dispatcher,), {"__call__": call})
+
+
+#: All loops that can be compiled.
+_loops: list[Any] = []
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Run all loops as plain Python within the block: with the same results, but a hundred times slower.
+
+    No other thread may run a loop at the same time.
+    """
+    before: list[tuple[Any, Any]] = [(loop, type(loop)) for loop in _loops]
+    for loop, kind in before:
+        loop.__class__ = _interpreted(kind)
+    try:
+        # Hashes wrap around on purpose, which numpy would report.
+        with np.errstate(over="ignore"):
+            yield
+    finally:
+        for loop, kind in before:
+            loop.__class__ = kind
+
+
+@cache
+def _interpreted(dispatcher: Any) -> Any:
+    def call(self: Any, *args: Any) -> Any:
+        return self.py_func(*args)
+
+    return type("Interpreted", (dispatcher,), {"__call__": call, "interpreted": True})
 
 
 def _plain(value: Any) -> Any:

@@ -64,8 +64,8 @@ def entry_of(loop: Any, args: tuple[Any, ...]) -> Callable[..., Any]:
     """A loop's machine code for the types of these arguments, with which it has been called before.
 
     The machine code doesn't check the types of its arguments: with other types it would write to any memory.
-    Without the compiler, the loop itself is returned.
+    If loops run as plain Python, the loop itself is returned.
     """
-    if not hasattr(loop, "overloads"):
+    if not hasattr(loop, "overloads") or hasattr(loop, "interpreted"):
         return loop  # type: ignore[no-any-return]
     return loop.overloads[tuple(map(loop.typeof_pyval, args))].entry_point  # type: ignore[no-any-return]

@@ -1,11 +1,13 @@
-"""Compiling the engine's loops before anything else is done, once for a machine: in two processes of its own.
+"""Compile the engine's loops before they are used, once for each machine, in two processes of their own.
 
-These take the memory that a compiler needs with them when they end. They compile the loops that a
-configuration can use, with those of the default one; another configuration may need more.
+When these processes end, the memory that the compiler needed is free again. They compile the loops that a
+configuration can use, and those of the default one; another configuration may need more. A small evaluation
+doesn't wait for the compiler: see `loops_for`.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import selectors
@@ -27,6 +29,14 @@ _NOT_KEPT = (
     "compiling the engine's loops at every start (about 1 minute), because no cache is writable: "
     "set NUMBA_CACHE_DIR to a folder for them"
 )
+
+_INTERPRETED = (
+    "running without compiled loops, because the input is small; the loops are being compiled in the "
+    "background, once for this machine and version"
+)
+
+#: Up to this many records, plain Python takes less time than the compiler would.
+_FEW_RECORDS = 5_000
 
 #: Seconds between two lines that say how far it is.
 _TELL_SECONDS = 10
@@ -87,6 +97,81 @@ def compile_loops(
             with _compiled_elsewhere(tell, work, bar, needed), _without_collector():
                 warm_up(needed)
             _present = needed | (_present or set())
+
+
+@contextmanager
+def loops_for(config: Config, records: int, tell: Callable[[str], None]) -> Iterator[None]:
+    """Run the block with the loops that a configuration needs; see `compile_loops`.
+
+    If they aren't compiled yet and there are few records, the block runs them as plain Python, with the same
+    results, and another process begins to compile them. It ends with this one; what it has compiled is kept.
+    """
+    if records > _FEW_RECORDS or _are_compiled(config):
+        _stop_background()
+        compile_loops(tell, config)
+        yield
+        return
+    from prequential.engine.compiled.kernel import interpreted
+
+    if _background is None:
+        tell(_INTERPRETED)
+        _compile_in_background(config)
+    with interpreted():
+        yield
+
+
+class _NotCompiledError(Exception):
+    """A loop isn't in the cache."""
+
+
+def _are_compiled(config: Config) -> bool:
+    """Load the loops that a configuration needs from the cache; return whether it had all of them."""
+    global _present
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return True
+    from numba.core import event
+    from prequential.engine.warmup import needed_by, warm_up
+
+    class Compilation(event.Listener):
+        def on_start(self, event: Any) -> None:
+            raise _NotCompiledError
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    needed = needed_by(config)
+    if _present is not None and needed <= _present:
+        return True
+    listener = Compilation()
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
+    try:
+        warm_up(needed)
+    except _NotCompiledError:
+        return False
+    finally:
+        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
+    _present = needed | (_present or set())
+    return True
+
+
+#: The process that compiles loops while this one runs them as plain Python.
+_background: subprocess.Popen[bytes] | None = None
+
+
+def _compile_in_background(config: Config) -> None:
+    global _background
+    from prequential.engine.warmup import needed_by
+
+    _background = _compiler("all", needed_by(config), subprocess.DEVNULL)
+    atexit.register(_stop_background)
+
+
+def _stop_background() -> None:
+    global _background
+    if _background is not None:
+        _background.kill()
+        _background.wait()
+        _background = None
 
 
 @contextmanager
@@ -173,14 +258,7 @@ def _fill_cache(needed: Collection[str]) -> Iterator[int]:
 
     If they can't, the caller compiles the loops itself.
     """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", _CHILD, part, *sorted(needed)],
-            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )
-        for part in ("all", "consumers")
-    ]  # fmt: skip
+    children = [_compiler(part, needed, subprocess.PIPE) for part in ("all", "consumers")]
     try:
         with selectors.DefaultSelector() as selector:
             for child in children:
@@ -198,6 +276,15 @@ def _fill_cache(needed: Collection[str]) -> Iterator[int]:
             child.kill()
             child.wait()
             _pipe(child).close()
+
+
+def _compiler(part: str, needed: Collection[str], stdout: int) -> subprocess.Popen[bytes]:
+    """Start a process that runs `compile_alone`."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen(
+        [sys.executable, "-c", _CHILD, part, *sorted(needed)],
+        env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
 
 
 def _pipe(child: subprocess.Popen[bytes]) -> IO[bytes]:
