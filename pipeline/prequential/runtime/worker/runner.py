@@ -287,7 +287,7 @@ class ShardRunner:
         self._end_replay_if_due()
         fresh = known.fresh
         log.info(
-            "shard %d: %s, %d offset vectors of the journal to follow (%.1f s)",
+            "shard %d: %s; %d journal entries to follow (%.1f s)",
             self.partition,
             "no snapshot" if fresh else f"snapshot {self.checkpoint.generation} with "
             f"{self.shard.state.remembered} instances",
@@ -458,7 +458,7 @@ class ShardRunner:
         else:
             processed = self.shard.follow(step)
         self._end_replay_if_due()
-        self.progress = f"following the journal: {len(self._journal)} offset vectors to go"
+        self.progress = f"following the journal: {len(self._journal)} entries to go"
         return max(1, processed)
 
     async def _go_on(self) -> int:
