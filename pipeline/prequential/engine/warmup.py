@@ -165,7 +165,7 @@ def needed_by(config: Config) -> set[str]:
         beyond = set(some.measures).difference(DEFAULT_MEASURES) or some.details or some.costs
         if beyond or some.objective or some.temporal_correction or not all(map(_is_usual, signals)):
             names.add(MEASURES)
-        wrong_or_right = some.task == "classification" and some.compare_losses == ("error",)
+        wrong_or_right = some.has_classes and some.compare_losses == ("error",)
         if some.compare != "off" and some.compare_losses and not wrong_or_right:
             names.add(LOSSES)
     return names & ALL

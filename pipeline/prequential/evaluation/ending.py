@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import stage_name
-from prequential.engine.measures.registry import OF_NUMBERS
+from prequential.engine.measures.registry import MEASURES
 from prequential.evaluation.shown import Table
 from prequential.evaluation.wanted import check
 from prequential.offline.replay.summary import SequenceSummary
@@ -58,7 +58,7 @@ def table_of_models(endings: Sequence[Ending], config: Config) -> Table:
         names.insert(3, "stream")
     measures = dict.fromkeys(
         name for one, _ in endings for name in config.stream(one.stream).measures
-        if (name in OF_NUMBERS) == (one.task == "regression")
+        if MEASURES[name].fits(one.task)
     )  # fmt: skip
     rows = [
         {

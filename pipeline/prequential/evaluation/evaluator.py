@@ -104,7 +104,7 @@ class Evaluator:
         self._in_a_row = 0  # the latest labels with a question after each
         of_stream = self._config.stream(self._stream)
         self._stepper, self._present = Stepper(self._shard), Present(self._shard, of_stream)
-        self._regression = of_stream.task == "regression"
+        self._regression, self._sets = of_stream.task == "regression", of_stream.has_sets
         self._by_version = of_stream.versions == "separate"
         #: Models, versions and classes of accepted records, which need no further check.
         self._taken: set[tuple[Any, ...]] = set()
@@ -116,7 +116,7 @@ class Evaluator:
     def predict(
         self,
         instance_id: values.Id,
-        y_pred: values.Class | None,
+        y_pred: values.Class | values.Labels | None,
         *,
         y_proba: Mapping[Any, float] | None = None,
         model: str = MODEL,
@@ -134,8 +134,8 @@ class Evaluator:
         instance_id
             A string or an integer. The label names the instance by it.
         y_pred
-            The predicted class, or a number if `task` is `regression`. None, which learners return before
-            they have learned anything, is ignored.
+            The predicted class; a number if `task` is `regression`, labels such as `["a", "b"]` if it is
+            `multilabel`. None, which learners return before they have learned anything, is ignored.
         y_proba
             Probabilities by class.
         model
@@ -176,7 +176,7 @@ class Evaluator:
         self._check_limits(record, self._predicted.get(record.instance_id, 0) + 1)
 
     def learn(
-        self, instance_id: values.Id, y_true: values.Class | None, *, ts: values.Time = None,
+        self, instance_id: values.Id, y_true: values.Class | values.Labels | None, *, ts: values.Time = None,
         value: float | None = None,
     ) -> None:  # fmt: skip
         """Take the label of an instance; a label that differs from the previous one is a revision.
@@ -186,7 +186,7 @@ class Evaluator:
         instance_id
             As in `predict`.
         y_true
-            The true class, or a number if `task` is `regression`. None withdraws the label.
+            As `y_pred` in `predict`. None withdraws the label.
         ts
             When the label became known, as in `predict`. If no call has a `ts`, it is the time of the latest
             prediction.
@@ -300,7 +300,9 @@ class Evaluator:
         latest = partial(_last_set, self._config, snapshot, untimed=shard.catalog.untimed)
         return Result(list(self._outputs), summary, self._config, latest=latest)
 
-    def _target(self, field: str, value: values.Class) -> values.Class:
+    def _target(self, field: str, value: values.Class | values.Labels) -> values.Class:
+        if self._sets and isinstance(value, str):
+            value = values.label_set_of_text(value) or value
         target = values.target(field, value)
         number = isinstance(target, (int, float)) and not isinstance(target, bool)
         if self._regression:

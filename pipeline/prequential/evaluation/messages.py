@@ -31,7 +31,7 @@ _TIMES = (
 )  # fmt: skip
 
 #: Reasons for which measures of the other task are undefined, in each message: they make no columns.
-_OTHER_TASK = ("not_regression", "not_classification")
+_OTHER_TASK = ("not_regression", "not_classification", "not_multilabel")
 
 #: The record of earlier estimates, which has eight values for each measure: only messages contain it.
 _LEFT_OUT = "record"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from prequential.configuration.settings.stages import FINAL
-from prequential.engine.measures.declaration import CLASSIFICATION
+from prequential.engine.measures.declaration import REGRESSION
 from prequential.engine.measures.registry import MEASURES
 from prequential.evaluation.svg import Band, Line, Plot
 from prequential.offline.replay.summary import SequenceSummary
@@ -52,7 +52,7 @@ def course_plots(sequences: Iterable[SequenceSummary], incidents: Iterable[Incid
     incidents = list(incidents)
     for (stream, task), own in list(streams.items())[:_STREAMS]:
         measure = COLUMNS[task][0][0]
-        right = task == CLASSIFICATION
+        right = task != REGRESSION
         lines = [
             Line(
                 one.model,

@@ -10,7 +10,7 @@ from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import reported, stage_name
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.estimators.measuring import SequenceMeasures
-from prequential.engine.measures.registry import INDEX, OF_NUMBERS
+from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.engine.output.estimates import MessageSubject, state_of
 from prequential.engine.shard import Shard
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
@@ -34,9 +34,8 @@ class Present:
     def __init__(self, shard: Shard, config: StreamConfig) -> None:
         self._shard = shard
         self._config = config
-        numbers = config.task == "regression"
         #: The measures of the task, in order, as keys: `get` searches them in each call.
-        self._measures = dict.fromkeys(name for name in config.measures if (name in OF_NUMBERS) == numbers)
+        self._measures = dict.fromkeys(name for name in config.measures if MEASURES[name].fits(config.task))
         self._known: dict[Asked, Values] = {}
         self._state = 0, 0
 

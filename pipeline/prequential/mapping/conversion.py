@@ -109,14 +109,15 @@ def of_row(path: str, name: str, number: int) -> str:
 
 
 def target(path: str, value: Any) -> values.Class:
-    """Return a class or a number; a float without a fraction becomes an integer.
+    """Return a class, a set of labels or a number; a float without a fraction becomes an integer.
 
-    >>> target("value.label", 1.0), target("value.label", 0.5)
-    (1, 0.5)
+    >>> target("value.label", 1.0), target("value.label", 0.5), target("value.labels", {"b", "a"})
+    (1, 0.5, '["a","b"]')
     """
     if type(value) is str and len(value) <= _SHORT and value.isascii():
         return value
-    value = _plain(path, value)
+    if not values.is_set(value):
+        value = _plain(path, value)
     if type(value) is int and -FEW_DIGITS < value < FEW_DIGITS:
         return value
     return values.target(path, value)

@@ -98,7 +98,8 @@ class Translated(NamedTuple):
 class Translator:
     """Applies a mapping.
 
-    `is_regression` returns whether a stream's targets are numbers. In that case text must be a number. The
+    `task_of` returns a stream's task. For `regression`, text must be a number; for `multilabel`, it may be an
+    array of labels in JSON. The
     targets of `text` sources (CSV) are read as tables write them: `1.0` as 1, `True` as true. With
     `unlabelled`, rows without a label are skipped; with `withdraws`, a null label withdraws the label.
 
@@ -116,14 +117,14 @@ class Translator:
     def __init__(
         self,
         mapping: RecordMapping,
-        is_regression: Callable[[str], bool] = lambda stream: False,
+        task_of: Callable[[str], str] = lambda stream: "classification",
         *,
         text: bool = False,
         unlabelled: bool = False,
         withdraws: bool = False,
     ) -> None:
         self.mapping = mapping
-        self._is_regression, self._text, self._unlabelled = is_regression, text, unlabelled
+        self._task_of, self._text, self._unlabelled = task_of, text, unlabelled
         self._withdraws = withdraws
         self._struct = STRUCTS[mapping.kind]
         #: Counts the times by their kind of zone, if the caller sets it.
@@ -247,15 +248,21 @@ class Translator:
 
     def _targets(self, column: list[Any], streams: Sequence[Any]) -> list[Any]:
         """Return targets as numbers or classes, by their stream and source, before they are checked."""
-        numbers = {name: self._is_regression(name) for name in set(streams) if name is not None}
-        if any(numbers.values()):
-            return [
-                conversion.number_of_text(value) if numbers.get(name)
-                else values.class_of_text(value) if self._text
-                else value
-                for name, value in zip(streams, column)
-            ]  # fmt: skip
+        tasks = {name: self._task_of(name) for name in set(streams) if name is not None}
+        if not {"regression", "multilabel"}.isdisjoint(tasks.values()):
+            by_task = {"regression": conversion.number_of_text, "multilabel": _set_of_text}
+            other = values.class_of_text if self._text else _same
+            return [by_task.get(tasks.get(name, ""), other)(value) for name, value in zip(streams, column)]
         return list(map(values.class_of_text, column)) if self._text else column
+
+
+def _set_of_text(value: Any) -> Any:
+    """The set of labels in a text; any other value unchanged, as the engine refuses what is no set."""
+    return (values.label_set_of_text(value) if isinstance(value, str) else None) or value
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 class _Batch:

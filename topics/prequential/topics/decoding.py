@@ -33,6 +33,7 @@ from prequential.topics.messages import (
     is_sum_too_large,
 )
 from prequential.topics.times import milliseconds
+from prequential.topics.values import LabelSet, label_set
 
 #: Input topics in the order in which records of the same time are processed.
 KINDS = ("instances", "predictions", "labels")
@@ -246,9 +247,16 @@ def _lenient(kind: int, value: bytes | None) -> Record:
         record.ts = milliseconds(record.ts)
     if kind == PREDICTIONS and (y_proba := _y_proba(record)):
         record.y_proba = {name: clipped(share) for name, share in y_proba.items()}  # type: ignore[union-attr]
+    for field in _TARGETS[kind]:
+        value = getattr(record, field)
+        if type(value) is list:
+            setattr(record, field, label_set(field, value))
     _check_name_lengths(record)
     return record
 
+
+#: By kind, the fields that may hold sets of labels.
+_TARGETS = (), ("y_pred",), ("y_true",)
 
 #: Fields that hold names, and those that hold objects of names.
 _NAMES = ("stream", "model", "instance_id", "y_pred", "y_true", "model_version")
@@ -276,7 +284,7 @@ def _check_name_lengths(record: Record) -> None:
             if abs(value) < _SHORT_INTEGER:
                 continue
             value = str(value)
-        if isinstance(value, str):
+        if isinstance(value, str) and not isinstance(value, LabelSet):
             _check_name(field, value)
     for field in _OBJECTS:
         for name, value in (getattr(record, field, None) or {}).items():

@@ -69,8 +69,8 @@ _QUOTED = 24
 
 #: A class (string, integer, boolean) or, for regression, a number.
 Target = Union[Name, Whole, bool, float]
-#: The same without a bound.
-WireTarget = Union[Name, int, bool, float]
+#: The same without a bound, or the labels of a set.
+WireTarget = Union[Name, int, bool, float, list[Any]]
 
 
 class Instance(msgspec.Struct, gc=False):
@@ -121,7 +121,7 @@ class Prediction(msgspec.Struct, gc=False):
     model
         Name of the model.
     y_pred
-        Predicted class (string, integer or boolean) or, for regression, a number.
+        Predicted class (string, integer or boolean), an array of labels or, for regression, a number.
     ts
         Time of the prediction, in epoch milliseconds or RFC 3339; default: the record time.
     y_proba
@@ -167,7 +167,7 @@ class Label(msgspec.Struct, gc=False):
     instance_id
         ID of the instance, a string or an integer.
     y_true
-        True class (string, integer or boolean) or, for regression, a number; null withdraws the label.
+        As `y_pred`; null withdraws the label.
     ts
         Time of the label, in epoch milliseconds or RFC 3339; default: the record time.
     value
@@ -198,7 +198,7 @@ class WireInstance(Instance, gc=False):
 class WirePrediction(Prediction, gc=False):
     """`Prediction` as it may be written."""
 
-    y_pred: WireTarget
+    y_pred: WireTarget  # type: ignore[assignment]
     instance_id: Union[Name, int]  # type: ignore[assignment]
     ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
     y_proba: dict[Name, RoundedProbability] | None = None
@@ -214,7 +214,7 @@ class GivenProbabilities(msgspec.Struct, gc=False):
 class WireLabel(Label, gc=False):
     """`Label` as it may be written."""
 
-    y_true: Union[Name, int, bool, float, None]
+    y_true: Union[WireTarget, None]  # type: ignore[assignment]
     instance_id: Union[Name, int]  # type: ignore[assignment]
     ts: Union[Milliseconds, str, None] = None  # type: ignore[assignment]
 

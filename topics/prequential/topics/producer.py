@@ -39,7 +39,7 @@ _FLUSH_SECONDS = 30.0
 #: CRC-32, and all others put a stream elsewhere than other producers do. They differ for records without key.
 _PARTITIONERS = ("murmur2_random", "murmur2")
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(enc_hook=values.written).encode
 
 _P = TypeVar("_P", bound="RecordProducer")
 
@@ -292,7 +292,7 @@ class StreamProducer(RecordProducer):
         stream: str,
         model: str,
         instance_id: Id,
-        y_pred: Class,
+        y_pred: Class | values.Labels,
         *,
         ts: Time = None,
         y_proba: Mapping[Any, float] | None = None,
@@ -313,7 +313,7 @@ class StreamProducer(RecordProducer):
         model
             The model's name.
         y_pred
-            The predicted class, or a finite number in a stream of `task: regression`.
+            The predicted class; a finite number with `task: regression`, labels with `task: multilabel`.
         ts
             When it was made; None: when Kafka takes the record.
         y_proba
@@ -361,7 +361,7 @@ class StreamProducer(RecordProducer):
         self._say("predictions", stream, fields)
 
     def label(
-        self, stream: str, instance_id: Id, y_true: Class | None, *, ts: Time = None,
+        self, stream: str, instance_id: Id, y_true: Class | values.Labels | None, *, ts: Time = None,
         value: float | None = None,
     ) -> None:  # fmt: skip
         """Say what is true of an instance; said again with another class, it is a revision.
@@ -373,7 +373,7 @@ class StreamProducer(RecordProducer):
         instance_id
             As in `instance`.
         y_true
-            The true class, or a finite number in a stream of `task: regression`. None withdraws the label.
+            As `y_pred` in `prediction`. None withdraws the label.
         ts
             When it became known; None: when Kafka takes the record.
         value

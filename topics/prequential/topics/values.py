@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any, Union
 
+import msgspec
 from prequential.topics.messages import (
     MAX_AMOUNT,
     MAX_NAME_BYTES,
@@ -30,6 +31,9 @@ _MAX_INTEGER = (1 << 63) - 1
 #: Longest excerpt of a bad value in an error, in characters.
 _QUOTED = 48
 
+#: Longest name of a set of labels, in bytes of UTF-8.
+MAX_SET_BYTES = 4096
+
 #: Text of a whole number that tables write as a fraction where a column has empty cells.
 _WHOLE = re.compile(r"(-?\d+)\.0*")
 
@@ -46,6 +50,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 Id = Union[str, int]
 Class = Union[str, int, bool, float]
+Labels = Iterable[Any]
 Time = Union[int, datetime, None]
 
 
@@ -151,14 +156,80 @@ def integer(field: str, value: object) -> int:
     return int(value)
 
 
+class LabelSet(str):
+    """The name of a set of labels: its labels in order, as a compact JSON array."""
+
+    __slots__ = ()
+
+
+def is_set(value: object) -> bool:
+    """Whether a value is a set of labels: a list, a tuple, a set or an array of one dimension."""
+    return isinstance(value, (list, tuple, set, frozenset)) or getattr(value, "ndim", None) == 1
+
+
+def label_set(field: str, labels: Labels) -> LabelSet:
+    """The name of a set of labels; order and repetitions don't matter, and 1 is the same label as `"1"`.
+
+    Raises ValueError for a label that is no class, and for a name of more than `MAX_SET_BYTES` bytes.
+
+    >>> label_set("y_true", ["b", 2, "a", "b"])
+    '["2","a","b"]'
+    """
+    names = sorted({class_name(f"a label of {field}", one) for one in labels})
+    name = msgspec.json.encode(names)
+    if len(name) > MAX_SET_BYTES:
+        raise ValueError(
+            f"{field} has {len(names)} labels of {len(name)} bytes: at most {MAX_SET_BYTES} are allowed"
+        )
+    return LabelSet(name.decode())
+
+
+def label_set_of_text(text: str) -> LabelSet | None:
+    """The set of labels that is a JSON array as text; None for any other text.
+
+    >>> label_set_of_text('["b", "a"]'), label_set_of_text("a, b")
+    ('["a","b"]', None)
+    """
+    if isinstance(text, LabelSet):
+        return text
+    try:
+        labels = msgspec.json.decode(text)
+        return label_set("labels", labels) if isinstance(labels, list) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def labels_of(name: str) -> list[str]:
+    """The labels in the set with this name; none for the name of anything else.
+
+    >>> labels_of('["a","b"]'), labels_of("a")
+    (['a', 'b'], [])
+    """
+    try:
+        return msgspec.json.decode(name, type=list[str])
+    except ValueError:
+        return []
+
+
+def written(value: object) -> msgspec.Raw:
+    """A set of labels as JSON, for msgspec's `enc_hook`; raises NotImplementedError for anything else."""
+    if isinstance(value, LabelSet):
+        return msgspec.Raw(value.encode())
+    raise NotImplementedError(f"{type(value).__name__} has no JSON")
+
+
 def target(field: str, value: object) -> Class:
-    """A class (string, integer, boolean) or a finite number, in Python's types.
+    """A class (string, integer, boolean), a set of them or a finite number, in Python's types.
 
     Raises ValueError for anything else.
 
-    >>> target("y_true", "UP"), target("y_true", 0.5)
-    ('UP', 0.5)
+    >>> target("y_true", "UP"), target("y_true", 0.5), target("y_true", ("b", "a"))
+    ('UP', 0.5, '["a","b"]')
     """
+    if isinstance(value, LabelSet):
+        return value
+    if is_set(value):
+        return label_set(field, value)  # type: ignore[arg-type]
     value = plain(value)
     if isinstance(value, str):
         return text(field, value)

@@ -194,7 +194,7 @@ def _segment_keys(value: Any) -> tuple[str, ...]:
 
 def _task(value: Any) -> str:
     if value not in TASKS:
-        raise _expected(value, " or ".join(TASKS))
+        raise _expected(value, "classification, multilabel or regression")
     return str(value)
 
 

@@ -65,7 +65,7 @@ def objective_of(config: StreamConfig) -> Objective | None:
     if config.objective is None:
         return None
     bounds = {name: value for name, value in config.objective.bounds.items() if _has(config, name)}
-    reference = config.objective.reference if config.task == "classification" else None
+    reference = config.objective.reference if config.has_classes else None
     return replace(config.objective, bounds=bounds, reference=reference) if bounds or reference else None
 
 
@@ -108,7 +108,7 @@ interval_coverage, interval_width")
 
 
 def _has(config: StreamConfig, measure: str) -> bool:
-    return measure in config.measures and MEASURES[measure].task == config.task
+    return measure in config.measures and MEASURES[measure].fits(config.task)
 
 
 def _unfit(detector: DetectorConfig, task: str) -> str:
@@ -122,7 +122,7 @@ def _unfit(detector: DetectorConfig, task: str) -> str:
     if signal == naming.SCALED and not numbers:
         return f"signal {signal!r} is for regression: expected error with task {task}"
     estimator, _, measure = signal.rpartition(":")
-    if (estimator or signal in OWN_LOSSES) and measure in MEASURES and MEASURES[measure].task != task:
-        known = ", ".join(one.name for one in MEASURES.values() if one.task == task)
+    if (estimator or signal in OWN_LOSSES) and measure in MEASURES and not MEASURES[measure].fits(task):
+        known = ", ".join(one.name for one in MEASURES.values() if one.fits(task))
         return f"signal {signal!r} never has a value with task {task}: expected a measure among {known}"
     return ""

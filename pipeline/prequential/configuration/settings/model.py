@@ -19,6 +19,7 @@ from prequential.configuration.settings.stages import FINAL, INITIAL, evaluated,
 from prequential.mapping.model import RecordMapping
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
+from prequential.topics.values import label_set_of_text
 
 #: The measures that messages have by default, in their order; there are more (`engine.measures`).
 DEFAULT_MEASURES = (
@@ -38,7 +39,14 @@ OF_TOP = ("top_k_accuracy",)
 #: classes (Russakovsky et al. 2015).
 TOP_K = 5
 
-TASKS = ("classification", "regression")
+#: The same for task `multilabel`, whose classes are sets of labels.
+MULTILABEL_MEASURES = (
+    "error", "accuracy", "hamming_loss", "jaccard", "micro_precision", "micro_recall", "micro_f1",
+    "macro_precision", "macro_recall", "macro_f1", "weighted_f1", "kappa", "kappa_se", "kappa_z", "p_per",
+    "kappa_per", "p_maj", "kappa_maj", "kappa_plus",
+)  # fmt: skip
+
+TASKS = ("classification", "multilabel", "regression")
 
 #: A number's loss: |error| or error².
 LOSSES = ("absolute", "squared")
@@ -56,7 +64,8 @@ DETAILS = (
 #: Which models are compared, and the losses for classification and for regression.
 COMPARE = ("all", "champion", "off")
 COMPARE_LOSSES = {
-    "classification": ("error", "log_loss", "brier", "cost"), "regression": ("error", "absolute", "squared"),
+    "classification": ("error", "log_loss", "brier", "cost"), "multilabel": ("error", "cost"),
+    "regression": ("error", "absolute", "squared"),
 }  # fmt: skip
 
 VERSIONS = ("mark", "separate")
@@ -83,7 +92,7 @@ class DetectorConfig:
 #: detectors must not depend on the unit.
 _RATIO = DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0})
 DEFAULT_DETECTORS = {
-    "classification": (DetectorConfig("page-hinkley", "error"), _RATIO),
+    **dict.fromkeys(("classification", "multilabel"), (DetectorConfig("page-hinkley", "error"), _RATIO)),
     "regression": (DetectorConfig("page-hinkley", "scaled_error"), _RATIO),
 }
 
@@ -128,7 +137,7 @@ BY_STREAM, BY_INSTANCE = KEYS = ("stream", "instance")
 class StreamConfig:
     """How the outcomes of one stream are evaluated: the settings of `defaults` or of its own section."""
 
-    #: What labels are: classes or numbers.
+    #: What labels are: classes, sets of labels, or numbers.
     task: str = "classification"
     #: Loss of one outcome in detectors and comparisons of `task: regression`.
     loss: str = "absolute"
@@ -138,7 +147,7 @@ class StreamConfig:
     #: `all`, `window:W` (outcomes), `fading:A` (factor above 0, at most 1), `decay:H` (half-life such as
     #: `1h`).
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
-    #: Measures that are computed and published.
+    #: Measures that are computed and published. The default is that of the task.
     measures: tuple[str, ...] = DEFAULT_MEASURES
     #: Number of most probable classes that `top_k_accuracy` accepts.
     top_k: int = TOP_K
@@ -228,15 +237,31 @@ class StreamConfig:
     emit_comparisons_given: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Fill in the default detectors; raises UsageError for a class where labels are numbers."""
+        """Fill in the defaults of the task; raises UsageError for a setting that it can't have."""
         if self.detectors is OF_TASK:
             object.__setattr__(self, "detectors", DEFAULT_DETECTORS[self.task])
+        if self.measures in (DEFAULT_MEASURES, MULTILABEL_MEASURES):
+            measures = MULTILABEL_MEASURES if self.has_sets else DEFAULT_MEASURES
+            object.__setattr__(self, "measures", measures)
+        if self.has_sets and self.positive_class is not None:
+            raise UsageError(
+                f"positive_class {self.positive_class!r} is one class, and classes of task multilabel are "
+                "sets: expected null; the detail per_class has each label's precision and recall"
+            )
+        if self.has_sets and self.label_at_horizon is not None:
+            at_horizon = label_set_of_text(self.label_at_horizon)
+            if at_horizon is None:
+                raise UsageError(
+                    f"label_at_horizon {self.label_at_horizon!r} is one class: expected a set of labels, "
+                    "such as '[]' (task: multilabel)"
+                )
+            object.__setattr__(self, "label_at_horizon", str(at_horizon))
         if self.label_at_horizon is not None and self.task == "regression":
             raise UsageError(
                 f"label_at_horizon {self.label_at_horizon!r} is a class, and labels of task regression are "
                 "numbers: expected task classification, or null"
             )
-        if "cost" in self.compare_losses and self.costs is None and self.task == "classification":
+        if "cost" in self.compare_losses and self.costs is None and self.has_classes:
             raise UsageError(
                 "compare_losses has cost, and there are no costs to compare models by: expected costs, as "
                 "{fraud: {ok: 100}}, or other losses"
@@ -248,6 +273,16 @@ class StreamConfig:
                 "cost_per_value is true, and there are no costs that values could be multiplied with: "
                 "expected costs, as {fraud: {ok: 1}}, or false"
             )
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether labels are sets of labels, each of which is one class."""
+        return self.task == "multilabel"
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are classes, of which sets of labels are a kind; else they are numbers."""
+        return self.task != "regression"
 
     @cached_property
     def evaluated_stages(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from prequential.configuration.settings.model import BASELINES, Config, StreamCo
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.engine.catalog.ended import EndedEntities
+from prequential.engine.catalog.label_sets import LabelTables
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.prices import CostTables
 from prequential.engine.catalog.stream_settings import write_settings
@@ -88,8 +89,8 @@ class Catalog:
         )  # fmt: skip
         #: Entities that only previous configurations evaluated.
         self.ended = EndedEntities()
-        #: Tables of costs, for streams that have some.
-        self._prices = CostTables()
+        #: Tables of costs, for streams that have some; of labels, for streams whose classes are sets of them.
+        self._prices, self._labels = CostTables(), LabelTables()
         #: Entities that had ended and started again, since this list was last emptied.
         self.begun_anew: list[int] = []
         #: Model, key and position of each row in `SegmentRows`.
@@ -145,9 +146,11 @@ class Catalog:
         self._set_up(stream)
         if config.costs:
             self._prices.add(stream)
+        if config.has_sets:
+            self._labels.add(stream)
         if baselines:
             self.set_class_at_horizon(stream)
-        if config.task == "classification" and baselines:
+        if config.has_classes and baselines:
             for which, baseline in enumerate(BASELINES[:2]):
                 if baseline in config.baselines:
                     self.registry.streams.nothing[stream.code] = self.add_class(stream, NO_CLASS_NAME)
@@ -522,22 +525,26 @@ class Catalog:
         # Copies, because loops would be compiled once for columns of records and again for those of one
         # record.
         code, classes, count, meaning, quantile = map(np.ascontiguousarray, columns)
-        return Positives(owner, code, classes, count, meaning, *self.prices(), quantile)
+        return Positives(owner, code, classes, count, meaning, *self.prices(), quantile, *self._sets())
 
     def positives_of(self, stream: Stream) -> Positives:
         """As `positives`, for one stream, where every sequence has number 0."""
         s, code, nothing = self.registry.streams, stream.code, np.zeros(1, dtype=np.int32)
         first, count = int(s.classes[code]), int(s.class_count[code])
         meaning = np.ascontiguousarray(self.registry.classes.meaning[first : first + count])
-        priced, costs = self.prices()
+        (priced, costs), (sets, members) = self.prices(), self._sets()
         return Positives(
             nothing, s.positive_code[[code]], nothing, s.class_count[[code]], meaning,
             priced[code : code + 1], costs[first : first + count], s.quantile[[code]],
+            sets[code : code + 1], members[first : first + count],
         )  # fmt: skip
 
     def prices(self) -> tuple[Bytes, Floats]:
         """Which streams have costs, and the costs (see `Positives`)."""
         return self._prices.of(self.registry, len(self.streams))
+
+    def _sets(self) -> tuple[Bytes, Bytes]:
+        return self._labels.of(self.registry, len(self.streams))
 
     def entities_of(self, stream: Stream) -> Iterator[Entity]:
         """The entities of a stream, in the order of its messages."""

@@ -70,7 +70,7 @@ def measure(
         (n,) int64, written: the code of the positive class.
     """
     classes, nothing = new_classes(asked.capacity), np.zeros(scores.SIZE)
-    unpaid = np.zeros(SUMS)
+    unpaid, by_label = np.zeros(SUMS), new_classes(asked.positives.members.shape[1])
     for i in range(len(sequences)):
         into.n[i] = counted.n[i]
         sums, scored = nothing, False
@@ -85,7 +85,8 @@ def measure(
         else:
             q, positives = sequences[i], asked.positives
             costs = paid[i] if len(paid) else unpaid
-            memory = InMemory(counted.cells[i], counted.known[i] != 0, sums, scored, asked.whole, costs)
+            known = counted.known[i] != 0
+            memory = InMemory(counted.cells[i], known, sums, scored, asked.whole, costs, by_label)
             measure_cells(memory, classes, positives, q, asked.chance, into.values[i], into.reasons[i])
             positive[i] = NO_POSITIVE if asked.chance else positive_of(positives, q, classes.labels)
 

@@ -21,7 +21,7 @@ from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.input.admission import Admission, reason_of
 from prequential.engine.input.class_hashes import ClassHashes
-from prequential.engine.input.fields import amount_of, class_name, interval_of, number_of
+from prequential.engine.input.fields import amount_of, class_name, interval_of, number_of, set_name
 from prequential.engine.input.news import News, news_of, stream_of
 from prequential.engine.input.plain import PlainRecords
 from prequential.engine.input.plain_rows import PlainEncoder
@@ -77,6 +77,7 @@ class Encoder:
         every = catalog.config.defaults, *catalog.config.streams.values()
         self._scores = any(map(reads_probabilities, every))
         self._weights, self._numbers = any(map(reads_propensities, every)), False
+        self._sets = any(config.has_sets for config in every)
 
     def know(self, stream: Stream) -> None:
         """Take over a stream of the catalog as it is: models, classes, settings."""
@@ -156,7 +157,7 @@ class Encoder:
         None withdraws a label.
         """
         classes = self._classes
-        if not self._numbers:
+        if not self._numbers and not self._sets:
             label[at] = [
                 classes[name][value if type(value) is str else class_name(value)]
                 if value is not None else NO_CLASS
@@ -170,7 +171,13 @@ class Encoder:
             elif is_number:
                 number[i] = number_of(value, field)
             else:
-                label[i] = classes[name][class_name(value)]
+                label[i] = classes[name][self._class_name(name, value, field)]
+
+    def _class_name(self, stream: str, value: Any, field: str) -> str:
+        """The name of the class that is the target of a known stream's record."""
+        if self._sets and self._catalog.by_name[stream].config.has_sets:
+            return set_name(value, field)
+        return class_name(value)
 
     def _check_corrections(self, predictions: list[Any], models: Any) -> None:
         """A model that has given probabilities has a correction, if it is wanted."""
@@ -281,7 +288,7 @@ class Encoder:
         elif self._numbers and columns.streams.regression[code]:
             rows.number[i], rows.label[i] = number_of(value, field), 0
         else:
-            target = value if type(value) is str else class_name(value)
+            target = self._class_name(name, value, field)
             rows.label[i], rows.number[i] = self._classes[name][target], 0.0
         amount = amount_of(record) if self.values and columns.streams.valued[code] else -1.0
         wanted = kind == PREDICTION and self.intervals and columns.streams.intervals[code]
@@ -381,7 +388,8 @@ class Encoder:
                 if self._catalog.columns.streams.regression[rows.stream[row]]:
                     rows.number[row] = number_of(record.y_pred, "y_pred")
                 else:
-                    rows.label[row] = self._classes[record.stream].get(class_name(record.y_pred), _NO_LABEL)
+                    target = self._class_name(record.stream, record.y_pred, "y_pred")
+                    rows.label[row] = self._classes[record.stream].get(target, _NO_LABEL)
         return rows
 
     def _register(self, record: Any, news: News, time: int) -> None:

@@ -23,7 +23,25 @@ def class_name(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, values.LabelSet):
+        shown = values.quoted(str(value))
+        raise Unusable(f"class {shown} is a set of labels: expected one class, or `task: multilabel`")
     raise Unusable(f"class {value!r} is a fraction: expected a string, an integer or a boolean")
+
+
+def set_name(value: Any, field: str) -> str:
+    """The name of a set of labels, also from a JSON array as text; raises Unusable for anything else.
+
+    >>> set_name('["b", "a"]', "y_true")
+    '["a","b"]'
+    """
+    found = values.label_set_of_text(value) if isinstance(value, str) else value
+    if not isinstance(found, values.LabelSet):
+        raise Unusable(
+            f"{field} {values.quoted(found)}: expected an array of labels, such as [\"a\", \"b\"] or [] "
+            "(task: multilabel)"
+        )
+    return str(found)
 
 
 def number_of(value: Any, field: str) -> float:

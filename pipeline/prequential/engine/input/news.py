@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.limits import check_class, check_model, check_stream
 from prequential.engine.catalog.streams import Stream
-from prequential.engine.input.fields import amount_of, class_name, interval_of, number_of
+from prequential.engine.input.fields import amount_of, class_name, interval_of, number_of, set_name
 from prequential.engine.input.versions import family_of
 from prequential.engine.tables.records import INSTANCE, PREDICTION
 
@@ -68,7 +68,7 @@ def _target(catalog: Catalog, stream: Stream, record: Any, kind: int) -> str | N
     if stream.config.task == "regression":
         number_of(value, field)
         return None
-    target = class_name(value)
+    target = set_name(value, field) if stream.config.has_sets else class_name(value)
     check_class(catalog, stream, target)
     return None if target in stream.classes else target
 

@@ -42,6 +42,7 @@ from prequential.engine.input.record_scanner import (
 )
 from prequential.topics.decoding import Decoded, decode
 from prequential.topics.messages import MAX_NAME_BYTES
+from prequential.topics.values import LabelSet
 
 #: Most names that a parser keeps: they come from strangers. With more, it starts from scratch.
 _MOST_NAMES = 100_000
@@ -284,7 +285,7 @@ class Parser:
         return columns
 
     def _write_target(self, columns: Columns, place: int, value: Any) -> None:
-        if value is None:  # a record without a class is encoded as an object
+        if value is None or isinstance(value, LabelSet):  # such a record is encoded as an object
             return
         if type(value) is str:
             columns.names[place, TARGET] = self._number(value)

@@ -9,6 +9,7 @@ import numpy as np
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, Words, inlined, inner, kernel
 from prequential.engine.input.class_hashes import ClassHashes
+from prequential.engine.input.fields import set_name
 from prequential.engine.input.plain import PlainRecords
 from prequential.engine.input.record_scanner import (
     AMOUNT,
@@ -23,6 +24,7 @@ from prequential.engine.input.record_scanner import (
     UPPER,
     Columns,
 )
+from prequential.engine.tables.errors import Unusable
 from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows
 from prequential.engine.tables.streams import Registry
 from prequential.topics.errors import existing
@@ -358,8 +360,10 @@ class PlainEncoder:
             elif which == MODEL_VERSION:
                 code = stream.version(name)
             else:
+                if which == TARGET and stream.config.has_sets:  # its JSON may be in another form
+                    name = set_name(name, "class")
                 code = self._by_stream[which][stream.name][name]
-        except KeyError:
+        except (KeyError, Unusable):
             return False
         codes: Codes = getattr(self._tables, table)
         self._entered[table] += 1

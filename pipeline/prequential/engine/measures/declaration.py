@@ -24,14 +24,14 @@ REASONS: tuple[str, ...] = (
     "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities", "no_propensity",
     "no_ranks", "not_regression", "not_classification", "no_label_known",
     "no_costs", "faded", "no_values", "no_intervals", "no_quantile", "by_partition",
-    "too_few",
+    "too_few", "not_multilabel",
 )  # fmt: skip
 
 (
     DEFINED, EMPTY, P_RAN_ONE, P_PER_ONE, P_MAJ_ONE, NO_POSITIVES, NO_PREDICTED_POSITIVES, NO_NEGATIVES,
     ZERO_DENOMINATOR, NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_PROPENSITY, NO_RANKS,
     NOT_REGRESSION, NOT_CLASSIFICATION, NO_LABEL_KNOWN, NO_COSTS, FADED,
-    NO_VALUES, NO_INTERVALS, NO_QUANTILE, BY_PARTITION, TOO_FEW,
+    NO_VALUES, NO_INTERVALS, NO_QUANTILE, BY_PARTITION, TOO_FEW, NOT_MULTILABEL,
 ) = range(len(REASONS))  # fmt: skip
 
 #: Instead of the code of the positive class: no outcome has it yet; there is no positive class.
@@ -40,7 +40,7 @@ UNSEEN_POSITIVE, NO_POSITIVE = -1, -2
 #: The result of a measure: its value and DEFINED, or 0.0 and a reason's code.
 Result = tuple[float, int]
 
-CLASSIFICATION, REGRESSION = "classification", "regression"
+CLASSIFICATION, REGRESSION, MULTILABEL = "classification", "regression", "multilabel"
 
 
 class Input(NamedTuple):
@@ -58,8 +58,10 @@ class Input(NamedTuple):
 
 #: f(t): totals over the confusion matrix (`agreement.Totals`).
 MATRIX = Input("matrix", CLASSIFICATION, "t")
-#: f(c): the matrix by class (`per_class.Classes`).
+#: f(c): the matrix by class (`per_class.ClassCells`); for task `multilabel`, by label.
 CLASSES = Input("classes", CLASSIFICATION, "c")
+#: f(s): totals over the labels of sets (`label_sets.LabelTotals`).
+LABEL_SETS = Input("sets of labels", MULTILABEL, "s")
 #: f(b): the positive class against all others (`per_class.Binary`).
 POSITIVE = Input("positive class", CLASSIFICATION, "b", (NO_POSITIVE_CLASS,))
 #: f(k): the costs of outcomes (`costs.Paid`).
@@ -144,8 +146,19 @@ class Measure(NamedTuple):
 
     @property
     def task(self) -> str:
-        """The task that has it, `classification` or `regression`."""
+        """The task that has it. Task `multilabel` also has those of `classification` (see `fits`)."""
         return self.inputs.task
+
+    def fits(self, task: str) -> bool:
+        """Whether it can have a value with a task.
+
+        >>> from prequential.engine.measures.registry import MEASURES
+        >>> [MEASURES["accuracy"].fits(task) for task in ("classification", "multilabel", "regression")]
+        [True, True, False]
+        """
+        if task == MULTILABEL:
+            return self.inputs in (MATRIX, CLASSES, LABEL_SETS, COSTS, PROPENSITIES)
+        return self.task == task
 
     @property
     def needs_label(self) -> bool:

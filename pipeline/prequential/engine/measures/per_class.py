@@ -14,6 +14,7 @@ from prequential.engine.measures.declaration import (
     NO_POSITIVES,
     NO_PREDICTED_POSITIVES,
     POSITIVE,
+    ZERO_DENOMINATOR,
     Loss,
     Result,
     measure,
@@ -63,8 +64,16 @@ def binary(n: float, c: ClassCells, positive: int) -> Binary:
     return Binary(c.hits[positive], c.missed[positive], c.false[positive], c.neither[positive])
 
 
+@inner
+def _mean(total: float, weights: float) -> Result:
+    """A mean over classes; there are none if all outcomes are empty sets of labels."""
+    if weights == 0.0:
+        return 0.0, ZERO_DENOMINATOR
+    return total / weights, DEFINED
+
+
 @measure(
-    CLASSES, "mean of r_i/t_i", "2019, eq. 2", low=0, high=1,
+    CLASSES, "mean of r_i/t_i", "2019, eq. 2", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
     help="Arithmetic mean of the recalls of the classes with labels",
 )  # fmt: skip
 @inner
@@ -80,11 +89,11 @@ def balanced_accuracy(c: ClassCells) -> Result:
         if c.labels[i] > 0.0:
             total += c.hits[i] / c.labels[i]
             classes += 1
-    return total / classes, DEFINED
+    return _mean(total, classes)
 
 
 @measure(
-    CLASSES, "geometric mean of r_i/t_i", "2019, eq. 4", low=0, high=1,
+    CLASSES, "geometric mean of r_i/t_i", "2019, eq. 4", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
     help="Geometric mean of the recalls of the classes with labels",
 )  # fmt: skip
 @inner
@@ -102,6 +111,8 @@ def g_mean(c: ClassCells) -> Result:
                 return 0.0, DEFINED
             product *= c.hits[i] / c.labels[i]
             classes += 1
+    if classes == 0:
+        return 0.0, ZERO_DENOMINATOR
     if product > _TINY:
         return min(1.0, root(product, classes)), DEFINED
     total = 0.0  # the product is too small for a float
@@ -236,7 +247,10 @@ def _weighted(b: Binary, square: float) -> Result:
     return (1.0 + square) * b.tp / (square * (b.tp + b.fn) + (b.tp + b.fp)), DEFINED
 
 
-@measure(CLASSES, "mean of r_i/h_i", low=0, high=1, help="Mean precision of the classes")
+@measure(
+    CLASSES, "mean of r_i/h_i", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
+    help="Mean precision of the classes",
+)  # fmt: skip
 @inner
 def macro_precision(c: ClassCells) -> Result:
     """Mean of the precisions of the classes present; one without a value counts 0.
@@ -249,10 +263,13 @@ def macro_precision(c: ClassCells) -> Result:
     for i in range(len(c.labels)):
         if c.predictions[i] > 0.0:
             total += c.hits[i] / c.predictions[i]
-    return total / present(c), DEFINED
+    return _mean(total, present(c))
 
 
-@measure(CLASSES, "mean of r_i/t_i", low=0, high=1, help="Mean recall of the classes")
+@measure(
+    CLASSES, "mean of r_i/t_i", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
+    help="Mean recall of the classes",
+)  # fmt: skip
 @inner
 def macro_recall(c: ClassCells) -> Result:
     """Mean of the recalls of the classes present; one without a value counts 0.
@@ -265,10 +282,13 @@ def macro_recall(c: ClassCells) -> Result:
     for i in range(len(c.labels)):
         if c.labels[i] > 0.0:
             total += c.hits[i] / c.labels[i]
-    return total / present(c), DEFINED
+    return _mean(total, present(c))
 
 
-@measure(CLASSES, "mean of 2·r_i/(t_i + h_i)", low=0, high=1, help="Mean F1 of the classes")
+@measure(
+    CLASSES, "mean of 2·r_i/(t_i + h_i)", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
+    help="Mean F1 of the classes",
+)  # fmt: skip
 @inner
 def macro_f1(c: ClassCells) -> Result:
     """Mean of the F1 of the classes present; one without a value counts 0.
@@ -280,11 +300,11 @@ def macro_f1(c: ClassCells) -> Result:
     total = 0.0
     for i in range(len(c.labels)):
         total += f1_of(c, i)
-    return total / present(c), DEFINED
+    return _mean(total, present(c))
 
 
 @measure(
-    CLASSES, "Σ t_i/n · 2·r_i/(t_i + h_i)", low=0, high=1,
+    CLASSES, "Σ t_i/n · 2·r_i/(t_i + h_i)", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
     help="Mean F1 of the classes, weighted with their labels",
 )  # fmt: skip
 @inner
@@ -299,7 +319,7 @@ def weighted_f1(c: ClassCells) -> Result:
     for i in range(len(c.labels)):
         total += f1_of(c, i) * c.labels[i]
         weights += c.labels[i]
-    return total / weights, DEFINED
+    return _mean(total, weights)
 
 
 @inner

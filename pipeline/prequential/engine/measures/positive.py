@@ -16,6 +16,10 @@ NONE_PRICED: Bytes = np.zeros(0, dtype=np.uint8)
 #: If no stream's predictions are quantiles.
 NO_QUANTILES: Floats = np.zeros(0)
 
+#: If no stream's classes are sets of labels.
+NO_SETS: Bytes = np.zeros(0, dtype=np.uint8)
+NO_MEMBERS: Bytes = np.zeros((0, 0), dtype=np.uint8)
+
 #: The basis of costs: an outcome, or each unit of its value.
 PER_OUTCOME, PER_VALUE = 1, 2
 
@@ -23,7 +27,8 @@ PER_OUTCOME, PER_VALUE = 1, 2
 class Positives(NamedTuple):
     """The data that determine positive classes: streams of sequences, configuration and classes of streams.
 
-    They also have the costs of outcomes by class, and the quantile that predictions are.
+    They also have the costs of outcomes by class, the quantile that predictions are, and the labels in
+    classes that are sets of labels.
     """
 
     owner: Ints32  # stream by sequence
@@ -34,6 +39,8 @@ class Positives(NamedTuple):
     priced: Bytes = NONE_PRICED  # by stream: 0, or the basis of its costs; no rows if no stream has any
     costs: Floats = NO_COSTS  # by class, then by code of the prediction; no rows if no stream has any
     quantile: Floats = NO_QUANTILES  # by stream, for regression; 0: none is configured
+    sets: Bytes = NO_SETS  # by stream: whether its classes are sets of labels; no rows if no stream's are
+    members: Bytes = NO_MEMBERS  # by class, then by label: whether it is in the set; no rows without sets
 
 
 @inner

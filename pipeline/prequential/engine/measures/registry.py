@@ -12,6 +12,7 @@ from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.measures import (
     agreement,
     costs,
+    label_sets,
     per_class,
     probabilistic,
     ranking,
@@ -20,6 +21,7 @@ from prequential.engine.measures import (
 )
 from prequential.engine.measures.declaration import (
     DECLARED,
+    LABEL_SETS,
     LESS,
     MORE,
     NEARER,
@@ -36,7 +38,7 @@ from prequential.engine.measures.declaration import (
 )
 
 #: Modules that declare measures, in the order of their columns; measures of other modules follow.
-_MODULES = (agreement, per_class, costs, probabilistic, ranking, regression, weighted)
+_MODULES = (agreement, per_class, label_sets, costs, probabilistic, ranking, regression, weighted)
 
 _PLACE = {str(module.__file__): place for place, module in enumerate(_MODULES)}
 
@@ -62,6 +64,9 @@ def made_of(*inputs: Input) -> tuple[str, ...]:
     """
     return tuple(one.name for one in MEASURES.values() if one.inputs in inputs)
 
+
+#: Measures that only task `multilabel` has.
+OF_SETS = made_of(LABEL_SETS)
 
 #: Measures for regression.
 OF_NUMBERS = tuple(one.name for one in MEASURES.values() if one.task == REGRESSION)

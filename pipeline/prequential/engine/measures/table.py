@@ -18,6 +18,7 @@ from prequential.engine.measures.declaration import (
     DEFINED,
     EMPTY,
     INTERVALS,
+    LABEL_SETS,
     MATRIX,
     NO_INTERVALS,
     NO_LABEL_KNOWN,
@@ -28,6 +29,7 @@ from prequential.engine.measures.declaration import (
     NO_QUANTILE,
     NO_RANKS,
     NOT_CLASSIFICATION,
+    NOT_MULTILABEL,
     NOT_REGRESSION,
     NUMBERS,
     POSITIVE,
@@ -41,6 +43,7 @@ from prequential.engine.measures.declaration import (
     ZERO_DENOMINATOR,
     Input,
 )
+from prequential.engine.measures.label_sets import LabelTotals, has_sets, sum_labels
 from prequential.engine.measures.per_class import ClassCells, binary, new_classes
 from prequential.engine.measures.positive import Positives, positive_of
 from prequential.engine.measures.registry import INDEX, MEASURES, made_of
@@ -72,7 +75,7 @@ def _loop(name: str, parameters: str, *lines: str) -> Any:
         "DEFINED": DEFINED, "NO_LABEL_KNOWN": NO_LABEL_KNOWN,
         "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
         "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NO_RANKS": NO_RANKS,
-        "NO_INTERVALS": NO_INTERVALS, "NO_QUANTILE": NO_QUANTILE,
+        "NO_INTERVALS": NO_INTERVALS, "NO_QUANTILE": NO_QUANTILE, "NOT_MULTILABEL": NOT_MULTILABEL,
         "NOTHING": NO_WEIGHT, "SCORED": SCORED, "RANKED": scores.RANKED, "INTERVALS": scores.INTERVALS,
         "binary": binary,
     }  # fmt: skip
@@ -85,8 +88,10 @@ def _within(*lines: str) -> list[str]:
 
 #: Fills the measures of the matrix, and the reasons of the others if there are no scores.
 _put_matrix = _loop(
-    "put_matrix", "t, c, positive, k, values, reasons",
+    "put_matrix", "t, c, s, positive, k, values, reasons",
     *_computed(MATRIX, CLASSES),
+    "if s.is_used:", *_within(*_computed(LABEL_SETS)),
+    "else:", *_within(*_refused("NOT_MULTILABEL", LABEL_SETS)),
     "if positive == NO_POSITIVE:", *_within(*_refused("NO_POSITIVE_CLASS", POSITIVE, RANKS)),
     "else:",
     *_within("b = binary(t.n, c, positive)", *_computed(POSITIVE), *_refused("NO_PROBABILITIES", RANKS)),
@@ -247,6 +252,7 @@ def _refuse_infinite(values: Floats, reasons: Ints) -> None:
 def _put_measures(
     t: Totals,
     c: ClassCells,
+    s: LabelTotals,
     positive: int,
     k: Paid,
     sums: Floats,
@@ -256,23 +262,30 @@ def _put_measures(
 ) -> None:
     _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
     if t.n > 0.0:
-        _put_matrix(t, c, positive, k, values, reasons)
+        _put_matrix(t, c, s, positive, k, values, reasons)
         if scored:
             _put_scores(sums, positive, values, reasons)
         _refuse_infinite(values, reasons)
 
 
 @inner
-def _put_expected(t: Totals, c: ClassCells, positive: int, k: Paid, values: Floats, reasons: Ints) -> None:
+def _put_expected(
+    t: Totals, c: ClassCells, s: LabelTotals, positive: int, k: Paid, by_label: ClassCells, values: Floats,
+    reasons: Ints,
+) -> None:  # fmt: skip
     _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
     if t.n > 0.0:
-        _put_matrix(expect(t, c), c, positive, k, values, reasons)
+        expected = expect(t, c)
+        _put_matrix(expected, by_label if s.is_used else c, s, positive, k, values, reasons)
         values[_KAPPA_SE] *= math.sqrt(t.n)  # of n outcomes; the expected matrix has n-fold counts
         _refuse_infinite(values, reasons)
 
 
 #: Sums for estimators without costs by value.
 NOTHING_PAID: Floats = np.zeros(SUMS)
+
+#: Scratch arrays where classes aren't sets of labels.
+NO_LABELS = new_classes(0)
 
 
 class InMemory(NamedTuple):
@@ -284,6 +297,7 @@ class InMemory(NamedTuple):
     scored: bool  # … and whether there are any
     whole: bool = True  # whether each outcome counts 1
     paid: Floats = NOTHING_PAID  # (`costs.SUMS`,) sums of costs by value
+    by_label: ClassCells = NO_LABELS  # scratch arrays, as wide as the members of sets (`Positives`)
 
 
 @kernel
@@ -313,12 +327,16 @@ def measure_cells(
     """
     t = sum_up(memory.cells, c)
     positive = positive_of(positives, sequence, c.labels)
+    s = LabelTotals(False, 0.0, 0.0, 0.0, 0.0, 0, 0.0)
+    if has_sets(positives, sequence):
+        s = sum_labels(memory.cells, c, positives, sequence, chance, t.n, memory.by_label)
     if chance:
         k = paid_by_chance(positives, sequence, c.labels, c.predictions, t.n, memory.whole)
-        _put_expected(t, c, positive, k, values, reasons)
+        _put_expected(t, c, s, positive, k, memory.by_label, values, reasons)
     else:
         k = paid_of(positives, sequence, memory.cells, len(c.labels), t.n, memory.whole, memory.paid)
-        _put_measures(t, c, positive, k, memory.sums, memory.scored, values, reasons)
+        classes = memory.by_label if s.is_used else c
+        _put_measures(t, classes, s, positive, k, memory.sums, memory.scored, values, reasons)
     if t.n > 0.0 and not memory.known:
         _refuse_baselines(values, reasons)
 

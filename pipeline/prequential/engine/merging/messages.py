@@ -97,7 +97,7 @@ class Merged:
             return
         config, single = self._config, all(one.single for one in of)
         counts = self._counts(of)
-        by_chance = "random" in config.baselines and config.task == "classification"
+        by_chance = "random" in config.baselines and config.has_classes
         for chance in (False, True) if by_chance else (False,):
             name = model + RANDOM_SUFFIX if chance else model
             for stage, made_of in self._stages(age, single):

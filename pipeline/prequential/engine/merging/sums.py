@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.model import TASKS, Config
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled.kernel import Floats, Ints
@@ -29,8 +29,8 @@ from prequential.topics.parts import MemoryPart, Part
 
 #: By task, the columns of measures that need the previous label, which may be in another partition.
 _OF_LABELS_BEFORE = {
-    task: [INDEX[one.name] for one in MEASURES.values() if one.needs_label and one.task == task]
-    for task in ("classification", "regression")
+    task: [INDEX[one.name] for one in MEASURES.values() if one.needs_label and one.fits(task)]
+    for task in TASKS
 }
 
 
@@ -142,7 +142,8 @@ def measured(of: Sum, classes: MergedClasses, *, chance: bool) -> EstimatorState
     else:
         positives = classes.catalog.positives_of(classes.stream)
         matrix = new_classes(classes.capacity)
-        memory = InMemory(of.cells, True, given, of.sums is not None, of.whole, of.paid)
+        by_label = new_classes(positives.members.shape[1])
+        memory = InMemory(of.cells, True, given, of.sums is not None, of.whole, of.paid, by_label)
         measure_cells(memory, matrix, positives, 0, chance, values, reasons)
         if of.scores is not None and not chance:
             positive = np.array([positive_of(positives, 0, matrix.labels)])

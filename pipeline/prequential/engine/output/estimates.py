@@ -210,7 +210,7 @@ def _ranks(config: StreamConfig) -> bool:
 
 def _chances(config: StreamConfig) -> tuple[bool, ...]:
     """Which predictions are evaluated: the models' (False), and random ones of their distribution (True)."""
-    by_chance = "random" in config.baselines and config.task == "classification"
+    by_chance = "random" in config.baselines and config.has_classes
     return (False, True) if by_chance else (False,)
 
 

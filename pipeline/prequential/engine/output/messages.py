@@ -349,7 +349,7 @@ class Reporter:
             stream, counts = self._catalog.streams[code], self._accounts.selection
             if said is not None:
                 one["waiting_expected"] = said.as_message()
-            if stream.config.task == "classification":
+            if stream.config.has_classes:
                 one["labelled_by_class"] = selection.shares(counts, model, stream.class_names)
                 one["prediction_psi"] = psi
             if stream.config.segments:

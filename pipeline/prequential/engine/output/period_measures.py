@@ -19,6 +19,7 @@ from prequential.engine.measures.declaration import (
     CLASSES,
     COSTS,
     DEFINED,
+    LABEL_SETS,
     MATRIX,
     POSITIVE,
     PROBABILITIES,
@@ -43,7 +44,7 @@ from prequential.engine.tables.scores import (
 #: Measures of a matrix that are estimated: those of a model's quality that need no baseline.
 _OF_MATRIX = frozenset(
     one.name for one in MEASURES.values()
-    if one.inputs in (MATRIX, CLASSES, POSITIVE, COSTS) and one.quality and not one.needs_label
+    if one.inputs in (MATRIX, CLASSES, LABEL_SETS, POSITIVE, COSTS) and one.quality and not one.needs_label
     and one.name != "cost_total"  # its number of predictions changes when labels come
 )  # fmt: skip
 
@@ -174,6 +175,7 @@ def _measure(
     periods, pool, cells, nothing = tables.periods, tables.cell_pool, tables.cells, np.zeros(SIZE)
     joint, stakes = np.empty(4 * capacity * capacity), np.empty((capacity * capacity, 2))
     classes, paid = new_classes(capacity), np.empty(SUMS)
+    by_label = new_classes(positives.members.shape[1])
     by_value = cells.stakes.shape[1] > 0 and len(positives.priced) > 0
     for i in range(len(rows)):
         row = rows[i]
@@ -192,7 +194,7 @@ def _measure(
                 stakes[:] = 0.0
                 put_stakes(pool.key, pool.next, cells.stakes, first, count, capacity, stakes)
                 sum_up_stakes(positives, i, stakes, capacity, paid)
-            memory = InMemory(joint, periods.known[row] != 0, sums, own != 0, True, paid)
+            memory = InMemory(joint, periods.known[row] != 0, sums, own != 0, True, paid, by_label)
             measure_cells(memory, classes, positives, i, False, into.values[i], into.reasons[i])
 
 
@@ -285,14 +287,14 @@ def _measure_matrices(
     cells: Floats, codes: Ints32, classes: Ints32, positives: Positives, capacity: int, into: PeriodValues
 ) -> None:
     joint, room, nothing = np.empty(4 * capacity * capacity), new_classes(capacity), np.zeros(SIZE)
-    unpaid = np.zeros(SUMS)
+    unpaid, by_label = np.zeros(SUMS), new_classes(positives.members.shape[1])
     for i in range(len(cells)):
         joint[:] = 0.0
         for j in range(classes[i]):
             for k in range(classes[i]):
                 at = cell_of(np.int64(codes[i, k]), np.int64(codes[i, j]), 0, capacity)
                 joint[at] = cells[i, j, k]
-        memory = InMemory(joint, True, nothing, False, True, unpaid)
+        memory = InMemory(joint, True, nothing, False, True, unpaid, by_label)
         measure_cells(memory, room, positives, i, False, into.values[i], into.reasons[i])
 
 
@@ -358,7 +360,8 @@ def expected_of(
         _put_right(found, np.array([right[0]]), np.array([right[1]]))
     elif joint is not None:
         own, classes = _new(1), new_classes(math.isqrt(len(joint) // 4))
-        memory = InMemory(joint, True, np.zeros(SIZE), False, True, np.zeros(SUMS))
+        by_label = new_classes(positives.members.shape[1])
+        memory = InMemory(joint, True, np.zeros(SIZE), False, True, np.zeros(SUMS), by_label)
         measure_cells(memory, classes, positives, 0, False, own.values[0], own.reasons[0])
         _put(found, one, _MATRIX_COLUMNS, own)
     return found

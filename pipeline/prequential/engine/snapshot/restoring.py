@@ -186,9 +186,9 @@ class _Restoring:
     def _is_evaluated(self, about: Entity, stream: Stream) -> bool:
         config, saved = stream.config, self._saved[stream.code]
         if about.kind == BASELINE:
-            return about.model[1:] in config.baselines and config.task == "classification"
+            return about.model[1:] in config.baselines and config.has_classes
         if about.kind == CORRECTION:
-            return config.temporal_correction and config.task == "classification"
+            return config.temporal_correction and config.has_classes
         if about.kind == SEGMENT:
             return self._segments.stays_evaluated(about)
         if about.kind in (AGE, BASELINE_AGE):  # one after the other, in the order of the configuration
@@ -223,7 +223,7 @@ class _Restoring:
         catalog = self._catalog
         for stream in catalog.streams:
             config = stream.config
-            if config.task == "classification":
+            if config.has_classes:
                 for which, baseline in enumerate(("persistent", "majority")):
                     present = catalog.baseline_of(stream, which)
                     if baseline in config.baselines and not present:
@@ -363,7 +363,7 @@ class _Restoring:
         for about in filter(None, catalog.entities):
             stream = catalog.streams[about.stream]
             config, row = stream.config, about.row
-            if "dependence" not in config.details or config.task != "classification":
+            if "dependence" not in config.details or not config.has_classes:
                 continue
             if not catalog.registry.entities.stages[row]:
                 continue

@@ -38,6 +38,7 @@ COLUMNS = {task: (names[:1], names[:3]) for task, names in MEASURES.items()}
 
 _CAPTIONS = {
     "classification": "kappa_per: gain over repeating the latest label; below 0: a loss",
+    "multilabel": "accuracy: exact match of the sets; the other measures are of labels",
     "regression": "over time: as a share of the largest",
 }
 
@@ -196,7 +197,7 @@ def course_of(one: SequenceSummary) -> list[float]:
     The heights are accuracies; for regression, they are errors as shares of the largest one.
     """
     losses = one.course.loss
-    if one.task == "classification":
+    if one.task != "regression":
         return [1 - loss for loss in losses]
     largest = max(losses, default=0.0)
     return [loss / largest for loss in losses] if largest else [0.0] * len(losses)

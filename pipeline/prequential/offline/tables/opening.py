@@ -75,7 +75,7 @@ def table_sources(
     check_columns([(files[kind], of_kind) for kind, of_kind in mappings.items()])
     return {
         kind: TableSource(
-            kind, files[kind], of_kind, lambda stream: config.stream(stream).task == "regression",
+            kind, files[kind], of_kind, lambda stream: config.stream(stream).task,
             unlabelled=shared, progress=progress(kind),
         )
         for kind, of_kind in mappings.items()

@@ -76,7 +76,7 @@ class TableSource:
         kind: int,
         file: RowFile,
         mappings: Sequence[RecordMapping],
-        is_regression: Callable[[str], bool],
+        task_of: Callable[[str], str],
         *,
         unlabelled: bool = False,
         progress: Progress = lambda rows, share: None,
@@ -99,7 +99,7 @@ class TableSource:
         withdraws = kind == LABELS and not unlabelled and not file.is_numbered
         self._translators = [
             Translator(
-                mapping, is_regression, text=file.text, unlabelled=unlabelled and kind == LABELS,
+                mapping, task_of, text=file.text, unlabelled=unlabelled and kind == LABELS,
                 withdraws=withdraws,
             )
             for mapping in mappings

@@ -32,7 +32,7 @@ from prequential.topics.decoding import KINDS, LABELS
 from prequential.topics.messages import MAX_VALUE_BYTES, Instance, Label, Prediction
 from prequential.topics.partitioning import key_of
 from prequential.topics.specs import DEAD_LETTERS
-from prequential.topics.values import why_no_record_time
+from prequential.topics.values import why_no_record_time, written
 
 #: Why a deletion that doesn't name its instance is invalid.
 _NO_INSTANCE = "a deletion must name the instance whose label it withdraws; set REPLICA IDENTITY FULL"
@@ -63,7 +63,7 @@ class _Label(Label, omit_defaults=True, gc=False):
 
 _STRUCTS = (_WrittenInstance, _Prediction, _Label)
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(enc_hook=written).encode
 _stream: Callable[[Any], str] = attrgetter("stream")
 
 
@@ -77,7 +77,7 @@ class _Writing(Translator):
     def __init__(self, mapping: RecordMapping, config: Config, nullable: bool) -> None:
         waits = nullable or operation_path([path for _, path in mapping.paths()]) is not None
         super().__init__(
-            mapping, lambda stream: config.stream(stream).task == "regression",
+            mapping, lambda stream: config.stream(stream).task,
             withdraws=mapping.kind == LABELS and not waits,
         )  # fmt: skip
         self._struct = _STRUCTS[mapping.kind]

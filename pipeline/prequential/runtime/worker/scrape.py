@@ -398,7 +398,7 @@ class Scrape:
     def _selected(self, taken: ReadSnapshot, stream: Stream, where: str, row: int) -> None:
         """Add how a model's labelled predictions differ from its unlabelled ones."""
         families, counts = self.families, taken.accounts.selection
-        if stream.config.task == "classification":
+        if stream.config.has_classes:
             for label, share in selection.shares(counts, row, stream.class_names).items():
                 families["labelled_by_class_ratio"].add(f"{where},{labels(class_=label)}", share)
             if (index := selection.indices(counts, np.array([row]))[0]) is not None:

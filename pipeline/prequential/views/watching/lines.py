@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from prequential.engine.measures.declaration import CLASSIFICATION, REGRESSION
-from prequential.engine.measures.registry import OF_NUMBERS
+from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION
+from prequential.engine.measures.registry import OF_NUMBERS, OF_SETS
 from prequential.topics.outputs import ALL_PARTITIONS, Incident
 from prequential.topics.reasons import printable
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS
@@ -25,7 +25,7 @@ from prequential.views.wording.comparing import Pair, pair_of
 from prequential.views.wording.measures import COLUMNS
 
 #: The most measures in a line, by task.
-_MEASURES = {CLASSIFICATION: 4, REGRESSION: 3}
+_MEASURES = {CLASSIFICATION: 4, MULTILABEL: 4, REGRESSION: 3}
 
 
 def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
@@ -76,7 +76,9 @@ def metrics_line(heading: Heading, reading: Reading) -> str:
     >>> metrics_line(Heading("s", "nb", None, "final", "all"), Reading(2, 2, 0, {"kappa": 0.5}))
     '1970-01-01T00:00:00Z s nb final all n=2 outcomes=2 accuracy=- kappa=0.5000 kappa_per=- kappa_plus=-'
     """
-    task = CLASSIFICATION if reading.measures.keys().isdisjoint(OF_NUMBERS) else REGRESSION
+    task = REGRESSION
+    if (known := reading.measures.keys()).isdisjoint(OF_NUMBERS):
+        task = CLASSIFICATION if known.isdisjoint(OF_SETS) else MULTILABEL
     values = ((name, reading.measures.get(name)) for name in COLUMNS[task][: _MEASURES[task]])
     return _line(
         None if reading.untimed else reading.ts,

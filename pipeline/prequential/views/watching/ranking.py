@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from prequential.configuration.settings.stages import FINAL
 from prequential.engine.estimators import MEMORIES
 from prequential.engine.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
-from prequential.engine.measures.declaration import CLASSIFICATION, REGRESSION
+from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION
 from prequential.engine.measures.registry import MEASURES, NAMES, OF_NUMBERS
 from prequential.views.watching.changes import AlarmGroup
 from prequential.views.watching.incidents import OPEN, ShownIncident
@@ -175,9 +175,9 @@ def measures_shown(known: Set[str], by: str | None) -> list[str]:
     ['ece', 'accuracy', 'mae', 'kappa', 'rmse']
     """
     of_classes, of_numbers = COLUMNS[CLASSIFICATION], COLUMNS[REGRESSION]
-    both = [*of_classes, *of_numbers]
+    both = [*of_classes, *COLUMNS[MULTILABEL], *of_numbers]
     if not known.isdisjoint(OF_NUMBERS):  # there may be models of both tasks: alternate between them
         turns = [name for pair in zip(of_classes, of_numbers) for name in pair]
-        both = [*turns, *of_classes[len(of_numbers) :]]
+        both = [*turns, *of_classes[len(of_numbers) :], *COLUMNS[MULTILABEL]]
     first = [by] if by in NAMES else []
     return [name for name in dict.fromkeys([*first, *both, *NAMES]) if name in known] or ["accuracy"]

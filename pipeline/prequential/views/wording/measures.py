@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.engine.measures.declaration import CLASSIFICATION, REGRESSION, Reference
+from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION, Reference
 from prequential.engine.measures.registry import LOSSES, MEASURES
 
 #: By task: columns of tables, the most important first; a table shows as many as fit.
@@ -12,6 +12,7 @@ COLUMNS = {
     CLASSIFICATION: (
         "accuracy", "kappa", "kappa_per", "kappa_plus", "balanced_accuracy", "f1", "log_loss", "mcc",
     ),
+    MULTILABEL: ("accuracy", "jaccard", "micro_f1", "macro_f1", "hamming_loss", "kappa"),
     REGRESSION: ("mae", "rmse", "r2", "bias"),
 }  # fmt: skip
 

@@ -1,0 +1,175 @@
+"""Measures for task `multilabel`, where each class of the confusion matrix is a set of labels.
+
+Each cell of the matrix counts outcomes with one set of true labels and one set of predicted ones. So the sets
+and the cells determine, for each label, the outcomes that have it in both sets, in one, or in the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prequential.engine.compiled.kernel import Floats, inner
+from prequential.engine.measures.declaration import (
+    DEFINED,
+    LABEL_SETS,
+    LESS,
+    NO_POSITIVES,
+    NO_PREDICTED_POSITIVES,
+    ZERO_DENOMINATOR,
+    Result,
+    measure,
+)
+from prequential.engine.measures.per_class import ClassCells, present
+from prequential.engine.measures.positive import Positives
+from prequential.engine.tables.outcomes import weight_of
+
+
+class LabelTotals(NamedTuple):
+    """Sums over the labels of all outcomes in memory, in counts or weights."""
+
+    is_used: bool  # whether classes are sets of labels; else all is 0
+    n: float  # outcomes
+    both: float  # labels that are in the true and in the predicted set
+    missed: float  # … in the true set only
+    false: float  # … in the predicted set only
+    labels: int  # how many different labels are in any of the sets
+    overlap: float  # Σ |true ∩ predicted|/|true ∪ predicted|, 0 for two empty sets
+
+
+@inner
+def has_sets(positives: Positives, sequence: int) -> bool:
+    """Whether the classes of a sequence are sets of labels."""
+    return len(positives.sets) > 0 and positives.sets[positives.owner[sequence]] > 0
+
+
+@inner
+def sum_labels(
+    cells: Floats, c: ClassCells, positives: Positives, sequence: int, chance: bool, n: float,
+    by_label: ClassCells,
+) -> LabelTotals:  # fmt: skip
+    """Fill `by_label` with the matrix by label, and return the sums over all labels.
+
+    Parameters
+    ----------
+    cells, c
+        Joint cells, (4·k²,), of weight `n`, and their matrix by class.
+    positives, sequence
+        The labels in each class.
+    chance
+        Whether to take each label set with each predicted one instead, in n-fold counts.
+    by_label
+        Written: `labels`, `predictions`, `hits`, `missed` and `false`, (labels,).
+    """
+    first, k, members = positives.first[positives.owner[sequence]], len(c.labels), positives.members
+    for column in by_label:
+        for i in range(len(column)):
+            column[i] = 0.0
+    both = missed = false = overlap = 0.0
+    for y in range(k):
+        if c.labels[y] > 0.0:
+            for h in range(k):
+                cell = 0.0
+                if c.predictions[h] > 0.0:
+                    cell = c.labels[y] * c.predictions[h] if chance else weight_of(cells, y * k + h)
+                if cell > 0.0:
+                    shared = either = 0
+                    for i in range(members.shape[1]):
+                        is_true, is_predicted = members[first + y, i] > 0, members[first + h, i] > 0
+                        if is_true and is_predicted:
+                            shared += 1
+                            by_label.hits[i] += cell
+                        elif is_true:
+                            by_label.missed[i] += cell
+                        elif is_predicted:
+                            by_label.false[i] += cell
+                        either += is_true or is_predicted
+                    if shared:
+                        overlap += cell * (shared / either)
+    for i in range(len(by_label.labels)):
+        by_label.labels[i] = by_label.hits[i] + by_label.missed[i]
+        by_label.predictions[i] = by_label.hits[i] + by_label.false[i]
+        both += by_label.hits[i]
+        missed += by_label.missed[i]
+        false += by_label.false[i]
+    return LabelTotals(
+        True, n * n if chance else n, both, missed, false, present(by_label), overlap
+    )  # fmt: skip
+
+
+@measure(
+    LABEL_SETS, "Σ_l TP_l/Σ_l (TP_l + FP_l)", low=0, high=1, undefined=(NO_PREDICTED_POSITIVES,),
+    help="Precision over all labels of all outcomes",
+)  # fmt: skip
+@inner
+def micro_precision(s: LabelTotals) -> Result:
+    """Share of the predicted labels that are true.
+
+    >>> micro_precision(LabelTotals(True, n=5.0, both=3.0, missed=2.0, false=1.0, labels=4, overlap=2.0))
+    (0.75, 0)
+    """
+    if s.both + s.false == 0.0:
+        return 0.0, NO_PREDICTED_POSITIVES
+    return s.both / (s.both + s.false), DEFINED
+
+
+@measure(
+    LABEL_SETS, "Σ_l TP_l/Σ_l (TP_l + FN_l)", low=0, high=1, undefined=(NO_POSITIVES,),
+    help="Recall over all labels of all outcomes",
+)  # fmt: skip
+@inner
+def micro_recall(s: LabelTotals) -> Result:
+    """Share of the true labels that are predicted.
+
+    >>> micro_recall(LabelTotals(True, n=5.0, both=3.0, missed=2.0, false=1.0, labels=4, overlap=2.0))
+    (0.6, 0)
+    """
+    if s.both + s.missed == 0.0:
+        return 0.0, NO_POSITIVES
+    return s.both / (s.both + s.missed), DEFINED
+
+
+@measure(
+    LABEL_SETS, "2·Σ_l TP_l/Σ_l (2·TP_l + FP_l + FN_l)", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
+    help="F1 over all labels of all outcomes",
+)  # fmt: skip
+@inner
+def micro_f1(s: LabelTotals) -> Result:
+    """Harmonic mean of micro precision and micro recall.
+
+    >>> micro_f1(LabelTotals(True, n=5.0, both=3.0, missed=1.0, false=1.0, labels=4, overlap=2.0))
+    (0.75, 0)
+    """
+    whole = 2.0 * s.both + s.missed + s.false
+    if whole == 0.0:
+        return 0.0, ZERO_DENOMINATOR
+    return 2.0 * s.both / whole, DEFINED
+
+
+@measure(
+    LABEL_SETS, "Σ_l (FP_l + FN_l)/(n·labels)", low=0, high=1, better=LESS, undefined=(ZERO_DENOMINATOR,),
+    help="Share of labels that are wrongly predicted or wrongly left out",
+)  # fmt: skip
+@inner
+def hamming_loss(s: LabelTotals) -> Result:
+    """Share of wrong decisions about a label; the labels are those with a label or a prediction in memory.
+
+    >>> hamming_loss(LabelTotals(True, n=4.0, both=3.0, missed=1.0, false=1.0, labels=2, overlap=2.0))
+    (0.25, 0)
+    """
+    if s.labels == 0:
+        return 0.0, ZERO_DENOMINATOR
+    return (s.missed + s.false) / (s.n * s.labels), DEFINED
+
+
+@measure(
+    LABEL_SETS, "mean of |Y ∩ Ŷ|/|Y ∪ Ŷ|", low=0, high=1,
+    help="Mean Jaccard index of true and predicted labels",
+)  # fmt: skip
+@inner
+def jaccard(s: LabelTotals) -> Result:
+    """Mean over outcomes of the Jaccard index of both sets; 0 where both are empty.
+
+    >>> jaccard(LabelTotals(True, n=4.0, both=3.0, missed=1.0, false=1.0, labels=2, overlap=3.0))
+    (0.75, 0)
+    """
+    return s.overlap / s.n, DEFINED
