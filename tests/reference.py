@@ -26,6 +26,7 @@ from prequential.configuration.reading import keys
 from prequential.configuration.settings import listing
 from prequential.configuration.settings.model import (
     DEFAULT_MEASURES,
+    MULTILABEL_MEASURES,
     Config,
     HttpConfig,
     Limits,
@@ -38,6 +39,7 @@ from prequential.engine.measures.declaration import (
     CLASSES,
     COSTS,
     INTERVALS,
+    LABEL_SETS,
     MATRIX,
     NUMBERS,
     POSITIVE,
@@ -78,6 +80,7 @@ def table(head: str, rows: Iterable[Iterable[str]]) -> str:
 SECTIONS: dict[str, tuple[Input, ...]] = {
     "agreement": (MATRIX,),
     "classes": (POSITIVE, CLASSES),
+    "sets of labels": (LABEL_SETS,),
     "costs": (COSTS,),
     "probabilities": (PROBABILITIES, TOP, RANKS),
     "sampled labels": (PROPENSITIES,),
@@ -92,7 +95,7 @@ def measures(section: str) -> str:
 
 
 def _measure(one: Measure) -> tuple[str, ...]:
-    star = "" if one.name in DEFAULT_MEASURES else r"\*"
+    star = "" if one.name in (*DEFAULT_MEASURES, *MULTILABEL_MEASURES) else r"\*"
     ends = ("" if math.isinf(end) else f"{end:g}" for end in (one.low, one.high))
     between = " … ".join(ends).strip() if not math.isinf(one.low) or not math.isinf(one.high) else "any"
     reasons = ", ".join(f"`{reason}`" for reason in one.reasons)

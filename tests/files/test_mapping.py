@@ -198,7 +198,7 @@ def test_targets_of_text(value: str, target: Any) -> None:
     """What a table writes as text; numbers are such where the stream's targets are."""
     assert only(LABEL, LABELS, {"id": 1, "y": value}, text=True).y_true == target
     if value != "True":
-        number = only(LABEL, LABELS, {"id": 1, "y": value}, is_regression=lambda stream: True).y_true
+        number = only(LABEL, LABELS, {"id": 1, "y": value}, task_of=lambda stream: "regression").y_true
         assert number == float(value)
 
 

@@ -147,7 +147,7 @@ class StreamConfig:
     #: `all`, `window:W` (outcomes), `fading:A` (factor above 0, at most 1), `decay:H` (half-life such as
     #: `1h`).
     estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
-    #: Measures that are computed and published. The default is that of the task.
+    #: Measures that are computed and published; the default depends on the task.
     measures: tuple[str, ...] = DEFAULT_MEASURES
     #: Number of most probable classes that `top_k_accuracy` accepts.
     top_k: int = TOP_K

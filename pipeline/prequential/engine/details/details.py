@@ -32,6 +32,7 @@ from prequential.engine.measures.per_class import (
 )
 from prequential.engine.measures.table import sum_up
 from prequential.engine.tables.outcomes import weight_of
+from prequential.topics.values import labels_of
 
 #: The signs of pairs that intervals are made of (see `engine.estimators.pairs`).
 _SIGNS = (WRONG, PERSISTENT, MAJORITY)
@@ -51,6 +52,7 @@ def details_of(
     positive: int,
     class_names: list[str],
     known: bool,
+    has_sets: bool = False,
 ) -> dict[str, Any]:
     """The details of these names (see `DETAILS` in `configuration.settings.model`) that an estimator has.
 
@@ -72,6 +74,8 @@ def details_of(
         By code.
     known
         Whether baselines had a label to predict by at any of the outcomes.
+    has_sets
+        Whether classes are sets of labels, so that `per_class` is about each label.
 
     Returns
     -------
@@ -87,7 +91,10 @@ def details_of(
     if "confusion" in names:
         details["confusion"] = confusion(cells, capacity, class_names)
     if "per_class" in names:
-        details["per_class"] = _by_class(totals, matrix, class_names)
+        of_classes = class_names, matrix
+        if has_sets:
+            of_classes = _by_label(confusion(cells, capacity, class_names))
+        details["per_class"] = _by_class(totals, *of_classes)
     if "normalised" in names and one is not None and whole:
         details["normalised"] = _normalised(one)
     if "class_ratio" in names and one is not None:
@@ -129,7 +136,30 @@ def confusion(cells: Floats, capacity: int, names: list[str]) -> dict[str, dict[
     return matrix
 
 
-def _by_class(totals: Totals, matrix: ClassCells, names: list[str]) -> dict[str, dict[str, float]]:
+def _by_label(sets: dict[str, dict[str, float]]) -> tuple[list[str], ClassCells]:
+    """The labels in sets, and the matrix of each label against all others, from outcomes by sets.
+
+    >>> names, matrix = _by_label({'["a","b"]': {'["a"]': 3.0}, "[]": {'["b"]': 1.0}})
+    >>> names, matrix.hits.tolist(), matrix.labels.tolist(), matrix.predictions.tolist()
+    (['a', 'b'], [3.0, 0.0], [3.0, 3.0], [3.0, 1.0])
+    """
+    names = sorted({one for y, row in sets.items() for name in (y, *row) for one in labels_of(name)})
+    matrix = ClassCells(*np.zeros((len(ClassCells._fields), len(names))))
+    for y, row in sets.items():
+        for h, weight in row.items():
+            labels, predictions = labels_of(y), labels_of(h)
+            for place, name in enumerate(names):
+                is_label, is_predicted = name in labels, name in predictions
+                matrix.labels[place] += weight * is_label
+                matrix.predictions[place] += weight * is_predicted
+                matrix.hits[place] += weight * (is_label and is_predicted)
+                matrix.missed[place] += weight * (is_label and not is_predicted)
+                matrix.false[place] += weight * (is_predicted and not is_label)
+                matrix.neither[place] += weight * (not is_label and not is_predicted)
+    return names, matrix
+
+
+def _by_class(totals: Totals, names: list[str], matrix: ClassCells) -> dict[str, dict[str, float]]:
     """`precision`, `recall`, `f1` and `support` (labels) of each class present, where they have a value."""
     by_class = {}
     for code, name in enumerate(names):

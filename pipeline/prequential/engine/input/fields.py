@@ -38,7 +38,7 @@ def set_name(value: Any, field: str) -> str:
     found = values.label_set_of_text(value) if isinstance(value, str) else value
     if not isinstance(found, values.LabelSet):
         raise Unusable(
-            f"{field} {values.quoted(found)}: expected an array of labels, such as [\"a\", \"b\"] or [] "
+            f"{field} {values.quoted(value)}: expected an array of labels, such as [\"a\", \"b\"] or [] "
             "(task: multilabel)"
         )
     return str(found)

@@ -162,7 +162,7 @@ def hamming_loss(s: LabelTotals) -> Result:
 
 
 @measure(
-    LABEL_SETS, "mean of |Y ∩ Ŷ|/|Y ∪ Ŷ|", low=0, high=1,
+    LABEL_SETS, "mean of #(Y ∩ Ŷ)/#(Y ∪ Ŷ), labels in both sets over labels in any", low=0, high=1,
     help="Mean Jaccard index of true and predicted labels",
 )  # fmt: skip
 @inner

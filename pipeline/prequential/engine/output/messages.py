@@ -256,7 +256,7 @@ class Reporter:
                 if names:
                     details = details_of(
                         names, cells, estimator.capacity, estimator.memory.whole, side.effective, side.pairs,
-                        positive, stream.class_names, side.known,
+                        positive, stream.class_names, side.known, stream.config.has_sets,
                     )  # fmt: skip
                 if referring and plan.reference is not None:
                     newest = int(entities.outcomes[row]), int(entities.newest_ts[row])
