@@ -17,6 +17,7 @@ from prequential.configuration.settings.model import DEFAULT_MEASURES, StreamCon
 from prequential.engine.measures import (
     agreement,
     costs,
+    label_sets,
     per_class,
     probabilistic,
     ranking,
@@ -273,7 +274,7 @@ def test_correlation_needs_two_classes_on_either_side() -> None:
 @pytest.mark.parametrize("name", columns.NAMES)
 def test_every_measure_has_an_example(name: str) -> None:
     """Of a few outcomes, so that its value can be checked by hand; `make test` runs it."""
-    modules = (agreement, costs, per_class, probabilistic, ranking, regression, weighted)
+    modules = (agreement, costs, label_sets, per_class, probabilistic, ranking, regression, weighted)
     [function] = [getattr(module, name) for module in modules if hasattr(module, name)]
     assert f">>> {name}(" in (function.__doc__ or "")
 

@@ -285,7 +285,7 @@ def _put_expected(
 NOTHING_PAID: Floats = np.zeros(SUMS)
 
 #: Scratch arrays where classes aren't sets of labels.
-NO_LABELS = new_classes(0)
+NO_LABELS = ClassCells(*np.zeros((len(ClassCells._fields), 0)))
 
 
 class InMemory(NamedTuple):
