@@ -684,7 +684,7 @@ class Classes:
         self._shard.last_set()
         for letter in dead_letters_of(self._shard.flush()[0]):
             raise Unusable(letter.reason)
-        return self._stream.classes[class_name(value)]
+        return self._stream.classes[class_name(value, "y_true")]
 
     @property
     def _stream(self) -> Stream:
@@ -709,7 +709,7 @@ class TestClasses:
 
     def test_names(self) -> None:
         values: list[Any] = ["", "0", 0, -5, 1 << 80, True, False, "größer"]
-        assert [class_name(value) for value in values] == [
+        assert [class_name(value, "y_true") for value in values] == [
             "", "0", "0", "-5", str(1 << 80), "true", "false", "größer",
         ]  # fmt: skip
 

@@ -225,7 +225,9 @@ def test_a_set_in_a_stream_of_another_task(task: str, first: list[Any]) -> None:
     usable = [1 for _ in first]
     [found] = reasons(predictions(*usable, ["b", "a"]), task=task)
     expected = {
-        "classification": 'class \'["a","b"]\' is a set of labels: expected one class, or `task: multilabel`',
+        "classification": (
+            'y_pred is \'["a","b"]\', a set of labels: expected one class, or `task: multilabel`'
+        ),
         "regression": "y_pred '[\"a\",\"b\"]': expected a number up to 1e+100 (task: regression)",
     }
     assert found == expected[task]

@@ -417,7 +417,7 @@ class TestEvaluator:
             (lambda: evaluator.learn(None, "a"), "instance_id is None"),  # type: ignore[arg-type]
             (lambda: evaluator.learn(1, 1e308), r"y_true is 1e\+308: expected a class .* of at most 64 bits"),
             (lambda: evaluator.predict(1, object()), "y_pred is <object object"),  # type: ignore[arg-type]
-            (lambda: evaluator.predict(1, np.array(["a", "b"])), "y_pred is array"),  # type: ignore[arg-type]
+            (lambda: evaluator.predict(1, np.array(["a", "b"])), "y_pred is .*: expected one class"),
             (lambda: evaluator.predict(1, "a", y_proba=[0.5]), r"y_proba is \[0.5\]"),  # type: ignore[arg-type]
             (lambda: evaluator.predict(1, "a", segments=["x"]), r"segments is \['x'\]"),  # type: ignore[arg-type]
         ):  # fmt: skip

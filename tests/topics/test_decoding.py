@@ -288,11 +288,11 @@ class TestUnusable:
         [
             (INSTANCES, "version", "1"), (INSTANCES, "version", 1.5), (INSTANCES, "version", True),
             (INSTANCES, "segments", []), (INSTANCES, "segments", {"a": 1}),
-            (PREDICTIONS, "model", {}), (PREDICTIONS, "model", None), (PREDICTIONS, "y_pred", []),
+            (PREDICTIONS, "model", {}), (PREDICTIONS, "model", None), (PREDICTIONS, "y_pred", {"a": []}),
             (PREDICTIONS, "y_pred", {}), (PREDICTIONS, "y_proba", [0.5]),
             (PREDICTIONS, "y_proba", {"a": "0.5"}), (PREDICTIONS, "y_proba", {"a": None}),
             (PREDICTIONS, "segments", "x"), (PREDICTIONS, "model_version", 1.5),
-            (LABELS, "y_true", []), (LABELS, "y_true", {"a": 1}),
+            (LABELS, "y_true", {}), (LABELS, "y_true", {"a": 1}),
         ],
     )  # fmt: skip
     def test_a_wrong_type_of_one_topic_is_named(self, kind: int, name: str, content: Any) -> None:

@@ -172,7 +172,7 @@ def test_the_pipeline_can_use_all_that_is_sent(mock: Mock) -> None:
         (lambda p: p.label("s", 1, "UP", ts=datetime(2024, 1, 1)), "ts is datetime"),
         (lambda p: p.label("s", 1, "UP", ts=8_640_000_000_000_001), "ts is 8640000000000001"),
         (lambda p: p.prediction("s", None, 1, "UP"), "model is None"),
-        (lambda p: p.prediction("s", "m", 1, [1]), r"y_pred is \[1\]"),
+        (lambda p: p.prediction("s", "m", 1, [1, None]), "a label of y_pred is None"),
         (lambda p: p.prediction("s", "m", 1, 1, y_proba={1: float("nan")}), "y_proba of '1' is nan"),
         (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": 1.5}), r"y_proba of 'a' is 1\.5: expected a"),
         (lambda p: p.prediction("s", "m", 1, 1, y_proba={"a": -1e-5}), "y_proba of 'a' is -1e-05"),

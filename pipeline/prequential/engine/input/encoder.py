@@ -159,7 +159,7 @@ class Encoder:
         classes = self._classes
         if not self._numbers and not self._sets:
             label[at] = [
-                classes[name][value if type(value) is str else class_name(value)]
+                classes[name][value if type(value) is str else class_name(value, field)]
                 if value is not None else NO_CLASS
                 for name, value in zip(names, values)
             ]  # fmt: skip
@@ -177,7 +177,7 @@ class Encoder:
         """The name of the class that is the target of a known stream's record."""
         if self._sets and self._catalog.by_name[stream].config.has_sets:
             return set_name(value, field)
-        return class_name(value)
+        return class_name(value, field)
 
     def _check_corrections(self, predictions: list[Any], models: Any) -> None:
         """A model that has given probabilities has a correction, if it is wanted."""

@@ -11,11 +11,11 @@ from prequential.topics import values
 _LARGEST = 1e100
 
 
-def class_name(value: Any) -> str:
-    """A class as output shows it; raises Unusable for a fraction.
+def class_name(value: Any, field: str) -> str:
+    """A class as output shows it; raises Unusable for a fraction, and for a set of labels.
 
-    >>> class_name(True), class_name(3), class_name("3")
-    ('true', '3', '3')
+    >>> [class_name(value, "y_true") for value in (True, 3, "3")]
+    ['true', '3', '3']
     """
     if type(value) is str:
         return value
@@ -24,8 +24,9 @@ def class_name(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, values.LabelSet):
-        shown = values.quoted(str(value))
-        raise Unusable(f"class {shown} is a set of labels: expected one class, or `task: multilabel`")
+        raise Unusable(
+            f"{field} is {values.quoted(value)}, a set of labels: expected one class, or `task: multilabel`"
+        )
     raise Unusable(f"class {value!r} is a fraction: expected a string, an integer or a boolean")
 
 

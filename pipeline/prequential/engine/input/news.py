@@ -68,7 +68,7 @@ def _target(catalog: Catalog, stream: Stream, record: Any, kind: int) -> str | N
     if stream.config.task == "regression":
         number_of(value, field)
         return None
-    target = set_name(value, field) if stream.config.has_sets else class_name(value)
+    target = set_name(value, field) if stream.config.has_sets else class_name(value, field)
     check_class(catalog, stream, target)
     return None if target in stream.classes else target
 
