@@ -257,6 +257,10 @@ class TestCommand:
         assert sorted(one["delays"]) == [[], [int(one["delay_mean"])]]
         assert by_name["(always)"]["false_alarms_per_10000"] == 10_000
         assert by_name["(never)"]["f1"] == 0
+        incidents = by_name["(incidents)"]
+        [opened] = [one["opened"]["outcome"] for one in found["incidents"]["incidents"]]
+        assert (incidents["changes"], incidents["found"]) == (1, 1)
+        assert incidents["delay_mean"] == opened - CHANGE
         assert found["injected"] is None
 
     def test_tables_and_a_plot(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

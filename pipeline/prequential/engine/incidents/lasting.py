@@ -22,9 +22,10 @@ eq. 2.57), b = h + 1.166,
     (exp(2·ALLOWANCE·b) - 2·ALLOWANCE·b - 1)/(2·ALLOWANCE²) = MARGIN · clusters of the budget's period.
 
 Where neighbours' correlation is above `DEPENDENT`, clusters are shorter than the effects that their outcomes
-share. Then two, four, … of them are taken as one, as long as they are shorter than a day. The constants were
-chosen on a year of flights and the electricity stream. `docs/understand/validation.md` reports the results
-there and elsewhere.
+share. Then two, four, … of them are taken as one, as long as they are shorter than a day. Clusters shorter
+than a day also need `LEAST_BEFORE` outcomes before the worsening: fewer may all lie in one run of right
+outcomes. The constants were chosen on a year of flights, the electricity stream and Markov chains.
+`docs/understand/validation.md` reports the results there and elsewhere.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ LEAST_OUTCOMES = 8
 MOST_CORRELATION = 0.8
 
 #: A larger correlation of neighbouring clusters makes two of them one, while they are shorter than a day.
-DEPENDENT = 0.4
+DEPENDENT = 0.25
+
+#: Outcomes before a worsening that is found, in clusters that are shorter than a day.
+LEAST_BEFORE = 300
 
 #: Periods of the budget in which Gaussian clusters would give one false incident: real ones have longer
 #: tails.
@@ -297,8 +301,12 @@ def decide(
                 )
         if found.correlation > DEPENDENT and halvings == most_halvings:
             return Decision(False, found, halvings, h)
-    enough = found.usual >= LEAST_USUAL and found.start >= 0
-    return Decision(enough and found.total >= h, found, halvings, h)
+    if found.start < 0 or found.usual < LEAST_USUAL or found.total < h:
+        return Decision(False, found, halvings, h)
+    before = 0.0
+    for i in range(found.start):
+        before += means.n[i]
+    return Decision(most_halvings == 0 or before >= LEAST_BEFORE, found, halvings, h)
 
 
 def deviation_at(level: float, before: float, deviation: float, binary: bool) -> float:

@@ -73,9 +73,9 @@ def backtest(
         )
     messages = list(messages)
     alarms = [one for one in messages if isinstance(one, Alarm)]
-    incidents = incidents_of(past, [one for one in messages if isinstance(one, Incident)])
-    watched = on_the_past(past, alarms, asked.changes, asked.tolerance)
-    report = BacktestReport(asked.tolerance, watched, incidents, None)
+    incidents = [one for one in messages if isinstance(one, Incident)]
+    watched = on_the_past(past, alarms, asked.changes, asked.tolerance, incidents)
+    report = BacktestReport(asked.tolerance, watched, incidents_of(past, incidents), None)
     if asked.changes and not any(one.changes for one in report.past.sequences):
         longest = max(map(len, past))
         raise WorkError(

@@ -8,12 +8,15 @@ from typing import Any
 import msgspec
 import numpy as np
 from prequential.configuration.settings.model import DetectorConfig
+from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import every_detector
+from prequential.engine.incidents.incidents import watched_stage
 from prequential.offline.backtesting.changes import Injection, KnownChange, changes_of
 from prequential.offline.backtesting.detectors import name_of
 from prequential.offline.backtesting.report import (
     ALWAYS,
+    INCIDENTS,
     NEVER,
     DetectorAlarms,
     Injected,
@@ -48,28 +51,33 @@ class _Tally:
             self._judged.setdefault(detector, []).extend(judged)
 
     def lines(self, longest: int) -> list[DetectorAlarms]:
-        """Return the detectors in the order in which they were added, then the two baselines.
+        """Return the detectors in the order in which they were added, incidents, then the two baselines.
 
         `longest`: outcomes after a change within which an alarm finds it.
         """
         for name, line in self._lines.items():
             if self._judged is not None:
                 line.scores = scores(self._judged[name], longest)
-        last = {ALWAYS: 1, NEVER: 2}
+        last = {INCIDENTS: 1, ALWAYS: 2, NEVER: 3}
         return sorted(self._lines.values(), key=lambda line: last.get(line.detector, 0))
 
 
 def on_the_past(
-    sequences: Sequence[PastSequence], alarms: Iterable[Alarm], known: Sequence[KnownChange], tolerance: int
-) -> PastAlarms:
+    sequences: Sequence[PastSequence], alarms: Iterable[Alarm], known: Sequence[KnownChange], tolerance: int,
+    incidents: Iterable[Incident] = (),
+) -> PastAlarms:  # fmt: skip
     """Return the alarms on each sequence and, where changes are known, how well each detector found them.
 
-    `alarms` are those of the same replay; alarms of other sequences are left out. An alarm finds a change if
-    the alarm comes at most `tolerance` outcomes after the end of the change.
+    `alarms` and `incidents` are those of the same replay; those of other sequences are left out. An alarm
+    finds a change if the alarm comes at most `tolerance` outcomes after the end of the change. With known
+    changes, the incidents of watched sequences are judged in the same way, by the outcomes that opened them.
     """
     by_sequence: dict[Key, list[Alarm]] = {}
     for alarm in alarms:
         by_sequence.setdefault(_key(alarm), []).append(alarm)
+    opened: dict[Key, list[int]] = {}
+    for incident in {one.id: one for one in incidents}.values():
+        opened.setdefault(_key(incident), []).append(incident.opened["outcome"])
     tally = _Tally(judged=bool(known))
     watched = []
     for past in sequences:
@@ -83,6 +91,9 @@ def on_the_past(
             tally.add(name, len(past), len(places), [judge(places, changes, len(past), tolerance)])
         if known:
             _add_baselines(tally, len(past), changes, tolerance)
+        if known and _is_watched(past):
+            places = np.array(opened.get(_key(past), []), dtype=np.int64)
+            tally.add(INCIDENTS, len(past), len(places), [judge(places, changes, len(past), tolerance)])
         watched.append(
             Watched(
                 past.stream, past.partition, past.model, past.segment, past.stage, len(past),
@@ -144,6 +155,13 @@ def injected(
     return Injected(list(given), seeds, length, tally.lines(window), window, left_out)
 
 
+def _is_watched(past: PastSequence) -> bool:
+    """Return whether a worsening of this sequence opens incidents."""
+    stages = tuple(stage for stage in past.config.stages if not parse_stage(stage).is_age)
+    budgeted = past.config.incident_budget is not None
+    return budgeted and past.segment is None and bool(stages) and past.stage == watched_stage(stages)
+
+
 def _detected(judged: Judged) -> int:
     return sum(delay is not None for delay in judged.delays)
 
@@ -157,7 +175,7 @@ def _add_baselines(
         tally.add(name, runs * outcomes, runs * len(alarms), [judged] * runs)
 
 
-def _key(one: Alarm | PastSequence) -> Key:
+def _key(one: Alarm | Incident | PastSequence) -> Key:
     return one.stream, one.partition, one.model, one.segment, one.stage
 
 

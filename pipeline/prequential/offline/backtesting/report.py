@@ -17,6 +17,9 @@ from rich.text import Text
 #: The most rows of alarms that a table shows, and the most places in each row; JSON has all.
 _ROWS, _PLACES = 40, 5
 
+#: The name of incidents, which are compared with known changes as detectors are.
+INCIDENTS = "(incidents)"
+
 #: Names of the two baselines, which ignore the outcomes.
 ALWAYS, NEVER = "(always)", "(never)"
 
