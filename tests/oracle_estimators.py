@@ -46,7 +46,10 @@ ALL_MEASURES = (*MEASURES, *PROBABILISTIC, *NUMERIC)
 
 @dataclass
 class Outcome:
-    """An outcome in its sequence; `truth` and `of_label` follow revisions, the rest never changes."""
+    """An outcome in its sequence; `truth` and `of_label` follow revisions, the rest never changes.
+
+    Methods with `revised` take the label as it is now, or as it was at first.
+    """
 
     instance_id: str
     ts: int
@@ -84,20 +87,27 @@ class Outcome:
             str(truth), str(self.y_pred), self.persistent_right, self.majority_right, self.label_known
         )
 
-    def probable(self) -> Probable:
-        """What the measures of probabilities need; revisions never reach it."""
-        return Probable(str(self.first_truth), str(self.y_pred), self.proba)
+    def label(self, *, revised: bool) -> Target:
+        """Its label."""
+        if not revised:
+            return self.first_truth
+        assert self.truth is not None, "a withdrawn label is asked for"
+        return self.truth
 
-    def score(self, weight: float, configured: str | None) -> Score:
-        """How it is ranked, with a weight, by the positive class that its label said at first."""
-        label = str(self.first_truth)
+    def probable(self, *, revised: bool) -> Probable:
+        """What the measures of probabilities need."""
+        return Probable(str(self.label(revised=revised)), str(self.y_pred), self.proba)
+
+    def score(self, weight: float, configured: str | None, *, revised: bool) -> Score:
+        """How it is ranked, with a weight, by the positive class that its label says."""
+        label = str(self.label(revised=revised))
         positive = own_positive(configured, label)
         p = 0.0 if positive is None else self.proba.get(positive, 0.0)
         return Score(weight, p, positive, label == positive)
 
-    def number(self) -> Number:
-        """What the measures of numbers need; revisions never reach it."""
-        return Number(float(self.first_truth), float(self.y_pred), self.interval)
+    def number(self, *, revised: bool) -> Number:
+        """What the measures of numbers need."""
+        return Number(float(self.label(revised=revised)), float(self.y_pred), self.interval)
 
     def loss(self, settings: Settings) -> float:
         """What `error` is for detectors; revisions never reach it."""
@@ -208,7 +218,7 @@ class Estimator:
         """Outcomes in memory; faded, N."""
         if self.forgets:
             return self.fading.n
-        return len(self.last() if self.settings.task == "regression" else labelled(self.last()))
+        return len(labelled(self.last()))
 
     @property
     def forgets(self) -> bool:
@@ -219,15 +229,18 @@ class Estimator:
         """The outcomes in memory."""
         return self.outcomes[-int(self.parameter or 0) :] if self.name == "window" else self.outcomes
 
-    def weighted(self) -> list[tuple[float, Outcome]]:
-        """The outcomes in memory with their weights: faded, A to the power of their age, or by time."""
+    def weighted(self, *, revised: bool = False) -> list[tuple[float, Outcome]]:
+        """The outcomes in memory with their weights: faded, A to the power of their age, or by time.
+
+        If `revised`, without those whose labels are withdrawn.
+        """
         found = []
         weight = 1.0
         for outcome, factor in zip(reversed(self.last()), reversed(self.factors)):
             if weight >= NOTHING:
                 found.append((weight, outcome))
             weight *= factor
-        return found
+        return [(w, o) for w, o in found if not revised or o.truth is not None]
 
     def kinds(self, *, revised: bool) -> Mapping[Kind, float]:
         """The weight of each kind of outcome in memory."""
@@ -247,8 +260,10 @@ class Estimator:
 
     def measures(self, *, revised: bool) -> Measured:
         """All measures, with the labels as they are now or as they were at first."""
+        now = revised and not self.forgets  # fading memories keep what they saw
+        memory_now = self.weighted(revised=now)
         if self.settings.task == "regression":
-            memory = ((w, o.number()) for w, o in self.weighted())
+            memory = ((w, o.number(revised=now)) for w, o in memory_now)
             values, undefined = number_measures(memory, self.settings.quantile)
             others = (*MEASURES, *FURTHER, *OF_COSTS, *PROBABILISTIC, *OF_TOP, *RANKED, *WEIGHTED)
             undefined.update(dict.fromkeys(others, "not_classification"))
@@ -260,20 +275,19 @@ class Estimator:
             return {}, undefined | dict.fromkeys(others, "empty")
         of_probabilities: Measured = {}, dict.fromkeys((*PROBABILISTIC, *OF_TOP), "empty")
         if self.outcomes:
-            weighted = self.weighted() if any(o.proba for o in self.last()) else []
-            probable = [(w, o.probable()) for w, o in weighted]
+            probable = [(w, o.probable(revised=now)) for w, o in memory_now if o.proba]
             of_probabilities = probability_measures(probable, self.settings.top_k)
         of_weights: Measured = {}, dict.fromkeys(WEIGHTED, "empty")
         if self.outcomes:
-            known = [(w, o) for w, o in self.weighted() if o.propensity is not None]
+            known = [(w, o) for w, o in memory_now if o.propensity is not None]
             of_weights = weighted_measures(
-                (w, o.first_truth == o.y_pred, o.propensity or 0.0) for w, o in known
+                (w, o.label(revised=now) == o.y_pred, o.propensity or 0.0) for w, o in known
             )
         of_ranks: Measured = {}, dict.fromkeys(RANKED, "empty")
         if self.outcomes and self.ranked:
             labels = {kind.y_true for kind in kinds}
             positive = positive_of(labels, self.settings.positive_class)
-            of_ranks = rank_measures(self.scores(), positive, window=self.name == "window")
+            of_ranks = rank_measures(self.scores(revised=now), positive, window=self.name == "window")
         of_costs = self.costs(revised=revised)
         values |= of_costs[0]
         undefined |= {**of_probabilities[1], **of_weights[1], **of_ranks[1], **of_costs[1]}
@@ -294,22 +308,25 @@ class Estimator:
             costs, whole=whole,
         )  # fmt: skip
 
-    def scores(self) -> list[Score]:
+    def scores(self, *, revised: bool) -> list[Score]:
         """The outcomes in memory that have probabilities, as they are ranked."""
-        return [o.score(w, self.settings.positive_class) for w, o in self.weighted() if o.proba]
+        positive = self.settings.positive_class
+        weighted = self.weighted(revised=revised)
+        return [o.score(w, positive, revised=revised) for w, o in weighted if o.proba]
 
     def details(self) -> dict[str, Any]:
         """What messages say of it beyond its measures."""
         if self.settings.task == "regression":
             if "residuals" not in self.settings.details:
                 return {}
-            last = self.last()
+            now = self.name == "window"  # others keep what they saw
+            last = labelled(self.last()) if now else self.last()
             factors = self.factors[-len(last) :] if self.forgets else [1.0] * len(last)
             deciles = residuals(
-                (factor, float(o.first_truth), float(o.y_pred)) for factor, o in zip(factors, last)
+                (factor, float(o.label(revised=now)), float(o.y_pred)) for factor, o in zip(factors, last)
             )
             return {} if deciles is None else {"residuals": deciles}
         if "scores" not in self.settings.details or not self.kinds(revised=True):
             return {}
-        found = histogram(self.scores(), whole=not self.forgets)
+        found = histogram(self.scores(revised=not self.forgets), whole=not self.forgets)
         return {} if found is None else {"scores": found}

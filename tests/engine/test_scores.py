@@ -350,11 +350,17 @@ def additions(one: Scored) -> Iterator[tuple[int, float]]:
 
 
 def plain_sums(estimator: str, outcomes: Sequence_) -> list[float]:
-    """The sums after all outcomes, one at a time."""
+    """The sums after all outcomes: one at a time if they fade, else rounded once."""
     kind, _, parameter = estimator.partition(":")
     factor = float(parameter) if kind == "fading" else 1.0
     if kind == "window":
         outcomes = outcomes[-int(parameter) :]
+    if kind != "fading":
+        terms: list[list[float]] = [[] for _ in range(SIZE)]
+        for score in outcomes:
+            for place, value in additions(score) if score else ():
+                terms[place].append(value)
+        return [math.fsum(values) for values in terms]
     sums = [0.0] * SIZE
     for score in outcomes:
         sums = [factor * value for value in sums]

@@ -85,7 +85,7 @@ def ensure_rows(
         _wider(store.values.segment_numbers, keys), _wider(store.values.after_numbers, ages),
     )  # fmt: skip
     label_values = LabelValues(
-        _wider(store.label_values.after_numbers, ages), _wider(store.label_values.value, 4 * valued)
+        _wider(store.label_values.after_numbers, ages), _wider(store.label_values.value, 2 * valued)
     )
     slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
     stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)

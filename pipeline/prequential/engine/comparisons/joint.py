@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
 from prequential.engine.measures.positive import PER_VALUE
-from prequential.engine.tables.outcomes import OUTCOME, REVISION, SCORED, VALUED, Log
+from prequential.engine.tables.outcomes import OUTCOME, REFERENCE, SCORED, Log
 from prequential.engine.tables.streams import Registry
 
 #: Losses by code. `error` for classification is 0 or 1 and counted; the others are added up.
@@ -99,7 +99,7 @@ def _has_loss(log: Log, row: int, code: int, registry: Registry, prices: JointPr
     """Whether an outcome has a loss: of probabilities where there were any, a cost by value with one."""
     if code == COST:
         by_value = prices.priced[registry.entities.stream[log.entity[row]]] == PER_VALUE
-        return not by_value or np.int64(log.valued[row]) & VALUED != 0
+        return not by_value or log.valued[row] != 0
     return code in (ABSOLUTE, SQUARED) or np.int64(log.scored[row]) & SCORED != 0
 
 
@@ -210,7 +210,7 @@ def find(
         while end < stop and log.record[end] == log.record[i]:
             entity = log.entity[end]
             begins = log.sequence[end] - entities.first[entity] == entities.single[entity]
-            if log.kind[end] != REVISION and begins:
+            if (log.kind[end] == OUTCOME or log.kind[end] == REFERENCE) and begins:
                 seen.group[entity], seen.row[entity] = group, end
             end += 1
         needed = 0

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from prequential.engine.compiled.exact_sums import add_exactly, nearest
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.engine.compiled.pool import Pool
 from prequential.engine.tables.outcomes import cell_of
+from prequential.engine.tables.scores import RESTS_OF_COSTS
 
 #: Columns of a cell's stakes: the sum of its outcomes' values, and the number of outcomes with a value.
 STAKE, VALUED = range(2)
@@ -21,23 +23,30 @@ class Cells(NamedTuple):
 
     counts: Ints
     stakes: Floats  # (cells, 2), see `STAKE`; (cells, 0) until costs of a model are by value
+    rests: Floats  # (cells, 1, rests) of sums of values (`exact_sums`); (cells, 0, rests) until then
+
+
+def with_stakes(cells: Cells) -> Cells:
+    """The cells with room for stakes."""
+    if cells.stakes.shape[1]:
+        return cells
+    rows = len(cells.counts)
+    return cells._replace(stakes=np.zeros((rows, 2)), rests=np.zeros((rows, 1, RESTS_OF_COSTS)))
 
 
 @inner
-def add_stake(stakes: Floats, cell: int, value: float) -> None:
-    """Add an outcome's value to a cell."""
-    stakes[cell, STAKE] += value
-    stakes[cell, VALUED] += 1.0
+def clear_stakes(cells: Cells, cell: int) -> None:
+    """Set the sum and the number of a cell's values to 0."""
+    cells.stakes[cell, STAKE] = cells.stakes[cell, VALUED] = 0.0
+    for rest in range(cells.rests.shape[2]):
+        cells.rests[cell, STAKE, rest] = 0.0
 
 
 @inner
-def take_stake(stakes: Floats, cell: int, value: float) -> None:
-    """Remove an outcome's value from a cell; the last one sets it to 0, without a rounding error."""
-    if stakes[cell, VALUED] > 1.0:
-        stakes[cell, STAKE] -= value
-        stakes[cell, VALUED] -= 1.0
-    else:
-        stakes[cell, STAKE] = stakes[cell, VALUED] = 0.0
+def add_stake(cells: Cells, cell: int, value: float, sign: float) -> None:
+    """Add an outcome's value to a cell, or remove it if `sign` is -1."""
+    add_exactly(cells.stakes[cell], cells.rests[cell], STAKE, sign * value)
+    cells.stakes[cell, VALUED] += sign
 
 
 def counts_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:
@@ -49,9 +58,9 @@ def counts_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -
 
 def stakes_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:
     """The stakes of these cells, by label·k + prediction: (k², 2) float64, columns as `Cells.stakes`."""
-    stakes = np.zeros((capacity * capacity, 2))
+    stakes, rests = np.zeros((capacity * capacity, 2)), np.zeros((capacity * capacity, 1, RESTS_OF_COSTS))
     if cells.stakes.shape[1]:
-        put_stakes(pool.key, pool.next, cells.stakes, first, count, capacity, stakes)
+        put_stakes(pool.key, pool.next, cells, first, count, capacity, stakes, rests)
     return stakes
 
 
@@ -68,12 +77,20 @@ def put_counts(
 
 @kernel
 def put_stakes(
-    key: Ints, following: Ints32, stakes: Floats, row: int, cells: int, capacity: int, into: Floats
-) -> None:
-    """Put the stakes of the cells, summed over all bits, into `into`: (k², 2)."""
+    key: Ints, following: Ints32, of: Cells, row: int, cells: int, capacity: int, into: Floats,
+    rests: Floats,
+) -> None:  # fmt: skip
+    """Put the stakes of the cells, summed over all bits, into `into`: (k², 2).
+
+    `rests` is (k², 1, rests) of zeros, as is `into`.
+    """
     for _ in range(cells):
         cell = key[row]
         place = (cell >> 18) * capacity + ((cell >> 2) & 0xFFFF)
-        into[place, STAKE] += stakes[row, STAKE]
-        into[place, VALUED] += stakes[row, VALUED]
+        add_exactly(into[place], rests[place], STAKE, of.stakes[row, STAKE])
+        for rest in range(of.rests.shape[2]):
+            add_exactly(into[place], rests[place], STAKE, of.rests[row, STAKE, rest])
+        into[place, VALUED] += of.stakes[row, VALUED]
         row = np.int64(following[row])
+    for place in range(len(into)):
+        into[place, STAKE] = nearest(into[place], rests[place], STAKE)

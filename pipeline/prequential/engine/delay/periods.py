@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inlined, inner, kernel
 from prequential.engine.compiled.pool import (
     Pool,
     find,
@@ -26,40 +26,26 @@ from prequential.engine.compiled.pool import (
 )
 from prequential.engine.delay import period_cells
 from prequential.engine.delay.calendars import UTC, Calendars, new_calendars, start_of, with_calendar
-from prequential.engine.delay.period_cells import Cells, add_stake, counts_of, take_stake
-from prequential.engine.tables import outcomes
-from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
+from prequential.engine.delay.period_cells import Cells, add_stake, clear_stakes, counts_of, with_stakes
+from prequential.engine.tables.events import EXPIRED, FORMER, LATE, REVISED, WAITS, Events
 from prequential.engine.tables.keys import Key, StateTable, of_pool
-from prequential.engine.tables.outcomes import COVERED, INTERVAL, VALUED, VALUED_BEFORE
 from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
-from prequential.engine.tables.outcomes import WEIGHTED as HAS_WEIGHT
 from prequential.engine.tables.scores import (
-    BRIER,
-    CONFIDENCE,
-    IN_BIN,
-    IN_TOP,
-    LOG_LOSS,
-    RANKED,
-    RIGHT,
-    SCORED,
-    SIZE,
-    WEIGHT,
-    WEIGHT_RIGHT,
-    WEIGHT_SQUARED,
-    add_interval,
+    RESTS_OF_COSTS,
+    RESTS_OF_NUMBERS,
+    SPREAD,
+    add_label,
     add_number,
-    bin_of,
-)  # fmt: skip
+    add_probabilities,
+    read_exactly,
+)
 from prequential.engine.tables.store import NO_CLASS
 
 #: No time is below its negative, or above it.
 NEVER = 1 << 62
 
-#: A spread below this share of the sum of squares is a rounding error: the true spread is 0.
-_NOISE = 1e-30
-
-#: Columns of a spread: weight, mean, Σ(y - ȳ)², and the part of the mean below its last digit.
-_N, _MEAN, _TOTAL, _REST = range(4)
+#: Width of a period's sums: of scores, and of labels for regression.
+_WIDTH = SPREAD + 1
 
 #: Columns of a period's state. Some change gives a message, and no state occurs twice.
 PREDICTIONS, LABELLED, REVISIONS, CORRECTIONS, FINAL, AT_HORIZON = range(6)
@@ -100,10 +86,10 @@ class Periods(NamedTuple):
 
 
 class PeriodSums(NamedTuple):
-    """Sums of scores (see `engine.tables.scores`), and the spread of labels for regression."""
+    """Exact sums of scores (see `engine.tables.scores`), and of labels for regression."""
 
-    sums: Floats  # (rows, SIZE)
-    spread: Floats  # (rows, 4)
+    sums: Floats  # (rows, SPREAD + 1)
+    rests: Floats  # (rows, SPREAD + 1, rests)
     next: Ints32  # the next free row
 
 
@@ -140,8 +126,10 @@ def new_periods() -> PeriodTables:
             for name in Periods._fields
         }
     )
-    sums = PeriodSums(np.zeros((2, SIZE)), np.zeros((2, 4)), np.zeros(2, dtype=np.int32))
-    cells = Cells(np.zeros(rows, dtype=np.int64), np.zeros((rows, 0)))
+    sums = PeriodSums(
+        np.zeros((2, _WIDTH)), np.zeros((2, _WIDTH, RESTS_OF_NUMBERS)), np.zeros(2, dtype=np.int32)
+    )
+    cells = Cells(np.zeros(rows, dtype=np.int64), np.zeros((rows, 0)), np.zeros((rows, 0, RESTS_OF_COSTS)))
     used = np.array([1, 0], dtype=np.int64)
     return PeriodTables(new_calendars(), models, pool, periods, cell_pool, cells, sums, used)
 
@@ -170,14 +158,14 @@ def with_model(
     """
     calendars, calendar = with_calendar(tables.calendars, zone, width)
     tables = tables._replace(calendars=calendars, models=grown(tables.models, model + 1))
-    models, stakes = tables.models, tables.cells.stakes
-    valued = valued and not numbers
-    if valued and not stakes.shape[1]:
-        tables = tables._replace(cells=tables.cells._replace(stakes=np.zeros((len(stakes), 2))))
+    models, valued = tables.models, valued and not numbers
+    if valued:
+        tables = tables._replace(cells=with_stakes(tables.cells))
     if models.valued[model] != valued:
         models.valued[model] = valued
         own = tables.pool.owner[tables.cell_pool.owner] == model
         tables.cells.stakes[own] = 0.0
+        tables.cells.rests[own] = 0.0
     kept = (int(models.width[model]), int(models.calendar[model])) == (width, calendar)
     if not kept:
         _forget_all(tables, model)
@@ -235,20 +223,28 @@ def stakes_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
 
 
 def sums_of(tables: PeriodTables, period: int) -> Floats | None:
-    """A copy of the sums of the scores of a period (row): (SIZE,) float64; None if there are none."""
-    row = int(tables.periods.sums[period])
-    return tables.sums.sums[row].copy() if row else None
+    """The sums of the scores of a period (row): (SPREAD + 1,) float64; None if there are none.
+
+    For regression they have the number of labels, their mean and Σ(y - ȳ)² at `LABELS`, `MEAN` and `SPREAD`,
+    and what the mean leaves below its last digit at `REST`.
+    """
+    if not tables.periods.sums[period]:
+        return None
+    return read_sums(tables, np.array([period]))[0]
 
 
-def labels_of(tables: PeriodTables, period: int) -> tuple[float, float, float, float]:
-    """The number of a period's (row's) labels for regression, their mean, Σ(y - ȳ)², and the mean's rest."""
-    row = tables.sums.spread[int(tables.periods.sums[period])]
-    return float(row[_N]), float(row[_MEAN]), spread_of(tables, period), float(row[_REST])
+def read_sums(tables: PeriodTables, periods: Ints) -> Floats:
+    """The sums of periods (rows), (n, SPREAD + 1), as `sums_of`; 0 where a period has none."""
+    into = np.zeros((len(periods), _WIDTH))
+    _read_sums(tables.sums, tables.periods.sums[periods], into)
+    return into
 
 
-def spread_of(tables: PeriodTables, period: int) -> float:
-    """Σ(y - ȳ)² of the labels of a period (row); 0 if all are equal to the last digit."""
-    return float(spread_at(tables.sums.spread, int(tables.periods.sums[period])))
+@kernel
+def _read_sums(sums: PeriodSums, rows: Ints32, into: Floats) -> None:
+    for i in range(len(rows)):
+        if rows[i]:
+            read_exactly(sums.sums[rows[i]], sums.rests[rows[i]], into[i])
 
 
 def _forget_all(tables: PeriodTables, model: int) -> None:
@@ -288,6 +284,18 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
         begin = start_of(calendars, np.int64(models.calendar[model]), width, events.ts[i])
         if begin < models.begin[model]:
             continue
+        if kind == FORMER:
+            row = find(pool, model, begin)
+            if row and not periods.dropped[row]:
+                cell = find(cell_pool, row, _cell_key(events, i, np.int64(events.label[i])))
+                if cell and cells.counts[cell]:
+                    if models.valued[model] and events.valued[i]:
+                        add_stake(cells, cell, events.stake[i], -1.0)
+                    own = np.int64(periods.sums[row])
+                    if own:
+                        label = np.int64(events.label[i])
+                        _add_scores(sums, own, events, i, label, -1.0, models.numbers[model])
+            continue
         if is_full(cell_pool):
             return i
         if used[1] == 0 and used[0] == len(sums.next):
@@ -317,9 +325,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             periods.state[row, CORRECTIONS] += final
             continue
         label = np.int64(events.label[i])
-        # The prediction and its bits: see `period_cells`.
-        pair = np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
-        cell = find(cell_pool, row, label << 18 | pair) if label != NO_CLASS else 0
+        cell = find(cell_pool, row, _cell_key(events, i, label)) if label != NO_CLASS else 0
         if kind == REVISED:
             if label == NO_CLASS:
                 if periods.state[row, LABELLED] >= periods.state[row, PREDICTIONS]:  # as below
@@ -329,8 +335,6 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
                 continue
             else:
                 cells.counts[cell] -= 1
-                if models.valued[model] and events.valued[i] & VALUED_BEFORE:
-                    take_stake(cells.stakes, cell, events.stake_before[i])
             periods.state[row, REVISIONS] += 1
             label = np.int64(events.revised[i])
             if label == NO_CLASS:
@@ -338,7 +342,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
                 periods.state[row, AT_HORIZON] -= events.at_horizon[i]
                 periods.state[row, CORRECTIONS] += final
                 continue
-            cell = find(cell_pool, row, label << 18 | pair)
+            cell = find(cell_pool, row, _cell_key(events, i, label))
         else:
             periods.state[row, LABELLED] += 1
             periods.state[row, AT_HORIZON] += events.at_horizon[i]
@@ -346,15 +350,15 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             periods.known[row] |= events.known[i]
         periods.state[row, CORRECTIONS] += final
         if cell == 0:
-            cell = insert(cell_pool, periods.first_cell, row, label << 18 | pair)
+            cell = insert(cell_pool, periods.first_cell, row, _cell_key(events, i, label))
             periods.cells[row] += 1
             cells.counts[cell] = 0
             if models.valued[model]:
-                cells.stakes[cell, 0] = cells.stakes[cell, 1] = 0.0
+                clear_stakes(cells, cell)
         cells.counts[cell] += 1
-        if models.valued[model] and events.valued[i] & VALUED:
-            add_stake(cells.stakes, cell, events.stake[i])
-        if kind == MET and events.scored[i]:
+        if models.valued[model] and events.valued[i]:
+            add_stake(cells, cell, events.stake[i], 1.0)
+        if events.scored[i]:
             sums_row = np.int64(periods.sums[row])
             if sums_row == 0:
                 sums_row = used[1]
@@ -364,68 +368,31 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
                     sums_row = used[0]
                     used[0] = sums_row + 1
                 periods.sums[row] = sums_row
-                for column in range(SIZE):
+                for column in range(_WIDTH):
                     sums.sums[sums_row, column] = 0.0
-                for column in range(4):
-                    sums.spread[sums_row, column] = 0.0
-            right = 1.0 if label == events.prediction[i] else 0.0
-            if events.scored[i] & HAS_SCORE:
-                if models.numbers[model]:
-                    _add_number(sums.sums, sums.spread, sums_row, events.error[i], events.value[i])
-                    if events.scored[i] & INTERVAL:
-                        covers = events.scored[i] & COVERED != 0
-                        add_interval(sums.sums[sums_row], covers, events.width[i])
-                else:
-                    _add_probabilities(
-                        sums.sums, sums_row, events.log_loss[i], events.brier[i], events.confidence[i], right
-                    )
-                    if events.scored[i] & outcomes.RANKED:
-                        sums.sums[sums_row, RANKED] += 1.0
-                        if events.scored[i] & outcomes.IN_TOP:
-                            sums.sums[sums_row, IN_TOP] += 1.0
-                        else:
-                            sums.sums[sums_row, IN_TOP] += events.width[i]
-            if events.scored[i] & HAS_WEIGHT:
-                weight = events.weight[i]
-                sums.sums[sums_row, WEIGHT] += weight
-                sums.sums[sums_row, WEIGHT_RIGHT] += weight * right
-                sums.sums[sums_row, WEIGHT_SQUARED] += weight * weight
+                    for rest in range(sums.rests.shape[2]):
+                        sums.rests[sums_row, column, rest] = 0.0
+            _add_scores(sums, sums_row, events, i, label, 1.0, models.numbers[model])
     return stop
 
 
+@inlined
+def _cell_key(events: Events, i: int, label: int) -> int:
+    """The key of an event's cell with a label: also its prediction and its bits (see `period_cells`)."""
+    return label << 18 | np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
+
+
 @inner
-def _add_probabilities(
-    sums: Floats, row: int, log_loss: float, brier: float, confidence: float, right: float
+def _add_scores(
+    sums: PeriodSums, row: int, events: Events, i: int, label: int, sign: float, numbers: int
 ) -> None:
-    """Add the score of an outcome's probabilities to a row of sums."""
-    number = bin_of(confidence)
-    sums[row, SCORED] += 1.0
-    sums[row, LOG_LOSS] += log_loss
-    sums[row, BRIER] += brier
-    sums[row, IN_BIN + number] += 1.0
-    sums[row, CONFIDENCE + number] += confidence
-    sums[row, RIGHT + number] += right
-
-
-@inner
-def _add_number(sums: Floats, spread: Floats, row: int, error: float, y: float) -> None:
-    """Add the error of a number to a row of sums, and the label to the spread, by Welford's recursion.
-
-    The mean is the sum of two floats, of which the second is below the last digit of the first: numbers may
-    hardly differ and be far from 0.
-    """
-    add_number(sums[row], error, y)
-    spread[row, _N] += 1.0
-    apart = y - spread[row, _MEAN] - spread[row, _REST]
-    step = spread[row, _REST] + apart / spread[row, _N]
-    mean = spread[row, _MEAN] + step
-    spread[row, _REST] = step - (mean - spread[row, _MEAN])
-    spread[row, _MEAN] = mean
-    spread[row, _TOTAL] += apart * (y - mean - spread[row, _REST])
-
-
-@inner
-def spread_at(spread: Floats, row: int) -> float:
-    """Σ(y - ȳ)² as `spread_of` gives it, by the row of the sums."""
-    n, mean, total = spread[row, _N], spread[row, _MEAN], spread[row, _TOTAL]
-    return total if total > _NOISE * n * mean * mean else 0.0
+    """Add the scores of an event to a row of sums, or remove them if `sign` is -1."""
+    own, rests, scored = sums.sums[row], sums.rests[row], np.int64(events.scored[i])
+    if not numbers:
+        add_probabilities(
+            own, rests, sign, scored, label == events.prediction[i], events.log_loss[i], events.brier[i],
+            events.confidence[i], events.weight[i], events.width[i],
+        )  # fmt: skip
+    elif scored & HAS_SCORE:
+        add_number(own, rests, sign, scored, events.error[i], events.value[i], events.width[i])
+        add_label(own, rests, sign, events.value[i])

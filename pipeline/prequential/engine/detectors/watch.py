@@ -89,6 +89,11 @@ def payload_of_errors(loss: int) -> Payload:
     return ONE_RIGHT_OR_WRONG if loss == WRONG else losses(1)
 
 
+def _outcomes(rows: Additions, outcome: Bytes) -> Additions:
+    """The additions of new outcomes only: signals ignore revisions."""
+    return rows._replace(sequence=np.where(outcome, rows.sequence, NO_OUTCOME).astype(np.int32))
+
+
 class Signal:
     """The values that a detector is fed with (see `engine.estimators.naming`).
 
@@ -172,16 +177,15 @@ class Signal:
             cells = np.where(rows.outcome[span], codes.cell, NO_CELL).astype(np.int32)
             estimator.cells.count(codes._replace(cell=cells), counted)
             into, positive = new_measured(count), np.empty(count, dtype=np.int64)
-            added = viewed(rows.scores, span) if estimator.summed else None
+            added = _outcomes(viewed(rows.scores, span), rows.outcome[span]) if estimator.summed else None
             summed = NO_SUMS
             if added is not None and not ranked:
                 summed = np.zeros((count, estimator.sums.payload.width))
                 estimator.sums.add(added, summed)
             paid = NO_SUMS
             if estimator.paid is not None:
-                costs, paid = viewed(rows.costs, span), np.zeros((count, estimator.paid.payload.width))
-                sequence = np.where(rows.outcome[span], costs.sequence, NO_OUTCOME).astype(np.int32)
-                estimator.paid.add(costs._replace(sequence=sequence), paid)
+                paid = np.zeros((count, estimator.paid.payload.width))
+                estimator.paid.add(_outcomes(viewed(rows.costs, span), rows.outcome[span]), paid)
             measure(counted, summed, paid, codes.sequence.astype(np.int64), asked, into, positive)
             if added is not None and ranked:
                 rank = existing(estimator.memory.rank, "a memory's rank")
@@ -191,7 +195,9 @@ class Signal:
                 )
             if estimator.histogram is not None:
                 histogram = new_counted(count, estimator.histogram.payload.width)
-                estimator.histogram.count(viewed(rows.histogram, span), histogram)
+                bins = viewed(rows.histogram, span)
+                cells = np.where(rows.outcome[span], bins.cell, NO_CELL).astype(np.int32)
+                estimator.histogram.count(bins._replace(cell=cells), histogram)
                 rank_bins(histogram.cells, positive, rows.outcome[span], into.values, into.reasons)
             signals.feed(into, self._measure, rows.outcome[span], values[span], fed[span])
 

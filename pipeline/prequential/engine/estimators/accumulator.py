@@ -97,11 +97,13 @@ class Accumulator:
         self, rows: Ints, places: Sequence[int], flags: int, *, windows_only: bool = False
     ) -> None:
         """Clear these places of sequences' sums, and these flags of the outcomes in windows."""
-        if "flags" in self.table._fields:
+        is_window = "flags" in self.table._fields
+        if is_window:
             self.table.flags[rows] &= 0xFF ^ flags
-            self.table.blocks[rows[:, None], :, np.array(places, dtype=np.int64)] = 0.0
-        elif not windows_only:
+        if is_window or not windows_only:
             self.table.sums[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
+            if "rests" in self.table._fields:
+                self.table.rests[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
 
     def adopt_recoded(self, other: Accumulator, rows: Ints, new_rows: Ints, places: Ints) -> None:
         """Copy rows of a payload with fewer counts: its i-th count goes to `places[i]`."""
@@ -117,8 +119,9 @@ class Accumulator:
 
     def follow(self, other: Accumulator, rows: Ints | slice) -> None:
         """Set sequences' clocks to those of another accumulator of the same name, without its memory."""
-        for name in self.memory.clock:
-            getattr(self.table, name)[rows] = getattr(other.table, name)[rows]
+        for name in (*self.memory.clock, "began"):
+            if name in self.table._fields:
+                getattr(self.table, name)[rows] = getattr(other.table, name)[rows]
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
         """Set how many outcomes these sequences had before; revisions of those are ignored."""

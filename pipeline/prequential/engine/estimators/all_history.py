@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, inlined, inner, zeros
-from prequential.engine.estimators.declaration import WITHDRAWN, Loops, Memory, Payload, no_parameter
+from prequential.engine.estimators.declaration import LOSSES, WITHDRAWN, Loops, Memory, Payload, no_parameter
 from prequential.engine.estimators.loops import CountSteps, SumSteps, count_loops, sum_loops
-from prequential.engine.estimators.sums import copied, finish, fold
+from prequential.engine.estimators.sums import add_with_label, copied
+from prequential.engine.tables import scores
 
 
 class AllCounts(NamedTuple):
@@ -23,6 +25,7 @@ class AllSums(NamedTuple):
     """By sequence: sums over all of its outcomes."""
 
     sums: Floats  # (sequences, sums)
+    rests: Floats  # (sequences, sums, rests), see `engine.compiled.exact_sums`
     n: Ints  # outcomes seen
     began: Ints  # as in `AllCounts`
 
@@ -34,7 +37,10 @@ def new_counts(rows: int, payload: Payload, parameter: float) -> AllCounts:
 
 def new_sums(rows: int, payload: Payload, parameter: float) -> AllSums:
     """Empty sums of sequences."""
-    return zeros(AllSums, rows, sums=payload.width)
+    shape = rows, payload.width, payload.rests
+    return AllSums(
+        np.zeros(shape[:2]), np.zeros(shape), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    )
 
 
 @inner
@@ -80,22 +86,26 @@ def add_sums(
     """Add an outcome of sequence `q`."""
     table.n[q] += 1
     if flags:
-        fold(kind, table.sums[q], flags, values, 1.0)
+        add_with_label(kind, table.sums[q], table.rests[q], flags, values, 1.0)
 
 
 @inner
-def revise_sums(table: AllSums, q: int, number: int, values: Floats) -> None:
-    """Add the difference that a revision makes to an earlier outcome of sequence `q`."""
-    if number > table.began[q]:
-        for i in range(len(values)):
-            table.sums[q, i] += values[i]
+def revise_sums(table: AllSums, kind: int, q: int, number: int, flags: int, values: Floats) -> None:
+    """Remove an earlier outcome of sequence `q`, or bring it back."""
+    if abs(number) > table.began[q]:
+        sign = 1.0 if number > 0 else -1.0
+        add_with_label(kind, table.sums[q], table.rests[q], flags, values, sign)
+        if kind == LOSSES:
+            table.sums[q, len(values)] -= sign  # the number of all outcomes stays
 
 
 @inner
 def read_sums(table: AllSums, kind: int, q: int, parameter: float, sums: Floats) -> None:
     """Write the sums of sequence `q` into `sums`."""
-    copied(table.sums[q], sums)
-    finish(kind, sums, 1.0)
+    if table.rests.shape[2]:
+        scores.read_exactly(table.sums[q], table.rests[q], sums)
+    else:
+        copied(table.sums[q], sums)
 
 
 MEMORY = Memory(

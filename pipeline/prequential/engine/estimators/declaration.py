@@ -29,17 +29,13 @@ WITHDRAWN = -2
 NO_OUTCOME = -1
 
 
-#: Flag in `Additions` of losses: the row is a revision of an earlier outcome, and its values are the
-#: difference that the revision makes.
-REVISED = 64
-
-
 class Payload(NamedTuple):
     """The remembered numbers of each sequence: counts or sums of a kind."""
 
     kind: int
     width: int  # counts, or sums
     kept: int = 0  # of sums: the numbers of each outcome that a window keeps to compute them
+    rests: int = 0  # of sums: rests that make them exact where all outcomes count the same
 
 
 class CountCodes(NamedTuple):
@@ -60,7 +56,7 @@ class Additions(NamedTuple):
     t1: Ints  # label time, ms
     flags: Bytes  # which numbers it has (`engine.estimators.sums`); 0: none, only time passes
     values: Floats  # (rows, the payload's `kept`)
-    number: Ints  # of a revision: the number of the outcome in its sequence, from 1
+    number: Ints  # 0: a new outcome; n: the n-th outcome of its sequence comes back; -n: it is removed
 
 
 class Counted(NamedTuple):

@@ -136,9 +136,8 @@ class Estimator:
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
         """Set how many outcomes these sequences had before; revisions of those are ignored."""
-        self.cells.begin(rows, outcomes)
-        if self.paid is not None:
-            self.paid.begin(rows, outcomes)
+        for one in self.accumulators():
+            one.begin(rows, outcomes)
 
     # ---- readings of one sequence
 

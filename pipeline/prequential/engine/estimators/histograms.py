@@ -1,7 +1,6 @@
 """Histograms of scores as a payload of estimators: counts by class, positive or not, and bin of the score.
 
-An outcome counts with the class it had when it was scored; revisions are ignored. Outcomes without a score
-also count, so that time passes equally in all payloads of an estimator.
+Outcomes without a score also count, so that time passes equally in all payloads of an estimator.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from typing import Any
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, kernel
-from prequential.engine.estimators.declaration import COUNTS, NO_CELL, Memory, Payload
+from prequential.engine.estimators.declaration import COUNTS, NO_CELL, WITHDRAWN, CountCodes, Memory, Payload
 from prequential.engine.measures.declaration import NO_POSITIVE
 from prequential.engine.measures.ranking import Ranks
 from prequential.engine.measures.registry import OF_RANKS
 from prequential.engine.measures.table import put_ranks, refuse_ranks
 from prequential.engine.tables import outcomes
-from prequential.engine.tables.outcomes import OUTCOME, Log
+from prequential.engine.tables.outcomes import FORMER, OUTCOME, REVISION, Log
 from prequential.engine.tables.score_bins import (
     BINS,
     NEGATIVES,
@@ -27,6 +26,7 @@ from prequential.engine.tables.score_bins import (
     WITHOUT_SCORE,
     score_bin,
 )
+from prequential.engine.tables.store import NO_CLASS
 
 #: The detail that puts histograms into messages.
 SCORES = "scores"
@@ -52,19 +52,30 @@ def keeps_histogram(memory: Memory, measures: Collection[str], details: Collecti
 
 
 @kernel
-def histogram_codes(log: Log, rows: Ints32, cell: Ints32) -> None:
-    """Write the place in a histogram's counts of each of `rows` of the log; `NO_CELL` if it is no outcome."""
+def histogram_codes(log: Log, rows: Ints32, into: CountCodes) -> None:
+    """Write the place in a histogram's counts of each of `rows` of the log.
+
+    Rows before a revision remove an outcome with a score; the revision brings it back.
+    """
     for i in range(len(rows)):
         row = rows[i]
-        cell[i] = NO_CELL
-        if log.kind[row] == OUTCOME:
-            scored = np.int64(log.scored[row])
-            if not scored & outcomes.SCORED:
-                cell[i] = WITHOUT_SCORE
-            elif scored & outcomes.NO_POSITIVE:
-                cell[i] = WITHOUT_POSITIVE
-            else:
-                cell[i] = score_bin(log.positive[row]) + (POSITIVES if log.is_positive[row] else NEGATIVES)
+        into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], log.number[row]
+        into.cell[i] = into.revised[i] = NO_CELL
+        into.known[i] = 0
+        kind, scored = log.kind[row], np.int64(log.scored[row])
+        cell = WITHOUT_SCORE
+        if scored & outcomes.NO_POSITIVE:
+            cell = WITHOUT_POSITIVE
+        elif scored & outcomes.SCORED:
+            cell = score_bin(log.positive[row]) + (POSITIVES if log.is_positive[row] else NEGATIVES)
+        if kind == OUTCOME:
+            into.cell[i] = cell
+        elif not scored & outcomes.SCORED:
+            continue
+        elif kind == FORMER and log.label[row] != NO_CLASS:
+            into.cell[i], into.revised[i] = cell, WITHDRAWN
+        elif kind == REVISION and log.revised[row] != NO_CLASS:
+            into.cell[i], into.revised[i] = WITHDRAWN, cell
 
 
 @kernel

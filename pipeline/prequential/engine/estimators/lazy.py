@@ -36,7 +36,7 @@ def keep(table: Any, q: int, number: int, cell: int, now: int) -> None:
 
 
 @inner
-def keep_sums(table: Any, q: int, number: int, values: Floats) -> None:
+def keep_sums(table: Any, kind: int, q: int, number: int, flags: int, values: Floats) -> None:
     """Ignore a revision, as `keep`, for sums."""
 
 
@@ -84,7 +84,7 @@ def steps_of(
             at = now(table, q)
             decay = left(at - table.touched[q], parameter)
             table.touched[q] = at
-            fold(kind, table.sums[q], flags, values, decay)
+            fold(kind, table.sums[q], table.sums[:, :0], flags, values, decay)
 
     @whole
     def read_sums(table: Any, kind: int, q: int, parameter: float, sums: Floats) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from prequential.engine.compiled.kernel import Floats, Ints, inner, kernel, named
-from prequential.engine.estimators.declaration import LOSSES, NO_CELL, REVISED, Additions, CountCodes, Counted
+from prequential.engine.estimators.declaration import NO_CELL, RESIDUALS, Additions, CountCodes, Counted
 
 
 class CountSteps(NamedTuple):
@@ -34,8 +34,8 @@ class SumSteps(NamedTuple):
 
     #: add(table, kind, q, t1, flags, values, parameter): add an outcome.
     add: Callable[..., None]
-    #: revise(table, q, number, values): add the difference that a revision makes to an earlier outcome's
-    #: losses.
+    #: revise(table, kind, q, number, flags, values): remove the outcome -number, or bring back the outcome
+    #: `number` with these flags and values.
     revise: Callable[..., None]
     #: read(table, kind, q, parameter, sums): write sums into `sums`.
     read: Callable[..., None]
@@ -94,8 +94,9 @@ def sum_loops(memory: str, steps: SumSteps) -> tuple[Callable[..., None], Callab
         for i in range(len(rows.sequence)):
             q = rows.sequence[i]
             if q >= 0:
-                if kind == LOSSES and rows.flags[i] & REVISED:
-                    revise(table, q, rows.number[i], rows.values[i])
+                if rows.number[i]:
+                    if kind != RESIDUALS:
+                        revise(table, kind, q, rows.number[i], rows.flags[i], rows.values[i])
                     continue
                 add(table, kind, q, rows.t1[i], rows.flags[i], rows.values[i], parameter)
                 if reading:

@@ -19,7 +19,7 @@ from prequential.engine.estimators.declaration import (
     Payload,
 )
 from prequential.engine.measures.positive import Positives
-from prequential.engine.tables.outcomes import REVISION, Log, cell_of
+from prequential.engine.tables.outcomes import FORMER, REVISION, Log, cell_of
 from prequential.engine.tables.store import NO_CLASS
 from prequential.topics.errors import existing
 
@@ -54,10 +54,10 @@ class LogRows:
 
     @cached_property
     def histogram(self) -> CountCodes:
-        """The counts of a histogram of scores to which the rows add 1."""
-        cell = np.empty(len(self.rows), np.int32)
-        self.run(histograms.histogram_codes, self.log, self.rows, cell)
-        return unrevised(self.cells.sequence, self.cells.t1, cell)
+        """The counts of a histogram of scores that the rows change."""
+        into = _new_codes(len(self.rows))
+        self.run(histograms.histogram_codes, self.log, self.rows, into)
+        return into
 
     @cached_property
     def scores(self) -> Additions:
@@ -96,7 +96,9 @@ def joint_codes(log: Log, rows: Ints32, capacity: int, into: CountCodes) -> None
         label, prediction, bits = log.label[row], log.prediction[row], log.bits[row]
         into.cell[i] = cell_of(label, prediction, bits, capacity) if label != NO_CLASS else WITHDRAWN
         into.revised[i], into.known[i] = NO_CELL, log.known[row]
-        if log.kind[row] == REVISION:
+        if log.kind[row] == FORMER:
+            into.cell[i] = NO_CELL
+        elif log.kind[row] == REVISION:
             label = log.revised[row]
             into.revised[i] = cell_of(label, prediction, bits, capacity) if label != NO_CLASS else WITHDRAWN
 

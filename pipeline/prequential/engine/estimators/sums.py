@@ -1,16 +1,17 @@
 """Payloads that are sums: of losses, or of scores next to an estimator's counts.
 
-All sums are added in the order of the outcomes, so splitting a sequence into calls changes no bit. Revised
-labels only change costs by value.
+All sums are added in the order of the outcomes, so splitting a sequence into calls changes no bit. Memories
+in which all outcomes count the same have exact sums: an outcome can be removed, and can come back.
 
 A vector of losses has one more place for their number, or weight. A vector of scores has `scores.SIZE`
-places. For regression, it also has the labels' spread Σ(y - ȳ)², with their mean ȳ in memory. The spread is
-updated around the present mean, since a difference of large sums would have no correct digit.
+places. For regression, it also has the labels' spread Σ(y - ȳ)², with their mean ȳ in memory. A spread that
+fades is updated around the present mean, since a difference of large sums would have no correct digit.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from prequential.engine.compiled.exact_sums import add_exactly
 from prequential.engine.compiled.kernel import Floats, Ints32, inlined, inner, kernel
 from prequential.engine.estimators.declaration import (
     CLASS_SCORES,
@@ -18,7 +19,6 @@ from prequential.engine.estimators.declaration import (
     NO_OUTCOME,
     NUMBER_SCORES,
     RESIDUALS,
-    REVISED,
     RIGHT_OR_WRONG,
     Additions,
     Payload,
@@ -27,7 +27,8 @@ from prequential.engine.estimators.residuals import add_residual, fade_residuals
 from prequential.engine.measures import costs
 from prequential.engine.measures.positive import Positives
 from prequential.engine.tables import outcomes, scores
-from prequential.engine.tables.outcomes import OUTCOME, REVISION, Log
+from prequential.engine.tables.outcomes import FORMER, REVISION, Log
+from prequential.engine.tables.scores import LABELS, MEAN, REST, SPREAD
 from prequential.engine.tables.store import NO_CLASS
 
 #: Flags of an outcome in `Additions`, in addition to those in the log's column `scored`. Losses have
@@ -40,18 +41,15 @@ LOG_LOSS, BRIER, CONFIDENCE, POSITIVE, OF_LABEL, TIED = range(6)
 #: … and of an outcome for regression, with the width of its interval if predictions have intervals.
 ERROR, VALUE, WIDTH = range(3)
 
-#: After the sums for regression: the labels' weight, their mean in two floats, and their spread.
-_WEIGHT, MEAN, REST, SPREAD = range(scores.SIZE, scores.SIZE + 4)
-
 #: A spread below this share of the sum of squares is a rounding error: the true spread is 0.
 _NOISE = 1e-30
 
 #: The payloads of sums; `losses` gives further ones.
 ONE_RIGHT_OR_WRONG = Payload(RIGHT_OR_WRONG, 2)
-OF_CLASSES = Payload(CLASS_SCORES, scores.SIZE, OF_LABEL + 1)
-OF_TIES = Payload(CLASS_SCORES, scores.SIZE, TIED + 1)
-OF_NUMBERS = Payload(NUMBER_SCORES, SPREAD + 1, VALUE + 1)
-OF_INTERVALS = Payload(NUMBER_SCORES, SPREAD + 1, WIDTH + 1)
+OF_CLASSES = Payload(CLASS_SCORES, scores.SIZE, OF_LABEL + 1, scores.RESTS)
+OF_TIES = Payload(CLASS_SCORES, scores.SIZE, TIED + 1, scores.RESTS)
+OF_NUMBERS = Payload(NUMBER_SCORES, SPREAD + 1, VALUE + 1, scores.RESTS_OF_NUMBERS)
+OF_INTERVALS = Payload(NUMBER_SCORES, SPREAD + 1, WIDTH + 1, scores.RESTS_OF_NUMBERS)
 
 
 def losses(count: int) -> Payload:
@@ -60,10 +58,24 @@ def losses(count: int) -> Payload:
 
 
 #: Costs by value: an outcome adds its cost, and 1 if it has a value, at the places of `measures.costs`.
-OF_COSTS = losses(costs.SUMS - 1)
+OF_COSTS = losses(costs.SUMS - 1)._replace(rests=scores.RESTS_OF_COSTS)
 
 
 # The additions of outcomes
+
+
+@inlined
+def _place_of(log: Log, row: int) -> int:
+    """What a row of the log does to sums, as `Additions.number` has it; 0: it is a new outcome."""
+    if log.kind[row] == FORMER:
+        return -np.int64(log.number[row])
+    return np.int64(log.number[row]) if log.kind[row] == REVISION else 0
+
+
+@inlined
+def _has_label(log: Log, row: int) -> bool:
+    """Whether the outcome of a row has a label now: it isn't withdrawn."""
+    return (log.revised[row] if log.kind[row] == REVISION else log.label[row]) != NO_CLASS
 
 
 @kernel
@@ -72,10 +84,10 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
     for i in range(len(rows)):
         row = rows[i]
         into.sequence[i] = NO_OUTCOME
-        if log.kind[row] != OUTCOME:
+        flags, number = np.int64(log.scored[row]), _place_of(log, row)
+        if number and not (flags and _has_label(log, row)):
             continue
-        into.sequence[i], into.t1[i] = log.sequence[row], log.t1[row]
-        flags = np.int64(log.scored[row])
+        into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], number
         if flags and numbers:
             into.values[i, ERROR], into.values[i, VALUE] = log.error[row], log.value[row]
             if flags & outcomes.INTERVAL:
@@ -87,7 +99,8 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
             into.values[i, OF_LABEL] = log.weight[row]
             if flags & outcomes.RANKED and into.values.shape[1] > TIED:
                 into.values[i, TIED] = log.width[row]
-            if log.label[row] == log.prediction[row]:
+            label = log.revised[row] if number > 0 else log.label[row]
+            if label == log.prediction[row]:
                 flags |= RIGHT
             if log.is_positive[row]:
                 flags |= IS_POSITIVE
@@ -96,64 +109,28 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
 
 @kernel
 def costs_of(log: Log, rows: Ints32, positives: Positives, into: Additions) -> None:
-    """Write the costs by value of these rows of the log; for revisions, the difference.
-
-    An outcome without a label costs nothing.
-    """
+    """Write the costs by value of these rows of the log."""
     for i in range(len(rows)):
         row = rows[i]
         into.sequence[i] = NO_OUTCOME
-        kind = log.kind[row]
-        if kind != OUTCOME and kind != REVISION:
+        number = _place_of(log, row)
+        if number and not _has_label(log, row):
             continue
-        into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], log.number[row]
+        into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], number
         of_label = positives.costs[positives.first[positives.owner[log.sequence[row]]] :]
-        label, prediction = np.int64(log.label[row]), np.int64(log.prediction[row])
-        cost = count = 0.0
-        if kind == REVISION:
-            if label != NO_CLASS and log.valued[row] & outcomes.VALUED_BEFORE:
-                cost, count = -of_label[label, prediction] * log.stake_before[row], -1.0
-            label = np.int64(log.revised[row])
-        if label != NO_CLASS and log.valued[row] & outcomes.VALUED:
-            cost, count = cost + of_label[label, prediction] * log.stake[row], count + 1.0
-        into.values[i, costs.COST], into.values[i, costs.VALUED] = cost, count
-        into.flags[i] = REVISED if kind == REVISION else outcomes.SCORED
+        label = np.int64(log.revised[row] if number > 0 else log.label[row])
+        if log.valued[row]:
+            into.values[i, costs.COST] = of_label[label, np.int64(log.prediction[row])] * log.stake[row]
+            into.values[i, costs.VALUED] = 1.0
+        into.flags[i] = outcomes.SCORED
 
 
 def additions(rows: int, payload: Payload) -> Additions:
     """Arrays for the additions of rows to sums of this payload; `values` is (rows, payload.kept) zeros."""
     return Additions(
         np.empty(rows, np.int32), np.empty(rows, np.int64), np.empty(rows, np.uint8),
-        np.zeros((rows, payload.kept)), np.empty(rows, np.int64),
+        np.zeros((rows, payload.kept)), np.zeros(rows, np.int64),
     )  # fmt: skip
-
-
-@inlined
-def _add_class(sums: Floats, flags: int, values: Floats) -> None:
-    """Add an outcome with probabilities, or with a weight w = 1/propensity of its label."""
-    right = flags & RIGHT != 0
-    if flags & outcomes.SCORED:
-        confidence = values[CONFIDENCE]
-        place = scores.bin_of(confidence)
-        sums[scores.SCORED] += 1.0
-        sums[scores.LOG_LOSS] += values[LOG_LOSS]
-        sums[scores.BRIER] += values[BRIER]
-        sums[scores.IN_BIN + place] += 1.0
-        sums[scores.CONFIDENCE + place] += confidence
-        if right:
-            sums[scores.RIGHT + place] += 1.0
-        if flags & outcomes.RANKED:
-            sums[scores.RANKED] += 1.0
-            if flags & outcomes.IN_TOP:
-                sums[scores.IN_TOP] += 1.0
-            elif len(values) > TIED:
-                sums[scores.IN_TOP] += values[TIED]
-    if flags & outcomes.WEIGHTED:
-        weight = values[OF_LABEL]
-        sums[scores.WEIGHT] += weight
-        sums[scores.WEIGHT_SQUARED] += weight * weight
-        if right:
-            sums[scores.WEIGHT_RIGHT] += weight
 
 
 @inner
@@ -164,9 +141,9 @@ def _add_label(sums: Floats, y: float, decay: float) -> None:
     mean ȳ is the sum of two floats, of which the second is below the last digit of the first: numbers may
     hardly differ and be far from 0.
     """
-    sums[_WEIGHT] = 1.0 + decay * sums[_WEIGHT]
+    sums[LABELS] = 1.0 + decay * sums[LABELS]
     apart = y - sums[MEAN] - sums[REST]
-    step = sums[REST] + apart / sums[_WEIGHT]
+    step = sums[REST] + apart / sums[LABELS]
     mean = sums[MEAN] + step
     sums[REST] = step - (mean - sums[MEAN])
     sums[MEAN] = mean
@@ -176,7 +153,7 @@ def _add_label(sums: Floats, y: float, decay: float) -> None:
 @inner
 def _spread_of(sums: Floats) -> float:
     """The labels' spread; 0 if all are equal to the last digit."""
-    noise = _NOISE * sums[_WEIGHT] * sums[MEAN] * sums[MEAN]
+    noise = _NOISE * sums[LABELS] * sums[MEAN] * sums[MEAN]
     return sums[SPREAD] if sums[SPREAD] > noise else 0.0
 
 
@@ -210,29 +187,48 @@ def copied(source: Floats, target: Floats) -> None:
 
 
 @inlined
-def add(kind: int, sums: Floats, flags: int, values: Floats) -> None:
-    """Add an outcome with these flags, not 0, to sums, except for its label in regression."""
+def add(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, sign: float) -> float:
+    """Add an outcome with these flags, not 0, to sums, or remove it; returns what was lost, usually 0.
+
+    `rests` and `sign` are those of `scores.add_probabilities`. For regression, the label isn't added.
+    """
+    lost = 0.0
     if kind == LOSSES:
         for i in range(len(values)):
-            sums[i] += values[i]
-        sums[len(values)] += 1.0
+            add_exactly(sums, rests, i, sign * values[i])
+        sums[len(values)] += sign
     elif kind == RIGHT_OR_WRONG:
         if not flags & RIGHT:
-            sums[0] += 1.0
-        sums[1] += 1.0
+            sums[0] += sign
+        sums[1] += sign
     elif kind == NUMBER_SCORES:
-        scores.add_number(sums, values[ERROR], values[VALUE])
-        if flags & outcomes.INTERVAL:
-            scores.add_interval(sums, flags & outcomes.COVERED != 0, values[WIDTH])
+        width = values[WIDTH] if flags & outcomes.INTERVAL else 0.0
+        lost = scores.add_number(sums, rests, sign, flags, values[ERROR], values[VALUE], width)
     elif kind == RESIDUALS:
         add_residual(sums, values[ERROR], values[VALUE])
     else:
-        _add_class(sums, flags, values)
+        share = values[TIED] if len(values) > TIED else 0.0
+        scores.add_probabilities(
+            sums, rests, sign, flags, flags & RIGHT != 0, values[LOG_LOSS], values[BRIER],
+            values[CONFIDENCE], values[OF_LABEL], share,
+        )  # fmt: skip
+    return lost
 
 
 @inlined
-def fold(kind: int, sums: Floats, flags: int, values: Floats, decay: float) -> None:
-    """Compute S = x + decay·S, for an outcome with these flags, not 0."""
+def add_with_label(
+    kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, sign: float
+) -> float:
+    """As `add`, but also adds or removes the label for regression, for exact sums."""
+    lost = add(kind, sums, rests, flags, values, sign)
+    if kind == NUMBER_SCORES:
+        lost += scores.add_label(sums, rests, sign, values[VALUE])
+    return lost
+
+
+@inlined
+def fold(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, decay: float) -> None:
+    """Compute S = x + decay·S, for an outcome with these flags, not 0; `rests` is empty."""
     if decay != 1.0:
         if kind in (CLASS_SCORES, NUMBER_SCORES):
             _fade(sums, decay)
@@ -241,7 +237,7 @@ def fold(kind: int, sums: Floats, flags: int, values: Floats, decay: float) -> N
         else:
             for place in range(len(sums)):
                 sums[place] *= decay
-    add(kind, sums, flags, values)
+    add(kind, sums, rests, flags, values, 1.0)
     if kind == NUMBER_SCORES:
         _add_label(sums, values[VALUE], decay)
 

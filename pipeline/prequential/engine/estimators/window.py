@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, allocating, inlined, inner, zeros
 from prequential.engine.estimators.declaration import (
-    CLASS_SCORES,
     LOSSES,
-    NUMBER_SCORES,
+    RESIDUALS,
     RIGHT_OR_WRONG,
     WITHDRAWN,
     Additions,
@@ -19,15 +18,8 @@ from prequential.engine.estimators.declaration import (
     Payload,
 )
 from prequential.engine.estimators.loops import CountSteps, SumSteps, count_loops, sum_loops
-from prequential.engine.estimators.sums import (
-    IS_POSITIVE,
-    POSITIVE,
-    RIGHT,
-    SPREAD,
-    VALUE,
-    add,
-    copied,
-)
+from prequential.engine.estimators.residuals import add_residual
+from prequential.engine.estimators.sums import ERROR, IS_POSITIVE, POSITIVE, VALUE, add_with_label, copied
 from prequential.engine.measures.declaration import NO_POSITIVE
 from prequential.engine.measures.ranking import Ranks, group
 from prequential.engine.measures.table import put_ranks, refuse_ranks
@@ -35,10 +27,6 @@ from prequential.engine.tables import outcomes, scores
 
 #: The longest window, in outcomes: each sequence has a ring of this size.
 _LONGEST = 10_000_000
-
-#: Outcomes of a block, and of the shortest window that has blocks.
-_BLOCK = 128
-_LEAST_WITH_BLOCKS = 4 * _BLOCK
 
 # One spelling, because names are in messages.
 _SIZE = re.compile("[1-9][0-9]*")
@@ -55,16 +43,16 @@ class WindowCounts(NamedTuple):
 
 
 class WindowSums(NamedTuple):
-    """By sequence: the additions of the last W outcomes. Readings sum them up, so that sums can't drift.
+    """By sequence: the additions of the last W outcomes, and their sums.
 
-    A long window of scores is read by its blocks: outcomes b·128 + 1 … (b + 1)·128 are block b, at b mod B.
-    Instead of W outcomes, a reading adds fewer than 128 outcomes and W/128 sums of blocks.
+    Losses, and residuals, have no sums here: readings compute them from the additions.
     """
 
-    flags: Bytes  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W
+    flags: Bytes  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W; 0: nothing is scored
     values: Floats  # (sequences, W, kept of each)
-    blocks: Floats  # (sequences, B, sums); for short windows, and other payloads, (sequences, 0, sums)
-    sums: Floats  # (sequences, sums) for losses of 0 and 1, whose sums can be subtracted; else (sequences, 0)
+    sums: Floats  # (sequences, sums), without losses (sequences, 0)
+    rests: Floats  # (sequences, sums, rests), see `engine.compiled.exact_sums`
+    lost: Bytes  # whether sums have lost digits, because numbers in the window differ so much in size
     n: Ints  # outcomes seen, in the window or before it
     began: Ints  # as in `WindowCounts`
 
@@ -76,12 +64,10 @@ def new_counts(rows: int, payload: Payload, parameter: float) -> WindowCounts:
 
 def new_sums(rows: int, payload: Payload, parameter: float) -> WindowSums:
     """Empty windows."""
-    size, summed = int(parameter), payload.width if payload.kind == RIGHT_OR_WRONG else 0
-    in_blocks = payload.kind in (CLASS_SCORES, NUMBER_SCORES) and size >= _LEAST_WITH_BLOCKS
-    blocks = size // _BLOCK + 2 if in_blocks else 0  # the oldest block may be partly in the window
+    size, summed = int(parameter), 0 if payload.kind in (LOSSES, RESIDUALS) else payload.width
     return WindowSums(
-        np.zeros((rows, size), np.uint8), np.zeros((rows, size, payload.kept)),
-        np.zeros((rows, blocks, scores.SIZE)), np.zeros((rows, summed)), np.zeros(rows, np.int64),
+        np.zeros((rows, size), np.uint8), np.zeros((rows, size, payload.kept)), np.zeros((rows, summed)),
+        np.zeros((rows, summed, payload.rests)), np.zeros(rows, np.uint8), np.zeros(rows, np.int64),
         np.zeros(rows, np.int64),
     )  # fmt: skip
 
@@ -131,38 +117,67 @@ def knows(table: WindowCounts, q: int, parameter: float) -> bool:
 
 
 @inlined
+def _put(table: WindowSums, kind: int, q: int, place: int, flags: int, values: Floats) -> None:
+    """Put an outcome with these flags at a place that has none; 0: it has no scores."""
+    table.flags[q, place] = flags
+    if kind == RIGHT_OR_WRONG or flags:
+        copied(values, table.values[q, place])
+        if kind != LOSSES and add_with_label(kind, table.sums[q], table.rests[q], flags, values, 1.0):
+            table.lost[q] = 1
+
+
+@inlined
+def _remove(table: WindowSums, kind: int, q: int, place: int) -> None:
+    """Remove the outcome at a place."""
+    flags, values = np.int64(table.flags[q, place]), table.values[q, place]
+    table.flags[q, place] = 0
+    if kind == LOSSES:
+        for i in range(len(values)):
+            values[i] = 0.0
+    elif kind == RIGHT_OR_WRONG or flags:
+        add_with_label(kind, table.sums[q], table.rests[q], flags, values, -1.0)
+        if table.lost[q]:
+            _sum_up(table, kind, q)
+
+
+@inner
+def _sum_up(table: WindowSums, kind: int, q: int) -> None:
+    """Compute sums again, after they had lost digits."""
+    table.lost[q] = 0
+    for i in range(table.sums.shape[1]):
+        table.sums[q, i] = 0.0
+        for rest in range(table.rests.shape[2]):
+            table.rests[q, i, rest] = 0.0
+    for place in range(table.flags.shape[1]):
+        flags = np.int64(table.flags[q, place])
+        if flags:
+            values = table.values[q, place]
+            if add_with_label(kind, table.sums[q], table.rests[q], flags, values, 1.0):
+                table.lost[q] = 1
+
+
+@inlined
 def add_sums(
     table: WindowSums, kind: int, q: int, t1: int, flags: int, values: Floats, parameter: float
 ) -> None:
     """Add an outcome of sequence `q`; a full window drops its oldest outcome."""
     n, size = table.n[q], table.flags.shape[1]
     place = n % size
-    if kind == RIGHT_OR_WRONG:
-        if n >= size:
-            table.sums[q, 0] -= 0.0 if table.flags[q, place] & RIGHT else 1.0
-            table.sums[q, 1] -= 1.0
-        add(kind, table.sums[q], flags, values)
-    elif flags:
-        copied(values, table.values[q, place])
-    table.flags[q, place] = flags
+    if n >= size:
+        _remove(table, kind, q, place)
+    _put(table, kind, q, place, flags, values)
     table.n[q] = n + 1
-    if table.blocks.shape[1]:
-        sums = table.blocks[q, n // _BLOCK % table.blocks.shape[1]]
-        if n % _BLOCK == 0:
-            for i in range(len(sums)):
-                sums[i] = 0.0
-        if flags:
-            add(kind, sums, flags, values)
 
 
 @inner
-def revise_sums(table: WindowSums, q: int, number: int, values: Floats) -> None:
-    """Add the difference that a revision makes to an earlier outcome of `q`, if the window still has it."""
+def revise_sums(table: WindowSums, kind: int, q: int, number: int, flags: int, values: Floats) -> None:
+    """Remove an earlier outcome of sequence `q`, or bring it back, if the window still has its place."""
     size = table.flags.shape[1]
-    seen_before = number - table.began[q] - 1
+    seen_before = abs(number) - table.began[q] - 1
     if seen_before >= max(0, table.n[q] - size):
-        for i in range(len(values)):
-            table.values[q, seen_before % size, i] += values[i]
+        _remove(table, kind, q, seen_before % size)
+        if number > 0:
+            _put(table, kind, q, seen_before % size, flags, values)
 
 
 @inner
@@ -195,56 +210,24 @@ def _add_losses(table: WindowSums, q: int, sums: Floats) -> None:
 
 
 @inner
-def _spread(table: WindowSums, q: int) -> float:
-    """Σ(y - ȳ)² of the labels (numbers) in the window."""
-    size = table.flags.shape[1]
-    first, last = _span(table, q)
-    n, total, origin, least, most, place = 0, 0.0, 0.0, np.inf, -np.inf, first % size
-    for _ in range(first, last):
-        if table.flags[q, place]:
-            y = table.values[q, place, VALUE]
-            if n == 0:
-                origin = y  # labels may hardly differ and be far from 0: their differences have all digits
-            n, total, least, most = n + 1, total + (y - origin), min(least, y), max(most, y)
-        place = _next(place, size)
-    if n == 0 or least == most:
-        return 0.0
-    mean, spread, rest, place = total / n, 0.0, 0.0, first % size
-    for _ in range(first, last):
-        if table.flags[q, place]:
-            apart = (table.values[q, place, VALUE] - origin) - mean
-            spread += apart * apart
-            rest += apart
-        place = _next(place, size)
-    return spread - rest * rest / n
-
-
-@inner
 def read_sums(table: WindowSums, kind: int, q: int, parameter: float, sums: Floats) -> None:
-    """Write the sums of sequence `q` into `sums`, from the oldest outcome on."""
+    """Write the sums of sequence `q` into `sums`."""
     if kind == RIGHT_OR_WRONG:
         copied(table.sums[q], sums)
     elif kind == LOSSES:
         _add_losses(table, q, sums)
-    else:
+    elif kind == RESIDUALS:
         for i in range(len(sums)):
             sums[i] = 0.0
-        size, blocks = table.flags.shape[1], table.blocks.shape[1]
+        size = table.flags.shape[1]
         first, last = _span(table, q)
-        in_blocks = blocks > 0 and kind in (CLASS_SCORES, NUMBER_SCORES)
-        begin = (first + _BLOCK - 1) // _BLOCK if in_blocks else last  # of the first block that is whole
         place = first % size
-        for _ in range(first, min(last, begin * _BLOCK)):
-            flags = table.flags[q, place]
-            if flags:
-                add(kind, sums, flags, table.values[q, place])
+        for _ in range(first, last):
+            if table.flags[q, place]:
+                add_residual(sums, table.values[q, place, ERROR], table.values[q, place, VALUE])
             place = _next(place, size)
-        if in_blocks:
-            for block in range(begin, (last + _BLOCK - 1) // _BLOCK):
-                for i in range(scores.SIZE):
-                    sums[i] += table.blocks[q, block % blocks, i]
-        if kind == NUMBER_SCORES:
-            sums[SPREAD] = _spread(table, q)
+    else:
+        scores.read_exactly(table.sums[q], table.rests[q], sums)
 
 
 @inner

@@ -219,9 +219,7 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     if labels.at_horizon[label]:
         registry.entities.at_horizon[predictions.model[prediction]] += 1
     if registry.streams.valued[stream]:
-        note_stake(
-            logs.events, row, False, store.values.value, prediction, store.label_values.value, label
-        )
+        note_stake(logs.events, row, store.values.value, prediction, store.label_values.value, label)
     score(logs.events, row, registry, store, stream, slot, prediction, y)
 
 
@@ -274,10 +272,10 @@ def complete_late(
 
 @inlined
 def remember_numbers(registry: Registry, store: Store, first: int) -> None:
-    """Store the numbers of the models' outcomes in place of the probabilities, which are no longer needed."""
+    """Store the numbers of the models' outcomes, by which revisions find them."""
     predictions = store.predictions
     row = first
     while row:
         number = registry.entities.outcomes[predictions.model[row]] & LOW
-        predictions.extra[row] = number - (LOW + 1) if number > LOW >> 1 else number
+        predictions.number[row] = number - (LOW + 1) if number > LOW >> 1 else number
         row = predictions.next[row]

@@ -167,7 +167,7 @@ def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, c
     elif state == SETTLED:
         until = deadline + streams.horizon[stream]
         remember_settled(store.settled, store.ids, slot, streams.name[stream], until)
-        drop_predictions(store.pools, store.predictions, store.probabilities, instances.first[slot], False)
+        drop_predictions(store.pools, store.predictions, store.probabilities, instances.first[slot])
         drop_label(store, slot)
     forget(registry, store, logs, slot)
 
@@ -199,5 +199,5 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int
                 if segment >= 0:
                     add_segment_event(logs, model, segment, 0)
         row = predictions.next[row]
-    drop_predictions(store.pools, predictions, store.probabilities, first, True)
+    drop_predictions(store.pools, predictions, store.probabilities, first)
     store.instances.first[slot] = 0

@@ -35,7 +35,7 @@ from prequential.engine.tables.logs import (
 )
 from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.engine.tables.settled import was_settled
-from prequential.engine.tables.store import NO_CLASS, NO_VERSION, UNKNOWN, WAITING, Store, count_of
+from prequential.engine.tables.store import NO_CLASS, NO_VERSION, SETTLED, UNKNOWN, WAITING, Store, count_of
 from prequential.engine.tables.streams import Registry
 
 #: Why a record is refused.
@@ -117,6 +117,8 @@ def join(
         keys = streams.keys[stream]
         withdraws = rows.kind[i] == LABEL and rows.label[i] == NO_CLASS
         outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
+        if rows.kind[i] == LABEL and slot and store.instances.state[slot] == SETTLED:
+            outcomes *= 2  # each revised outcome also as it was before
         if not has_capacity(logs, outcomes, 2 * count + 2, count * keys):
             return i, FULL
         if (

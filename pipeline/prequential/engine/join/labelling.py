@@ -156,8 +156,4 @@ def settle(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
     if instances.version[slot] == NO_VERSION:
         streams.predictions_without_instance[stream] += count_of(predictions, instances.first[slot])
     complete(registry, store, logs, place)
-    row = instances.first[slot]
-    while row:
-        drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
-        row = predictions.next[row]
     remember_numbers(registry, store, instances.first[slot])

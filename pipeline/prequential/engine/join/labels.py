@@ -7,8 +7,8 @@ from prequential.engine.join.deadlines import MEETS, NOTHING
 from prequential.engine.join.expiry import drop_label, forget
 from prequential.engine.join.labelling import drop_late
 from prequential.engine.join.outcome_rows import Place
-from prequential.engine.join.revisions import revise
-from prequential.engine.join.stakes import note_value, revise_value, withdraw_value
+from prequential.engine.join.revisions import note_former, revise
+from prequential.engine.join.stakes import note_value
 from prequential.engine.tables.calendar import unschedule
 from prequential.engine.tables.logs import DUPLICATE, LATE_LABEL, Logs, add_latency, note_dropped, number_of
 from prequential.engine.tables.records import LABEL, Rows
@@ -49,12 +49,15 @@ def take_label(
     if old == y and (not streams.regression[stream] or labels.number[label] == rows.number[i]):
         repeat_label(streams, logs, stream, i)
         return NOTHING
+    place = Place(number_of(logs, i), stream, slot)
+    if state == SETTLED:
+        note_former(registry, store, logs, place)
     labels.label[label], labels.number[label], labels.at_horizon[label] = y, rows.number[i], 0
-    if streams.valued[stream]:
-        revise_value(store.label_values.value, label, rows.value[i, 0])
+    if streams.valued[stream] and rows.value[i, 0] >= 0.0:  # else the label keeps its value
+        note_value(store.label_values.value, label, rows.value[i, 0])
     streams.revisions[stream] += 1
     if state == SETTLED:
-        revise(registry, store, logs, Place(number_of(logs, i), stream, slot), old)
+        revise(registry, store, logs, place, old)
     return NOTHING
 
 
@@ -80,11 +83,12 @@ def _withdraw(i: int, registry: Registry, store: Store, logs: Logs, stream: int,
     streams.withdrawn[stream] += 1
     end = labels.t0[label] + streams.horizon[stream]
     if state == SETTLED:
-        old = labels.label[label]
+        place, old = Place(number_of(logs, i), stream, slot), labels.label[label]
+        note_former(registry, store, logs, place)
         labels.label[label] = NO_CLASS
         if streams.valued[stream]:
-            withdraw_value(store.label_values.value, label)
-        revise(registry, store, logs, Place(number_of(logs, i), stream, slot), old)
+            note_value(store.label_values.value, label, -1.0)
+        revise(registry, store, logs, place, old)
         return end if end > store.links.deadline[slot] else NOTHING
     streams.waiting_labels[stream] -= 1
     drop_label(store, slot)

@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
     """The values of an entity's outcome in the rows of all stages; made by `outcome_of`.
 
     `whose` is the source of its class. `old` is the label before a revision, or else the label. `judged` is
-    the label that decides whether it is right. `kind` is the kind of row.
+    the label that decides whether baselines were right. `kind` is the kind of row.
     """
 
     entity: int
@@ -66,7 +66,7 @@ def put(
     registry: Registry, store: Store, logs: Logs, place: Place, outcome: Outcome, position: int,
     prediction: int,
 ) -> None:  # fmt: skip
-    """Write one row: an outcome of an entity's stage at `position`, or its revision from the label `old`."""
+    """Write one row, of the outcome's kind, for an entity's stage at `position`."""
     _put(registry, store, logs, place, outcome, position, prediction)
 
 
@@ -125,8 +125,7 @@ def _put(
     log.scored[row] = log.valued[row] = 0
     log.gap[row] = 0.0
     if registry.streams.valued[stream]:
-        stakes = store.label_values.value
-        note_stake(log, row, kind == REVISION, store.values.value, prediction, stakes, label)
+        note_stake(log, row, store.values.value, prediction, store.label_values.value, label)
     if kind == OUTCOME:
         streams = registry.streams
         if streams.sequence_outcomes[stream] == 0:
@@ -135,7 +134,11 @@ def _put(
         if due(number):
             passed = streams.clock[stream] - streams.first_outcome[stream]
             log.gap[row] = passed / streams.sequence_outcomes[stream]
-    if (kind == OUTCOME and whose == OWN) or (kind == REFERENCE and registry.streams.regression[stream]):
+    if kind == REFERENCE:
+        scores = registry.streams.regression[stream] != 0
+    else:
+        scores = whose == OWN and labels.label[label] != NO_CLASS
+    if scores:
         score(log, row, registry, store, stream, place.slot, prediction, labels.label[label])
 
 

@@ -32,7 +32,6 @@ from prequential.engine.tables.store import (
     WAITING,
     Predictions,
     Store,
-    drop_probabilities,
     take_row,
 )
 from prequential.engine.tables.streams import Registry, lift
@@ -91,7 +90,6 @@ def take_prediction(
     complete_late(registry, store, logs, Place(number_of(logs, i), stream, slot), row)
     if streams.compared[stream]:
         refer(registry, store, logs, Place(number_of(logs, i), stream, slot), row)
-    drop_probabilities(store.pools, store.probabilities, store.predictions.extra[row])
     remember_numbers(registry, store, row)
     return NOTHING
 

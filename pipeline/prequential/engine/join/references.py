@@ -35,8 +35,7 @@ def refer(
 ) -> None:
     """Write references to all outcomes of an instance except those of the last prediction, `joined`.
 
-    The present label decides, so that both models are judged by the same label. Probabilities are no longer
-    in the store.
+    The present label decides, so that both models are judged by the same label.
     """
     stream, slot = place.stream, place.slot
     predictions, entities = store.predictions, registry.entities

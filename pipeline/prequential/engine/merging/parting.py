@@ -13,7 +13,7 @@ from prequential.engine.comparisons.reporting import ComparisonReporter
 from prequential.engine.delay import coverage, latency, maturity
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.estimator import Estimator
-from prequential.engine.estimators.sums import MEAN, REST, SPREAD, is_any
+from prequential.engine.estimators.sums import is_any
 from prequential.engine.output.waiting import all_waiting
 from prequential.engine.state import ShardState
 from prequential.engine.tables.scores import SIZE
@@ -127,8 +127,8 @@ def _memory(stage: str, estimator: Estimator, sequence: int) -> MemoryPart:
         if is_any(sums):
             memory.sums = sums[:SIZE].tolist()
             if estimator.numbers:
-                mean, memory.rest = estimator.sums.table.sums[sequence, MEAN : REST + 1].tolist()
-                memory.labels = float(cells.sum()), mean, float(sums[SPREAD])
+                mean, memory.rest, spread = sums[SIZE + 1 :].tolist()
+                memory.labels = float(cells.sum()), mean, spread
     if estimator.histogram is not None:
         scores = estimator.histogram.counted(at).cells[0]
         memory.scores = [(place, float(scores[place])) for place in np.flatnonzero(scores).tolist()]

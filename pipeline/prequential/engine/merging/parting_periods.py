@@ -12,6 +12,7 @@ from prequential.engine.delay import due_periods, periods
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
 from prequential.engine.merging.foreseeing import foreseen_of
 from prequential.engine.state import ShardState
+from prequential.engine.tables.scores import SIZE
 from prequential.engine.tables.streams import MODEL
 from prequential.topics.parts import MemoryPart, Part, PeriodPart
 
@@ -61,10 +62,10 @@ def _memory(state: ShardState, stream: Stream, plan: Plan, row: int) -> MemoryPa
     memory = MemoryPart(PERIOD, ALL, cells=cells)
     sums = periods.sums_of(tables, row)
     if sums is not None:
-        memory.sums = sums.tolist()
+        memory.sums = sums[:SIZE].tolist()
         if plan.numbers:
-            *labels, memory.rest = periods.labels_of(tables, row)
-            memory.labels = labels[0], labels[1], labels[2]
+            n, mean, memory.rest, spread = sums[SIZE:].tolist()
+            memory.labels = n, mean, spread
     if stream.config.cost_per_value and not plan.numbers:
         paid = np.zeros(SUMS)
         sum_up_stakes(state.catalog.positives_of(stream), 0, periods.stakes_of(tables, row, k), k, paid)

@@ -13,7 +13,7 @@ from prequential.engine.compiled.kernel import Floats, Ints, Ints32, allocating,
 from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ExpectedTables, losses_at
 from prequential.engine.delay.expecting import Group
 from prequential.engine.delay.period_cells import put_counts, put_stakes
-from prequential.engine.delay.periods import PeriodTables, spread_at
+from prequential.engine.delay.periods import PeriodTables, read_sums
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
 from prequential.engine.measures.declaration import (
     CLASSES,
@@ -38,7 +38,9 @@ from prequential.engine.tables.scores import (
     LOG_LOSS,
     SCORED,
     SIZE,
+    SPREAD,
     SQUARED_ERRORS,
+    read_exactly,
 )
 
 #: Measures of a matrix that are estimated: those of a model's quality that need no baseline.
@@ -172,19 +174,22 @@ def _measure(
     tables: PeriodTables, rows: Ints, positives: Positives, capacity: int, numbers: bool, into: PeriodValues
 ) -> None:
     """Measures of the labels of each of the periods so far."""
-    periods, pool, cells, nothing = tables.periods, tables.cell_pool, tables.cells, np.zeros(SIZE)
+    periods, pool, cells = tables.periods, tables.cell_pool, tables.cells
     joint, stakes = np.empty(4 * capacity * capacity), np.empty((capacity * capacity, 2))
+    rests, summed = np.empty((capacity * capacity, 1, cells.rests.shape[2])), np.empty(SPREAD + 1)
     classes, paid = new_classes(capacity), np.empty(SUMS)
     by_label = new_classes(positives.members.shape[1])
     by_value = cells.stakes.shape[1] > 0 and len(positives.priced) > 0
     for i in range(len(rows)):
         row = rows[i]
         own = np.int64(periods.sums[row])
-        sums = tables.sums.sums[own] if own else nothing
+        summed[:] = 0.0
+        if own:
+            read_exactly(tables.sums.sums[own], tables.sums.rests[own], summed)
+        sums = summed[:SIZE]
         if numbers:
-            spread = spread_at(tables.sums.spread, own)
             quantile = quantile_of(positives, i)
-            measure_numbers(sums, own != 0, spread, quantile, into.values[i], into.reasons[i])
+            measure_numbers(sums, own != 0, summed[SPREAD], quantile, into.values[i], into.reasons[i])
         else:
             joint[:] = 0.0
             paid[:] = 0.0
@@ -192,7 +197,8 @@ def _measure(
             put_counts(pool.key, pool.next, cells.counts, first, count, capacity, joint)
             if by_value:
                 stakes[:] = 0.0
-                put_stakes(pool.key, pool.next, cells.stakes, first, count, capacity, stakes)
+                rests[:] = 0.0
+                put_stakes(pool.key, pool.next, cells, first, count, capacity, stakes, rests)
                 sum_up_stakes(positives, i, stakes, capacity, paid)
             memory = InMemory(joint, periods.known[row] != 0, sums, own != 0, True, paid, by_label)
             measure_cells(memory, classes, positives, i, False, into.values[i], into.reasons[i])
@@ -303,8 +309,7 @@ def _sums_of(
 ) -> Floats:
     """Sums of scores, (n, `SIZE`): of the labels so far, and of expected labels by their strata."""
     numbers = int(tables.models.layout[models[0]]) == NUMBERS
-    sums = periods.sums.sums[periods.periods.sums[rows]]
-    sums[periods.periods.sums[rows] == 0] = 0.0
+    sums = np.ascontiguousarray(read_sums(periods, rows)[:, :SIZE])
     columns = np.array(_PLACES[numbers][:count])
     _add_losses(tables.of_models.counts, losses_at(tables.models, models), coming, columns, numbers, sums)
     return sums

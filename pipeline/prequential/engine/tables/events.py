@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, records
 
-WAITS, MET, LATE, EXPIRED, REVISED = range(5)
+#: The last one: it is as it was before the revision that follows, for what is scored or at stake.
+WAITS, MET, LATE, EXPIRED, REVISED, FORMER = range(6)
 
 
 class Events(NamedTuple):
@@ -27,7 +28,7 @@ class Events(NamedTuple):
     bits: Bytes  # which baselines were right when the prediction was made: 2·persistent + majority
     known: Bytes  # whether they had a label to predict by
     at_horizon: Bytes  # whether the label (MET, REVISED) is that of instances without one by the horizon
-    # What is scored of one that met its label, as in the outcome log:
+    # What is scored of one that met its label or was revised, as in the outcome log:
     scored: Bytes
     log_loss: Floats
     brier: Floats
@@ -41,7 +42,6 @@ class Events(NamedTuple):
     # Where costs are by what is at stake, as in the outcome log, of one that met its label or was revised:
     valued: Bytes
     stake: Floats
-    stake_before: Floats
 
 
 def new_events(rows: int) -> Events:

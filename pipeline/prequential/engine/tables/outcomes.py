@@ -12,14 +12,12 @@ from typing import NamedTuple
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inlined, inner, records
 
 #: Kinds of rows: a new outcome; a revision of an earlier outcome's label; an earlier outcome of an instance
-#: for which another model has an outcome now, for comparisons alone.
-OUTCOME, REVISION, REFERENCE = 0, 1, 2
+#: for which another model has an outcome now, for comparisons alone; and an outcome as it was before the
+#: revision that follows, for what is scored or at stake.
+OUTCOME, REVISION, REFERENCE, FORMER = range(4)
 
 #: What is scored of an outcome (bits): its probabilities or its number, the weight of its label.
 SCORED, WEIGHTED = 1, 2
-
-#: What is known of what is at stake in an outcome (bits): its value, and of a revision the one before.
-VALUED, VALUED_BEFORE = 1, 2
 
 #: Further bits for regression: the prediction has an interval; its label is in the interval.
 INTERVAL, COVERED = 4, 8
@@ -59,9 +57,8 @@ class Log(NamedTuple):
     epoch: Ints
     frontier: Ints  # cohorts before this one are closed, now that the instance has its label
     # What is at stake, where outcomes cost by it:
-    valued: Bytes  # VALUED, VALUED_BEFORE; 0: nothing is known of it, and the columns below mean nothing
+    valued: Bytes  # whether it is known
     stake: Floats  # the label's `value`, or else the prediction's
-    stake_before: Floats  # of a revision: before it
     # What is scored:
     scored: Bytes  # SCORED, WEIGHTED or both, and what of the above is known; 0: nothing, and the columns
     # below mean nothing

@@ -8,8 +8,17 @@ classification has something else.
 from __future__ import annotations
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, inner
+from prequential.engine.compiled.exact_sums import (
+    add_exactly,
+    mean_of,
+    nearest,
+    parts_of,
+    spread_of,
+    two_product,
+)
+from prequential.engine.compiled.kernel import Floats, inlined, inner
 from prequential.engine.compiled.mathematics import log
+from prequential.engine.tables import outcomes
 
 #: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/reference/measures.md`).
 CLIP = 1e-15
@@ -46,6 +55,13 @@ SIZE = 8 + 3 * BINS
 #: With numbers, instead of all but SCORED: |e|, e², e for the error e = prediction - label; and |e|/|y| with
 #: the number of labels y that errors are divided by; how many had an interval, labels in it, and widths.
 ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS, RELATIVE_ERRORS, RELATIVE, INTERVALS, COVERED, WIDTHS = range(1, 9)
+
+#: After the sums for regression: the labels' number or weight, their mean ȳ in two floats, and Σ(y - ȳ)².
+LABELS, MEAN, REST, SPREAD = range(SIZE, SIZE + 4)
+
+#: Rests of exact sums (`engine.compiled.exact_sums`): of scores for classification, of numbers of any size,
+#: and of costs.
+RESTS, RESTS_OF_NUMBERS, RESTS_OF_COSTS = 2, 5, 3
 
 #: A label nearer to 0 than this is 0 for relative errors, so that those of numbers up to 1e100 are finite, as
 #: are their sums.
@@ -96,25 +112,90 @@ def log_loss_of(p: float) -> float:
     return -log(min(max(p, CLIP), 1.0 - CLIP))
 
 
-@inner
-def add_number(sums: Floats, error: float, y: float) -> None:
-    """Add the error of a number, whose label is y, to a vector of sums."""
-    sums[SCORED] += 1.0
-    sums[ABSOLUTE_ERRORS] += abs(error)
-    sums[SQUARED_ERRORS] += error * error
-    sums[BIAS] += error
+@inlined
+def add_probabilities(
+    sums: Floats, rests: Floats, sign: float, scored: int, right: bool, log_loss: float, brier: float,
+    confidence: float, weight: float, share: float,
+) -> None:  # fmt: skip
+    """Add the scores of an outcome for classification to a vector of sums.
+
+    Parameters
+    ----------
+    sums, rests
+        Exact sums (`engine.compiled.exact_sums`), or sums without rests.
+    sign
+        1 to add the outcome, -1 to remove it.
+    scored
+        The scores that it has, bits of `engine.tables.outcomes`.
+    right
+        Whether the prediction is right.
+    log_loss, brier, confidence, weight, share
+        The columns `log_loss`, `brier`, `confidence`, `weight` and `width` of the outcome log.
+    """
+    of_right = sign if right else 0.0
+    if scored & outcomes.SCORED:
+        place = bin_of(confidence)
+        sums[SCORED] += sign
+        add_exactly(sums, rests, LOG_LOSS, sign * log_loss)
+        add_exactly(sums, rests, BRIER, sign * brier)
+        sums[IN_BIN + place] += sign
+        add_exactly(sums, rests, CONFIDENCE + place, sign * confidence)
+        sums[RIGHT + place] += of_right
+        if scored & outcomes.RANKED:
+            sums[RANKED] += sign
+            if scored & outcomes.IN_TOP:
+                sums[IN_TOP] += sign
+            else:
+                add_exactly(sums, rests, IN_TOP, sign * share)
+    if scored & outcomes.WEIGHTED:
+        add_exactly(sums, rests, WEIGHT, sign * weight)
+        add_exactly(sums, rests, WEIGHT_SQUARED, sign * weight * weight)
+        add_exactly(sums, rests, WEIGHT_RIGHT, of_right * weight)
+
+
+@inlined
+def add_number(
+    sums: Floats, rests: Floats, sign: float, scored: int, error: float, y: float, width: float
+) -> float:
+    """Add the scores of an outcome for regression to a vector of sums; returns what was lost, usually 0.
+
+    `error` is prediction - label, `y` the label, and `width` that of the interval, if `scored` has one. The
+    other parameters are those of `add_probabilities`. The label itself is added by `add_label`.
+    """
+    sums[SCORED] += sign
+    lost = abs(add_exactly(sums, rests, ABSOLUTE_ERRORS, sign * abs(error)))
+    lost += abs(add_exactly(sums, rests, SQUARED_ERRORS, sign * error * error))
+    lost += abs(add_exactly(sums, rests, BIAS, sign * error))
     if abs(y) >= LEAST_LABEL:
-        sums[RELATIVE_ERRORS] += abs(error) / abs(y)
-        sums[RELATIVE] += 1.0
+        lost += abs(add_exactly(sums, rests, RELATIVE_ERRORS, sign * (abs(error) / abs(y))))
+        sums[RELATIVE] += sign
+    if scored & outcomes.INTERVAL:
+        sums[INTERVALS] += sign
+        lost += abs(add_exactly(sums, rests, WIDTHS, sign * width))
+        if scored & outcomes.COVERED:
+            sums[COVERED] += sign
+    return lost
+
+
+@inlined
+def add_label(sums: Floats, rests: Floats, sign: float, y: float) -> float:
+    """Add a label for regression to Σy and Σy², at `MEAN` and `REST`; returns what was lost, usually 0."""
+    high, low = two_product(y, y)
+    lost = abs(add_exactly(sums, rests, MEAN, sign * y))
+    lost += abs(add_exactly(sums, rests, REST, sign * high))
+    return lost + abs(add_exactly(sums, rests, REST, sign * low))
 
 
 @inner
-def add_interval(sums: Floats, covers: bool, width: float) -> None:
-    """Add a predicted interval of this width to a vector of sums; `covers`: whether its label is in it."""
-    sums[INTERVALS] += 1.0
-    sums[WIDTHS] += width
-    if covers:
-        sums[COVERED] += 1.0
+def read_exactly(sums: Floats, rests: Floats, into: Floats) -> None:
+    """Write exact sums as floats; for regression, the label's mean and spread replace Σy and Σy²."""
+    for place in range(len(into)):
+        into[place] = nearest(sums, rests, place)
+    if len(into) > SPREAD and into[SCORED] > 0.0:
+        n, total = into[SCORED], parts_of(sums, rests, MEAN)
+        into[LABELS] = n
+        into[MEAN], into[REST] = mean_of(n, total)
+        into[SPREAD] = spread_of(n, total, parts_of(sums, rests, REST))
 
 
 def sums_of(given: dict[int, float]) -> Floats:

@@ -59,9 +59,8 @@ class Predictions(NamedTuple):
     ts: Ints
     next: Ints32  # of the same instance, in order of delivery; of free rows, the next free one
     model: Ints32  # row of the model's entity
-    #: While it waits: first row of its probabilities. Once settled, of a model's first prediction: number
-    #: of the model's outcome, its low 32 bits.
-    extra: Ints32
+    extra: Ints32  # first row of its probabilities
+    number: Ints32  # of a model's first prediction, once settled: number of the outcome, its low 32 bits
     label: Codes  # the class that is predicted
     persistent: Codes  # the baselines' classes when it was processed
     majority: Codes
@@ -101,11 +100,11 @@ class LabelValues(NamedTuple):
     """By label; where no stream needs them the columns are (labels, 0)."""
 
     after_numbers: Ints  # (labels, stages at an age): numbers of the baselines' outcomes
-    value: Floats  # (labels, 0 or 4): as of predictions, and once more as it was before the last revision
+    value: Floats  # (labels, 0 or 2): as of predictions
 
 
 class Probabilities(NamedTuple):
-    """A pool: probabilities of predictions that wait, in the order in which they were given."""
+    """A pool: probabilities of predictions, in the order in which they were given."""
 
     next: Ints32
     name: Words  # the class, as a hash of its name (see `engine.tables.records`)
@@ -173,16 +172,12 @@ def drop_probabilities(pools: Pools, probabilities: Probabilities, first: int) -
 
 @inner
 def drop_predictions(
-    pools: Pools, predictions: Predictions, probabilities: Probabilities, first: int, waiting: bool
+    pools: Pools, predictions: Predictions, probabilities: Probabilities, first: int
 ) -> None:
-    """Free all predictions of the list that begins in row `first` (0: an empty one).
-
-    With their probabilities if they were `waiting`: of settled predictions `extra` is something else.
-    """
+    """Free all predictions of the list that begins in row `first` (0: an empty one)."""
     while first:
         following = predictions.next[first]
-        if waiting:
-            drop_probabilities(pools, probabilities, predictions.extra[first])
+        drop_probabilities(pools, probabilities, predictions.extra[first])
         give_row(pools, PREDICTIONS, predictions.next, first)
         first = following
 
