@@ -6,10 +6,11 @@ import random
 from typing import Any
 
 import pytest
-from helpers import World, assert_cuts_change_no_bit, catch_up, metrics_of
+from helpers import Topics, World, assert_cuts_change_no_bit, catch_up, live, metrics_of
 from oracle import Record
 from oracle_cases import inst, lab, pred, tick
-from prequential.topics.outputs import Metrics
+from prequential.topics.decoding import KINDS
+from prequential.topics.outputs import Metrics, Output
 from test_shard_against_oracle import assert_same, world_from
 
 from tests.nightly import scaled
@@ -85,60 +86,117 @@ def test_a_window_keeps_the_place_until_it_leaves() -> None:
     assert [(one.outcomes, one.n) for one in found][3:6] == [(4, 2), (5, 1), (6, 2)]
 
 
-def history(seed: int, count: int) -> tuple[list[Record], list[Record]]:
-    """Records with labels, overrides and withdrawals in any order; and those without all that was undone."""
+#: By task: what is evaluated, with all that is summed up.
+_TASKS: dict[str, dict[str, Any]] = {
+    "classification": {
+        "positive_class": "a", "costs": {"a": {"b": 1, "c": 2.7}, "c": {"a": 0.1}}, "cost_per_value": True,
+        "measures": [
+            "accuracy", "kappa", "mcc", "macro_f1", "cost", "cost_total", "p_per", "log_loss", "brier", "ece",
+            "auc", "pr_auc", "top_k_accuracy", "ipw_accuracy",
+        ],
+        "details": ["confusion", "scores"], "top_k": 1,
+    },
+    "regression": {
+        "measures": [
+            "mae", "mse", "rmse", "r2", "bias", "mape", "interval_coverage", "interval_width",
+        ],
+    },
+}  # fmt: skip
+
+
+def _target(rng: random.Random, task: str) -> Any:
+    return rng.choice("abc") if task == "classification" else rng.choice([0.1, 1e6, rng.gauss(5, 2)])
+
+
+def _prediction(rng: random.Random, task: str, number: int, ts: int, at: int, model: str) -> Record:
+    y = _target(rng, task)
+    more: dict[str, Any] = {"model": model, "segments": {"arm": rng.choice("xy")}}
+    if task == "regression":
+        more |= {"y_lower": y - 1, "y_upper": y + rng.random()}
+    elif rng.random() < 0.9:
+        given = [rng.random() for _ in "abc"]
+        more["y_proba"] = {name: p / sum(given) for name, p in zip("abc", given)}
+        more["value"] = rng.choice([1, 0.3, 5])
+    return pred(number, ts, y, at=at, **more)
+
+
+def history(seed: int, count: int, task: str) -> tuple[list[Record], list[Record]]:
+    """Records with labels, overrides and withdrawals in any order; and those without all that was undone.
+
+    The last 30 instances keep their labels, so that windows are full again.
+    """
     rng = random.Random(seed)
     records: list[Record] = []
     clean: list[Record] = []
     for number in range(count):
-        made = pred(number, 10 * number, rng.choice("abc"), value=rng.choice([1, 2, 5]))
-        records.append(made)
-        clean.append(made)
-        first = 10 * number + rng.randrange(1, 100)
-        said = [rng.choice("abc") for _ in range(rng.choice([1, 1, 2, 3]))]
-        if number < count - 30:  # so that windows are full again
+        start = 10 * number
+        first = start + rng.randrange(1, 100)
+        said = [_target(rng, task) for _ in range(rng.choice([1, 1, 2, 3, 4]))]
+        if number < 3:  # the codes of classes are in order of their coming
+            said = [("abc"[number] if task == "classification" else said[0])]
+        withdrawn = number < count - 30 and rng.random() < 0.4
+        if withdrawn:
             said = [None if place and rng.random() < 0.5 else y for place, y in enumerate(said)]
-        labels = [lab(number, first + 40 * place, y, value=3) for place, y in enumerate(said)]
+        made = [inst(number, start, label_propensity=rng.choice([0.3, 0.5]))]
+        made += [_prediction(rng, task, number, start, start, model) for model in "mn"]
+        if rng.random() < 0.4:
+            made.append(_prediction(rng, task, number, start + 5, start + 5, "m"))
+        if not withdrawn and rng.random() < 0.3:  # a third model's prediction comes after the label
+            made.append(_prediction(rng, task, number, start, first + 60, "o"))
+        ats = [first, *sorted(first + rng.randrange(1, 400) for _ in said[1:])]
+        values = {"value": rng.choice([3, 0.7])} if task == "classification" else {}
+        labels = [lab(number, first, y, at=at, **values) for y, at in zip(said, ats)]
         if rng.random() < 0.3:
             labels.append(labels[-1])
-        records += labels
-        if said[-1] is not None:
-            clean.append(lab(number, first, said[-1], value=3))
+        records += [*made, *labels]
+        if said[-1] is None:
+            clean += made
+        else:
+            clean += [*made, lab(number, first, said[-1], at=first, **values)]
     return records, clean
 
 
-@pytest.mark.parametrize("seed", range(scaled(3, 12)))
-def test_it_is_as_if_they_had_never_come(seed: int) -> None:
-    """Matrices, costs and periods, bit for bit, but for what baselines saw."""
+def _world(records: list[Record], task: str) -> World:
+    """A world whose instances are remembered to its end."""
+    topics: Topics = ([], [], [])
+    for kind, obj, time in sorted([*records, tick(10_000)], key=lambda one: one[2]):
+        topics[KINDS.index(kind)].append((time, obj))
     settings = {
-        "estimators": ["all", "window:1000", "window:25"], "settle": "20m", "label_horizon": "20m",
-        "details": ["confusion"], "costs": {"a": {"b": 1, "c": 2.5}, "c": {"a": 4}}, "cost_per_value": True,
-        "measures": ["accuracy", "kappa", "mcc", "macro_f1", "cost", "cost_total", "p_per"],
-        "period": "200ms", "emit": {"outcomes": None, "every": "100ms"}, "detectors": [],
+        "task": task, "estimators": ["all", "window:1000", "window:8"], "settle": "20m",
+        "label_horizon": "20m", "period": "200ms", "emit": {"outcomes": None, "every": "100ms"},
+        "detectors": [], "segments": ["arm"], "stages": ["initial", "final", "bins", "after:3ms"], "bins": 2,
+        **_TASKS[task],
     }  # fmt: skip
-    found: list[dict[tuple[str, str], Any]] = []
-    for records in history(seed, 120):
-        topics = world_from([*records, tick(10_000)], **settings)
-        newest: dict[tuple[str, str], Any] = {}
-        for one in metrics_of(catch_up(topics).outputs):
-            measures = {name: value for name, value in one.measures.items() if name not in _BY_BASELINES}
-            period: Any = one.period
-            labelled = period["labelled"] if one.stage == "period" else None
-            newest[one.stage, one.estimator] = one.n, measures, one.confusion, labelled
-        found.append(newest)
-    assert found[0].keys() >= {("final", "all"), ("final", "window:25")}
-    assert ("period", "period:1970-01-01T00:00:00.000Z") in found[0]
-    assert found[0] == found[1]
+    return World({"defaults": settings}, topics)
+
+
+def _newest(outputs: list[Output]) -> dict[tuple[Any, ...], Any]:
+    """The last values of each sequence and estimator, and of each period."""
+    newest: dict[tuple[Any, ...], Any] = {}
+    for one in metrics_of(outputs):
+        measures = {name: value for name, value in one.measures.items() if name not in _BY_BASELINES}
+        undefined = {name: why for name, why in one.undefined.items() if name not in _BY_BASELINES}
+        period: Any = one.period
+        labelled = period["labelled"] if one.stage == "period" else None
+        key = one.stream, one.model, one.segment, one.stage, one.estimator
+        newest[key] = one.n, measures, undefined, one.confusion, one.scores, labelled
+    return newest
+
+
+@pytest.mark.parametrize("task", list(_TASKS))
+@pytest.mark.parametrize("seed", range(scaled(2, 12)))
+def test_it_is_as_if_they_had_never_come(seed: int, task: str) -> None:
+    """All measures of `all`, windows and periods, bit for bit, but for what baselines saw."""
+    dirty, clean = (_world(records, task) for records in history(seed, 90, task))
+    found = _newest(catch_up(dirty).outputs)
+    assert found == _newest(catch_up(clean).outputs)
+    keys = {(model, stage, estimator) for _, model, _, stage, estimator in found}
+    assert keys >= {("o", "final", "all"), ("m", "initial", "window:8"), ("n", "bin:2", "window:1000")}
+    assert ("m", "period", "period:1970-01-01T00:00:00.000Z") in keys
+    assert found == _newest(live(dirty, random.Random(seed), takeovers=True).outputs)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
-    records, _ = history(seed, 60)
-    rng = random.Random(seed)
-    further = {"segments": ["arm"], "stages": ["initial", "final", "bins", "after:20ms"], "bins": 2}
-    for _, obj, _ in records:
-        if "y_pred" in obj:
-            obj["segments"] = {"arm": rng.choice("xy")}
-    settings = {"settle": "1h", "label_horizon": "1h", "period": "1h", "emit": {"outcomes": 7, "every": "3m"}}
-    world = world_from(records, **settings, **further)
-    assert_cuts_change_no_bit(World(world.settings, world.topics), seed)
+    for task in _TASKS:
+        assert_cuts_change_no_bit(_world(history(seed, 50, task)[0], task), seed)

@@ -13,7 +13,7 @@ import pytest
 from prequential.engine.delay import periods as engine
 from prequential.engine.delay.due_periods import PeriodState
 from prequential.engine.delay.periods import PeriodTables, new_periods, with_model
-from prequential.engine.tables.events import EXPIRED, FORMER, LATE, MET, REVISED, WAITS, Events, new_events
+from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, UNREVISED, WAITS, Events, new_events
 from prequential.engine.tables.outcomes import SCORED, WEIGHTED
 from prequential.engine.tables.scores import BIAS, SPREAD
 from test_coverage import assert_same, digest_of, without_compiler
@@ -72,7 +72,7 @@ def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
             revised = rng.choice(met[model])
             before = now.get(revised, revised)
             events[i] = events[i + 1] = events[before]
-            events.kind[i] = FORMER
+            events.kind[i] = UNREVISED
             events.label[i] = events.label[i + 1] = (
                 events.revised[before] if rng.random() < 0.9 else rng.randrange(3)
             )
@@ -161,7 +161,7 @@ class Plain:
             self.cells[number][cell] += 1
             self.newest[number] = max(self.newest.get(number, -(1 << 62)), int(events.t1[i]))
             self.add(number, cell, events, i, 1)
-        elif kind == FORMER and self.cells[number][cell]:
+        elif kind == UNREVISED and self.cells[number][cell]:
             self.add(number, cell, events, i, -1)
         elif kind == REVISED and self.cells[number][cell]:
             self.cells[number][cell] -= 1

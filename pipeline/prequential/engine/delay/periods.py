@@ -27,7 +27,7 @@ from prequential.engine.compiled.pool import (
 from prequential.engine.delay import period_cells
 from prequential.engine.delay.calendars import UTC, Calendars, new_calendars, start_of, with_calendar
 from prequential.engine.delay.period_cells import Cells, add_stake, clear_stakes, counts_of, with_stakes
-from prequential.engine.tables.events import EXPIRED, FORMER, LATE, REVISED, WAITS, Events
+from prequential.engine.tables.events import EXPIRED, LATE, REVISED, UNREVISED, WAITS, Events
 from prequential.engine.tables.keys import Key, StateTable, of_pool
 from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
 from prequential.engine.tables.scores import (
@@ -225,8 +225,7 @@ def stakes_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
 def sums_of(tables: PeriodTables, period: int) -> Floats | None:
     """The sums of the scores of a period (row): (SPREAD + 1,) float64; None if there are none.
 
-    For regression they have the number of labels, their mean and Σ(y - ȳ)² at `LABELS`, `MEAN` and `SPREAD`,
-    and what the mean leaves below its last digit at `REST`.
+    Those of regression end with the number of labels, their mean in two floats, and Σ(y - ȳ)².
     """
     if not tables.periods.sums[period]:
         return None
@@ -284,7 +283,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
         begin = start_of(calendars, np.int64(models.calendar[model]), width, events.ts[i])
         if begin < models.begin[model]:
             continue
-        if kind == FORMER:
+        if kind == UNREVISED:
             row = find(pool, model, begin)
             if row and not periods.dropped[row]:
                 cell = find(cell_pool, row, _cell_key(events, i, np.int64(events.label[i])))

@@ -16,7 +16,7 @@ from prequential.engine.measures.ranking import Ranks
 from prequential.engine.measures.registry import OF_RANKS
 from prequential.engine.measures.table import put_ranks, refuse_ranks
 from prequential.engine.tables import outcomes
-from prequential.engine.tables.outcomes import FORMER, OUTCOME, REVISION, Log
+from prequential.engine.tables.outcomes import OUTCOME, REVISION, UNREVISED, Log
 from prequential.engine.tables.score_bins import (
     BINS,
     NEGATIVES,
@@ -72,7 +72,7 @@ def histogram_codes(log: Log, rows: Ints32, into: CountCodes) -> None:
             into.cell[i] = cell
         elif not scored & outcomes.SCORED:
             continue
-        elif kind == FORMER and log.label[row] != NO_CLASS:
+        elif kind == UNREVISED and log.label[row] != NO_CLASS:
             into.cell[i], into.revised[i] = cell, WITHDRAWN
         elif kind == REVISION and log.revised[row] != NO_CLASS:
             into.cell[i], into.revised[i] = WITHDRAWN, cell

@@ -10,7 +10,7 @@ from prequential.engine.compiled.repeated import Repeated, Run, run
 from prequential.engine.estimators import histograms
 from prequential.engine.estimators.declaration import Additions, Counted, Payload
 from prequential.engine.estimators.estimator import Estimator
-from prequential.engine.estimators.sums import OF_CLASSES, SPREAD, additions, is_any
+from prequential.engine.estimators.sums import OF_CLASSES, additions, is_any
 from prequential.engine.measures.costs import SUMS
 from prequential.engine.measures.declaration import NO_POSITIVE
 from prequential.engine.measures.per_class import new_classes
@@ -18,6 +18,7 @@ from prequential.engine.measures.positive import Positives, positive_of, quantil
 from prequential.engine.measures.registry import NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.tables import scores
+from prequential.engine.tables.scores import SPREAD
 
 #: Numbers that are read at once; with more, sequences are measured block by block.
 _BLOCK = 1 << 18

@@ -19,7 +19,7 @@ from prequential.engine.estimators.declaration import (
     Payload,
 )
 from prequential.engine.measures.positive import Positives
-from prequential.engine.tables.outcomes import FORMER, REVISION, Log, cell_of
+from prequential.engine.tables.outcomes import REVISION, UNREVISED, Log, cell_of
 from prequential.engine.tables.store import NO_CLASS
 from prequential.topics.errors import existing
 
@@ -96,7 +96,7 @@ def joint_codes(log: Log, rows: Ints32, capacity: int, into: CountCodes) -> None
         label, prediction, bits = log.label[row], log.prediction[row], log.bits[row]
         into.cell[i] = cell_of(label, prediction, bits, capacity) if label != NO_CLASS else WITHDRAWN
         into.revised[i], into.known[i] = NO_CELL, log.known[row]
-        if log.kind[row] == FORMER:
+        if log.kind[row] == UNREVISED:
             into.cell[i] = NO_CELL
         elif log.kind[row] == REVISION:
             label = log.revised[row]

@@ -27,7 +27,7 @@ from prequential.engine.estimators.residuals import add_residual, fade_residuals
 from prequential.engine.measures import costs
 from prequential.engine.measures.positive import Positives
 from prequential.engine.tables import outcomes, scores
-from prequential.engine.tables.outcomes import FORMER, REVISION, Log
+from prequential.engine.tables.outcomes import REVISION, UNREVISED, Log
 from prequential.engine.tables.scores import LABELS, MEAN, REST, SPREAD
 from prequential.engine.tables.store import NO_CLASS
 
@@ -67,7 +67,7 @@ OF_COSTS = losses(costs.SUMS - 1)._replace(rests=scores.RESTS_OF_COSTS)
 @inlined
 def _place_of(log: Log, row: int) -> int:
     """What a row of the log does to sums, as `Additions.number` has it; 0: it is a new outcome."""
-    if log.kind[row] == FORMER:
+    if log.kind[row] == UNREVISED:
         return -np.int64(log.number[row])
     return np.int64(log.number[row]) if log.kind[row] == REVISION else 0
 

@@ -7,7 +7,7 @@ from prequential.engine.join.deadlines import MEETS, NOTHING
 from prequential.engine.join.expiry import drop_label, forget
 from prequential.engine.join.labelling import drop_late
 from prequential.engine.join.outcome_rows import Place
-from prequential.engine.join.revisions import note_former, revise
+from prequential.engine.join.revisions import note_unrevised, revise
 from prequential.engine.join.stakes import note_value
 from prequential.engine.tables.calendar import unschedule
 from prequential.engine.tables.logs import DUPLICATE, LATE_LABEL, Logs, add_latency, note_dropped, number_of
@@ -51,7 +51,7 @@ def take_label(
         return NOTHING
     place = Place(number_of(logs, i), stream, slot)
     if state == SETTLED:
-        note_former(registry, store, logs, place)
+        note_unrevised(registry, store, logs, place)
     labels.label[label], labels.number[label], labels.at_horizon[label] = y, rows.number[i], 0
     if streams.valued[stream] and rows.value[i, 0] >= 0.0:  # else the label keeps its value
         note_value(store.label_values.value, label, rows.value[i, 0])
@@ -84,7 +84,7 @@ def _withdraw(i: int, registry: Registry, store: Store, logs: Logs, stream: int,
     end = labels.t0[label] + streams.horizon[stream]
     if state == SETTLED:
         place, old = Place(number_of(logs, i), stream, slot), labels.label[label]
-        note_former(registry, store, logs, place)
+        note_unrevised(registry, store, logs, place)
         labels.label[label] = NO_CLASS
         if streams.valued[stream]:
             note_value(store.label_values.value, label, -1.0)

@@ -1,7 +1,7 @@
 """Revisions: applies a corrected or withdrawn label to outcomes that may still change.
 
 The outcomes move to their new cells; without a label they are in none. Where there is more than a cell, such
-as scores or a stake, rows of the kind `FORMER` come first: by them, consumers remove what they added.
+as scores or a stake, rows of the kind `UNREVISED` come first: by them, consumers remove what they added.
 Baselines keep the labels that they saw, and the judgement by these labels.
 """
 
@@ -29,10 +29,10 @@ from prequential.engine.join.outcome_rows import (
 )
 from prequential.engine.join.scoring import score, weigh
 from prequential.engine.join.stakes import note_stake
-from prequential.engine.tables.events import FORMER as FORMER_EVENT
 from prequential.engine.tables.events import REVISED
+from prequential.engine.tables.events import UNREVISED as UNREVISED_EVENT
 from prequential.engine.tables.logs import Logs, add_event
-from prequential.engine.tables.outcomes import FORMER, REVISION
+from prequential.engine.tables.outcomes import REVISION, UNREVISED
 from prequential.engine.tables.store import NO_CLASS, Store
 from prequential.engine.tables.streams import Registry
 
@@ -55,27 +55,27 @@ def _touch(registry: Registry, outcome: Outcome) -> None:
 
 
 @inner
-def note_former(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
-    """Write outcomes of a settled instance as they are, before its label changes; see `FORMER`."""
+def note_unrevised(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
+    """Write outcomes of a settled instance as they are, before its label changes; see `UNREVISED`."""
     streams, stream = registry.streams, place.stream
     label = store.labels.label[store.instances.label[place.slot]]
     scored = streams.regression[stream] or streams.probabilities[stream] or streams.weights[stream]
     if label != NO_CLASS and (scored or streams.valued[stream]):
-        _write(registry, store, logs, place, label, FORMER)
+        _write(registry, store, logs, place, label, UNREVISED)
 
 
 @inner
 def revise(registry: Registry, store: Store, logs: Logs, place: Place, old: int) -> None:
     """Move the outcomes of a settled instance whose label was revised from `old` to its present label.
 
-    NO_CLASS stands for no label, on either side. `note_former` is called before the label changes.
+    NO_CLASS stands for no label, on either side. `note_unrevised` is called before the label changes.
     """
     _write(registry, store, logs, place, old, REVISION)
 
 
 @inner
 def _write(registry: Registry, store: Store, logs: Logs, place: Place, old: int, kind: int) -> None:
-    """Write events and rows of a kind, REVISION or FORMER, for all outcomes of a settled instance."""
+    """Write events and rows of a kind, REVISION or UNREVISED, for all outcomes of a settled instance."""
     stream, slot = place.stream, place.slot
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
     label = store.instances.label[slot]
@@ -84,9 +84,8 @@ def _write(registry: Registry, store: Store, logs: Logs, place: Place, old: int,
     row = first
     while row:
         judged = predictions.judged[row] - 1 if predictions.judged[row] else at_first
-        event = add_event(
-            logs, REVISED if kind == REVISION else FORMER_EVENT, predictions.model[row], predictions.ts[row]
-        )
+        which = REVISED if kind == REVISION else UNREVISED_EVENT
+        event = add_event(logs, which, predictions.model[row], predictions.ts[row])
         logs.events.prediction[event] = predictions.label[row]
         logs.events.bin[event] = predictions.bin[row]
         logs.events.label[event] = old

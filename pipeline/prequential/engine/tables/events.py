@@ -10,7 +10,7 @@ from typing import NamedTuple
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, records
 
 #: The last one: it is as it was before the revision that follows, for what is scored or at stake.
-WAITS, MET, LATE, EXPIRED, REVISED, FORMER = range(6)
+WAITS, MET, LATE, EXPIRED, REVISED, UNREVISED = range(6)
 
 
 class Events(NamedTuple):

@@ -14,7 +14,7 @@ from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inli
 #: Kinds of rows: a new outcome; a revision of an earlier outcome's label; an earlier outcome of an instance
 #: for which another model has an outcome now, for comparisons alone; and an outcome as it was before the
 #: revision that follows, for what is scored or at stake.
-OUTCOME, REVISION, REFERENCE, FORMER = range(4)
+OUTCOME, REVISION, REFERENCE, UNREVISED = range(4)
 
 #: What is scored of an outcome (bits): its probabilities or its number, the weight of its label.
 SCORED, WEIGHTED = 1, 2
