@@ -187,7 +187,7 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
     Returns the tables, maybe with more rows.
 
     >>> from prequential.engine.delay.due_periods import due_of
-    >>> from prequential.engine.tables.events import new_events
+    >>> from prequential.engine.tables.events import MET, new_events
     >>> tables, _ = with_model(new_periods(), 0, 1_000, 0.95, horizon=5_000, settle=0, numbers=False)
     >>> events = new_events(4)
     >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET], [10, 20, 1_010, 10], 500
