@@ -577,7 +577,7 @@ def by_value(world: World) -> World:
     """The same with something at stake in each label and prediction whose record can be used."""
     costs = {"costs": {"a": {"b": 1.5}}, "cost_per_value": True}
     topics = [
-        [(time, row | {"value": time % 7} if kind and isinstance(row, dict) else row) for time, row in rows]
+        [(time, row | {"value": time % 7 / 10} if kind and isinstance(row, dict) else row) for time, row in rows]
         for kind, rows in enumerate(world.topics)
     ]
     return World({"defaults": world.settings["defaults"] | costs}, (topics[0], topics[1], topics[2]))
