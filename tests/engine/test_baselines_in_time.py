@@ -136,7 +136,7 @@ def test_periods_without_a_label_say_so() -> None:
 
 
 class TestAucAfterRevisions:
-    """Without `positive_class`: scores are by the first label, which may not say which class is positive."""
+    """Scores are by the labels as they are now: `auc` is that of a stream without the earlier ones."""
 
     @staticmethod
     def auc(*labels: tuple[str, ...], **settings: Any) -> tuple[dict[str, float], dict[str, str]]:
@@ -150,14 +150,14 @@ class TestAucAfterRevisions:
         return found.measures, found.undefined
 
     def test_a_class_of_neither_kind(self) -> None:
-        measures, undefined = self.auc(("0",), ("maybe", "1"), ("0",), ("1",))
-        assert "precision" in measures  # by the labels as they are now
-        assert undefined["auc"] == "no_positive_class"
+        assert self.auc(("0",), ("maybe", "1"), ("0",), ("1",)) == self.auc(("0",), ("1",), ("0",), ("1",))
 
     def test_two_forms_of_one_class(self) -> None:
         assert self.auc(("0",), ("true", "1"), ("0",), ("1",)) == self.auc(("0",), ("1",), ("0",), ("1",))
 
-    def test_what_is_known_stays_known(self) -> None:
-        assert self.auc(("0",), ("0", "1"), ("0",), ("1",))[0]["auc"] == 5 / 6
+    def test_a_corrected_label(self) -> None:
+        corrected = self.auc(("0",), ("0", "1"), ("0",), ("1",))
+        assert corrected == self.auc(("0",), ("1",), ("0",), ("1",))
+        assert corrected[0]["auc"] == 1.0
         measures, _ = self.auc(("0",), ("maybe", "1"), ("0",), ("1",), positive_class="1")
-        assert measures["auc"] == 5 / 6
+        assert measures["auc"] == 1.0

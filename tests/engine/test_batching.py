@@ -577,7 +577,10 @@ def by_value(world: World) -> World:
     """The same with something at stake in each label and prediction whose record can be used."""
     costs = {"costs": {"a": {"b": 1.5}}, "cost_per_value": True}
     topics = [
-        [(time, row | {"value": time % 7 / 10} if kind and isinstance(row, dict) else row) for time, row in rows]
+        [
+            (time, row | {"value": (time % 7 + 1) / 7} if kind and isinstance(row, dict) else row)
+            for time, row in rows
+        ]
         for kind, rows in enumerate(world.topics)
     ]
     return World({"defaults": world.settings["defaults"] | costs}, (topics[0], topics[1], topics[2]))
@@ -606,7 +609,7 @@ WORLDS = {
     "periods": world_with(
         2, period="100ms", label_horizon="1s", settle="200ms", emit={"every": "50ms"}, detectors=DETECTORS[:2]
     ),
-    "periods by value": by_value(world_with(2, period="100ms", label_horizon="1s", emit={"every": "50ms"})),
+    "periods by value": by_value(world_with(3, period="1m", label_horizon="1s", emit={"every": "50ms"})),
     "periods that are forgotten": world_with(
         12, period="20ms", label_horizon="50ms", settle="10ms", emit={"every": "50ms"}, detectors=[]
     ),

@@ -43,10 +43,20 @@ def clear_stakes(cells: Cells, cell: int) -> None:
 
 
 @inner
-def add_stake(cells: Cells, cell: int, value: float, sign: float) -> None:
-    """Add an outcome's value to a cell, or remove it if `sign` is -1."""
-    add_exactly(cells.stakes[cell], cells.rests[cell], STAKE, sign * value)
-    cells.stakes[cell, VALUED] += sign
+def add_stake(cells: Cells, cell: int, value: float) -> None:
+    """Add an outcome's value to a cell."""
+    add_exactly(cells.stakes[cell], cells.rests[cell], STAKE, value)
+    cells.stakes[cell, VALUED] += 1.0
+
+
+@inner
+def take_stake(cells: Cells, cell: int, value: float) -> None:
+    """Remove an outcome's value from a cell, if it has not been set to 0 since it was added."""
+    if cells.stakes[cell, VALUED] > 1.0:
+        add_exactly(cells.stakes[cell], cells.rests[cell], STAKE, -value)
+        cells.stakes[cell, VALUED] -= 1.0
+    else:
+        clear_stakes(cells, cell)
 
 
 def counts_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:

@@ -26,7 +26,14 @@ from prequential.engine.compiled.pool import (
 )
 from prequential.engine.delay import period_cells
 from prequential.engine.delay.calendars import UTC, Calendars, new_calendars, start_of, with_calendar
-from prequential.engine.delay.period_cells import Cells, add_stake, clear_stakes, counts_of, with_stakes
+from prequential.engine.delay.period_cells import (
+    Cells,
+    add_stake,
+    clear_stakes,
+    counts_of,
+    take_stake,
+    with_stakes,
+)
 from prequential.engine.tables.events import EXPIRED, LATE, REVISED, UNREVISED, WAITS, Events
 from prequential.engine.tables.keys import Key, StateTable, of_pool
 from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
@@ -289,7 +296,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
                 cell = find(cell_pool, row, _cell_key(events, i, np.int64(events.label[i])))
                 if cell and cells.counts[cell]:
                     if models.valued[model] and events.valued[i]:
-                        add_stake(cells, cell, events.stake[i], -1.0)
+                        take_stake(cells, cell, events.stake[i])
                     own = np.int64(periods.sums[row])
                     if own:
                         label = np.int64(events.label[i])
@@ -356,7 +363,7 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
                 clear_stakes(cells, cell)
         cells.counts[cell] += 1
         if models.valued[model] and events.valued[i]:
-            add_stake(cells, cell, events.stake[i], 1.0)
+            add_stake(cells, cell, events.stake[i])
         if events.scored[i]:
             sums_row = np.int64(periods.sums[row])
             if sums_row == 0:
