@@ -74,11 +74,10 @@ def expected(account: Account, settings: Any, width: int) -> dict[int, dict[str,
         for one in met:
             estimator.add(one.outcome)
         values, undefined = estimator.measures(revised=True)
-        numbers = settings.task == "regression"
-        labelled = len([one for one in met if numbers or one.outcome.truth is not None])
+        labelled = len([one for one in met if one.outcome.truth is not None])
         found[start] = {
             "predictions": len(predictions), "labelled": labelled, "values": values,
-            "undefined": undefined if met else dict.fromkeys(EVERY_MEASURE, "empty"),
+            "undefined": undefined if labelled else dict.fromkeys(EVERY_MEASURE, "empty"),
         }  # fmt: skip
     return found
 
