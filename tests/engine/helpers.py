@@ -30,7 +30,7 @@ from prequential.engine.input.merge import Batch, OffsetVector
 from prequential.engine.input.plain import Parser
 from prequential.engine.shard import Shard
 from prequential.engine.tables.outcomes import SCORED, WEIGHTED
-from prequential.engine.tables.store import SETTLED, WAITING
+from prequential.engine.tables.store import SETTLED
 from prequential.engine.tables.streams import BASELINE, BASELINE_AGE, ENTITY_STATE, STREAM_STATE
 from prequential.topics.decoding import KINDS, decode
 from prequential.topics.outputs import (
@@ -302,7 +302,7 @@ def known_of(shard: Shard) -> dict[tuple[str, str], tuple[Any, ...]]:
         label, first = int(store.instances.label[slot]), int(store.instances.first[slot])
         row, predictions = first, []
         while row:
-            predictions.append(_prediction(shard, row, state == WAITING))
+            predictions.append(_prediction(shard, row))
             row = int(store.predictions.next[row])
         of_label: dict[str, Any] | None = None
         if label:
@@ -321,20 +321,19 @@ def known_of(shard: Shard) -> dict[tuple[str, str], tuple[Any, ...]]:
     return found
 
 
-def _prediction(shard: Shard, row: int, waits: bool) -> dict[str, Any]:
+def _prediction(shard: Shard, row: int) -> dict[str, Any]:
     """A prediction that an instance has."""
     predictions, values = shard.state.store.predictions, shard.state.store.values
     probabilities = shard.state.store.probabilities
     about = shard.catalog.entities[predictions.model[row]]
-    extra = int(predictions.extra[row])
-    given = []
-    while waits and extra:
-        given.append((int(probabilities.name[extra]), float(probabilities.p[extra])))
-        extra = int(probabilities.next[extra])
-    found: dict[str, Any] = {"model": about and about.model, "extra": given or extra}
+    one, given = int(predictions.probabilities[row]), []
+    while one:
+        given.append((int(probabilities.name[one]), float(probabilities.p[one])))
+        one = int(probabilities.next[one])
+    found: dict[str, Any] = {"model": about and about.model, "probabilities": given}
     for table in (predictions, values):
         for name, column in columns_of(table).items():
-            if name not in ("next", "model", "extra") and len(column) > row:
+            if name not in ("next", "model", "probabilities") and len(column) > row:
                 found[name] = column[row].tolist()
     return found
 

@@ -10,7 +10,7 @@ from prequential.engine.compiled.ids import text_of
 from prequential.engine.delay.expected import shape_of
 from prequential.engine.state import ShardState
 from prequential.engine.tables.keys import Key, StateTable
-from prequential.engine.tables.store import UNKNOWN, WAITING
+from prequential.engine.tables.store import UNKNOWN
 
 #: A row's name, and its number.
 Rows = dict[tuple[Any, ...], int]
@@ -36,10 +36,7 @@ def contents(state: ShardState) -> dict[str, dict[tuple[Any, ...], bytes]]:
         }  # fmt: skip
         own = found.setdefault(sort_of(table.name), {})
         for row_name, row in names.of(table).items():
-            # Of a prediction that waits it is the row of its probabilities.
-            left_out = "predictions|extra" if row_name[:2] in names.waiting else ""
-            parts = (_bytes(column, row) for name, column in columns.items() if name != left_out)
-            own[row_name] = b"|".join(parts)
+            own[row_name] = b"|".join(_bytes(column, row) for column in columns.values())
     return found
 
 
@@ -73,9 +70,6 @@ class _Names:
             if state.store.instances.state[slot] != UNKNOWN:
                 name = catalog.streams[known.stream[slot]].name
                 self._slots[name, text_of(known, slot)] = slot
-        instances = state.store.instances
-        #: Instances that have predictions and no label.
-        self.waiting = {name for name, slot in self._slots.items() if instances.state[slot] == WAITING}
         self._classes = {
             (stream.name, name): (int(states.classes[stream.code]), code)
             for stream in catalog.streams for code, name in enumerate(stream.class_names)
@@ -236,5 +230,5 @@ class _Names:
 
     def _probability(self, table: StateTable) -> Rows:
         store = self._state.store
-        own = {name: row for name, row in self._prediction(table).items() if name[:2] in self.waiting}
-        return self._listed(own, store.predictions.extra, store.probabilities.next)
+        first = store.predictions.probabilities
+        return self._listed(self._prediction(table), first, store.probabilities.next)

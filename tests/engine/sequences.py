@@ -205,7 +205,7 @@ def _scored(task: str, positive: str | None, prepare: Any) -> Score:
     if task == "regression":
         store.labels.number[1], store.values.number[1] = answer
     elif given:
-        store.predictions.extra[1] = 1
+        store.predictions.probabilities[1] = 1
         for row, (name, p) in enumerate(given.items(), 1):
             store.probabilities.name[row], store.probabilities.p[row] = name_hash(name), p
             store.probabilities.next[row] = row + 1 if row < len(given) else 0

@@ -123,7 +123,7 @@ def tables(store: Store) -> Iterator[StateTable]:
     yield StateTable("instances|", Key.SLOT, store.instances, slots, links=links)
     yield StateTable("marks|", Key.SLOT, _flat(store.marks, slots), slots)
     predictions, labels, probabilities = pools.end.tolist()
-    links = {"next": Key.PREDICTION, "model": Key.ENTITY}  # and `extra`, while a prediction is pending
+    links = {"next": Key.PREDICTION, "model": Key.ENTITY, "probabilities": Key.PROBABILITY}
     yield StateTable("predictions|", Key.PREDICTION, store.predictions, predictions, links=links)
     yield StateTable("values|", Key.PREDICTION, _flat(store.values, predictions), predictions)
     yield StateTable("labels|", Key.LABEL, store.labels, labels, links={"next": Key.LABEL})

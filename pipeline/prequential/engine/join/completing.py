@@ -277,5 +277,5 @@ def remember_numbers(registry: Registry, store: Store, first: int) -> None:
     row = first
     while row:
         number = registry.entities.outcomes[predictions.model[row]] & LOW
-        predictions.number[row] = number - (LOW + 1) if number > LOW >> 1 else number
+        predictions.outcome[row] = number - (LOW + 1) if number > LOW >> 1 else number
         row = predictions.next[row]

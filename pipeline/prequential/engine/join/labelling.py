@@ -104,7 +104,7 @@ def drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
                 predictions.next[before] = following
             else:
                 store.instances.first[slot] = following
-            drop_probabilities(store.pools, store.probabilities, predictions.extra[row])
+            drop_probabilities(store.pools, store.probabilities, predictions.probabilities[row])
             give_row(store.pools, PREDICTIONS, predictions.next, row)
         else:
             before = row

@@ -117,7 +117,8 @@ def repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, s
         return store.values.number[same, 0] == rows.number[i]
     if predictions.label[same] != rows.label[i]:
         return False
-    return not registry.streams.probabilities[stream] or _gives(rows, i, store, predictions.extra[same])
+    probabilities = predictions.probabilities[same]
+    return not registry.streams.probabilities[stream] or _gives(rows, i, store, probabilities)
 
 
 @inner
@@ -165,15 +166,15 @@ def _add_prediction(
     predictions.judged[row] = 0
     predictions.corrected[row] = 0
     predictions.version[row] = rows.version[i]
-    predictions.bin[row] = 0
-    predictions.extra[row] = 0
+    predictions.bin[row] = predictions.outcome[row] = 0
+    predictions.probabilities[row] = 0
     if streams.regression[stream]:
         values.number[row, 0] = rows.number[i]
         if streams.intervals[stream]:
             for column in range(3):
                 values.interval[row, column] = rows.interval[i, column]
     elif streams.probabilities[stream]:
-        predictions.extra[row] = _keep_probabilities(rows, i, store)
+        predictions.probabilities[row] = _keep_probabilities(rows, i, store)
     if streams.expects[stream]:
         predictions.bin[row] = _bin_of(rows, i, registry, stream)
     if streams.correction[stream]:

@@ -107,7 +107,7 @@ def _write(registry: Registry, store: Store, logs: Logs, place: Place, old: int,
             initial = earliest_of(predictions, first, model)
             judged = predictions.judged[initial] - 1 if predictions.judged[initial] else at_first
             outcomes = entities.outcomes[model]
-            number = outcomes - ((outcomes - predictions.number[row]) & LOW)
+            number = outcomes - ((outcomes - predictions.outcome[row]) & LOW)
             outcome = outcome_of(model, number, OWN, old, judged, kind)
             _write_stages(registry, store, logs, place, outcome, model, first)
             for key in range(streams.keys[stream]):

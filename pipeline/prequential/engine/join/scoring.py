@@ -47,19 +47,19 @@ def score(
             columns.width[row] = high - low
             if low <= y <= high:
                 columns.scored[row] |= COVERED
-    elif predictions.extra[prediction]:
+    elif predictions.probabilities[prediction]:
         start = streams.classes[stream]
         truth, answer = classes.name[start + label], classes.name[start + predictions.label[prediction]]
         positive = positive_name(streams, classes, stream, label)
         p_label = p_prediction = p_positive = brier = 0.0
         named = False
-        one = predictions.extra[prediction]
+        one = predictions.probabilities[prediction]
         while one:
             named |= probabilities.name[one] == truth
             one = probabilities.next[one]
         if not named:
             brier = 1.0
-        one = predictions.extra[prediction]
+        one = predictions.probabilities[prediction]
         while one:
             name, p = probabilities.name[one], probabilities.p[one]
             off = p - 1.0 if name == truth else p
@@ -78,7 +78,7 @@ def score(
             columns.scored[row] |= POSITIVE_IS_ONE
         if streams.top[stream]:
             columns.scored[row] |= RANKED
-            first = predictions.extra[prediction]
+            first = predictions.probabilities[prediction]
             share = top_share(probabilities, first, p_label, streams.top[stream]) if named else 0.0
             if share >= 1.0:
                 columns.scored[row] |= IN_TOP

@@ -23,7 +23,7 @@ from prequential.engine.snapshot.waiting import rows_of_lists
 from prequential.engine.state import ShardState
 from prequential.engine.tables.keys import Key
 from prequential.engine.tables.settled import Settled
-from prequential.engine.tables.store import UNKNOWN, WAITING
+from prequential.engine.tables.store import UNKNOWN
 from prequential.topics.partitioning import partition_of
 
 #: Parts of a snapshot's head whose entries begin with the row of what is evaluated.
@@ -134,10 +134,9 @@ class _Splitting:
             arrays["settled|stream"] = self._numbers[Key.STREAM][arrays["settled|stream"]].astype(np.int32)
         states = arrays["instances|state"][slots]
         self._head["remembered"] = int((states != UNKNOWN).sum())
-        labels, extra = arrays["instances|label"][slots], arrays["predictions|extra"]
-        rows, lists = rows_of_lists(arrays["instances|first"][slots], arrays["predictions|next"])
-        waiting = rows[states[lists] == WAITING]
-        given = extra[waiting]
+        labels = arrays["instances|label"][slots]
+        rows, _ = rows_of_lists(arrays["instances|first"][slots], arrays["predictions|next"])
+        given = arrays["predictions|probabilities"][rows]
         probabilities, _ = rows_of_lists(given, arrays["probabilities|next"])
         kept = {
             Key.SLOT: slots, Key.PREDICTION: rows, Key.LABEL: np.sort(labels[labels > 0]),
@@ -147,8 +146,6 @@ class _Splitting:
             self._keep(key, own_rows)
         for key, pool in _POOLS.items():
             self._numbers[key] = _numbers(self._rows[key], len(arrays[f"{pool}|next"]))
-        arrays["predictions|extra"] = extra = extra.copy()
-        extra[waiting] = self._numbers[Key.PROBABILITY][given]
         used = np.array([len(kept[key]) for key in _POOLS], dtype=np.int64)
         arrays["pools|free"], arrays["pools|end"], arrays["pools|used"] = np.zeros_like(used), 1 + used, used
 

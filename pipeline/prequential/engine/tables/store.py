@@ -59,8 +59,8 @@ class Predictions(NamedTuple):
     ts: Ints
     next: Ints32  # of the same instance, in order of delivery; of free rows, the next free one
     model: Ints32  # row of the model's entity
-    extra: Ints32  # first row of its probabilities
-    number: Ints32  # of a model's first prediction, once settled: number of the outcome, its low 32 bits
+    probabilities: Ints32  # first row of its probabilities
+    outcome: Ints32  # of a model's first prediction, once settled: its outcome's number, low 32 bits
     label: Codes  # the class that is predicted
     persistent: Codes  # the baselines' classes when it was processed
     majority: Codes
@@ -177,7 +177,7 @@ def drop_predictions(
     """Free all predictions of the list that begins in row `first` (0: an empty one)."""
     while first:
         following = predictions.next[first]
-        drop_probabilities(pools, probabilities, predictions.extra[first])
+        drop_probabilities(pools, probabilities, predictions.probabilities[first])
         give_row(pools, PREDICTIONS, predictions.next, first)
         first = following
 

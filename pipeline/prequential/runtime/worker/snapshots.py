@@ -17,7 +17,7 @@ from prequential.runtime.worker.origin import TopicsOrigin
 from prequential.topics.errors import WorkError
 
 #: Format of the snapshots that this version writes; it can't read any other format.
-FORMAT = 11
+FORMAT = 12
 
 #: Most bytes of a chunk: Kafka's default limit of a message is 1 MiB.
 CHUNK_BYTES = 900_000
