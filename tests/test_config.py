@@ -32,7 +32,7 @@ from prequential.engine.measures.declaration import REASONS
 from prequential.engine.measures.positive import Positives
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.measures.registry import NAMES as MEASURES
-from prequential.engine.tables.outcomes import SCORED
+from prequential.engine.tables.scores import SCORED
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError
 
@@ -606,7 +606,7 @@ def test_a_measure_is_a_signal_where_its_task_can_have_it(file: Path, task: str,
     estimator.cells.table.cells[0, 0] = estimator.cells.table.n[0] = 8
     if task == "regression":  # what is scored of classes isn't: which measures there are is all that matters
         estimator.score()
-        estimator.sums.table.flags[0, :8] = SCORED
+        estimator.sums.table.sums[0, SCORED] = 8
     none = np.zeros(1, dtype=np.int32)
     positives = Positives(none, none, none, none, np.zeros(1, dtype=np.uint8))
     reasons = measured(estimator, np.zeros(1, dtype=np.int64), positives).reasons

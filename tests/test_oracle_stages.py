@@ -119,10 +119,12 @@ class TestProbabilities:
         assert told(result, "log_loss", estimator="fading:0.5")[-1] == pytest.approx(1.8 * math.log(2))
         assert told(result, "log_loss", estimator="window:1")[1] == "no_probabilities"
 
-    def test_a_revision_reaches_no_score(self) -> None:
-        result = evaluate(pred(1, 0, "a", y_proba={"a": 0.5}), lab(1, 0, "a"), lab(1, 1, "b"), final=True)
+    def test_a_revision_moves_scores(self) -> None:
+        result = evaluate(
+            pred(1, 0, "a", y_proba={"a": 0.5, "b": 0.25}), lab(1, 0, "a"), lab(1, 1, "b"), final=True
+        )
         assert told(result, "error") == [0.0, 1.0]
-        assert told(result, "log_loss") == [pytest.approx(math.log(2))] * 2
+        assert told(result, "log_loss") == pytest.approx([math.log(2), math.log(4)])
 
     def test_other_probabilities_make_another_prediction(self) -> None:
         records = (
@@ -151,10 +153,10 @@ class TestNumbers:
             "bias": 2.5 / 1.5, "mape": 2 / 3,
         }  # fmt: skip
 
-    def test_a_revision_counts_and_moves_nothing(self) -> None:
+    def test_a_revision_counts_and_moves_the_error(self) -> None:
         records = [pred(1, 0, 1), lab(1, 0, 3), lab(1, 1, 3.0), lab(1, 2, 9)]
         result = evaluate(*records, task="regression", final=True)
-        assert told(result, "mae") == [2.0, 2.0]
+        assert told(result, "mae") == [2.0, 8.0]
         assert result.counts["s", None] == {"duplicate": 1, "revisions": 1}
         assert told(result, "r2") == ["zero_denominator"] * 2
         assert told(result, "error") == ["not_classification"] * 2

@@ -21,7 +21,6 @@ from prequential.engine.compiled import mathematics
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.measuring import measured as measured_by
-from prequential.engine.estimators.sums import SPREAD
 from prequential.engine.measures import ranking
 from prequential.engine.measures.declaration import NO_POSITIVE, REASONS, UNSEEN_POSITIVE
 from prequential.engine.measures.per_class import new_classes
@@ -278,9 +277,10 @@ def test_sequences_are_measured_each_by_itself(regression: bool) -> None:
     counts, summed = estimator.cells.table, estimator.sums.table
     counts.cells[:], counts.n[:] = cells, cells.sum(axis=1)
     counts.known[:] = 1
+    sums[:, scores.SCORED] = 4
     summed.sums[:, : scores.SIZE] = sums * scored[:, None]
-    if regression:
-        summed.sums[:, SPREAD] = spreads
+    if regression:  # the sum of labels is 0, so their squares are the spread
+        summed.sums[:, scores.REST] = spreads
     sequences = np.array([2, 0, 4, 3, 1, 2])
     found = measured_by(estimator, sequences, positives)
     assert found.n.tolist() == cells.sum(axis=1)[sequences].tolist()

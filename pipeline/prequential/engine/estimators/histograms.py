@@ -63,10 +63,11 @@ def histogram_codes(log: Log, rows: Ints32, into: CountCodes) -> None:
         into.cell[i] = into.revised[i] = NO_CELL
         into.known[i] = 0
         kind, scored = log.kind[row], np.int64(log.scored[row])
-        cell = WITHOUT_SCORE
-        if scored & outcomes.NO_POSITIVE:
+        if not scored & outcomes.SCORED:
+            cell = WITHOUT_SCORE
+        elif scored & outcomes.NO_POSITIVE:
             cell = WITHOUT_POSITIVE
-        elif scored & outcomes.SCORED:
+        else:
             cell = score_bin(log.positive[row]) + (POSITIVES if log.is_positive[row] else NEGATIVES)
         if kind == OUTCOME:
             into.cell[i] = cell

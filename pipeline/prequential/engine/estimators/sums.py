@@ -119,6 +119,7 @@ def costs_of(log: Log, rows: Ints32, positives: Positives, into: Additions) -> N
         into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], number
         of_label = positives.costs[positives.first[positives.owner[log.sequence[row]]] :]
         label = np.int64(log.revised[row] if number > 0 else log.label[row])
+        into.values[i, costs.COST] = into.values[i, costs.VALUED] = 0.0  # a repeated call's buffers
         if log.valued[row]:
             into.values[i, costs.COST] = of_label[label, np.int64(log.prediction[row])] * log.stake[row]
             into.values[i, costs.VALUED] = 1.0
