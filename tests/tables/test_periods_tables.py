@@ -171,10 +171,13 @@ class Plain:
 
     def add(self, number: int, cell: tuple[int, int, int], events: Events, i: int, sign: int) -> None:
         """Add what an event scores and what is at stake in it, or remove it."""
+        stakes, valued = self.stakes[number], self.valued[number]
         if self.own.valued and events.valued[i]:
-            stakes = self.stakes[number]
-            stakes[cell] = stakes.get(cell, 0.0) + sign * float(events.stake[i])
-            self.valued[number][cell] += sign
+            if sign < 0 and valued[cell] <= 1:  # of labels that weren't there, too
+                stakes[cell], valued[cell] = 0.0, 0
+            else:
+                stakes[cell] = stakes.get(cell, 0.0) + sign * float(events.stake[i])
+                valued[cell] += sign
         terms = self.sums[number] if events.scored[i] else []
         if events.scored[i] & SCORED:
             self.values[number].update({float(events.value[i]): sign})
