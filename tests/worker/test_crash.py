@@ -46,4 +46,4 @@ def test_chaos(tmp_path: Path) -> None:
         assert len(read_topic(kafka, DEAD_LETTERS)) > 2 * len(UNUSABLE) + sent / 2_000
     logs = "".join(path.read_text("utf-8", "replace") for path in tmp_path.glob("*.log"))
     assert ": snapshot " in logs, "no recovery began with a snapshot"
-    assert re.search(r"[1-9]\d* cuts of the journal to follow", logs), "no recovery followed a journal"
+    assert re.search(r"[1-9]\d* journal entries to follow", logs), "no recovery followed a journal"

@@ -317,7 +317,7 @@ class TestLife:
             assert set(starts) <= {known, "no snapshot"}  # a shard without records writes none
             assert starts.count(known) >= 3
             # It stopped with a snapshot of everything, so nothing of the journal is to be followed.
-            assert worker.log.count(", 0 offset vectors of the journal to follow") == 4
+            assert worker.log.count("; 0 journal entries to follow") == 4
         assert repeated(outputs(cluster, "metrics")) == {}
         assert_as_replayed(cluster, config)
         assert_as_the_oracle_says(cluster, config)
