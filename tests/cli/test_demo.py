@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from prequential.cli.main import main
 from prequential.demo.board import DemoBoard
 from prequential.demo.models import build_models
 from prequential.demo.screen import table
@@ -252,3 +253,17 @@ def test_the_table_fits_a_terminal_of_80_columns() -> None:
     text = console.export_text()
     assert "…" not in text
     assert "after 12,700 outcomes; at drift: 1,000 from it on; latest: the last 1,000" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("1s", "--duration is 1: expected 10 to 3600 seconds"), ("2h", "--duration is 7200: expected"),
+     ("ten", "'ten': expected seconds, such as 90, 90s or 2m"), ("nan", "--duration is nan: expected")],
+)  # fmt: skip
+def test_a_wrong_duration_is_quoted(given: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        status = main(["demo", "--duration", given])
+    except SystemExit as ended:
+        status = int(str(ended.code))
+    assert status == 2
+    assert said in capsys.readouterr().err

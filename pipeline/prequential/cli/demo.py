@@ -15,6 +15,7 @@ from uuid import uuid4
 from prequential.cli.common import sigterm_as_ctrl_c
 from prequential.cli.dashboard import HOST, PORT
 from prequential.cli.process import address
+from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.demo.board import TOPICS, DemoBoard
 from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
@@ -83,7 +84,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--duration",
-        type=float,
+        type=_seconds,
         default=_DURATION,
         metavar="SECONDS",
         help=f"length of the stream in seconds, without start and end (default: {_DURATION:g})",
@@ -103,6 +104,18 @@ def add_parser(subparsers: Any) -> None:
         help="Kafka to use in place of an embedded broker; the demo gets topics of its own",
     )
     parser.set_defaults(run=run)
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of a number, or of a duration such as `90s` or `2m`."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return duration(text) / 1000
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected seconds, such as 90, 90s or 2m") from None
 
 
 def run(args: argparse.Namespace) -> int:
