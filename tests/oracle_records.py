@@ -142,7 +142,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
     for key, known in (("task", TASKS), ("loss", LOSSES), ("stages", STAGES)):
         named = [merged[key]]
         if key == "stages":
-            named = [stage for stage in merged[key] if not stage.startswith("after:")]
+            named = [stage for stage in merged[key] if not stage.startswith(("after:", "lead:"))]
         if not set(named) <= set(known):
             raise ValueError(f"unknown {key} in {named!r}; the oracle knows {', '.join(known)}")
     reference = (merged.get("objective") or {}).get("reference")

@@ -1,7 +1,7 @@
 """Stages and the sequences of a model, for the test oracle.
 
 Most stages of a model have their outcomes at the same numbers, so they are kept together. A stage
-`after:D` has fewer outcomes, so it is kept as if it were a model with no other stage.
+`after:D` or `lead:D` has fewer outcomes, so it is kept as if it were a model with no other stage.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def groups_of_stages(settings: Settings) -> list[Settings]:
     >>> [group.stages for group in found]
     [['final'], ['after:1h']]
     """
-    aged = [stage for stage in settings.stages if stage.startswith("after:")]
+    aged = [stage for stage in settings.stages if stage.startswith(("after:", "lead:"))]
     together = [stage for stage in settings.stages if stage not in aged]
     return [replace(settings, stages=stages) for stages in (together, *([stage] for stage in aged))]
 
@@ -102,6 +102,9 @@ def choose(
         age = duration(stage.removeprefix("after:"))
         made = [one for one in in_order if one.ts <= t0 + age]
         return made[-1] if made and t1 - t0 >= age else None
+    if stage.startswith("lead:"):
+        made = [one for one in in_order if one.ts <= t1 - duration(stage.removeprefix("lead:"))]
+        return made[-1] if made else None
     b = int(stage.removeprefix("bin:"))
     made = [one for one in in_order if (one.ts - t0) * bins <= (t1 - t0) * b]
     return made[-1] if made else in_order[0]

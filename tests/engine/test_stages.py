@@ -367,3 +367,42 @@ class TestAfter:
             ("m", 100, 1, 1.0), ("@persistent", 100, 1, 0.0),
             ("m", 2050, 2, 1.0), ("@persistent", 2050, 2, 0.5),
         ]  # fmt: skip
+
+
+def test_forecasts_by_lead_time() -> None:
+    """Several series, whose hourly values are forecast again each hour, by their last 24 leads."""
+    hour, leads, rng = 3_600_000, range(1, 25), random.Random(1)
+    predictions: list[Any] = []
+    labels: list[Any] = []
+    errors: dict[tuple[str, int], list[float]] = {}
+    for series in "abc":
+        for target in range(24, 60):
+            about = {"stream": series, "instance_id": f"{target}"}
+            actual, latest = rng.gauss(0, 1), None
+            labels.append((target * hour, {**about, "y_true": actual, "ts": target * hour}))
+            made = [lead for lead in range(30, 0, -1) if rng.random() < 0.7]  # some hours have none
+            for lead in range(30, 0, -1):
+                if lead in made:
+                    latest, ts = rng.gauss(0, 1), (target - lead) * hour
+                    predictions.append((ts, {**about, "model": "m", "y_pred": latest, "ts": ts}))
+                if lead <= 24 and latest is not None:
+                    errors.setdefault((series, lead), []).append(abs(latest - actual))
+    stages = [f"lead:{lead}h" for lead in leads]
+    settings = {
+        "task": "regression", "stages": stages, "estimators": ["all"], "label_horizon": "2d", "detectors": [],
+    }  # fmt: skip
+    topics: Any = ([], sorted(predictions, key=lambda row: row[0]), sorted(labels, key=lambda row: row[0]))
+    found = metrics_of(catch_up(World({"defaults": settings}, topics)).outputs)
+    last = {(one.stream, one.stage): one for one in found}
+    for (series, lead), expected in errors.items():
+        one = last[series, f"lead:{lead}h"]
+        assert one.n == len(expected)
+        assert one.measures["mae"] == pytest.approx(math.fsum(expected) / len(expected), rel=1e-12)
+
+
+def test_a_lead_that_no_prediction_has() -> None:
+    rows = [(0, {"stream": "s", "model": "m", "instance_id": "1", "y_pred": "a", "ts": 500})]
+    settings = {"stages": ["lead:500ms", "lead:501ms"], "detectors": []}
+    topics: Any = ([], rows, [(1_000, {"stream": "s", "instance_id": "1", "y_true": "a", "ts": 1_000})])
+    found = metrics_of(catch_up(World({"defaults": settings}, topics)).outputs)
+    assert {one.stage for one in found} == {"lead:500ms"}

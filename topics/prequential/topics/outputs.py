@@ -49,7 +49,7 @@ class Metrics(msgspec.Struct, gc=False):
     segment
         Segment as `key=value`; null: the whole stream.
     stage
-        Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, or `period`.
+        Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, `lead:D`, or `period`.
     estimator
         Estimator: `all`, `window:W`, `fading:A`, `decay:H`; for a period `period:` and its start.
     n
@@ -261,7 +261,7 @@ class Alarm(msgspec.Struct, gc=False):
     segment
         Segment as `key=value`; null: the whole stream.
     stage
-        Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, or `period`.
+        Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, `lead:D`, or `period`.
     detector
         Detector.
     signal

@@ -7,7 +7,7 @@ from typing import Any
 
 from prequential.configuration.settings.durations import exact_duration
 from prequential.configuration.settings.model import DetectorConfig, Objective, StreamConfig
-from prequential.configuration.settings.stages import AFTER, parse
+from prequential.configuration.settings.stages import parse
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import tested
 from prequential.engine.estimators import naming
@@ -33,7 +33,7 @@ def _name(value: Any) -> str:
 
 
 def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
-    """The place of a stage `after:D` beyond the label horizon, and what is wrong with it.
+    """The place of a stage `after:D` or `lead:D` beyond the label horizon, and what is wrong with it.
 
     >>> stage_without_outcomes(StreamConfig(stages=("final", "after:2h"), label_horizon=3_600_000))
     (1, "stage 'after:2h' never has outcomes: expected at most label_horizon, so up to after:1h")
@@ -42,7 +42,7 @@ def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
         if stage.is_age and stage.number > config.label_horizon:
             return place, (
                 f"stage {str(stage)!r} never has outcomes: expected at most label_horizon, so up to "
-                f"{AFTER}:{exact_duration(config.label_horizon)}"
+                f"{stage.kind}:{exact_duration(config.label_horizon)}"
             )
     return None
 

@@ -159,7 +159,7 @@ class StreamConfig:
     cost_per_value: bool = False
     #: Largest `value` that can occur, so that comparisons by `cost` have a verdict; null: unknown.
     value_limit: float | None = None
-    #: `initial`, `final`, `bins`, `intermediate`, `after:D` with D up to `label_horizon`.
+    #: `initial`, `final`, `bins`, `intermediate`, `after:D` and `lead:D` with D up to `label_horizon`.
     stages: tuple[str, ...] = (INITIAL, FINAL)
     #: Whether `MODEL+temporal` is evaluated for each model with `y_proba`: corrected by the latest label.
     temporal_correction: bool = False

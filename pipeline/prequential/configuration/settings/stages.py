@@ -3,9 +3,9 @@
 Configurations, messages and snapshots have stages by name; this module parses the names. These have outcomes
 of their own: `initial` and `final`, the first and the last prediction of an instance. `bin:b` is the last one
 in the b-th of B equal parts of its waiting time (Grzenda et al. 2020). `after:D` is the last one within the
-age D. `bins` means all bins in configurations, `intermediate` is computed from `initial` and the bins, and
-`period` marks messages about a period of prediction time. Two stages of a model that are compared form a
-pair, `initial/final`.
+age D, `lead:D` the last one made at least D before the label. `bins` means all bins in configurations,
+`intermediate` is computed from `initial` and the bins, and `period` marks messages about a period of
+prediction time. Two stages of a model that are compared form a pair, `initial/final`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from prequential.configuration.settings.durations import duration
 INITIAL, FINAL, BINS, INTERMEDIATE, PERIOD = "initial", "final", "bins", "intermediate", "period"
 
 #: Stages with one, and how their names begin.
-BIN, AFTER = "bin", "after"
+BIN, AFTER, LEAD = "bin", "after", "lead"
 
-#: Stages that can be configured, in addition to `after:D`.
+#: Stages that can be configured, in addition to `after:D` and `lead:D`.
 CONFIGURED = (INITIAL, FINAL, BINS, INTERMEDIATE)
 
 #: One spelling of a number, because stages stand in messages by their names.
@@ -47,9 +47,9 @@ class Stage:
     (True, 'after:60s')
     """
 
-    #: One of `INITIAL`, `FINAL`, `BINS`, `INTERMEDIATE`, `PERIOD`, `BIN`, `AFTER`.
+    #: One of `INITIAL`, `FINAL`, `BINS`, `INTERMEDIATE`, `PERIOD`, `BIN`, `AFTER`, `LEAD`.
     kind: str
-    #: Of a bin, its number from 1; of an age, milliseconds; else 0.
+    #: Of a bin, its number from 1; of an age or a lead, milliseconds; else 0.
     number: int = 0
     #: As it is written.
     name: str = field(default="", compare=False)
@@ -64,8 +64,17 @@ class Stage:
 
     @property
     def is_age(self) -> bool:
-        """Whether it is `after:D`: outcomes are rows of their own, apart from those of the other stages."""
-        return self.kind == AFTER
+        """Whether it is `after:D` or `lead:D`: outcomes are rows of their own, apart from other stages'."""
+        return self.kind in (AFTER, LEAD)
+
+    @property
+    def age(self) -> int:
+        """Of a stage at an age, the age in ms; of a lead before the label, -1 minus the lead.
+
+        >>> parse("after:1s").age, parse("lead:1s").age
+        (1000, -1001)
+        """
+        return -1 - self.number if self.kind == LEAD else self.number
 
     @property
     def configured(self) -> str:
@@ -88,18 +97,18 @@ class Stage:
 
 @lru_cache(maxsize=4096)
 def parse(name: str) -> Stage:
-    """The stage of this name, with its kind and its number: of a bin, from 1; of an age, in ms.
+    """The stage of this name, with its kind and its number: of a bin, from 1; of an age or a lead, in ms.
 
     Raises ValueError quoting a name that is none.
 
     >>> parse("bin:3")
     Stage(kind='bin', number=3, name='bin:3')
-    >>> parse("after:10m").number, str(parse("after:1D")), str(parse("after:10min"))
-    (600000, 'after:1d', 'after:10m')
+    >>> parse("after:10m").number, str(parse("lead:1D")), str(parse("after:10min"))
+    (600000, 'lead:1d', 'after:10m')
     >>> parse("last")
     Traceback (most recent call last):
     ...
-    ValueError: unknown stage 'last'; known: initial, final, bins, intermediate, and e.g. after:10m
+    ValueError: unknown stage 'last'; known: initial, final, bins, intermediate, and e.g. after:10m, lead:10m
     >>> parse("after: 5m")
     Traceback (most recent call last):
     ...
@@ -110,13 +119,13 @@ def parse(name: str) -> Stage:
     if match := _BIN.fullmatch(name):
         return Stage(BIN, int(match[1]), name)
     kind, colon, age = name.partition(":")
-    if kind == AFTER and colon:
+    if kind in (AFTER, LEAD) and colon:
         milliseconds = duration(age)
         if (spelling := _AGE.fullmatch(age)) is None:
-            expected = f"neither blanks nor leading zeros, e.g. {AFTER}:10m (units: ms to w)"
+            expected = f"neither blanks nor leading zeros, e.g. {kind}:10m (units: ms to w)"
             raise ValueError(f"stage {name!r}: expected {expected}")
         unit = "m" if spelling[2] == "min" else spelling[2].lower()  # pandas spells units otherwise
-        return Stage(AFTER, milliseconds, f"{AFTER}:{spelling[1]}{unit}")
+        return Stage(kind, milliseconds, f"{kind}:{spelling[1]}{unit}")
     raise _unknown(name)
 
 
@@ -138,7 +147,7 @@ def parse_configured(value: Any) -> Stage:
     >>> parse_configured("bin:1")
     Traceback (most recent call last):
     ...
-    ValueError: unknown stage 'bin:1'; known: initial, final, bins, intermediate, and e.g. after:10m
+    ValueError: unknown stage 'bin:1'; known: initial, final, bins, intermediate, and e.g. after:10m, lead:10m
     """
     stage = parse(value) if isinstance(value, str) else None
     if stage is None or stage.kind in (BIN, PERIOD):
@@ -147,7 +156,8 @@ def parse_configured(value: Any) -> Stage:
 
 
 def _unknown(value: object) -> ValueError:
-    return ValueError(f"unknown stage {value!r}; known: {', '.join(CONFIGURED)}, and e.g. {AFTER}:10m")
+    known = ", ".join(CONFIGURED)
+    return ValueError(f"unknown stage {value!r}; known: {known}, and e.g. {AFTER}:10m, {LEAD}:10m")
 
 
 class StagePair(NamedTuple):

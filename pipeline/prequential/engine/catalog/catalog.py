@@ -189,7 +189,7 @@ class Catalog:
 
     def _set_up(self, stream: Stream) -> None:
         """Write a stream's settings to the tables, and make room for its stages at an age and its classes."""
-        ages = [parse_stage(name).number for name in stream.ages]
+        ages = [parse_stage(name).age for name in stream.ages]
         start = self._ages
         self._ages += len(ages)
         self.registry = self.registry._replace(ages=grown(self.registry.ages, self._ages + 1))

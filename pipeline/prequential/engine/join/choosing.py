@@ -2,9 +2,9 @@
 
 The stages are those of Grzenda et al. 2020, section III. `initial` is the earliest prediction, `final` the
 latest one. An instance arrived at t0, and its label has the time t1. Bin b of B then has the last prediction
-made by t0 + (t1 - t0)·b/B, or else the initial one. A stage at the age D has the last prediction made by t0 +
-D. If times are equal, the prediction delivered first is the earliest; in all other cases, the one delivered
-last counts.
+made by t0 + (t1 - t0)·b/B, or else the initial one. A stage at the age D has the last prediction made by
+t0 + D, and one with the lead D the last one made by t1 - D. If times are equal, the prediction delivered
+first is the earliest; in all other cases, the one delivered last counts.
 """
 
 from __future__ import annotations
@@ -35,6 +35,12 @@ def latest_of(predictions: Predictions, first: int, model: int, end: int) -> int
             chosen = row
         row = predictions.next[row]
     return chosen
+
+
+@inner
+def chosen_at_age(predictions: Predictions, first: int, model: int, age: int, t0: int, t1: int) -> int:
+    """A model's prediction in a stage at an age or, below 0, with a lead of -1 - age; 0 if there is none."""
+    return latest_of(predictions, first, model, t0 + age if age >= 0 else t1 + 1 + age)
 
 
 @inner

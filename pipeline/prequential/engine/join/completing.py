@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prequential.engine.compiled.kernel import inlined, inner
 from prequential.engine.join.choosing import (
+    chosen_at_age,
     earliest_of,
     end_of_bin,
     first_with_segments,
@@ -143,7 +144,9 @@ def _complete_ages(
     for stage in range(streams.age_count[stream]):
         store.values.after_numbers[head, stage] = 0
         age = registry.ages.age[streams.ages[stream] + stage]
-        chosen = latest_of(predictions, first, model, t0 + age) if t1 - t0 >= age else 0
+        chosen = 0
+        if age < 0 or t1 - t0 >= age:
+            chosen = chosen_at_age(predictions, first, model, age, t0, t1)
         if chosen:
             entity = entities.after[model] + stage
             number = _count(registry, logs, stream, entity, t1)
@@ -192,7 +195,9 @@ def _complete_baselines(
             write_outcomes(registry, store, logs, place, outcome, reference, first)
             for stage in range(streams.age_count[stream]):
                 age = registry.ages.age[streams.ages[stream] + stage]
-                chosen = latest_of(store.predictions, first, reference, t0 + age) if t1 - t0 >= age else 0
+                chosen = 0
+                if age < 0 or t1 - t0 >= age:
+                    chosen = chosen_at_age(store.predictions, first, reference, age, t0, t1)
                 if chosen:
                     aged = entities.after[entity] + stage
                     number = _count(registry, logs, stream, aged, t1)

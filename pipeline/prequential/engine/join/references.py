@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from prequential.engine.compiled.kernel import inner
 from prequential.engine.join.choosing import (
+    chosen_at_age,
     first_with_segments,
     is_first_of_model,
-    latest_of,
     reference_of,
     segment_row,
 )
@@ -62,7 +62,7 @@ def refer(
             for stage in range(registry.streams.age_count[stream]):
                 if store.values.after_numbers[row, stage]:
                     age = registry.ages.age[registry.streams.ages[stream] + stage]
-                    chosen = latest_of(predictions, first, model, t0 + age)
+                    chosen = chosen_at_age(predictions, first, model, age, t0, store.labels.t1[label])
                     outcome = outcome_of(entities.after[model] + stage, 0, OWN, y, y, REFERENCE)
                     put(registry, store, logs, place, outcome, 0, chosen)
         row = predictions.next[row]
@@ -90,6 +90,6 @@ def _refer_to_baselines(
             aged = entities.after[entity] + stage
             if number_at_age(registry, store, stream, label, aged, stage) > 0:
                 age = registry.ages.age[streams.ages[stream] + stage]
-                chosen = latest_of(store.predictions, first, reference, t0 + age)
+                chosen = chosen_at_age(store.predictions, first, reference, age, t0, store.labels.t1[label])
                 outcome = outcome_of(aged, 0, PERSISTENT + which, y, y, REFERENCE)
                 put(registry, store, logs, place, outcome, 0, chosen)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from prequential.engine.compiled.kernel import inner
 from prequential.engine.join.choosing import (
+    chosen_at_age,
     earliest_of,
     first_with_segments,
     is_first_of_model,
-    latest_of,
     reference_of,
     segment_row,
 )
@@ -122,7 +122,8 @@ def _write(registry: Registry, store: Store, logs: Logs, place: Place, old: int,
                 number = store.values.after_numbers[row, stage]
                 if number:
                     age = registry.ages.age[streams.ages[stream] + stage]
-                    chosen = latest_of(predictions, first, model, store.labels.t0[label] + age)
+                    t0, t1 = store.labels.t0[label], store.labels.t1[label]
+                    chosen = chosen_at_age(predictions, first, model, age, t0, t1)
                     judged = predictions.judged[chosen] - 1 if predictions.judged[chosen] else at_first
                     outcome = outcome_of(entities.after[model] + stage, number, OWN, old, judged, kind)
                     _touch(registry, outcome)
@@ -154,7 +155,8 @@ def _write_baselines(
             number = number_at_age(registry, store, stream, label, aged, stage)
             if number > 0:
                 age = registry.ages.age[streams.ages[stream] + stage]
-                chosen = latest_of(store.predictions, first, reference, store.labels.t0[label] + age)
+                t0, t1 = store.labels.t0[label], store.labels.t1[label]
+                chosen = chosen_at_age(store.predictions, first, reference, age, t0, t1)
                 outcome = outcome_of(aged, number, PERSISTENT + which, old, judged, kind)
                 _touch(registry, outcome)
                 put(registry, store, logs, place, outcome, 0, chosen)

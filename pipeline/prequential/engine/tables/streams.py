@@ -242,7 +242,7 @@ def positive_name(streams: Streams, classes: Classes, stream: int, label: int) -
 
 
 class Ages(NamedTuple):
-    """Stages at an age, of all streams: their ages, ms."""
+    """Stages at an age, of all streams: their ages, ms; for a lead before the label, -1 minus the lead."""
 
     age: Ints
 
