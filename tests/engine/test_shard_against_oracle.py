@@ -457,7 +457,7 @@ def test_the_random_worlds_have_what_can_go_wrong() -> None:
     assert weighted > 100
     memories = "all", "window", "fading", "decay"
     assert all(beside[name, known] > 30 for name in memories for known in (True, False))
-    assert stages >= {"after:1ms", "after:30ms", "after:100ms", "after:1s"}
+    assert stages >= {"after:1ms", "lead:30ms", "after:100ms", "after:1s"}
     assert tasks["classification"] > tasks["regression"] > 3
     names = {"late", "expired", "at_horizon", "duplicate", "late_label", "unmatched_label", "revisions"}
     names |= {"after_settle", "withdrawn"}

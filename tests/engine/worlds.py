@@ -259,8 +259,8 @@ def _random_settings(
             ["bins", "initial"], ["intermediate"], ["final", "intermediate", "bins", "initial"],
         ]  # fmt: skip
     if rng.random() < 0.33:
-        within = ["after:1ms", "after:30ms", "after:100ms", *(["after:1s"] if horizon >= 1000 else [])]
-        ages = [*rng.sample(within, 2), *rng.choice([[], [], ["lead:0ms"], ["lead:30ms"], ["lead:100ms"]])]
+        within = ["after:1ms", "lead:30ms", "after:100ms", *(["after:1s"] if horizon >= 1000 else [])]
+        ages = rng.sample(within, 2)
         stages = [[*some, *ages] for some in stages] + [ages]
     defaults = {
         "task": "regression" if sort.regression else "classification",
@@ -624,10 +624,8 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         }
         for signal in _extreme_signals(rng, task == "regression")
     ]
-    ages = [
-        f"{rng.choice(['after', 'lead'])}:{age}ms"
-        for age in rng.sample([0, 1, 30, horizon // 2, horizon], rng.choice([0, 0, 2]))
-    ]
+    ages = rng.sample([0, 1, 30, horizon // 2, horizon], rng.choice([0, 0, 2]))
+    ages = [f"{kind}:{age}ms" for kind, age in zip(("after", "lead"), ages)]
     stages = _some(rng, CONFIGURED, 4) + ages or ["final"]
     every = rng.choice([None, "50ms", "1s", "1h"])
     period = rng.choice([None, None, max(1, horizon // 50), 3_600_000 + horizon])
