@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from helpers import ENDED, alarms_of, batch_of, metrics_of
 from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
-from prequential.engine.measures.registry import NAMES, OF_NUMBERS
+from prequential.engine.measures.registry import NAMES, OF_NUMBERS, OF_SETS
 from prequential.engine.shard import Shard
 from prequential.topics.outputs import Output
 
@@ -48,6 +48,8 @@ def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
             h = y if rng.random() < (0.95 if good else 0.5) else 1 - y
             sure = rng.uniform(0.9, 1) if good else rng.uniform(0.3, 1)
             proba = {str(h): sure, str(1 - h): 1 - sure}
+        if task == "multilabel":
+            y, h = [y], [h]
         rows[0].append((i, {**about, "label_propensity": 0.5}))
         rows[1].append((i, {**about, "model": "m", "y_pred": h, "y_proba": proba, **bounds}))
         rows[2].append((i, {**about, "y_true": y}))
@@ -62,7 +64,7 @@ def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
 
 
 MEASURES = [
-    ("regression" if name in OF_NUMBERS else "classification", name)
+    ("regression" if name in OF_NUMBERS else "multilabel" if name in OF_SETS else "classification", name)
     for name in NAMES
     if name not in NOT_QUALITY
 ]

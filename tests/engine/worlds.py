@@ -21,6 +21,7 @@ from prequential.configuration.settings.model import (
 )
 from prequential.configuration.settings.stages import CONFIGURED, parse
 from prequential.engine.measures.registry import NAMES as MEASURES
+from prequential.engine.measures.registry import OF_SETS
 
 #: All that can be computed, those of every message first.
 ALL_MEASURES = (*DEFAULT_MEASURES, *(name for name in MEASURES if name not in DEFAULT_MEASURES))
@@ -565,7 +566,8 @@ def zoned_world(width: int, zone: str) -> World:
 
 def _extreme_signals(rng: random.Random, regression: bool) -> list[str]:
     """Of every sort."""
-    measures = [name for name in ALL_MEASURES if (name in _OF_NUMBERS) == regression]
+    known = [name for name in ALL_MEASURES if name not in OF_SETS]
+    measures = [name for name in known if (name in _OF_NUMBERS) == regression]
     of_measures = [
         f"{rng.choice(_ESTIMATORS)}:{measure}"
         for measure in (rng.choice(measures), rng.choice(measures), "rmse" if regression else "ipw_n")
