@@ -80,7 +80,7 @@ def check_ranks(found: Sequence[Comparison], known: dict[Any, Any]) -> None:
     said: dict[Any, set[int]] = {}
     for m in found:
         pair = m.model, m.against
-        apart = m.stage if m.stage.startswith("after:") or "/" in m.stage else ""
+        apart = m.stage if m.stage.startswith(("after:", "lead:")) or "/" in m.stage else ""
         record = known[m.stream, m.stage, pair, m.loss][0].record
         records = begun.setdefault((m.stream, apart), {})
         records[pair] = min(record, records.get(pair, record))

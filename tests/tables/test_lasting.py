@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -116,11 +116,10 @@ def test_a_worsening_lasts_for_as_many_clusters_as_are_asked_for() -> None:
 
 def test_clusters_shorter_than_a_day_need_outcomes_before_a_worsening() -> None:
     """`most_halvings` is above 0 for these."""
-    for most_halvings in (0, 3):
-        for usual in (29, 30):
-            clusters = [(10, 1.0 + (place + 1) % 3) for place in range(usual)] + [(10, 9.0)] * 5
-            found = decide(filled(clusters), len(clusters), True, 30.0, most_halvings, LASTING).found
-            assert found == (most_halvings == 0 or usual == 30)
+    for most_halvings, usual, bad in product((0, 3), (29, 30), (5, 8, 9)):
+        clusters = [(10, 1.0 + (place + 1) % 3) for place in range(usual)] + [(10, 9.0)] * bad
+        found = decide(filled(clusters), len(clusters), True, 30.0, most_halvings, LASTING).found
+        assert found == (most_halvings == 0 or usual == 30 or bad == 9)
 
 
 def test_an_excess_that_lasts_too_long_without_being_found_is_usual() -> None:

@@ -44,7 +44,8 @@ DEFAULTS: dict[str, Any] = {
     "estimators": ["all", "window:100", "fading:0.99"],
     "label_horizon": HORIZON,
     "settle": SETTLE,
-    "emit": {"outcomes": 20, "every": "1s"},
+    # Nothing is published between a replay and what it is compared with.
+    "emit": {"outcomes": 20, "every": "1s", "idle": "1h"},
     "detectors": [
         {"detector": "page-hinkley", "signal": "error", "delta": 0.005, "lambda": 5.0371},
         {

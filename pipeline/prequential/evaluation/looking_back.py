@@ -177,7 +177,7 @@ class Looking:
         config = self._config
         if given := [parsed for one in detectors for parsed in _detectors(one)]:
             config = with_detectors(config, given, "detectors")
-            compile_once(config)
+        compile_once(config)
         messages: list[Output] = []
         past = watched(self._past(config, messages.append), wanted, _spelled)
         report = backtest(past, messages, asked, complain, _spelled)
@@ -192,6 +192,7 @@ class Looking:
         if change is not None and not (isinstance(change, (int, float)) and 0 < change < math.inf):
             raise UsageError(f"change is {change!r}: expected a number above 0")
         parsed = None if budget is None else parse_budget(budget)
+        compile_once(self._config)
         pasts = watched(self._past(self._config, lambda output: None), {"stream": stream}, _spelled)
         settings = calibrating.CalibrationOptions(parsed, change, outcomes, seed)
         with progress_bar(unit=None) as bar:

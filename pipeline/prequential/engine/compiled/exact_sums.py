@@ -14,39 +14,13 @@ Computational Geometry 18, 1997.
 from __future__ import annotations
 
 from prequential.engine.compiled.kernel import Floats, inlined, inner
+from prequential.engine.compiled.mathematics import two_product, two_sum
 
 #: A sum as parts of decreasing size.
 Parts = tuple[float, float, float, float, float, float]
 
 #: The largest number of rests.
 MOST_RESTS = 5
-
-#: 2^27 + 1, which splits a float into two halves (Veltkamp 1968).
-_SPLITTER = 134_217_729.0
-
-
-@inlined
-def two_sum(a: float, b: float) -> tuple[float, float]:
-    """a + b as the nearest float, and the error of that (Knuth).
-
-    >>> two_sum(1.0, 2.0**-60) == (1.0, 2.0**-60)
-    True
-    """
-    total = a + b
-    moved = total - a
-    return total, (a - (total - moved)) + (b - moved)
-
-
-@inlined
-def two_product(a: float, b: float) -> tuple[float, float]:
-    """a·b as the nearest float, and the error of that (Dekker 1971)."""
-    product = a * b
-    scaled = _SPLITTER * a
-    a_high = scaled - (scaled - a)
-    scaled = _SPLITTER * b
-    b_high = scaled - (scaled - b)
-    a_low, b_low = a - a_high, b - b_high
-    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
 @inlined

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from prequential.engine.compiled.kernel import inner, kernel
+from prequential.engine.compiled.kernel import inlined, inner, kernel
 
 #: ln 2 in two parts: products of the first part with exponents are exact; the second part is the rest.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -115,8 +115,8 @@ def exp(x: float) -> float:
     return math.ldexp(1.0 - ((low - r * c / (2.0 - c)) - high), k)
 
 
-@inner
-def product(x: float, y: float) -> tuple[float, float]:
+@inlined
+def two_product(x: float, y: float) -> tuple[float, float]:
     """x·y, and its error to the exact product (Dekker 1971), unless the error is below the smallest number.
 
     References
@@ -126,7 +126,7 @@ def product(x: float, y: float) -> tuple[float, float]:
 
     Examples
     --------
-    >>> product(1e8 + 1, 1e8 + 1), 100_000_001**2
+    >>> two_product(1e8 + 1, 1e8 + 1), 100_000_001**2
     ((1.00000002e+16, 1.0), 10000000200000001)
     """
     p = x * y
@@ -139,8 +139,8 @@ def product(x: float, y: float) -> tuple[float, float]:
     return p, ((x_high * y_high - p) + x_high * y_low + x_low * y_high) + x_low * y_low
 
 
-@inner
-def total(x: float, y: float) -> tuple[float, float]:
+@inlined
+def two_sum(x: float, y: float) -> tuple[float, float]:
     """x + y as the nearest double, and its error: (s, r) with s + r = x + y exactly.
 
     References
@@ -149,7 +149,7 @@ def total(x: float, y: float) -> tuple[float, float]:
 
     Examples
     --------
-    >>> total(1e16, 1.0)
+    >>> two_sum(1e16, 1.0)
     (1e+16, 1.0)
     """
     s = x + y
@@ -164,10 +164,10 @@ def share_left(part: float, part_low: float, whole: float, whole_low: float) -> 
     >>> share_left(4.0, 0.0, 6.0, 0.0), 1 - 4 / 6
     (0.3333333333333333, 0.33333333333333337)
     """
-    left, low = total(whole, -part)
+    left, low = two_sum(whole, -part)
     low += whole_low - part_low
     quotient = (left + low) / whole
-    again, again_low = product(quotient, whole)
+    again, again_low = two_product(quotient, whole)
     return quotient + (((left - again) - again_low) + (low - quotient * whole_low)) / whole
 
 

@@ -21,8 +21,10 @@ chance alone hardly raises it above that by pairs. The largest of these variance
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from prequential.engine.compiled.kernel import Bytes, Floats, inlined, inner
+from prequential.engine.detectors.declaration import DECREASE, INCREASE
 from prequential.engine.detectors.run_lengths import (
     Losses,
     excursion_threshold,
@@ -206,3 +208,22 @@ def calibrated(
         )
         threshold = max(threshold, latest)
     return threshold
+
+
+@inner
+def learn(
+    table: Any, settings: Any, log: Log, row: int, value: float, raised: bool, drift: float,
+    standardised: bool,
+) -> None:  # fmt: skip
+    """Add the loss behind a value to its sequence's sums; set the threshold again where that is due.
+
+    `table` and `settings` are those of a detector with a budget, `drift` is its tolerated change.
+    """
+    q = log.sequence[row]
+    loss = loss_of(log, row, settings.kind, value)
+    follow(table.losses, table.last, table.begun, q, loss, raised, log.clock[row], settings.cluster)
+    if log.gap[row] > 0.0:
+        table.threshold[q] = calibrated(
+            table.losses[q], settings.kind, drift, standardised, settings.direction != DECREASE,
+            settings.direction != INCREASE, settings.apart / log.gap[row], table.threshold[q],
+        )  # fmt: skip

@@ -21,6 +21,10 @@ LARGEST_SQUARED = 1e100
 #: Outcomes before a ratio is fed to a detector that has no `min_outcomes`.
 MIN_OUTCOMES = 30
 
+#: Directions of a change, in the order in which they are declared.
+INCREASE, DECREASE, BOTH = range(3)
+DIRECTIONS = ("increase", "decrease", "both")
+
 
 class Parameter(NamedTuple):
     """A parameter by its name in the configuration and in alarms; its type is that of the default.

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.engine.detectors.budgets import WIDTH, calibrated, follow, loss_of
-from prequential.engine.detectors.declaration import MIN_OUTCOMES, Detector, Parameter
+from prequential.engine.detectors.budgets import WIDTH, learn
+from prequential.engine.detectors.declaration import (
+    DECREASE,
+    DIRECTIONS,
+    INCREASE,
+    MIN_OUTCOMES,
+    Detector,
+    Parameter,
+)
 from prequential.engine.tables.alarms import Alarms, raise_alarm
 from prequential.engine.tables.outcomes import Log
-
-#: Directions of a change, in the order in which they are declared.
-INCREASE, DECREASE, BOTH = range(3)
-DIRECTIONS = ("increase", "decrease", "both")
 
 
 class PageHinkley(NamedTuple):
@@ -106,15 +109,7 @@ def run(
             if raised:
                 raise_alarm(alarms, i, detector, statistic, threshold_of(table, settings, q))
             if settings.apart > 0.0:
-                loss = loss_of(log, row, settings.kind, values[i])
-                follow(
-                    table.losses, table.last, table.begun, q, loss, raised, log.clock[row], settings.cluster
-                )  # fmt: skip
-                if log.gap[row] > 0.0:
-                    table.threshold[q] = calibrated(
-                        table.losses[q], settings.kind, settings.delta, False, settings.direction != DECREASE,
-                        settings.direction != INCREASE, settings.apart / log.gap[row], table.threshold[q],
-                    )  # fmt: skip
+                learn(table, settings, log, row, values[i], raised, settings.delta, False)
 
 
 DETECTOR = Detector(

@@ -23,9 +23,10 @@ eq. 2.57), b = h + 1.166,
 
 Where neighbours' correlation is above `DEPENDENT`, clusters are shorter than the effects that their outcomes
 share. Then two, four, … of them are taken as one, as long as they are shorter than a day. Clusters shorter
-than a day also need `LEAST_BEFORE` outcomes before the worsening: fewer may all lie in one run of right
-outcomes. The constants were chosen on a year of flights, the electricity stream and Markov chains.
-`docs/understand/validation.md` reports the results there and elsewhere.
+than a day also need `LEAST_BEFORE` outcomes before the worsening, or `LEAST_SINCE` since then: fewer may all
+lie in one run of right outcomes, and in one of wrong ones. The constants were chosen on a year of flights,
+the electricity stream and Markov chains. `docs/understand/validation.md` reports the results there and
+elsewhere.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ MOST_CORRELATION = 0.8
 #: A larger correlation of neighbouring clusters makes two of them one, while they are shorter than a day.
 DEPENDENT = 0.25
 
-#: Outcomes before a worsening that is found, in clusters that are shorter than a day.
-LEAST_BEFORE = 300
+#: Outcomes before a worsening, or since then, one of which is needed in clusters shorter than a day.
+LEAST_BEFORE, LEAST_SINCE = 300, 100
 
 #: Periods of the budget in which Gaussian clusters would give one false incident: real ones have longer
 #: tails.
@@ -303,10 +304,13 @@ def decide(
             return Decision(False, found, halvings, h)
     if found.start < 0 or found.usual < LEAST_USUAL or found.total < h:
         return Decision(False, found, halvings, h)
-    before = 0.0
+    before = since = 0.0
     for i in range(found.start):
         before += means.n[i]
-    return Decision(most_halvings == 0 or before >= LEAST_BEFORE, found, halvings, h)
+    for i in range(found.start, stop):
+        since += means.n[i]
+    enough = most_halvings == 0 or before >= LEAST_BEFORE or since >= LEAST_SINCE
+    return Decision(enough, found, halvings, h)
 
 
 def deviation_at(level: float, before: float, deviation: float, binary: bool) -> float:

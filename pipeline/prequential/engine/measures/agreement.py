@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from prequential.engine.compiled.kernel import inner
-from prequential.engine.compiled.mathematics import product, share_left
+from prequential.engine.compiled.mathematics import share_left, two_product
 from prequential.engine.measures.declaration import (
     CHANCE,
     DEFINED,
@@ -114,7 +114,7 @@ def kappa(t: Totals) -> Result:
         return 0.0, P_RAN_ONE
     if t.covariance_parts < _RARE * t.wrong * t.n:
         return t.covariance / t.beyond_chance, DEFINED
-    wrong, low = product(t.wrong, t.n)
+    wrong, low = two_product(t.wrong, t.n)
     return max(-1.0, share_left(wrong, low, t.beyond_chance, t.beyond_chance_low)), DEFINED
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.compiled.generated import written
 from prequential.engine.compiled.kernel import Floats, Ints, inner, kernel
-from prequential.engine.compiled.mathematics import product, total
+from prequential.engine.compiled.mathematics import two_product, two_sum
 from prequential.engine.measures.agreement import Totals
 from prequential.engine.measures.costs import SUMS, Paid, paid_by_chance, paid_of
 from prequential.engine.measures.declaration import (
@@ -196,15 +196,15 @@ def sum_up(cells: Floats, c: ClassCells) -> Totals:
     chance = beyond = low = label_pairs = prediction_pairs = together = apart = 0.0
     for i in range(k):
         chance += c.labels[i] * c.predictions[i]
-        pairs, pairs_low = product(c.labels[i], c.other_predictions[i])
-        beyond, short = total(beyond, pairs)
+        pairs, pairs_low = two_product(c.labels[i], c.other_predictions[i])
+        beyond, short = two_sum(beyond, pairs)
         low += short + pairs_low
         label_pairs += c.labels[i] * c.other_labels[i]
         prediction_pairs += c.predictions[i] * c.other_predictions[i]
         # hits·n - labels·predictions, with all that cancels left out:
         together += c.hits[i] * c.neither[i]
         apart += c.missed[i] * c.false[i]
-    beyond, low = total(beyond, low)
+    beyond, low = two_sum(beyond, low)
     return Totals(
         right + wrong, right, wrong, persistent, persistent_wrong, majority, majority_wrong,
         chance, beyond, low, label_pairs, prediction_pairs, together - apart,
@@ -223,7 +223,7 @@ def expect(t: Totals, c: ClassCells) -> Totals:
         c.hits[i], c.missed[i], c.false[i], c.neither[i] = y * h, y * not_h, not_y * h, not_y * not_h
         c.labels[i], c.predictions[i] = y * h + y * not_h, y * h + not_y * h
     n = t.chance + t.beyond_chance
-    beyond, low = product(t.beyond_chance, n)
+    beyond, low = two_product(t.beyond_chance, n)
     return Totals(
         n, t.chance, t.beyond_chance,
         t.persistent * t.n, t.persistent_wrong * t.n, t.majority * t.n, t.majority_wrong * t.n,

@@ -14,10 +14,9 @@ from prequential.engine.compiled.exact_sums import (
     nearest,
     parts_of,
     spread_of,
-    two_product,
 )
 from prequential.engine.compiled.kernel import Floats, inlined, inner
-from prequential.engine.compiled.mathematics import log
+from prequential.engine.compiled.mathematics import log, two_product
 from prequential.engine.tables import outcomes
 
 #: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/reference/measures.md`).

@@ -132,7 +132,7 @@ def _are_compiled(config: Config) -> bool:
     from numba.core import event
     from prequential.engine.warmup import needed_by, warm_up
 
-    class Compilation(event.Listener):
+    class CacheMiss(event.Listener):
         def on_start(self, event: Any) -> None:
             raise _NotCompiledError
 
@@ -142,7 +142,7 @@ def _are_compiled(config: Config) -> bool:
     needed = needed_by(config)
     if _present is not None and needed <= _present:
         return True
-    listener = Compilation()
+    listener = CacheMiss()
     event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     try:
         warm_up(needed)
