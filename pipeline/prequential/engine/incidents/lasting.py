@@ -23,7 +23,7 @@ eq. 2.57), b = h + 1.166,
 
 Where neighbours' correlation is above `DEPENDENT`, clusters are shorter than the effects that their outcomes
 share. Then two, four, … of them are taken as one, as long as they are shorter than a day. Clusters shorter
-than a day also need `LEAST_BEFORE` outcomes before the worsening, or `LEAST_SINCE` since then: fewer may all
+than a day also need `LEAST_BEFORE` outcomes before the worsening, or `LEAST_SINCE` since then. Fewer may all
 lie in one run of right outcomes, and in one of wrong ones. The constants were chosen on a year of flights,
 the electricity stream and Markov chains. `docs/understand/validation.md` reports the results there and
 elsewhere.
