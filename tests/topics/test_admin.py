@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import count
+from threading import Timer
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import uuid4
@@ -14,6 +15,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from prequential.demo.broker import EmbeddedBroker, pick_port
 from prequential.topics import admin
 from prequential.topics.admin import (
     Misfits,
@@ -26,7 +28,7 @@ from prequential.topics.admin import (
     partition_errors,
     present,
 )
-from prequential.topics.clients import KafkaConfig
+from prequential.topics.clients import REACH_SECONDS, KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import TopicSpec, topic_specs
 
@@ -413,3 +415,19 @@ def test_a_topic_that_a_producer_made_does_not_decide_for_all(monkeypatch: pytes
     expected = r"'labels' has 1 partition, maybe made by a producer .*: expected 4, .* kafka.partitions: 1"
     with pytest.raises(WorkError, match=expected):
         create(KafkaConfig(), SPECS)
+
+
+@pytest.mark.slow
+@pytest.mark.embedded
+def test_a_broker_may_start_while_its_topics_are_created() -> None:
+    """As in the quickstart, on a slow machine: later than other commands wait for a broker."""
+    port = pick_port()
+    broker = EmbeddedBroker(port)
+    started = Timer(REACH_SECONDS + 2, broker.__enter__)
+    started.start()
+    try:
+        made = admin.create(KafkaConfig(f"127.0.0.1:{port}"), topic_specs(KafkaConfig()))
+        assert "predictions" in made.created
+    finally:
+        started.join()
+        broker.__exit__(None, None, None)

@@ -19,6 +19,9 @@ from prequential.topics.specs import DEAD_LETTER_HEADER_BYTES, FITS, Fit, Role, 
 #: Seconds for one administrative request: creating topics takes a busy cluster a few.
 _REQUEST_SECONDS = 30.0
 
+#: Seconds within which a broker answers that was started just before its topics are created.
+_START_SECONDS = 30.0
+
 #: Seconds within which all brokers have learned of a topic that was just created, as a rule.
 _LEARN_SECONDS = 3.0
 
@@ -93,7 +96,7 @@ def create(kafka: KafkaConfig, specs: Sequence[TopicSpec], horizon: int = 0) -> 
     Raises WorkError if the cluster can't be reached, for everything that is wrong in step 1, all at once, and
     for what the cluster refuses.
     """
-    admin = connect(kafka)
+    admin = connect(kafka, _START_SECONDS)
     topics = find(kafka, admin, [spec.name for spec in specs])  # step 1
     counts = {name: topic.partitions for name, topic in topics.items()}
     if wrong := partition_errors(specs, counts) + _made_by_others(specs, counts):
