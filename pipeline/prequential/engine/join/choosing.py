@@ -39,8 +39,13 @@ def latest_of(predictions: Predictions, first: int, model: int, end: int) -> int
 
 @inner
 def chosen_at_age(predictions: Predictions, first: int, model: int, age: int, t0: int, t1: int) -> int:
-    """A model's prediction in a stage at an age or, below 0, with a lead of -1 - age; 0 if there is none."""
-    return latest_of(predictions, first, model, t0 + age if age >= 0 else t1 + 1 + age)
+    """A model's prediction in a stage at an age or, below 0, with a lead of -1 - age; 0 if there is none.
+
+    There is none at an age that the instance reached after its label, either.
+    """
+    if age < 0:
+        return latest_of(predictions, first, model, t1 + 1 + age)
+    return latest_of(predictions, first, model, t0 + age) if t1 - t0 >= age else 0
 
 
 @inner

@@ -144,9 +144,7 @@ def _complete_ages(
     for stage in range(streams.age_count[stream]):
         store.values.after_numbers[head, stage] = 0
         age = registry.ages.age[streams.ages[stream] + stage]
-        chosen = 0
-        if age < 0 or t1 - t0 >= age:
-            chosen = chosen_at_age(predictions, first, model, age, t0, t1)
+        chosen = chosen_at_age(predictions, first, model, age, t0, t1)
         if chosen:
             entity = entities.after[model] + stage
             number = _count(registry, logs, stream, entity, t1)
@@ -195,9 +193,7 @@ def _complete_baselines(
             write_outcomes(registry, store, logs, place, outcome, reference, first)
             for stage in range(streams.age_count[stream]):
                 age = registry.ages.age[streams.ages[stream] + stage]
-                chosen = 0
-                if age < 0 or t1 - t0 >= age:
-                    chosen = chosen_at_age(store.predictions, first, reference, age, t0, t1)
+                chosen = chosen_at_age(store.predictions, first, reference, age, t0, t1)
                 if chosen:
                     aged = entities.after[entity] + stage
                     number = _count(registry, logs, stream, aged, t1)
