@@ -106,7 +106,7 @@ class Outcome:
         return Score(weight, p, positive, label == positive)
 
     def number(self, *, revised: bool) -> Number:
-        """What the measures of numbers need."""
+        """The sums that measures for regression need."""
         return Number(float(self.label(revised=revised)), float(self.y_pred), self.interval)
 
     def loss(self, settings: Settings) -> float:

@@ -143,13 +143,13 @@ def _by_label(sets: dict[str, dict[str, float]]) -> tuple[list[str], ClassCells]
     >>> names, matrix.hits.tolist(), matrix.labels.tolist(), matrix.predictions.tolist()
     (['a', 'b'], [3.0, 0.0], [3.0, 3.0], [3.0, 1.0])
     """
-    names = sorted({one for y, row in sets.items() for name in (y, *row) for one in labels_of(name)})
+    members = {name: set(labels_of(name)) for y, row in sets.items() for name in (y, *row)}
+    names = sorted(set().union(*members.values()))
     matrix = ClassCells(*np.zeros((len(ClassCells._fields), len(names))))
     for y, row in sets.items():
         for h, weight in row.items():
-            labels, predictions = labels_of(y), labels_of(h)
             for place, name in enumerate(names):
-                is_label, is_predicted = name in labels, name in predictions
+                is_label, is_predicted = name in members[y], name in members[h]
                 matrix.labels[place] += weight * is_label
                 matrix.predictions[place] += weight * is_predicted
                 matrix.hits[place] += weight * (is_label and is_predicted)

@@ -58,8 +58,8 @@ ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS, RELATIVE_ERRORS, RELATIVE, INTERVALS, COV
 #: After the sums for regression: the labels' number or weight, their mean ȳ in two floats, and Σ(y - ȳ)².
 LABELS, MEAN, REST, SPREAD = range(SIZE, SIZE + 4)
 
-#: Rests of exact sums (`engine.compiled.exact_sums`): of scores for classification, of numbers of any size,
-#: and of costs.
+#: Rests of exact sums (`engine.compiled.exact_sums`): for scores of classification, for regression, and for
+#: costs.
 RESTS, RESTS_OF_NUMBERS, RESTS_OF_COSTS = 2, 5, 3
 
 #: A label nearer to 0 than this is 0 for relative errors, so that those of numbers up to 1e100 are finite, as

@@ -84,8 +84,7 @@ def compile_loops(
     -----
     numba keeps what it has compiled: see `engine.compiled.loopcache`.
     """
-    global _present
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if _is_disabled():
         return
     work = _Work()
     bar = progress_bar(wanted=report is None, unit=None)
@@ -96,7 +95,17 @@ def compile_loops(
         if _present is None or not needed <= _present:
             with _compiled_elsewhere(tell, work, bar, needed), _without_collector():
                 warm_up(needed)
-            _present = needed | (_present or set())
+            _note_present(needed)
+
+
+def _is_disabled() -> bool:
+    """Whether the environment keeps numba from compiling."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+def _note_present(needed: set[str]) -> None:
+    global _present
+    _present = needed | (_present or set())
 
 
 @contextmanager
@@ -126,8 +135,7 @@ class _NotCompiledError(Exception):
 
 def _are_compiled(config: Config) -> bool:
     """Load the loops that a configuration needs from the cache; return whether it had all of them."""
-    global _present
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if _is_disabled():
         return True
     from numba.core import event
     from prequential.engine.warmup import needed_by, warm_up
@@ -150,7 +158,7 @@ def _are_compiled(config: Config) -> bool:
         return False
     finally:
         event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
-    _present = needed | (_present or set())
+    _note_present(needed)
     return True
 
 
