@@ -17,8 +17,8 @@ from helpers import World, alarms_of, assert_cuts_change_no_bit, catch_up, decod
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError, DetectorConfig, StreamConfig
 from prequential.engine.detectors.run_lengths import RATIO, SPREADS
-from prequential.engine.detectors.signals import ABSOLUTE_LOSS, WRONG
 from prequential.engine.detectors.watch import Watch, watches_of
+from prequential.engine.measures.losses import ABSOLUTE, ERROR
 from prequential.engine.shard import Shard
 from prequential.runtime.worker.exporter import Exporter
 from prequential.runtime.worker.open_transactions import OpenTransaction
@@ -268,7 +268,7 @@ def test_a_budget_that_comes_goes_and_changes_keeps_what_is_known(world: World, 
 
 
 def test_the_budget_is_divided_over_the_detectors_that_it_sets(tmp_path: Path) -> None:
-    def aparts(text: str, loss: int = WRONG) -> list[float]:
+    def aparts(text: str, loss: int = ERROR) -> list[float]:
         file = tmp_path / "config.yaml"
         file.write_text(f"defaults: {{{text}}}")
         watches = watches_of(load_config(str(file)).defaults, 16, 2, loss)
@@ -277,7 +277,7 @@ def test_the_budget_is_divided_over_the_detectors_that_it_sets(tmp_path: Path) -
     day = 86_400_000.0
     assert aparts("alarm_budget: 2 per 1d") == [day, day]
     # The ratio of numbers' errors, whose tails may be of any weight, keeps its own.
-    assert aparts("task: regression, alarm_budget: 2 per 1d", ABSOLUTE_LOSS) == [day / 2, 0.0]
+    assert aparts("task: regression, alarm_budget: 2 per 1d", ABSOLUTE) == [day / 2, 0.0]
     assert aparts("") == [0.0, 0.0]
     one = "detectors: [{detector: page-hinkley, lambda: 50}, {detector: cusum}, {detector: ddm}]"
     assert aparts(f"alarm_budget: 1 per 1d, {one}") == [0.0, day, 0.0]
@@ -310,5 +310,5 @@ def test_the_table_of_the_ratio_is_monotone() -> None:
 
 
 def test_the_config_without_a_budget_follows_nothing() -> None:
-    watches = watches_of(StreamConfig(detectors=(DetectorConfig(),)), 16, 2, WRONG)
+    watches = watches_of(StreamConfig(detectors=(DetectorConfig(),)), 16, 2, ERROR)
     assert [watch.budgeted for watch in watches] == [False]

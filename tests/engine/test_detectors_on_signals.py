@@ -12,8 +12,8 @@ from helpers import alarms_of, batch_of, restored, snapshot_of, vector
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError, DetectorConfig, StreamConfig
 from prequential.engine.detectors import DETECTORS
-from prequential.engine.detectors.signals import WRONG
 from prequential.engine.detectors.watch import Signal, WatchedRows
+from prequential.engine.measures.losses import ERROR
 from prequential.engine.shard import Shard
 from prequential.engine.tables.alarms import new_alarms
 from prequential.engine.tables.outcomes import new_log
@@ -64,8 +64,8 @@ def test_alarms_are_those_of_the_signals_values(name: str, signal: str) -> None:
         found += [(piece.start + place, statistic) for place, statistic, _ in raised]
 
     log, rows = log_of(given), np.arange(len(given), dtype=np.int32)
-    taken = WatchedRows(log, rows, 2, WRONG, positives_of(["0", "1"]))
-    values, fed = Signal(signal, 30, 1, 2, WRONG).update(taken)
+    taken = WatchedRows(log, rows, 2, ERROR, positives_of(["0", "1"]))
+    values, fed = Signal(signal, 30, 1, 2, ERROR).update(taken)
     detector = DETECTORS[name]
     settings = detector.configured(config.params)
     table: Any = detector.new_table(1, settings)

@@ -22,7 +22,7 @@ from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled.kernel import Floats, grown
 from prequential.engine.delay import latency
 from prequential.engine.delay.latency import BOUNDS, new_latencies, with_streams
-from prequential.engine.detectors import DETECTORS, signals
+from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.watch import Signal, WatchedRows
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.all_history import AllCounts
@@ -33,6 +33,7 @@ from prequential.engine.estimators.rows import unrevised
 from prequential.engine.estimators.sums import losses
 from prequential.engine.estimators.window import WindowCounts
 from prequential.engine.input.fields import class_name
+from prequential.engine.measures.losses import ERROR
 from prequential.engine.shard import Shard
 from prequential.engine.tables import calendar, streams
 from prequential.engine.tables.alarms import new_alarms
@@ -374,7 +375,7 @@ class Watched:
 
     def _new(self, capacity: int) -> Signal:
         self._capacity = capacity
-        return Signal(self._name, self._min_outcomes, 1, capacity, signals.WRONG)
+        return Signal(self._name, self._min_outcomes, 1, capacity, ERROR)
 
     def grow(self, capacity: int) -> None:
         """Have room for more classes, as the plan has that a stream moves to."""
@@ -385,7 +386,7 @@ class Watched:
     def update(self, outcomes: Sequence[Codes]) -> list[float | None]:
         """The value after each outcome; None where the detector isn't fed."""
         log, rows = log_of(outcomes), np.arange(len(outcomes), dtype=np.int32)
-        taken = WatchedRows(log, rows, self._capacity, signals.WRONG, positives_of(["a", "b"]))
+        taken = WatchedRows(log, rows, self._capacity, ERROR, positives_of(["a", "b"]))
         values, fed = self._of.update(taken)
         return [value if one else None for value, one in zip(values.tolist(), fed.tolist())]
 

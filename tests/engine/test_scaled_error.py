@@ -15,8 +15,9 @@ from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.compiled.kernel import Floats
-from prequential.engine.detectors.signals import ABSOLUTE_LOSS, SCALE_OUTCOMES
+from prequential.engine.detectors.signals import SCALE_OUTCOMES
 from prequential.engine.detectors.watch import Signal, WatchedRows
+from prequential.engine.measures.losses import ABSOLUTE
 from prequential.engine.shard import Shard
 from prequential.engine.tables.outcomes import SCORED, new_log
 from sequences import positives_of
@@ -125,11 +126,11 @@ def test_values_are_as_defined_whatever_the_batches(seed: int, share_of_zeros: f
     errors = some.standard_cauchy(300) * (some.random(300) >= share_of_zeros)
     errors[200] = 7.0
     expected = plain(abs(errors).tolist())
-    signal = Signal("scaled_error", 1, 1, 2, ABSOLUTE_LOSS)
+    signal = Signal("scaled_error", 1, 1, 2, ABSOLUTE)
     log, found = log_of(errors), []
     for piece in vector(rng, len(errors), (1, 10, 100)):
         rows = np.arange(piece.start, piece.stop, dtype=np.int32)
-        values, fed = signal.update(WatchedRows(log, rows, 2, ABSOLUTE_LOSS, positives_of(["0"])))
+        values, fed = signal.update(WatchedRows(log, rows, 2, ABSOLUTE, positives_of(["0"])))
         found += [value if ok else None for value, ok in zip(values.tolist(), fed.tolist())]
     assert found == expected
     if share_of_zeros == 1.0:

@@ -22,6 +22,7 @@ from prequential.engine.estimators import sums as tables
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.rows import LogRows
 from prequential.engine.measures.declaration import DEFINED, REASONS
+from prequential.engine.measures.losses import ABSOLUTE
 from prequential.engine.measures.probabilistic import brier, ece, log_loss
 from prequential.engine.shard import Shard
 from prequential.engine.tables.outcomes import Log
@@ -330,7 +331,7 @@ class TestScores:
     def test_losses_of_numbers(self) -> None:
         log = log_with([None, of_number(1.0, 4.0), None, of_number(2.0, 0.0)])
         losses, fed = np.full(4, np.nan), np.zeros(4, dtype=np.uint8)
-        signals.error(log, np.arange(4, dtype=np.int32), signals.ABSOLUTE_LOSS, losses, fed)
+        signals.error(log, np.arange(4, dtype=np.int32), ABSOLUTE, losses, fed)
         assert losses.tolist() == [0, 3, 0, 2]
 
 

@@ -18,6 +18,7 @@ from prequential.configuration.settings.model import (
     COMPARE_LOSSES,
     DEFAULT_MEASURES,
     DETAILS,
+    INCIDENT_LOSSES,
 )
 from prequential.configuration.settings.stages import CONFIGURED, parse
 from prequential.engine.measures.registry import NAMES as MEASURES
@@ -220,9 +221,11 @@ def _random_detectors(rng: random.Random, regression: bool) -> list[dict[str, An
     return rng.sample(found, _OTHERS)
 
 
-def _clusters(rng: random.Random) -> dict[str, Any]:
+def _clusters(rng: random.Random, task: str) -> dict[str, Any]:
     """Clusters of all kinds, and a budget by which incidents open easily, so that there are some."""
+    losses = [one for one in INCIDENT_LOSSES[task] if one not in ("cost", "pinball")]
     return {
+        "incident_loss": rng.choice(["error", rng.choice(losses)]),
         "cluster": rng.choice(["auto", "1ms", "10ms", "100ms"]),
         "incident_budget": rng.choice(["1 per 1ms", "1 per 1s", "1 per 30d", None]),
     }
@@ -275,7 +278,7 @@ def _random_settings(
         "settle": f"{rng.choice([1, 50, 500, 5000])}ms",
         "emit": emit,
         "detectors": detectors,
-        **_clusters(_beside(rng)),
+        **_clusters(_beside(rng), "regression" if sort.regression else "classification"),
     }
     if sort.regression:
         defaults["positive_class"] = None
@@ -328,6 +331,7 @@ def _paid(
         "costs": costs, "measures": [*defaults.get("measures", DEFAULT_MEASURES), "cost", "cost_total"],
         "detectors": [*defaults["detectors"], detector],
         "compare_losses": [*defaults.get("compare_losses", ["error"]), "cost"],
+        "incident_loss": _beside(rng).choice(["error", "cost"]),
         **_beside(rng).choice([{}, {"cost_per_value": True}, {"cost_per_value": True, "value_limit": 900}]),
     }  # fmt: skip
 
@@ -668,7 +672,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
             *_extreme_detectors(_beside(rng), task == "regression"),
             *_by_time(_beside(rng), task == "regression")["detectors"],
         ],
-        **_clusters(_beside(rng)),
+        **_clusters(_beside(rng), task),
     })  # fmt: skip
 
 

@@ -20,8 +20,8 @@ from prequential.configuration.settings.model import StreamConfig
 from prequential.engine.compiled.kernel import Bytes, Floats
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.declaration import MIN_OUTCOMES
-from prequential.engine.detectors.signals import WRONG
 from prequential.engine.detectors.watch import Signal, WatchedRows
+from prequential.engine.measures.losses import ERROR
 from prequential.engine.tables.alarms import new_alarms
 from prequential.engine.tables.outcomes import Log
 from prequential.offline.past.bootstrap import ResampledRun, log_of
@@ -113,9 +113,9 @@ def judged(sequences: Sequence[Outcomes], measure: str) -> Found:
 
 def signal_of(past: Outcomes, log: Log, name: str) -> tuple[Floats, Bytes]:
     """The signal after each outcome, and where it has a value."""
-    signal = Signal(name, MIN_OUTCOMES, 1, max(2, len(past.classes)), WRONG)
+    signal = Signal(name, MIN_OUTCOMES, 1, max(2, len(past.classes)), ERROR)
     places = np.arange(len(past), dtype=np.int32)
-    return signal.update(WatchedRows(log, places, max(2, len(past.classes)), WRONG, past.positives))
+    return signal.update(WatchedRows(log, places, max(2, len(past.classes)), ERROR, past.positives))
 
 
 def alarms_of(log: Log, values: Floats, fed: Bytes) -> int:

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32
-from prequential.engine.detectors import DETECTORS, signals
+from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.watch import Signal, WatchedRows
 from prequential.engine.estimators import pairs
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.rows import unrevised
+from prequential.engine.measures.losses import ERROR, SQUARED
 from prequential.engine.measures.positive import Positives
 from prequential.engine.tables import outcomes
 from prequential.engine.tables.alarms import Alarms, new_alarms
@@ -103,7 +104,7 @@ class Consumers:
 
     def __init__(self, sequences: int, *, numbers: bool = False) -> None:
         self.numbers = numbers
-        self.loss = signals.SQUARED_LOSS if numbers else signals.WRONG
+        self.loss = SQUARED if numbers else ERROR
         self.sequences = sequences
         self.positives = positives_of(sequences, 1)
         self.capacity = CAPACITIES[0]

@@ -23,6 +23,7 @@ from outcome_logs import (
 from prequential.engine.detectors import signals
 from prequential.engine.detectors.watch import Signal, WatchedRows
 from prequential.engine.measures.declaration import NO_POSITIVE
+from prequential.engine.measures.losses import ABSOLUTE, ERROR
 from prequential.engine.tables.outcomes import OUTCOME, SCORED, Log
 
 ROWS = 1200
@@ -104,7 +105,7 @@ def test_errors_and_their_ratio(numbers: bool) -> None:
 def test_the_absolute_error_of_numbers() -> None:
     log = random_log(2, 50, numbers=True)
     values, fed = np.zeros(50), np.zeros(50, np.uint8)
-    signals.error(log, np.arange(50, dtype=np.int32), signals.ABSOLUTE_LOSS, values, fed)
+    signals.error(log, np.arange(50, dtype=np.int32), ABSOLUTE, values, fed)
     assert fed.tolist() == (log.kind == OUTCOME).tolist()
     assert values.tolist() == np.where(fed, np.abs(log.error), 0.0).tolist()
 
@@ -113,8 +114,8 @@ def test_a_window_of_numbers_is_a_function_of_what_is_in_it() -> None:
     log = random_log(2, 300, sequences=1, numbers=True)
     log.kind[:], log.error[:] = OUTCOME, 1e8
     log.error[-SIZE:] = 1e-3
-    rows = WatchedRows(log, np.arange(300, dtype=np.int32), 2, signals.ABSOLUTE_LOSS, positives_of(1, 1))
-    values, fed = Signal(f"window:{SIZE}", 1, 1, 2, signals.ABSOLUTE_LOSS).update(rows)
+    rows = WatchedRows(log, np.arange(300, dtype=np.int32), 2, ABSOLUTE, positives_of(1, 1))
+    values, fed = Signal(f"window:{SIZE}", 1, 1, 2, ABSOLUTE).update(rows)
     assert fed.all()
     assert values[-1] == pytest.approx(1e-3, rel=1e-15)
 
@@ -208,9 +209,9 @@ def watched(log: Log, measure: str, positive: int = 1) -> list[tuple[int, float]
     capacity, n = CAPACITIES[1], len(log.kind)
     sequences = int(log.sequence.max()) + 1
     taken = WatchedRows(
-        log, np.arange(n, dtype=np.int32), capacity, signals.WRONG, positives_of(sequences, positive)
+        log, np.arange(n, dtype=np.int32), capacity, ERROR, positives_of(sequences, positive)
     )
-    values, fed = Signal(f"all:{measure}", 1, sequences, capacity, signals.WRONG).update(taken)
+    values, fed = Signal(f"all:{measure}", 1, sequences, capacity, ERROR).update(taken)
     return [(int(row), float(values[row])) for row in np.flatnonzero(fed)]
 
 

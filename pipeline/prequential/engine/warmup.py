@@ -38,6 +38,7 @@ from prequential.engine.incidents.following import follow, follow_events
 from prequential.engine.input import names
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Parser
+from prequential.engine.measures.positive import NO_OWNER
 from prequential.engine.measures.registry import NAMES, OF_NUMBERS
 from prequential.engine.merging.merger import Merger
 from prequential.engine.shard import Shard
@@ -268,7 +269,8 @@ def warm_consumers(needed: Collection[str]) -> None:
     rows = [row for row, about in enumerate(catalog.entities) if about is not None]
     shard.reporter.metrics(rows, covered=True)
     past = state.incidents.history
-    follow(past, logs.outcomes, 0, 0, logs.events, 0, 0, catalog.registry.entities, False)
+    entities, positives = catalog.registry.entities, catalog.positives_by(NO_OWNER)
+    follow(past, logs.outcomes, 0, 0, logs.events, 0, 0, entities, positives, False)
     follow_events(past, logs.events, 0, 0, False)
     _warm_up_rare(state)
     accounts.coverage = coverage.update(accounts.coverage, logs.events, 0, 0)

@@ -70,6 +70,8 @@ class Settings(TypedDict, total=False):
     compare: str
     champion: str | None
     compare_losses: Sequence[str]
+    #: `error`, `cost`, `recall`, …: the loss that incidents watch.
+    incident_loss: str
     compare_stages: Sequence[str]
     compare_level: float
     mcnemar_level: float

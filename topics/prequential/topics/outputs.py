@@ -375,6 +375,8 @@ class Incident(msgspec.Struct, gc=False):
         Whether later clusters are nearer to `after` than to `before`; left out until they are closed.
     graded
         Of the model's graded `incidents`, how many `agreed`.
+    loss
+        The loss that is watched (`incident_loss`); left out for `error`.
     same
         Stages that are identical so far and have no messages of their own.
     untimed
@@ -409,6 +411,7 @@ class Incident(msgspec.Struct, gc=False):
     recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     agreed: bool | msgspec.UnsetType = msgspec.UNSET
     graded: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    loss: str | msgspec.UnsetType = msgspec.UNSET
     untimed: bool | msgspec.UnsetType = msgspec.UNSET
     same: list[str] | msgspec.UnsetType = msgspec.UNSET
 

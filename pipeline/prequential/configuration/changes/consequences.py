@@ -45,6 +45,7 @@ OF_STREAM: Mapping[str, str] = {
     "detectors": "kept",
     "cluster": "kept; clusters of another length are collected from scratch, and open incidents are closed",
     "incident_budget": "kept; incidents open by it from now on",
+    "incident_loss": "kept; the history behind incidents is collected from scratch",
     "compare": "kept; pairs that are new are compared from now on",
     "champion": "kept; pairs that are new are compared from now on",
     "compare_losses": "kept",

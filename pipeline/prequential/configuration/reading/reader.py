@@ -23,6 +23,7 @@ from prequential.configuration.settings.durations import of_timedelta
 from prequential.configuration.settings.model import (
     COMPARE_LOSSES,
     DEFAULT_DETECTORS,
+    INCIDENT_LOSSES,
     OF_TASK,
     Config,
     ConfigError,
@@ -353,6 +354,8 @@ class _Reader:
         if "compare_losses" not in children:
             kept = tuple(loss for loss in config.compare_losses if loss in of_task)
             config = replace(config, compare_losses=kept or of_task[:1])
+        if "incident_loss" not in children and config.incident_loss not in INCIDENT_LOSSES[config.task]:
+            config = replace(config, incident_loss="error")
         for place, flaw in flaws(node, children, config, where):
             with self._collect():
                 self._fail(place, flaw)

@@ -12,7 +12,12 @@ from prequential.configuration.reading.names import (
     signal_of_other_task,
     stage_without_outcomes,
 )
-from prequential.configuration.settings.model import BY_INSTANCE, COMPARE_LOSSES, StreamConfig
+from prequential.configuration.settings.model import (
+    BY_INSTANCE,
+    COMPARE_LOSSES,
+    INCIDENT_LOSSES,
+    StreamConfig,
+)
 from prequential.configuration.settings.stages import sides
 from prequential.topics.errors import existing
 
@@ -120,6 +125,12 @@ def _of_comparisons(children: Mapping[str, yaml.Node], config: StreamConfig, whe
                 f"{where}.compare_losses[{entry}]: {loss!r} isn't a loss of {config.task}: "
                 f"expected {', '.join(of_task)}",
             )
+    if config.incident_loss not in (losses := INCIDENT_LOSSES[config.task]):
+        yield (
+            children["incident_loss"],
+            f"{where}.incident_loss: {config.incident_loss!r} isn't a loss of {config.task}: "
+            f"expected {', '.join(losses)}",
+        )
     if config.champion is None and config.compare == "champion" and "compare" in children:
         yield children["compare"], f"{where}.compare: champion requires {where}.champion as well"
 

@@ -68,6 +68,15 @@ COMPARE_LOSSES = {
     "regression": ("error", "absolute", "squared"),
 }  # fmt: skip
 
+#: Losses that incidents can watch: `error` is the stream's own loss, the others are those of measures.
+INCIDENT_LOSSES = {
+    "classification": (
+        "error", "cost", "precision", "recall", "specificity", "log_loss", "brier", "top_k_accuracy"
+    ),
+    "multilabel": ("error", "cost"),
+    "regression": ("error", "mae", "mse", "mape", "pinball", "interval_coverage", "interval_width"),
+}  # fmt: skip
+
 VERSIONS = ("mark", "separate")
 
 
@@ -202,6 +211,8 @@ class StreamConfig:
     cluster: int | None = None
     #: Incidents of a model that are accepted without a lasting change; null: none are opened.
     incident_budget: str | None = DEFAULT_BUDGET
+    #: The loss that incidents watch: `error`, `cost`, or that of a measure, such as `recall`.
+    incident_loss: str = "error"
     #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
     compare: str = "all"
     #: The model that `compare: champion` compares with the others.
@@ -266,6 +277,13 @@ class StreamConfig:
                 "compare_losses has cost, and there are no costs to compare models by: expected costs, as "
                 "{fraud: {ok: 100}}, or other losses"
             )
+        if self.incident_loss == "cost" and self.costs is None:
+            raise UsageError("incident_loss is cost, and there are no costs: expected costs, or another loss")
+        if self.incident_loss == "pinball" and self.quantile is None:
+            raise UsageError(
+                "incident_loss is pinball, which needs the quantile that predictions are: expected quantile, "
+                "or another loss"
+            )
         if self.key == BY_INSTANCE:
             object.__setattr__(self, "emit_outcomes", None)  # outcomes of partitions have no order
         if self.cost_per_value and self.costs is None:
@@ -312,6 +330,13 @@ class StreamConfig:
         """
         return next((one for one in self.estimators if one != "all"), self.estimators[0])
 
+    @property
+    def _needed_measures(self) -> set[str]:
+        """Measures of messages, signals, bounds and incidents."""
+        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
+        bounds = self.objective.bounds if self.objective is not None else ()
+        return {*self.measures, *signals, *bounds, self.incident_loss}
+
     @cached_property
     def reads_intervals(self) -> bool:
         """Whether a measure, a signal or a bound is of intervals: `y_lower` and `y_upper` mean something.
@@ -319,16 +344,12 @@ class StreamConfig:
         >>> StreamConfig(task="regression", measures=("interval_width",)).reads_intervals
         True
         """
-        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
-        bounds = self.objective.bounds if self.objective is not None else ()
-        return self.task == "regression" and not {*self.measures, *signals, *bounds}.isdisjoint(OF_INTERVALS)
+        return self.task == "regression" and not self._needed_measures.isdisjoint(OF_INTERVALS)
 
     @cached_property
     def ranks_labels(self) -> bool:
         """Whether a measure, a signal or a bound needs the rank of the label among the probabilities."""
-        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
-        bounds = self.objective.bounds if self.objective is not None else ()
-        return self.task != "regression" and not {*self.measures, *signals, *bounds}.isdisjoint(OF_TOP)
+        return self.task != "regression" and not self._needed_measures.isdisjoint(OF_TOP)
 
     @property
     def extends_scores(self) -> bool:

@@ -13,8 +13,7 @@ import numpy as np
 from prequential.configuration.settings.model import StreamConfig
 from prequential.engine.compiled.kernel import Ints, Ints32, columns_of, grown
 from prequential.engine.compiled.repeated import Repeated, Run, run
-from prequential.engine.detectors.signals import WRONG
-from prequential.engine.detectors.watch import LOSSES, WatchedRows, watches_of
+from prequential.engine.detectors.watch import WatchedRows, watches_of
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.histograms import keeps_histogram
 from prequential.engine.estimators.naming import parse_estimator
@@ -22,6 +21,7 @@ from prequential.engine.estimators.pairs import CODES, codes_of, follow, new_err
 from prequential.engine.estimators.reference import ReferenceTables
 from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
 from prequential.engine.estimators.rows import unrevised
+from prequential.engine.measures.losses import own_column
 from prequential.engine.measures.positive import Positives
 from prequential.engine.tables.alarms import Alarms, new_alarms
 from prequential.engine.tables.keys import Key, StateTable
@@ -49,7 +49,7 @@ class Plan:
         self.watched = watched
         self.capacity = capacity
         self.numbers = config.task == "regression"
-        self.loss = LOSSES[config.loss] if self.numbers else WRONG
+        self.loss = own_column(config)
         self.rows = 0  # in use, or free again
         #: Number of times that tables may have been replaced.
         self.generation = 0

@@ -25,7 +25,8 @@ def reads_propensities(config: StreamConfig) -> bool:
 
 
 def _measured(config: StreamConfig) -> set[str]:
-    return {*config.measures, *(d.signal.rpartition(":")[2] for d in every_detector(config))}
+    signals = (d.signal.rpartition(":")[2] for d in every_detector(config))
+    return {*config.measures, *signals, config.incident_loss}
 
 
 def _scores_probabilities(config: StreamConfig) -> bool:

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
-from prequential.engine.measures.positive import PER_VALUE
-from prequential.engine.tables.outcomes import OUTCOME, REFERENCE, SCORED, Log
+from prequential.engine.measures.losses import own_loss
+from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.registry import INDEX
+from prequential.engine.tables.outcomes import OUTCOME, REFERENCE, Log
 from prequential.engine.tables.streams import Registry
 
 #: Losses by code. `error` for classification is 0 or 1 and counted; the others are added up.
 ERROR, LOG_LOSS, BRIER, ABSOLUTE, SQUARED, COST = range(6)
 LOSS_NAMES = ("error", "log_loss", "brier", "absolute", "squared", "cost")
+
+#: By code, the column of the measure that is the mean of the loss.
+_COLUMNS = tuple(INDEX[name] for name in ("error", "log_loss", "brier", "mae", "mse", "cost"))
 
 #: In place of a code of right and wrong: the row has losses.
 OF_LOSSES = 4
@@ -55,13 +59,6 @@ class JointSeen(NamedTuple):
     row: Ints32
 
 
-class JointPrices(NamedTuple):
-    """What outcomes cost, as `measures.positive.Positives` has it."""
-
-    priced: Bytes
-    costs: Floats
-
-
 class JointWalk(NamedTuple):
     """The tables that a walk over the outcome log needs, and its position."""
 
@@ -69,7 +66,7 @@ class JointWalk(NamedTuple):
     pairs: JointPairs
     seen: JointSeen
     used: Ints  # (4,): see `WRITTEN` and those behind it
-    prices: JointPrices
+    positives: Positives
 
 
 class Joint(NamedTuple):
@@ -95,37 +92,6 @@ def new_joint(rows: int) -> Joint:
 
 
 @inner
-def _has_loss(log: Log, row: int, code: int, registry: Registry, prices: JointPrices) -> bool:
-    """Whether an outcome has a loss: of probabilities where there were any, a cost by value with one."""
-    if code == COST:
-        by_value = prices.priced[registry.entities.stream[log.entity[row]]] == PER_VALUE
-        return not by_value or log.valued[row] != 0
-    return code in (ABSOLUTE, SQUARED) or np.int64(log.scored[row]) & SCORED != 0
-
-
-@inner
-def _cost(log: Log, row: int, registry: Registry, prices: JointPrices) -> float:
-    """What an outcome costs."""
-    stream = registry.entities.stream[log.entity[row]]
-    first = registry.streams.classes[stream]
-    cost = prices.costs[first + np.int64(log.label[row]), np.int64(log.prediction[row])]
-    return cost * log.stake[row] if prices.priced[stream] == PER_VALUE else cost
-
-
-@inner
-def _loss(log: Log, row: int, code: int, registry: Registry, prices: JointPrices) -> float:
-    """An outcome's loss."""
-    if code == COST:
-        return _cost(log, row, registry, prices)
-    if code == LOG_LOSS:
-        return log.log_loss[row]
-    if code == BRIER:
-        return log.brier[row]
-    error = log.error[row]
-    return abs(error) if code == ABSOLUTE else error * error
-
-
-@inner
 def _losses_of(pairs: JointPairs, pair: int) -> int:
     """How many losses of a pair are added up."""
     count = 0
@@ -144,14 +110,14 @@ def _is_new(log: Log, pairs: JointPairs, seen: JointSeen, pair: int, row: int, g
 @inner
 def _write(
     log: Log, pairs: JointPairs, joint: Joint, used: Ints, pair: int, row: int, other: int,
-    registry: Registry, prices: JointPrices,
+    registry: Registry, positives: Positives,
 ) -> None:  # fmt: skip
     """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`.
 
     While `initial` of both is `final` it has none; while that of one is, `final`'s outcomes are its.
     """
     at, losses = used[WRITTEN], _losses_of(pairs, pair)
-    single = registry.entities.single
+    single, stream = registry.entities.single, registry.entities.stream[pairs.a[pair]]
     a, b = single[pairs.a[pair]], single[pairs.b[pair]]
     of_stages = pairs.a[pair] == pairs.b[pair]  # whose sequence isn't that of `initial`
     for stage in range(0 if of_stages else a & b, pairs.stages[pair]):
@@ -167,15 +133,14 @@ def _write(
         place = pairs.scored[pair] + stage * losses
         for code in range(LOG_LOSS, COST + 1):
             if pairs.losses[pair] >> code & 1:
-                if _has_loss(log, first, code, registry, prices) and _has_loss(
-                    log, second, code, registry, prices
-                ):
+                lost, counts = own_loss(_COLUMNS[code], log, first, positives, stream)
+                lost_by_b, counts_of_b = own_loss(_COLUMNS[code], log, second, positives, stream)
+                if counts and counts_of_b:
                     joint.plan[at] = pairs.plan[pair]
                     joint.sequence[at] = place
                     joint.code[at] = OF_LOSSES
                     _note(joint, at, log, first, second, used[GROUPS])
-                    joint.a[at] = _loss(log, first, code, registry, prices)
-                    joint.b[at] = _loss(log, second, code, registry, prices)
+                    joint.a[at], joint.b[at] = lost, lost_by_b
                     at += 1
                 place += 1
     if at > used[WRITTEN] and not pairs.rank[pair]:
@@ -201,7 +166,7 @@ def find(
 
     It stops early where `joint` is full. All rows of an instance have the same `record`.
     """
-    heads, pairs, seen, used, prices = walk
+    heads, pairs, seen, used, positives = walk
     entities, i = registry.entities, start
     while i < stop:
         group = used[GROUPS] + 1
@@ -233,7 +198,7 @@ def find(
                     while pair:
                         if _is_new(log, pairs, seen, pair, row, group):
                             other = seen.row[pairs.b[pair]]
-                            _write(log, pairs, joint, used, pair, row, other, registry, prices)
+                            _write(log, pairs, joint, used, pair, row, other, registry, positives)
                         pair = pairs.next[pair]
         i = end
     return stop

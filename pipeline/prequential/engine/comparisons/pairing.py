@@ -31,7 +31,6 @@ from prequential.engine.comparisons.joint import (
     OF_LOSSES,
     WRITTEN,
     JointPairs,
-    JointPrices,
     JointSeen,
     JointWalk,
     find,
@@ -40,6 +39,7 @@ from prequential.engine.comparisons.joint import (
 from prequential.engine.comparisons.tables import Comparisons, JointRow, PairSide, codes_of, prices_of
 from prequential.engine.compiled.kernel import capacity_for, grown, records
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
+from prequential.engine.measures.positive import NO_OWNER
 from prequential.engine.tables.keys import StateTable
 from prequential.engine.tables.logs import OUTCOMES, Logs
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
@@ -380,10 +380,10 @@ class Pairing:
         These are as they were when it made them due, until the next ones are asked for.
         """
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
-        prices = JointPrices(*self._catalog.prices())
+        positives = self._catalog.positives_by(NO_OWNER)
         while start < count and self.count > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
-            walk = JointWalk(self.heads, self.pairs, self.seen, used, prices)
+            walk = JointWalk(self.heads, self.pairs, self.seen, used, positives)
             start = find(log, start, count, self._catalog.registry, walk, self._joint)
             written = int(used[WRITTEN])
             if used[BEGAN]:

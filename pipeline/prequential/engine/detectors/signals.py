@@ -18,14 +18,11 @@ from prequential.engine.estimators.measuring import MeasuredValues
 from prequential.engine.estimators.sums import RIGHT
 from prequential.engine.measures.declaration import DEFINED
 from prequential.engine.measures.directions import worse
+from prequential.engine.measures.losses import ABSOLUTE, ERROR
 from prequential.engine.measures.losses import own_loss as loss_of
 from prequential.engine.measures.positive import Positives
 from prequential.engine.measures.registry import MEASURES
 from prequential.engine.tables.outcomes import OUTCOME, SCORED, Log
-
-#: Losses of an outcome. For classification: 1 if it was wrong, else 0. For regression: |e| or e², with
-#: e = prediction - label.
-WRONG, ABSOLUTE_LOSS, SQUARED_LOSS = range(3)
 
 #: The first outcomes of a sequence, whose median gives the scale of its losses to about 12%.
 SCALE_OUTCOMES = 100
@@ -38,17 +35,17 @@ LARGEST = 1e200
 def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None:
     """The signal `error`: the outcome's own loss, for each of `rows` of the log.
 
-    `loss` is `WRONG`, `ABSOLUTE_LOSS` or `SQUARED_LOSS`. It writes `values`, (n,) float64, and `fed`, (n,)
-    uint8, which is 1 for outcomes. Revisions have the value 0 and aren't fed.
+    `loss` is `ERROR`, `ABSOLUTE` or `SQUARED` of `engine.measures.losses`. It writes `values`, (n,)
+    float64, and `fed`, (n,) uint8, which is 1 for outcomes. Revisions have the value 0 and aren't fed.
     """
     for i in range(len(rows)):
         row = rows[i]
         fed[i] = log.kind[row] == OUTCOME
         if not fed[i]:
             values[i] = 0.0
-        elif loss == WRONG:
+        elif loss == ERROR:
             values[i] = 1.0 if log.label[row] != log.prediction[row] else 0.0
-        elif loss == ABSOLUTE_LOSS:
+        elif loss == ABSOLUTE:
             values[i] = abs(log.error[row])
         else:
             values[i] = log.error[row] * log.error[row]
@@ -93,7 +90,7 @@ def own_loss(
         fed[i] = 0
         if log.kind[row] != OUTCOME:
             continue
-        value, counts = loss_of(measure, log, row, positives)
+        value, counts = loss_of(measure, log, row, positives, positives.owner[log.sequence[row]])
         if counts:
             values[i], fed[i] = value, 1
 

@@ -16,7 +16,7 @@ from prequential.engine.detectors import DETECTORS, signals
 from prequential.engine.detectors.budgets import BINARY, BOUNDED, NO_LOSS, RATIO
 from prequential.engine.detectors.declaration import MIN_OUTCOMES
 from prequential.engine.detectors.objectives import every_detector
-from prequential.engine.detectors.signals import ABSOLUTE_LOSS, SQUARED_LOSS, WRONG, is_of_sums
+from prequential.engine.detectors.signals import is_of_sums
 from prequential.engine.estimators.accumulator import Accumulator, new_counted
 from prequential.engine.estimators.declaration import NO_CELL, NO_OUTCOME, Additions, Counted, Payload
 from prequential.engine.estimators.estimator import Estimator
@@ -26,9 +26,9 @@ from prequential.engine.estimators.naming import SCALED, canonical, parse_estima
 from prequential.engine.estimators.rows import LogRows
 from prequential.engine.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
 from prequential.engine.measures.declaration import COSTS
+from prequential.engine.measures.losses import ERROR, SQUARED
 from prequential.engine.measures.positive import Positives
-from prequential.engine.measures.registry import INDEX, MEASURES, NAMES, OF_RANKS, OWN_LOSSES
-from prequential.engine.measures.registry import LOSSES as OF_MEASURES
+from prequential.engine.measures.registry import INDEX, LOSSES, MEASURES, NAMES, OF_RANKS, OWN_LOSSES
 from prequential.engine.tables.alarms import Alarms
 from prequential.engine.tables.outcomes import Log
 from prequential.topics.errors import existing
@@ -37,15 +37,12 @@ from prequential.topics.outputs import identity
 #: Hex digits of a sequence's seed: 60 bits.
 _SEED_DIGITS = 15
 
-#: Losses for regression by their name in the configuration.
-LOSSES = {"absolute": ABSOLUTE_LOSS, "squared": SQUARED_LOSS}
-
 #: The ratio for which a threshold can be calibrated, `fading:0.997/fading:0.9994`, and its δ.
 _RATIO, _DELTA = "fading:0.997/fading:0.9994", 0.1
 
 #: Signals that are an outcome's own loss: those of 0 or 1, and others with an upper bound.
-_BINARY = tuple(name for name in OWN_LOSSES if OF_MEASURES[name].largest == 1.0)
-_BOUNDED = (*(name for name in OWN_LOSSES if OF_MEASURES[name].largest > 1.0), SCALED)
+_BINARY = tuple(name for name in OWN_LOSSES if LOSSES[name].largest == 1.0)
+_BOUNDED = (*(name for name in OWN_LOSSES if LOSSES[name].largest > 1.0), SCALED)
 
 
 class WatchedRows(LogRows):
@@ -55,7 +52,7 @@ class WatchedRows(LogRows):
         self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run,
         extended: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(log, rows, capacity, loss != WRONG, run, positives, extended)
+        super().__init__(log, rows, capacity, loss != ERROR, run, positives, extended)
         self.loss, self.positives = loss, positives
 
     @cached_property
@@ -79,14 +76,14 @@ class WatchedRows(LogRows):
         """The additions of the rows to the means of errors: each outcome's loss; revisions add none."""
         into = additions(len(self.rows), payload_of_errors(self.loss))
         self.run(
-            signals.errors, self.log, self.rows, self.loss == WRONG, self.losses, self.outcome, into
+            signals.errors, self.log, self.rows, self.loss == ERROR, self.losses, self.outcome, into
         )
         return into
 
 
 def payload_of_errors(loss: int) -> Payload:
     """The losses that an estimator's error is the mean of."""
-    return ONE_RIGHT_OR_WRONG if loss == WRONG else losses(1)
+    return ONE_RIGHT_OR_WRONG if loss == ERROR else losses(1)
 
 
 def _outcomes(rows: Additions, outcome: Bytes) -> Additions:
@@ -121,7 +118,7 @@ class Signal:
             histogram = keeps_histogram(memory, (says.measure,), ())
             paid = by_value and MEASURES[says.measure].inputs == COSTS
             self._estimator = Estimator(
-                says.estimator, rows, capacity, loss != WRONG, False, histogram, paid, extended
+                says.estimator, rows, capacity, loss != ERROR, False, histogram, paid, extended
             )
             if is_of_sums(says.measure):
                 self._estimator.score()
@@ -282,7 +279,7 @@ class Watch:
         For regression, a signal of the configured loss also has the loss in its key.
         """
         of_losses = not parse_signal(self.config.signal).measure
-        squared = " squared" if self._loss == SQUARED_LOSS and of_losses else ""
+        squared = " squared" if self._loss == SQUARED and of_losses else ""
         return f"{self.config.detector} {self.config.signal} {self.changed}{squared}"
 
     @property
@@ -315,7 +312,7 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
     capacity
         The room for classes.
     loss
-        The loss of an outcome: `WRONG`, `ABSOLUTE_LOSS` or `SQUARED_LOSS`.
+        The loss of an outcome: `ERROR`, `ABSOLUTE` or `SQUARED`.
 
     Returns
     -------
@@ -345,11 +342,11 @@ def kind_of(config: DetectorConfig, loss: int) -> int:
     drift = float(declared.complete(config.params)[declared.drift]) if declared.drift else 0.0
     if drift <= 0.0:
         return NO_LOSS
-    if config.signal in _BINARY or (config.signal == "error" and loss == WRONG):
+    if config.signal in _BINARY or (config.signal == "error" and loss == ERROR):
         return BINARY
     if config.signal in _BOUNDED:
         return BOUNDED
     upwards = declared.complete(config.params)["direction"] == "increase"
     is_ratio = canonical(config.signal) == _RATIO
     known = config.detector == "page-hinkley" and is_ratio and drift == _DELTA and upwards
-    return RATIO if known and loss == WRONG else NO_LOSS
+    return RATIO if known and loss == ERROR else NO_LOSS

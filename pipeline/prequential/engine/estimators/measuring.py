@@ -80,7 +80,7 @@ def measure(
             scored = is_any(sums)
         if asked.numbers:
             spread = sums[SPREAD] if len(summed) else 0.0
-            quantile = quantile_of(asked.positives, sequences[i])
+            quantile = quantile_of(asked.positives, asked.positives.owner[sequences[i]])
             measure_numbers(sums, scored, spread, quantile, into.values[i], into.reasons[i])
             positive[i] = NO_POSITIVE
         else:

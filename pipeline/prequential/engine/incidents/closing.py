@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, inner, kernel
-from prequential.engine.detectors.signals import WRONG
 from prequential.engine.incidents.clusters import (
     DAY,
     HALVINGS,
@@ -139,7 +138,7 @@ def _decide(history: ClusterHistory, owner: int, stop: int, untimed: bool) -> De
         keys = history.scratch.means.key
         if (keys[stop - 1] + 1 - keys[0]) * length < YOUNG:
             least = _LASTING_AT_FIRST
-    return decide(history.scratch, stop, owners.kind[owner] == WRONG, budget / length, halvings, least)
+    return decide(history.scratch, stop, owners.binary[owner] > 0, budget / length, halvings, least)
 
 
 @kernel

@@ -17,6 +17,7 @@ from prequential.engine.incidents.history import OrderedClusters
 from prequential.engine.incidents.lasting import FORMER, LEAST_OUTCOMES, MEMORY
 from prequential.engine.incidents.levels import Level, Phase, phase, severity
 from prequential.engine.incidents.phases import Phases
+from prequential.engine.measures.losses import BINARY, COST, ERROR
 
 #: Causes that are no change of the model: other labels, or other predictions that get a label.
 _NOT_THE_MODEL = ("class_ratio", "persistence", "selection", "coverage", "label_latency")
@@ -46,11 +47,16 @@ class View:
     length: float  # of a cluster, ms
     read_predictions: Callable[[], OrderedClusters]
     read_parts: Callable[[], OrderedClusters]
-    binary: bool
+    measure: int  # column of the measure that is the mean of the losses
     classes: int
     names: CauseNames
     now: Now
     read_others: Callable[[], Sequence[View]] | None = None
+
+    @property
+    def binary(self) -> bool:
+        """Whether losses are 0 or 1."""
+        return self.measure in BINARY
 
     @cached_property
     def others(self) -> Sequence[View]:
@@ -111,12 +117,12 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Incide
     since = np.flatnonzero((clusters.ts >= change.begin) & (clusters.ts <= change.end))
     compared, split = clusters.part(np.concatenate((usual, since))), len(usual)
     phases = Phases(
-        compared, view.binary, 0, (split, split), len(compared.n), change.prediction_ts, view.now.ts,
-        view.now.outcome, view.read_predictions,
+        compared, view.binary, view.classes > 0, 0, (split, split), len(compared.n), change.prediction_ts,
+        view.now.ts, view.now.outcome, view.read_predictions,
     )  # fmt: skip
     before, after = phases.before, phases.after
     spans = (before, split), (after, len(since))
-    levels = [_level(span, deviation, count, view.binary) for span, count in spans]
+    levels = [_level(span, deviation, count, view) for span, count in spans]
     others = partial(change_of_others, view, change, phases.change)
     causes = [one.message for one in attribution.causes(phases, view.classes, view.names, others)]
     baselines = {
@@ -137,18 +143,19 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Incide
         "before": levels[0].message,
         "after": latter,
         "causes": causes,
-        "baselines": baselines if view.classes else {},
+        "baselines": baselines if view.measure == ERROR else {},
         "compared": phases.compared,
         "cluster": {"length_ms": view.length, "before": split, "after": len(since)},
     }
     return IncidentFinding(details, *levels)
 
 
-def _level(span: Phase, deviation: float, count: int, binary: bool) -> Level:
+def _level(span: Phase, deviation: float, count: int, view: View) -> Level:
     """The mean loss of so many clusters with its 95% interval: a cluster is one observation."""
     half = _Z * deviation / math.sqrt(max(1, count))
-    low, high = max(0.0, span.mean - half), span.mean + half
-    return Level(span.mean, low, min(1.0, high) if binary else high, span.n)
+    low, high = span.mean - half, span.mean + half
+    low = low if view.measure == COST else max(0.0, low)  # a cost below 0 is a profit
+    return Level(span.mean, low, min(1.0, high) if view.binary else high, span.n)
 
 
 def change_of_others(view: View, change: Change, amount: float) -> Others:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from prequential.engine.compiled.kernel import inlined, inner, kernel
-from prequential.engine.detectors.signals import SQUARED_LOSS, WRONG
 from prequential.engine.incidents.closing import is_due
 from prequential.engine.incidents.clusters import (
     NO_PLACE,
@@ -55,6 +54,8 @@ from prequential.engine.incidents.history import (
     latency_column,
 )
 from prequential.engine.incidents.lasting import LEAST_OUTCOMES, LEAST_USUAL
+from prequential.engine.measures.losses import own_loss
+from prequential.engine.measures.positive import Positives
 from prequential.engine.tables.events import MET, WAITS, Events
 from prequential.engine.tables.outcomes import OUTCOME, SCORED, Log
 from prequential.engine.tables.streams import Entities
@@ -69,7 +70,7 @@ LARGEST_LOSS = 1e30
 @kernel
 def follow(
     history: ClusterHistory, log: Log, start: int, stop: int, events: Events, first: int, last: int,
-    entities: Entities, untimed: bool,
+    entities: Entities, positives: Positives, untimed: bool,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Take over rows `start` to `stop` - 1 of the outcome log, and the events that came before each.
 
@@ -81,8 +82,8 @@ def follow(
         Outcomes.
     events, first, last
         What became of predictions; rows `first` to `last` - 1.
-    entities
-        The catalog's.
+    entities, positives
+        The catalog's, by streams.
     untimed
         Whether times are numbers of rows.
 
@@ -107,9 +108,9 @@ def follow(
         if place and log.kind[i] == OUTCOME and log.sequence[i] - entities.first[entity] == place - 1:
             owner = owners.owner[entity]
             if owner == entity:
-                if not _outcome(history, log, i, owner, untimed):
+                if not _outcome(history, log, i, owner, positives, entities.stream[owner], untimed):
                     return i, e, NEEDS_ROOM
-            elif not _in_segment(history, log, i, owner, entity):
+            elif not _in_segment(history, owner, entity):
                 return i, e, NEEDS_ROOM
         i += 1
     return i, e, LOOK_DUE if notes[DUE_COUNT] else FOLLOWED
@@ -150,29 +151,36 @@ def _times(log: Log, i: int, untimed: bool) -> tuple[int, int]:
 
 
 @inlined
-def _outcome(history: ClusterHistory, log: Log, i: int, owner: int, untimed: bool) -> bool:
-    """An outcome of an owner; False if there is no room for it."""
+def _outcome(
+    history: ClusterHistory, log: Log, i: int, owner: int, positives: Positives, stream: int, untimed: bool
+) -> bool:
+    """An outcome of an owner, which counts if it has the watched loss; False if there is no room for it."""
     owners, pool = history.owners, history.outcomes
-    kind, classes = owners.kind[owner], owners.classes[owner]
-    wanted = min(MOST_CLASSES, 1 + max(log.label[i], log.prediction[i])) if kind == WRONG else 0
     ts, t1 = _times(log, i, untimed)
-    if wanted > classes or pool.lines.width[owner] == 0:
-        return _lacks(history, owner, OF_OUTCOMES, wanted, 0)
-    place = place_for(pool, owner, ts, log.number[i], owners.fixed[owner], untimed)
-    if place == NO_PLACE:
-        return _lacks(history, owner, OF_OUTCOMES, wanted, 0)
-    part = part_for(
-        history.parts, owner, ts, log.number[i], owners.fixed[owner], pool.lines.doubled[owner]
-    )
-    if part == NO_PLACE:
-        return _lacks(history, owner, OF_PARTS, 0, 0)
-    if part >= 0:
-        _add_to_part(history.parts, part, t1, _loss(log, i, kind))
-    owners.cluster[owner] = pool.blocks.key[place] if place >= 0 else NEVER
-    if place >= 0:
-        _measure(history, log, i, owner, place, untimed)
+    loss, counts = own_loss(owners.measure[owner], log, i, positives, stream)
+    owners.cluster[owner] = NEVER
+    if counts:
+        classes, wanted = owners.classes[owner], 0
+        if owners.of_classes[owner]:
+            wanted = min(MOST_CLASSES, 1 + max(log.label[i], log.prediction[i]))
+        if wanted > classes or pool.lines.width[owner] == 0:
+            return _lacks(history, owner, OF_OUTCOMES, wanted, 0)
+        place = place_for(pool, owner, ts, log.number[i], owners.fixed[owner], untimed)
+        if place == NO_PLACE:
+            return _lacks(history, owner, OF_OUTCOMES, wanted, 0)
+        part = part_for(
+            history.parts, owner, ts, log.number[i], owners.fixed[owner], pool.lines.doubled[owner]
+        )
+        if part == NO_PLACE:
+            return _lacks(history, owner, OF_PARTS, 0, 0)
+        loss = min(max(loss, -LARGEST_LOSS), LARGEST_LOSS)
+        if part >= 0:
+            _add_to_part(history.parts, part, t1, loss)
+        if place >= 0:
+            owners.cluster[owner] = pool.blocks.key[place]
+            _measure(history, log, i, owner, place, loss, untimed)
+        owners.loss[owner] = loss
     owners.label[owner] = log.label[i] + 1
-    owners.loss[owner] = _loss(log, i, kind)
     owners.outcomes[owner] = log.number[i]
     if log.number[i] == 1 or t1 > owners.newest[owner]:
         owners.newest[owner] = t1
@@ -194,15 +202,16 @@ def _add_to_part(parts: ClusterPool, part: int, t1: int, loss: float) -> None:
 
 
 @inner
-def _measure(history: ClusterHistory, log: Log, i: int, owner: int, place: int, untimed: bool) -> None:
+def _measure(
+    history: ClusterHistory, log: Log, i: int, owner: int, place: int, loss: float, untimed: bool
+) -> None:
     """Add an outcome to its cluster."""
     owners, pool = history.owners, history.outcomes
-    blocks, sums, kind, classes = pool.blocks, pool.sums, owners.kind[owner], owners.classes[owner]
+    blocks, sums, classes = pool.blocks, pool.sums, owners.classes[owner]
     ts, t1 = _times(log, i, untimed)
     if blocks.n[place] == 0:
         sums.t1[place] = t1
-    loss, before = _loss(log, i, kind), owners.loss[owner]
-    bits = log.bits[i]
+    before, bits = owners.loss[owner], log.bits[i]
     blocks.n[place] += 1
     pool.lines.entries[owner] += 1
     sums.persistent[place] += bits >> 1
@@ -233,18 +242,10 @@ def _measure(history: ClusterHistory, log: Log, i: int, owner: int, place: int, 
         other = start + CLASSES + PER_CLASS * class_column(log.prediction[i], classes)
         _add(pool, other + PREDICTED, 1.0)
         _add(pool, other + PREDICTED_LOSS, loss)
-    if _is_example(history, owner, place, loss, kind):
+    if _is_example(history, owner, place, loss, owners.binary[owner] > 0):
         owners.example[owner] = blocks.number[place]
         history.examples[history.notes[EXAMPLE_COUNT]] = i
         history.notes[EXAMPLE_COUNT] += 1
-
-
-@inlined
-def _loss(log: Log, i: int, kind: int) -> float:
-    if kind == WRONG:
-        return 1.0 if log.label[i] != log.prediction[i] else 0.0
-    error = min(abs(log.error[i]), LARGEST_LOSS)
-    return min(error * error, LARGEST_LOSS) if kind == SQUARED_LOSS else error
 
 
 @inlined
@@ -253,12 +254,12 @@ def _add(pool: ClusterPool, cell: int, by: float) -> None:
 
 
 @inlined
-def _is_example(history: ClusterHistory, owner: int, place: int, loss: float, kind: int) -> bool:
+def _is_example(history: ClusterHistory, owner: int, place: int, loss: float, binary: bool) -> bool:
     """Whether an outcome is the first bad one of its cluster: wrong, or of a loss above its mean."""
     blocks, sums = history.outcomes.blocks, history.outcomes.sums
     if history.owners.example[owner] == blocks.number[place]:
         return False
-    return loss > 0.0 and (kind == WRONG or loss * blocks.n[place] > sums.loss[place])
+    return loss > 0.0 and (binary or loss * blocks.n[place] > sums.loss[place])
 
 
 @inner
@@ -281,7 +282,7 @@ def _version_column(history: ClusterHistory, owner: int, version: int) -> int:
 
 
 @inner
-def _in_segment(history: ClusterHistory, log: Log, i: int, owner: int, entity: int) -> bool:
+def _in_segment(history: ClusterHistory, owner: int, entity: int) -> bool:
     """Also count the owner's newest outcome in a segment; False if there is no column for it."""
     owners, pool = history.owners, history.outcomes
     if owners.slot[entity] == 0:
@@ -300,7 +301,7 @@ def _in_segment(history: ClusterHistory, log: Log, i: int, owner: int, entity: i
         start = cells_of(pool, owner, place)
         column = start + CLASSES + PER_CLASS * owners.classes[owner] + PER_SEGMENT * (slot - 1)
         _add(pool, column, 1.0)
-        _add(pool, column + 1, _loss(log, i, owners.kind[owner]))
+        _add(pool, column + 1, owners.loss[owner])
     return True
 
 
@@ -317,7 +318,7 @@ def _event(history: ClusterHistory, events: Events, e: int, untimed: bool) -> bo
     if (kind != WAITS and kind != MET) or not owners.position[model]:
         return True
     classes = pool.lines.width[model] // PER_PREDICTED
-    code = events.prediction[e] if owners.kind[model] == WRONG else 0
+    code = events.prediction[e] if owners.of_classes[model] else 0
     if code >= classes and classes < MOST_CLASSES:
         return _lacks(history, model, OF_PREDICTIONS, min(MOST_CLASSES, code + 1), 0)
     column = PER_PREDICTED * class_column(code, classes)

@@ -22,7 +22,6 @@ from prequential.engine.compiled.kernel import (
     inlined,
     records,
 )
-from prequential.engine.detectors.signals import WRONG
 from prequential.engine.incidents.clusters import (
     DAY,
     FEW_CLUSTERS,
@@ -92,7 +91,10 @@ class Owners(NamedTuple):
 
     position: Ints32  # 1 + place of the watched stage among the entity's; 0: it has none
     owner: Ints32  # the entity whose clusters have its outcomes; of segments their model
-    kind: Bytes  # of the loss
+    measure: Ints32  # column of the measure that is the mean of the watched losses
+    loss_identity: Ints  # these losses, and the settings that they depend on
+    binary: Bytes  # whether these losses are 0 or 1
+    of_classes: Bytes  # whether labels are classes
     fixed: Ints  # configured length of clusters (ms); 0: it follows from the data
     budget: Floats  # ms for one incident
     slot: Ints32  # of segments: 1 + its columns' place; 0: none yet, -1: there are none left
@@ -104,8 +106,8 @@ class Owners(NamedTuple):
     label: Ints32  # 1 + the label before
     outcomes: Ints  # number of the newest
     newest: Ints  # largest label time that isn't ahead of the stream's clock, ms
-    loss: Floats  # of the outcome before
-    cluster: Ints  # number of the newest outcome's; NEVER: it lies before all that is kept
+    loss: Floats  # of the outcome before that has one
+    cluster: Ints  # number of the newest outcome's; NEVER: it has no loss, or lies before all that is kept
     example: Ints  # number of the first outcome of the cluster that has an example
     predictions: Ints  # of a model
     is_open: Bytes  # whether an incident is open
@@ -138,7 +140,7 @@ def new_history() -> ClusterHistory:
 
 
 #: Columns of owners that the configuration decides.
-OWNER_SETTINGS = ("position", "owner", "kind", "fixed", "budget", "model")
+OWNER_SETTINGS = ("position", "owner", "measure", "loss_identity", "binary", "of_classes", "fixed", "budget", "model")
 
 #: The pools of clusters.
 POOLS = ("outcomes", "predictions", "parts")
@@ -208,7 +210,7 @@ def with_room(history: ClusterHistory) -> ClusterHistory:
     """The history with what the owner lacked at which `follow` stopped."""
     owners, notes = history.owners, history.notes
     owner, wanted = int(notes[WANTING]), int(notes[WANTED_CLASSES])
-    if owners.kind[owner] == WRONG:
+    if owners.of_classes[owner]:
         wanted = max(_LEAST_CLASSES, wanted)  # one more is soon to come, and costs as much again
     if notes[POOL] == OF_PARTS:
         places = min(max(FEW_CLUSTERS, 2 * int(history.parts.lines.places[owner])), MOST_PARTS)

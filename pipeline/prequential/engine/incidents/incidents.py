@@ -16,8 +16,6 @@ from prequential.configuration.settings.stages import FINAL
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import grown
-from prequential.engine.detectors.signals import WRONG
-from prequential.engine.detectors.watch import LOSSES
 from prequential.engine.incidents import history
 from prequential.engine.incidents.closing import YOUNG, decision
 from prequential.engine.incidents.clusters import DAY
@@ -52,6 +50,8 @@ from prequential.engine.incidents.lasting import (
 )
 from prequential.engine.incidents.views import now_of, view_of
 from prequential.engine.input.origins import completed_ids
+from prequential.engine.measures.losses import BINARY, column_of, identity_of
+from prequential.engine.measures.positive import NO_OWNER, Positives
 from prequential.engine.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.topics.outputs import Alarm, Incident, identity
@@ -112,8 +112,9 @@ class Incidents:
         owners.position[row] = 1 + stream.evaluated.index(watched_stage(stream.evaluated))
         owners.owner[row] = row if is_owner else self._model(row)
         owners.model[row] = self._model(row)
-        numbers = stream.config.task == "regression"
-        owners.kind[row] = LOSSES[stream.config.loss] if numbers else WRONG
+        owners.measure[row] = column = column_of(stream.config, stream.config.incident_loss)
+        owners.loss_identity[row] = identity_of(stream.config)
+        owners.binary[row], owners.of_classes[row] = column in BINARY, stream.config.has_classes
         budget = parse_budget(stream.config.incident_budget or _NO_BUDGET)
         owners.budget[row] = budget.period / budget.alarms
         owners.fixed[row] = stream.config.cluster or 0
@@ -189,6 +190,7 @@ class Incidents:
         """
         count = int(logs.used[OUTCOMES])
         messages: list[Alarm | Incident] = []
+        positives = self._catalog.positives_by(NO_OWNER)
         self._ensure(count)
         row = event = at = 0
         while at < len(raised):
@@ -196,10 +198,10 @@ class Incidents:
             while at < len(raised) and raised[at].record == record:
                 at += 1
             stop = int(np.searchsorted(logs.outcomes.record[:count], record, side="right"))
-            row, event = self._follow(logs, row, stop, event, records, messages)
+            row, event = self._follow(logs, positives, row, stop, event, records, messages)
             messages += (one.alarm for one in raised[first:at] if one.level == ALARM)
             messages += self.raise_alarms(raised[first:at])
-        _, event = self._follow(logs, row, count, event, records, messages)
+        _, event = self._follow(logs, positives, row, count, event, records, messages)
         self.follow_events(logs, event)
         return messages
 
@@ -214,7 +216,7 @@ class Incidents:
                 self.history = history.with_room(self.history)
 
     def _follow(
-        self, logs: Logs, row: int, stop: int, event: int, records: Sequence[Any],
+        self, logs: Logs, positives: Positives, row: int, stop: int, event: int, records: Sequence[Any],
         messages: list[Alarm | Incident],
     ) -> tuple[int, int]:
         """Take over outcomes up to `stop`; closed clusters open, continue or end incidents on the way."""
@@ -223,7 +225,7 @@ class Incidents:
         while why != FOLLOWED:
             row, event, why = follow(
                 self.history, logs.outcomes, row, stop, logs.events, event, int(logs.used[EVENTS]), entities,
-                self._catalog.untimed,
+                positives, self._catalog.untimed,
             )  # fmt: skip
             self._note_examples(logs, records)
             if why == NEEDS_ROOM:
@@ -350,7 +352,7 @@ class Incidents:
         closed = [k for k in range(first, stop) if means.n[k] >= LEAST_OUTCOMES]
         n, loss = ([float(column[k]) for k in closed] for column in (means.n, means.loss))
         # The level by which it opened is uncertain, and the cluster in which it changed has both levels.
-        after, binary = state.after, self.history.owners.kind[owner] == WRONG
+        after, binary = state.after, bool(self.history.owners.binary[owner])
         if len(since) > 1:
             after = _mean(means, since[1], min(stop, first + GRADING)) or after
         spread = deviation_at(after, state.before, state.deviation, binary)
@@ -442,6 +444,8 @@ class Incidents:
             message.agreed = state.agreed
         if owner in self.graded:
             message.graded = dict(zip(("incidents", "agreed"), self.graded[owner]))
+        if stream.config.incident_loss != "error":
+            message.loss = stream.config.incident_loss
         if self._catalog.untimed:
             message.untimed = True
         if same := self._catalog.same_as(owner, message.stage, stream):

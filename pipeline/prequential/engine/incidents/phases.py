@@ -58,6 +58,7 @@ class Phases:
 
     clusters: OrderedClusters
     binary: bool
+    of_classes: bool
     first: int
     middle: tuple[int, int]  # `before`, `after`
     last: int
@@ -89,7 +90,7 @@ class Phases:
         return {
             "before": [number[self.first], number[self.middle[0]] - 1],
             "after": [number[self.middle[1]], number[self.last] - 1],
-            "by": [*by, *(["label", "prediction"] if self.binary else [])],
+            "by": [*by, *(["label", "prediction"] if self.of_classes else [])],
         }
 
     # ---- what is asked

@@ -61,8 +61,8 @@ def restore(
     list of int
         Rows of models for which nothing, or something else, was watched then.
     """
-    kind = arrays["incidents|owners|kind"]
-    rows = len(kind)
+    loss = arrays["incidents|owners|loss_identity"]
+    rows = len(loss)
     kept = with_entities(incidents.history, rows)
     for name in POOLS:
         pool, used = getattr(kept, name), arrays[f"incidents|{name}|used"].copy()
@@ -80,7 +80,8 @@ def restore(
         if row not in stages:
             _forget(kept, row)
         elif not arrays["incidents|owners|position"][row] or (
-            watched_stage(tuple(stages[row])) != incidents.stage_of(row) or kind[row] != kept.owners.kind[row]
+            watched_stage(tuple(stages[row])) != incidents.stage_of(row)
+            or loss[row] != kept.owners.loss_identity[row]
             or arrays["incidents|owners|fixed"][row] != kept.owners.fixed[row]
         ):
             lost.append(row)

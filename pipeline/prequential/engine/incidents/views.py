@@ -6,7 +6,6 @@ from functools import partial
 
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import OTHER, Stream
-from prequential.engine.detectors.signals import WRONG
 from prequential.engine.incidents.cause import CauseNames
 from prequential.engine.incidents.clusters import length_of
 from prequential.engine.incidents.finding import Now, View
@@ -29,7 +28,7 @@ def view_of(catalog: Catalog, history: ClusterHistory, owner: int, *, alone: boo
         read(history.outcomes, owner, fixed), length_of(fixed, int(history.outcomes.lines.doubled[owner])),
         partial(read, history.predictions, int(history.owners.model[owner]), fixed),
         partial(read_parts, history, owner),
-        int(history.owners.kind[owner]) == WRONG, classes,
+        int(history.owners.measure[owner]), classes,
         CauseNames(names, segments_of(catalog, history, owner), versions), now_of(history, owner),
         None if alone else partial(_others, catalog, history, owner),
     )  # fmt: skip

@@ -13,6 +13,9 @@ from prequential.engine.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
 NO_COSTS: Floats = np.zeros((0, 0))
 NONE_PRICED: Bytes = np.zeros(0, dtype=np.uint8)
 
+#: If rows are of streams, not of sequences.
+NO_OWNER: Ints32 = np.zeros(0, dtype=np.int32)
+
 #: If no stream's predictions are quantiles.
 NO_QUANTILES: Floats = np.zeros(0)
 
@@ -44,9 +47,9 @@ class Positives(NamedTuple):
 
 
 @inner
-def quantile_of(positives: Positives, sequence: int) -> float:
-    """The quantile that a sequence's predictions are, above 0 and below 1; 0: none is configured."""
-    return positives.quantile[positives.owner[sequence]] if len(positives.quantile) else 0.0
+def quantile_of(positives: Positives, stream: int) -> float:
+    """The quantile that a stream's predictions are, above 0 and below 1; 0: none is configured."""
+    return positives.quantile[stream] if len(positives.quantile) else 0.0
 
 
 @kernel

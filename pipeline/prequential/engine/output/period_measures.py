@@ -188,7 +188,7 @@ def _measure(
             read_exactly(tables.sums.sums[own], tables.sums.rests[own], summed)
         sums = summed[:SIZE]
         if numbers:
-            quantile = quantile_of(positives, i)
+            quantile = quantile_of(positives, positives.owner[i])
             measure_numbers(sums, own != 0, summed[SPREAD], quantile, into.values[i], into.reasons[i])
         else:
             joint[:] = 0.0

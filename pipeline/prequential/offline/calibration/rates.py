@@ -30,9 +30,9 @@ from prequential.engine.detectors.adwin import AdwinParameters
 from prequential.engine.detectors.budgets import RATIO
 from prequential.engine.detectors.declaration import MIN_OUTCOMES, Parameter
 from prequential.engine.detectors.run_lengths import SPREADS, ratio_log
-from prequential.engine.detectors.signals import WRONG
-from prequential.engine.detectors.watch import LOSSES, Signal, WatchedRows, kind_of
+from prequential.engine.detectors.watch import Signal, WatchedRows, kind_of
 from prequential.engine.estimators.naming import parse_signal
+from prequential.engine.measures.losses import ERROR, own_column
 from prequential.engine.tables.outcomes import Log, new_log
 from prequential.offline.calibration.cuts import cuts_of
 from prequential.offline.calibration.excursions import STEP, StepSums, kappa_of, long_run_variance
@@ -241,10 +241,10 @@ class GeneratedStreams:
     def walk(self, detector: DetectorConfig, length: int) -> StepSums:
         """Return sums of the values that a detector watches, on a stream of this length."""
         past = self._past
-        numbers = LOSSES[past.config.loss] if past.numbers else WRONG
+        loss = own_column(past.config)
         capacity = max(2, len(past.classes))
         signal = Signal(
-            detector.signal, MIN_OUTCOMES, 1, capacity, numbers, past.config.cost_per_value,
+            detector.signal, MIN_OUTCOMES, 1, capacity, loss, past.config.cost_per_value,
             past.config.extends_scores,
         )  # fmt: skip
         places, parts, since = self.places(length), [], 0
@@ -254,7 +254,7 @@ class GeneratedStreams:
             rows = np.arange(len(log.number), dtype=np.int32)
             values, fed = signal.update(
                 WatchedRows(
-                    log, rows, capacity, numbers, past.positives, extended=past.config.extends_scores
+                    log, rows, capacity, loss, past.positives, extended=past.config.extends_scores
                 )
             )
             parts.append(values[fed > 0])
@@ -291,7 +291,7 @@ def curves(
         of_losses = not says.errors and not says.estimator
         walks_at_random = of_losses and DETECTORS[detector.detector].drift
         curve = None
-        if longest > most and points and kind_of(detector, WRONG) == RATIO and not past.numbers:
+        if longest > most and points and kind_of(detector, ERROR) == RATIO and not past.numbers:
             walks = [streams.walk(DetectorConfig(), each) for _ in range(REPLICATES)]
             curve = _of_table(points, walks, past.loss, each)
         elif longest > most and points and walks_at_random:

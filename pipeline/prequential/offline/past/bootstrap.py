@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, taken
-from prequential.engine.detectors.signals import SQUARED_LOSS
-from prequential.engine.detectors.watch import LOSSES
+from prequential.engine.measures.losses import SQUARED, own_column
 from prequential.engine.tables.outcomes import Log
 from prequential.offline.past.sequences import PastSequence
 from prequential.topics.outputs import identity
@@ -87,7 +86,7 @@ def risen(random: np.random.Generator, past: PastSequence, places: Ints, rise: F
         if mean == 0.0:
             raise ValueError("no prediction was wrong, so there is no error to be multiplied")
         factors = 1.0 + rise / mean
-        return ResampledRun(places, np.sqrt(factors) if LOSSES[past.config.loss] == SQUARED_LOSS else factors)
+        return ResampledRun(places, np.sqrt(factors) if own_column(past.config) == SQUARED else factors)
     if mean == 0.0:
         raise ValueError("no prediction was wrong, so there is none to take for those that become wrong")
     if mean + most > 1.0:

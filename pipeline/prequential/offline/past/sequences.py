@@ -17,8 +17,7 @@ import numpy.typing as npt
 from prequential.configuration.settings.model import Config, StreamConfig
 from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.detectors import signals
-from prequential.engine.detectors.signals import WRONG
-from prequential.engine.detectors.watch import LOSSES
+from prequential.engine.measures.losses import own_column
 from prequential.engine.measures.positive import Positives
 from prequential.engine.past.past import PastOutcomes
 from prequential.engine.shard import Shard
@@ -64,8 +63,8 @@ class PastSequence:
     def loss(self) -> Floats:
         """Return signal `error` of each outcome, (n,) float64: 0 or 1, for regression the stream's loss."""
         losses, fed = np.empty(len(self)), np.empty(len(self), dtype=np.uint8)
-        loss = LOSSES[self.config.loss] if self.numbers else WRONG
-        signals.error(self.rows, np.arange(len(self), dtype=np.int32), loss, losses, fed)
+        rows = np.arange(len(self), dtype=np.int32)
+        signals.error(self.rows, rows, own_column(self.config), losses, fed)
         return losses
 
     @property

@@ -80,7 +80,7 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "examples": one.examples,
         "estimator": sequence.estimator if sequence is not None else None,
         "series": {one.stage: courses.course(one.stage, series, newest_point(newest))},
-        "measure": next((name for name in COMPARED if series and name in series.names), None),
+        "measure": next((name for name in (one.loss, *COMPARED) if series and name in series.names), None),
         "bands": events.bands,
         "marks": events.marks,
     }

@@ -12,7 +12,14 @@ from prequential.topics.dead_letters import clock
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident, Metrics
 from prequential.topics.reasons import printable
-from prequential.views.wording.incidents import cause_in_words, level, level_name, next_step, subject_of
+from prequential.views.wording.incidents import (
+    cause_in_words,
+    is_share,
+    level,
+    level_name,
+    next_step,
+    subject_of,
+)
 from prequential.views.wording.measures import COMPARED
 from prequential.views.wording.neighbours import in_words
 from prequential.views.wording.period_alarms import of_period
@@ -172,7 +179,7 @@ def _others(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
 
 
 def _level(side: dict[str, Any], incident: Incident) -> str:
-    """Return a level with its interval: an accuracy for classification, else a mean loss."""
+    """Return a level with its interval: a share that is right, or else a mean loss."""
     ends = sorted(level(end, incident) or 0.0 for end in side["interval"])
     low, value, high = (_shown(one, incident) for one in (ends[0], level(side["level"], incident), ends[1]))
     return f"{value} ({low} to {high}, {side['n']:,} outcomes)"
@@ -181,7 +188,7 @@ def _level(side: dict[str, Any], incident: Incident) -> str:
 def _shown(value: float | None, incident: Incident) -> str:
     if value is None:
         return "-"
-    return f"{100 * value:.1f}%" if incident.baselines else f"{value:.3g}"
+    return f"{100 * value:.1f}%" if is_share(incident) else f"{value:.3g}"
 
 
 def evidence(cause: dict[str, Any], *, untimed: bool = False) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from prequential.engine.measures.registry import LOSSES
 from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.reasons import printable
 
@@ -85,16 +86,22 @@ def span_of(message: Incident, axis: str) -> tuple[int, int | None]:
     return start, message.ts if axis == "ts" else message.outcome
 
 
-def level(loss: float | None, incident: Incident) -> float | None:
-    """Return a level of an incident: the share right for classification, else the mean loss.
+def is_share(incident: Incident) -> bool:
+    """Return whether levels are shares that are right, such as accuracy or recall."""
+    if not isinstance(incident.loss, str):
+        return bool(incident.baselines)  # only incidents of classification have them
+    return incident.loss in LOSSES and LOSSES[incident.loss].one_less
 
-    Only incidents of classification have baselines.
-    """
-    return 1 - loss if loss is not None and incident.baselines else loss
+
+def level(loss: float | None, incident: Incident) -> float | None:
+    """Return a level of an incident: the share that is right, or else the mean loss."""
+    return 1 - loss if loss is not None and is_share(incident) else loss
 
 
 def level_name(incident: Incident) -> str:
     """Return the name of the values of `level`."""
+    if isinstance(incident.loss, str):
+        return incident.loss.replace("_", " ")
     return "accuracy" if incident.baselines else "mean loss"
 
 
@@ -103,9 +110,9 @@ def levels_in_words(message: Incident) -> str:
     before, after = (level(one["level"], message) for one in (message.before, message.after))
     if before is None or after is None:
         return "worse"
-    if message.baselines:
-        return f"accuracy {100 * before:.1f}% → {100 * after:.1f}%"
-    return f"mean loss {before:.3g} → {after:.3g}"
+    if is_share(message):
+        return f"{level_name(message)} {100 * before:.1f}% → {100 * after:.1f}%"
+    return f"{level_name(message)} {before:.3g} → {after:.3g}"
 
 
 def subject_of(message: Incident | Alarm) -> str:

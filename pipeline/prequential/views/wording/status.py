@@ -9,7 +9,7 @@ from typing import Any
 from prequential.engine.measures.registry import MEASURES
 from prequential.topics.outputs import Incident
 from prequential.topics.reasons import printable
-from prequential.views.wording.incidents import cause_in_words, level
+from prequential.views.wording.incidents import cause_in_words, is_share, level, level_name
 from prequential.views.wording.measures import COMPARED, baseline_references
 
 #: Statuses in the order of their urgency, with their words. A model has the first one that applies.
@@ -56,7 +56,8 @@ def change_in_words(incident: Incident) -> str:
         return f"Worse since {since}"
     if incident.baselines:
         return f"Right in {_percent(after)} of outcomes since {since}, {_percent(before)} before"
-    return f"Mean loss {number(after)} since {since}, {number(before)} before"
+    name, shown = level_name(incident), _percent if is_share(incident) else number
+    return f"{name[0].upper()}{name[1:]} {shown(after)} since {since}, {shown(before)} before"
 
 
 def finding(incident: Incident) -> str:
@@ -69,7 +70,8 @@ def finding(incident: Incident) -> str:
         return f"{model} is worse"
     if incident.baselines:
         return f"{model} is right in {_percent(after)} of outcomes, {_percent(before)} before"
-    return f"{model} has a mean loss of {number(after)}, {number(before)} before"
+    name, shown = level_name(incident), _percent if is_share(incident) else number
+    return f"{model} has a {name} of {shown(after)}, {shown(before)} before"
 
 
 def noise_sentence(incident: Incident) -> str:
