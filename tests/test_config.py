@@ -147,7 +147,7 @@ class TestDefaults:
                        emit: {outcomes: null, every: 2w, comparisons: 90s, idle: 2h},
                        detectors: [{signal: "all:mae", delta: 0, lambda: 1, min_outcomes: 7}],
                        alarm_budget: 2 per 1w, alarm_change: 0.1,
-                       cluster: 1d, incident_budget: 2 per 90d}
+                       cluster: 1d, incident_budget: 2 per 90d, incident_loss: mae}
             limits: {streams_per_shard: 1, models_per_stream: 2, classes_per_stream: 3,
                      instances_per_shard: 4, predictions_per_instance: 5, pairs_per_stream: 6,
                      versions_per_model: 7}
@@ -178,7 +178,7 @@ class TestDefaults:
             ),
             emit_outcomes=None, emit_every=14 * DAY, emit_comparisons=90_000, emit_idle=7_200_000,
             alarm_budget="2 per 7d", alarm_change=0.1,
-            cluster=DAY, incident_budget="2 per 90d",
+            cluster=DAY, incident_budget="2 per 90d", incident_loss="mae",
         )  # fmt: skip
         assert config.limits == Limits(1, 2, 3, 4, 5, 6, 7)
         assert config.http == HttpConfig(

@@ -331,30 +331,35 @@ class StreamConfig:
         return next((one for one in self.estimators if one != "all"), self.estimators[0])
 
     @property
-    def _needed_measures(self) -> set[str]:
-        """Measures of messages, signals, bounds and incidents."""
+    def _estimated_measures(self) -> set[str]:
+        """Measures of messages, signals and bounds."""
         signals = (one.signal.rpartition(":")[2] for one in self.detectors)
         bounds = self.objective.bounds if self.objective is not None else ()
-        return {*self.measures, *signals, *bounds, self.incident_loss}
+        return {*self.measures, *signals, *bounds}
+
+    @property
+    def _read_measures(self) -> set[str]:
+        """These, and the measure whose losses incidents watch."""
+        return self._estimated_measures | {self.incident_loss}
 
     @cached_property
     def reads_intervals(self) -> bool:
-        """Whether a measure, a signal or a bound is of intervals: `y_lower` and `y_upper` mean something.
+        """Whether a measure, a signal, a bound or incidents are of intervals (`y_lower`, `y_upper`).
 
         >>> StreamConfig(task="regression", measures=("interval_width",)).reads_intervals
         True
         """
-        return self.task == "regression" and not self._needed_measures.isdisjoint(OF_INTERVALS)
+        return self.task == "regression" and not self._read_measures.isdisjoint(OF_INTERVALS)
 
     @cached_property
     def ranks_labels(self) -> bool:
-        """Whether a measure, a signal or a bound needs the rank of the label among the probabilities."""
-        return self.task != "regression" and not self._needed_measures.isdisjoint(OF_TOP)
+        """Whether a measure, a signal, a bound or incidents need the label's rank among the probabilities."""
+        return self.task != "regression" and not self._read_measures.isdisjoint(OF_TOP)
 
     @property
     def extends_scores(self) -> bool:
         """Whether estimators keep one value more of each outcome: an interval's width, or a share of ties."""
-        return self.reads_intervals or self.ranks_labels
+        return not self._estimated_measures.isdisjoint(OF_TOP if self.has_classes else OF_INTERVALS)
 
     @cached_property
     def digest(self) -> str:
@@ -371,7 +376,7 @@ class StreamConfig:
             del settings["alarm_budget"]
             for detector in settings["detectors"]:
                 del detector["fixed"]
-        for name in ("cluster", "incident_budget", "period_alarms", "period_zone"):
+        for name in ("cluster", "incident_budget", "incident_loss", "period_alarms", "period_zone"):
             if getattr(self, name) == getattr(_DEFAULTS, name):
                 del settings[name]
         if self.costs is None:  # so that configurations without them keep their digests
