@@ -140,7 +140,9 @@ def new_history() -> ClusterHistory:
 
 
 #: Columns of owners that the configuration decides.
-OWNER_SETTINGS = ("position", "owner", "measure", "loss_identity", "binary", "of_classes", "fixed", "budget", "model")
+OWNER_SETTINGS = (
+    "position", "owner", "measure", "loss_identity", "binary", "of_classes", "fixed", "budget", "model"
+)  # fmt: skip
 
 #: The pools of clusters.
 POOLS = ("outcomes", "predictions", "parts")

@@ -22,7 +22,8 @@ COST = INDEX["cost"]
 
 #: Settings that losses depend on, by name.
 _SETTINGS = {
-    "cost": ("costs", "cost_per_value", "value_limit"), "pinball": ("quantile",), "top_k_accuracy": ("top_k",),
+    "cost": ("costs", "cost_per_value", "value_limit"),
+    "pinball": ("quantile",), "top_k_accuracy": ("top_k",),
     **dict.fromkeys(("precision", "recall", "specificity"), ("positive_class",)),
 }  # fmt: skip
 
@@ -45,7 +46,7 @@ def column_of(config: StreamConfig, name: str) -> int:
 
 
 def identity_of(config: StreamConfig) -> int:
-    """63 bits that stand for the loss that a stream's incidents watch, and the settings that it depends on."""
+    """63 bits that stand for the loss that a stream's incidents watch, and for its settings."""
     name = config.incident_loss
     settings = [getattr(config, setting) for setting in _SETTINGS.get(name, ())]
     return name_hash(json.dumps([column_of(config, name), settings], sort_keys=True)) >> 1
