@@ -49,6 +49,24 @@ _MONTH, _LEFT = 10, 300
 #: Seconds of live records before the picture, milliseconds to draw a chart, seconds for the page to fill.
 _LIVE, _DRAWN, _PATIENCE = 15, 1500, 300
 
+#: Texts of the page that aren't shown as a whole: they are wider than their element, which hides the rest, or
+#: reach beyond their drawing.
+_CUT = """() => {
+  const cut = [];
+  for (const one of document.querySelectorAll("body *")) {
+    const style = getComputedStyle(one), text = one.textContent.trim();
+    if (!text || style.visibility === "hidden" || !one.getClientRects().length) continue;
+    const hides = style.overflowX !== "visible" && style.position !== "absolute";
+    if (one instanceof HTMLElement && hides && !one.children.length && one.scrollWidth > one.clientWidth + 1)
+      cut.push(text);
+    if (one instanceof SVGTextElement) {
+      const box = one.getBoundingClientRect(), whole = one.ownerSVGElement.getBoundingClientRect();
+      if (box.left < whole.left - 1 || box.right > whole.right + 1) cut.push(text);
+    }
+  }
+  return cut;
+}"""
+
 _SETTINGS: dict[str, Any] = {
     "positive_class": "late", "label_horizon": "1d", "period": "1d", "champion": "january",
 }  # fmt: skip
@@ -164,6 +182,7 @@ def take(address: str, views: dict[str, tuple[str, int]], before: Any = lambda: 
                 "status": page.locator("header").inner_text(),
                 "alerts": [one.inner_text() for one in alerts if one.is_visible()],
                 "live": address.startswith("http"),
+                "cut": page.evaluate(_CUT),
             }
             problems = wrong(shown)
             assert not problems, problems
@@ -176,6 +195,7 @@ def take(address: str, views: dict[str, tuple[str, int]], before: Any = lambda: 
 def wrong(shown: dict[str, Any]) -> list[str]:
     """Return why a page that showed this is no picture for the documentation."""
     problems = [f"the page shows a warning: {one}" for one in shown["alerts"]]
+    problems += [f"a text is cut: {one}" for one in shown["cut"]]
     if re.search(r"lost|not live|stale|no messages|\breading\b|loading", shown["status"]):
         problems.append(f"the page is not up to date: {shown['status']}")
     if shown["live"]:

@@ -11,7 +11,7 @@ from prequential.views.dashboard.answer import Answer, lately
 from prequential.views.dashboard.history import History
 from prequential.views.watching.ranking import is_baseline
 from prequential.views.watching.state import ModelKey, coverage_of
-from prequential.views.wording.comparing import Pair
+from prequential.views.wording.comparing import Pair, over_the_whole_run
 
 
 class Promotion(NamedTuple):
@@ -78,18 +78,7 @@ class Promotion(NamedTuple):
         better = since = None
         if pair.recent is not None:
             better, since = self._leader(pair, pair.recent.verdict), pair.recent.since
-        return Answer(better != self.model, f"{where}: {lately(better, since)}{self._difference(pair)}")
-
-    def _difference(self, pair: Pair) -> str:
-        """Return the challenger's mean loss minus the champion's over all history, in brackets."""
-        sign = 1 if pair.model == self.model else -1
-        if pair.difference is None:
-            return f" ({pair.outcomes:,} joint outcomes)"
-        interval = ""
-        if pair.interval is not None:
-            low, high = sorted(sign * end for end in pair.interval)
-            interval = f" [{low:+.3f}, {high:+.3f}]"
-        return f" (whole run {sign * pair.difference:+.3f}{interval}, {pair.outcomes:,} joint outcomes)"
+        return Answer(better != self.model, f"{where}: {lately(better, since)}; {over_the_whole_run(pair)}")
 
     def _where(self, pair: Pair, other: str) -> str:
         segment = "" if pair.segment is None else f" {pair.segment}"

@@ -213,7 +213,7 @@ error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000'
 by 0.040; but tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since \
 outcome 712 of 4,000'
     """
-    said, latest, recent = _over_the_whole_run(pair), pair.latest, pair.recent
+    said, latest, recent = over_the_whole_run(pair), pair.latest, pair.recent
     changed = recent is not None and recent.verdict != pair.verdict
     of_now = ""
     if latest is not None:
@@ -304,7 +304,8 @@ def _loss(pair: Pair) -> str:
     return _LOSSES.get(pair.loss, pair.loss)
 
 
-def _over_the_whole_run(pair: Pair) -> str:
+def over_the_whole_run(pair: Pair) -> str:
+    """Return which model is better over the whole run, by how much, and how sure that is."""
     a, b = _names(pair)
     difference = pair.difference
     decided, leads = pair.is_decided, leader(pair)
