@@ -28,6 +28,7 @@ from prequential.configuration.settings.model import (
     DEFAULT_MEASURES,
     MULTILABEL_MEASURES,
     Config,
+    DisparityConfig,
     HttpConfig,
     Limits,
     Objective,
@@ -245,14 +246,18 @@ def _keys(section: str) -> Iterator[tuple[str, keys.Parser | None, str]]:
                 yield f"{name}.{one.name}", NESTED[name][one.name], inner[one.name]
         else:
             yield name, parser, text[field.name]
-        if name == "objective":
-            of_objective = meanings(Objective)
-            for key, its in keys.OBJECTIVE.items():
-                yield f"objective.{key}", its, of_objective[key]
+        if name in OPTIONAL:
+            inner_parsers, owner = OPTIONAL[name]
+            inner = meanings(owner)
+            for key, its in inner_parsers.items():
+                yield f"{name}.{key}", its, inner[key]
 
 
 #: Sections within a stream's section.
 NESTED = {"period_alarms": keys.PERIOD_ALARMS}
+
+#: The same for those that are null by default, with the class that declares them.
+OPTIONAL = {"objective": (keys.OBJECTIVE, Objective), "disparity": (keys.DISPARITY, DisparityConfig)}
 
 
 # ---- command line

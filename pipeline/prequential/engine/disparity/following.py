@@ -168,7 +168,7 @@ def _follow(
                 continue
             state.verdict[whole, place] = verdict
             state.since[whole, place] = state.outcomes[whole] if verdict == DIFFERS else 0
-            if DIFFERS in (verdict, before):
+            if verdict == DIFFERS or before == DIFFERS:
                 settings.due[0] = whole
         if settings.due[0] >= 0:
             return i + 1

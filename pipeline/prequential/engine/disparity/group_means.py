@@ -7,7 +7,7 @@ Sekhon 2021, theorem 4). So the interval Σ x/n ± bound/n contains the mean of 
 
 *Order and dependence.* Outcomes count in the order of their predictions' time, one cohort at a time (see
 `engine.cohorts.pending`). Outcomes that depend on each other count as f times fewer, with f from the variances
-of sums over blocks of x - x̂ (see `engine.cohorts.blocks`), enlarged as for comparisons of models.
+of sums over blocks of x - x̂ (see `engine.cohorts.blocks`). No theorem covers f.
 
 *One test over all groups.* A model has G = `segments_per_key` + 1 possible groups by key, and all outcomes of a
 key together make one more. Each of these G + 1 intervals has the level α = level/(K·M·(G + 1)) with K keys
@@ -32,10 +32,6 @@ from prequential.engine.detectors.confidence_sequence import RHO, needed_for, ra
 
 #: A group counts from so many outcomes on: fewer can't show how they depend on each other either.
 FEWEST = 100
-
-#: f is enlarged from `FROM` outcomes on, and by 1 + `SLACK` from twice as many on, as for comparisons of
-#: models: until several batches have come, what the outcomes of a batch share resembles a small difference.
-SLACK, FROM = 0.4, 1_000
 
 #: The interval is computed again after so many outcomes that count.
 STRIDE = 8
@@ -156,7 +152,7 @@ def step(means: GroupMeans, row: int, x: float, at: Position, needed: float) -> 
     n = means.counted[row]
     if n // STRIDE == before:
         return False
-    f = inflation(means.blocks, row, n) * (1.0 + SLACK * min(max(n / FROM - 1.0, 0.0), 1.0))
+    f = inflation(means.blocks, row, n)
     means.judged[row] = n if n >= FEWEST and f > 0.0 else 0
     if means.judged[row]:
         wide = f * radius(means.variance[row] / f, needed, RHO)

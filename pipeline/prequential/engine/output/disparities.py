@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -101,7 +101,7 @@ class DisparityReporter:
 
     # ---- content of messages
 
-    def statuses(self, streams: list[int]) -> Iterator[Disparity]:
+    def statuses(self, streams: Iterable[int]) -> Iterator[Disparity]:
         """The present messages about all models of these streams (codes), for readers of the state."""
         for stream in map(self._catalog.streams.__getitem__, streams):
             if stream.config.disparity is not None:
