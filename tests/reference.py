@@ -60,6 +60,7 @@ from prequential.runtime.ingest.counting import exposition as ingested
 from prequential.runtime.notifying.counting import exposition as notified
 from prequential.runtime.worker.scrape import Scrape
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.disparities import Disparity
 from prequential.topics.errors import UsageError
 from prequential.topics.messages import Instance, Label, Prediction
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
@@ -338,8 +339,8 @@ def _help(action: argparse.Action) -> str:
 # ---- messages and series
 
 MESSAGES: dict[str, type] = {
-    "metrics": Metrics, "comparisons": Comparison, "drift-alarms": Alarm, "incidents": Incident,
-    "instances": Instance, "predictions": Prediction, "labels": Label,
+    "metrics": Metrics, "comparisons": Comparison, "disparities": Disparity, "drift-alarms": Alarm,
+    "incidents": Incident, "instances": Instance, "predictions": Prediction, "labels": Label,
 }  # fmt: skip
 
 
@@ -425,6 +426,8 @@ LABELS = {
     "comparison_mcnemar": f"{_PAIR} without loss, estimator",
     **{f"comparison_{name}": _PAIR for name in
        ("low", "high", "verdict", "since_outcome", "recent_verdict", "recent_since_outcome", "outcomes")},
+    **{f"disparity_{name}": f"{_MODEL}, stage, key, measure" for name in
+       ("difference", "low", "ratio", "verdict")},
     **{f"expected{name}": f"{_MODEL}, measure" for name in ("", "_low", "_high", "_coverage", "_miss")},
     "expected_signal": f"{_MODEL}, signal",
     "merged_timestamp_seconds": "stream",

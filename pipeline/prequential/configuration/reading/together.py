@@ -132,8 +132,8 @@ def _of_disparity(children: Mapping[str, yaml.Node], config: StreamConfig, where
         what = f"{where}.disparity: labels of task {config.task} are numbers: expected task classification"
         yield children["disparity"], what
     if config.key == BY_INSTANCE:
-        what = f"{where}.disparity: key instance spreads the outcomes of a group over partitions: expected stream"
-        yield children["disparity"], what
+        what = "key instance spreads the outcomes of a group over partitions: expected key stream"
+        yield children["disparity"], f"{where}.disparity: {what}"
 
 
 def _of_names(children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> Iterator[Flaw]:

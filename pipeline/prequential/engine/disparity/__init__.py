@@ -1,4 +1,4 @@
-"""Disparity between the segments of a key: whether a measure differs between groups, by one sequential test."""
+"""Disparity between the segments of a key: one sequential test over all groups."""
 
 from __future__ import annotations
 

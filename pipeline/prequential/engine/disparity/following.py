@@ -11,7 +11,6 @@ from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grow
 from prequential.engine.disparity import DIFFERS, NO_DIFFERENCE, TOO_FEW
 from prequential.engine.disparity.group_means import (
     GroupMeans,
-    GroupTables,
     means_of,
     needed_of,
     new_groups,
@@ -163,7 +162,8 @@ def _follow(
             if not step(means, whole * places + key * measures + m, x, at, needed) and not new:
                 continue
             place = key * measures + m
-            verdict, before = _judge(means, settings, registry, model, whole, key, m), state.verdict[whole, place]
+            before = state.verdict[whole, place]
+            verdict = _judge(means, settings, registry, model, whole, key, m)
             if verdict == before:
                 continue
             state.verdict[whole, place] = verdict

@@ -1,21 +1,24 @@
 """Means of outcomes by group, each with an interval that holds at all times.
 
-`error`, `recall` and `selection_rate` are each the mean of a value x, 0 or 1, over some of a group's outcomes.
-Let x̂ be the mean of the outcomes before x, s = Σ x - E[x], and v = Σ (x - x̂)². Then |s| exceeds the bound of
-`engine.detectors.confidence_sequence` for v, ever, with at most its probability α (Howard, Ramdas, McAuliffe,
-Sekhon 2021, theorem 4). So the interval Σ x/n ± bound/n contains the mean of the expectations at all times.
+`error`, `recall` and `selection_rate` are each the mean of a value x, 0 or 1, over some of a group's
+outcomes. Let x̂ be the mean of the outcomes before x, s = Σ x - E[x], and v = Σ (x - x̂)². The probability
+that |s| ever exceeds the bound of `engine.detectors.confidence_sequence` for v is at most α (Howard, Ramdas,
+McAuliffe, Sekhon 2021, theorem 4). So the interval (Σ x ± bound)/n contains the mean of the expectations at
+all times, whether these change or not.
 
 *Order and dependence.* Outcomes count in the order of their predictions' time, one cohort at a time (see
-`engine.cohorts.pending`). Outcomes that depend on each other count as f times fewer, with f from the variances
-of sums over blocks of x - x̂ (see `engine.cohorts.blocks`). No theorem covers f.
+`engine.cohorts.pending`). Outcomes that depend on each other count as f times fewer, with f from the
+variances of sums over blocks of x - x̂ (see `engine.cohorts.blocks`). No theorem covers f.
 
-*One test over all groups.* A model has G = `segments_per_key` + 1 possible groups by key, and all outcomes of a
-key together make one more. Each of these G + 1 intervals has the level α = level/(K·M·(G + 1)) with K keys
-and M measures. If all groups have the same mean, all intervals contain it with probability 1 - `level`, at all
-times. Groups differ if two intervals are more than `tolerance` apart. The mean of all outcomes is between
+*One test over all groups.* A model has G = `segments_per_key` + 1 possible groups by key. All outcomes of a
+key together make one more. Each of these G + 1 intervals has the level α = level/(K·M·(G + 1)), with K keys
+and M measures. If all groups have the same mean, all intervals contain it at all times with probability 1 -
+`level`. Groups differ if two intervals are more than `tolerance` apart. The mean of all outcomes is between
 the groups' means, so the gap between two intervals is a lower bound of the largest difference between groups.
-One small group is found sooner by the interval of all outcomes, which is narrow, than by that of another
-small group.
+The interval of all outcomes is narrow, so one small group is found sooner by it than by another small group.
+
+*Assumption.* A group's mean is that of its own outcomes so far. Where the error of all groups moves, a group
+whose outcomes came at other times than those of the others has another mean.
 """
 
 from __future__ import annotations
@@ -106,8 +109,10 @@ def means_of(table: GroupTables) -> GroupMeans:
     waiting = (flat[name].reshape(-1, PLACES) for name in table._fields if name.startswith("waiting"))
     blocks = (flat[name].reshape(-1, LENGTHS) for name in table._fields if name.startswith("block_"))
     pending = PendingCohorts(flat["oldest"], flat["epoch"], flat["late"], *waiting)
+    plain = (flat[name] for name in ("begun", "counted", "total", "variance", "judged", "low", "high"))
+    begun, counted, total, variance, judged, low, high = plain
     return GroupMeans(
-        *(flat[name] for name in GroupMeans._fields[:7]), pending, Blocks(*blocks), new_closed()
+        begun, counted, total, variance, judged, low, high, pending, Blocks(*blocks), new_closed()
     )
 
 
@@ -132,9 +137,11 @@ def step(means: GroupMeans, row: int, x: float, at: Position, needed: float) -> 
 
     >>> from prequential.engine.cohorts.timeline import CLOSED
     >>> means = means_of(new_groups(1, 1))
-    >>> steps = [step(means, 0, float(i % 4 == 0), Position(CLOSED, 0, 0), needed_for(0.001)) for i in range(800)]
-    >>> sum(steps), round(float(means.low[0]), 3), round(float(means.high[0]), 3)
-    (100, 0.1..., 0.3...)
+    >>> at, needed = Position(CLOSED, 0, 0), needed_for(0.001)
+    >>> sum(step(means, 0, float(i % 4 == 0), at, needed) for i in range(800))
+    100
+    >>> round(float(means.low[0]), 3), round(float(means.high[0]), 3)
+    (0.1..., 0.3...)
     """
     if not means.begun[row]:
         means.begun[row] = 1

@@ -15,9 +15,9 @@ from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.disparity import DIFFERS, TOO_FEW, VERDICTS
 from prequential.engine.disparity.following import Groups
 from prequential.engine.tables.logs import OUTCOMES, Logs
-from prequential.engine.tables.streams import MODEL
+from prequential.topics.disparities import Disparity
 from prequential.topics.errors import existing
-from prequential.topics.outputs import Disparity, Encoded, encode, identity
+from prequential.topics.outputs import Encoded, encode, identity
 from prequential.topics.specs import DISPARITIES
 
 
@@ -135,8 +135,8 @@ class DisparityReporter:
             most = max(high for _, high in bounds) - min(low for low, _ in bounds)
             interval = (max(least, 0.0), most)
         about_it = (
-            stream.name, catalog.partition, about.model, stage, groups.keys[key], groups.measures[m], outcomes,
-            int(table.revised[one.row]), *catalog.loss,
+            stream.name, catalog.partition, about.model, stage, groups.keys[key], groups.measures[m],
+            outcomes, int(table.revised[one.row]), *catalog.loss,
         )  # fmt: skip
         same = catalog.same_as(about.row, stage)
         return Disparity(

@@ -48,7 +48,15 @@ from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
 from prequential.topics.reasons import printable
-from prequential.topics.specs import COMPARISONS, DISPARITIES, INCIDENTS, INPUTS, PARTS, TopicSpec, topic_specs
+from prequential.topics.specs import (
+    COMPARISONS,
+    DISPARITIES,
+    INCIDENTS,
+    INPUTS,
+    PARTS,
+    TopicSpec,
+    topic_specs,
+)
 
 log = logging.getLogger(__name__)
 

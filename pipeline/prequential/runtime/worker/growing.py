@@ -91,7 +91,8 @@ def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
     if plan is None:
         return partitions
     kafka = config.kafka
-    others = [spec.name for spec in topic_specs(kafka, disparity=config.finds_disparity) if spec.role != "input"]
+    specs = topic_specs(kafka, disparity=config.finds_disparity)
+    others = [spec.name for spec in specs if spec.role != "input"]
     inputs = [kafka.topic(name) for name in INPUTS]
     first = [kafka.topic(JOURNAL), kafka.topic(SNAPSHOTS)]
     _raise(config, [*first, *(name for name in others if name not in first)], partitions, say)  # step 2
