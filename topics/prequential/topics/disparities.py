@@ -17,45 +17,45 @@ class Disparity(msgspec.Struct, gc=False):
     stream
         Stream.
     partition
-        Partition of the input topics; 0 in a replay of files.
+        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
+        instance`).
     model
         Model.
     stage
-        Stage: `initial`, `final`, `bin:1`, …
+        Stage: `initial`, `final` or `bin:1`, …
     key
         Key of the segments that are compared.
     measure
         `error`, `recall` or `selection_rate` (share of predictions of the positive class).
     outcomes
-        Outcomes of the model so far.
+        Outcomes of the sequence so far.
     ts
         Label time of the newest outcome, in epoch milliseconds.
     groups
-        By value of the key: outcomes `n` (recall: positives) whose prediction's cohort is complete, their
-        `value`, and the anytime-valid `interval` from 100 of them on.
+        By value of the key: outcomes `n` (recall: positives) that count, their `value`, and from 100 on its
+        anytime-valid `interval`.
     largest
-        Group with an interval that has the largest value; null: there is no verdict.
+        Group with the largest value, of those with an interval; null: too few.
     smallest
-        Group with an interval that has the smallest value.
+        Group with the smallest value.
     difference
-        Value of the largest less that of the smallest.
+        Largest value less the smallest.
     ratio
-        Value of the smallest divided by that of the largest; null if the latter is 0.
+        Smallest value divided by the largest; null if that is 0.
     interval
-        Anytime-valid interval of the largest difference between any two groups' means.
+        Anytime-valid interval of the largest difference between two groups.
     level
-        Probability that a model without disparity ever gets the verdict `differs` in this stage.
+        Probability that equal groups ever get the verdict `differs`.
     tolerance
         Largest difference that is no disparity.
     verdict
-        `differs`: the interval of the difference is above the tolerance; `no_difference_found`; `too_few`.
+        `differs`, `no_difference_found` or `too_few`.
     since
-        Outcome, from 1, at which the verdict `differs` began; null for other verdicts.
+        Outcome, from 1, at which `differs` began; else null.
     config
         SHA-256 of the stream's settings without `emit`.
     reason
-        Of `too_few`: `few_outcomes` (fewer than two groups have an interval), or `no_outcomes` (none counts,
-        as without a positive class).
+        Of `too_few`: `few_outcomes` in groups, or `no_outcomes` (such as without a positive class).
     same
         Stages that are identical so far and have no messages of their own.
     untimed
