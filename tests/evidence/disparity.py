@@ -1,7 +1,7 @@
 """How often groups that are equal are found to differ, and how many outcomes a true difference takes.
 
 `python -m tests.evidence.disparity [STREAMS]` prints two tables in some three minutes: the engine's own loop
-(`engine.disparity.following`) on simulated outcomes. `--flights FILE` compares the carriers of real flights.
+(`engine.disparity.following`) on simulated outcomes. `--flights FILE carrier` compares real flights.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ def outcomes_needed(gap: float, streams: int, share: float = 0.05, most: int = 2
     return sorted(found)
 
 
-def flights(path: str) -> None:
-    """Print how the carriers of departures from New York differ in a model's errors, recall and selection."""
+def flights(path: str, key: str) -> None:
+    """Print how departures from New York differ by `carrier` or `origin` in a model's errors and recall."""
     import pandas as pd
     from prequential.evaluation import evaluate
 
@@ -161,7 +161,7 @@ def flights(path: str) -> None:
     late = (table.delay > 15).map({True: "1", False: "0"})
     predictions = {
         "ts": table.scheduled * 1000, "y_pred": table.gb.astype(str), "instance_id": table.index,
-        "segments": [{"carrier": one} for one in table.carrier],
+        "segments": [{key: one} for one in table[key]],
     }  # fmt: skip
     known = table.arrival.notna()
     labels = {
@@ -170,7 +170,7 @@ def flights(path: str) -> None:
     }  # fmt: skip
     plain: Any = {name: list(column) for name, column in predictions.items()}
     result = evaluate(
-        plain, {name: list(column) for name, column in labels.items()}, disparity={"segments": ["carrier"]},
+        plain, {name: list(column) for name, column in labels.items()}, disparity={"segments": [key]},
         stages=["final"], estimators=["all"], detectors=[], positive_class="1", compare="off",
     )  # fmt: skip
     rows = result.disparities.to_pandas()
@@ -178,13 +178,13 @@ def flights(path: str) -> None:
         last = some[some.id == some.id.iloc[-1]].sort_values("group_value")
         one = last.iloc[0]
         print(
-            f"{measure}: {one.verdict} since {one.since:.0f}, {one.smallest} to {one.largest}: difference "
-            f"{one.difference:.3f} ({one.difference_low:.3f} to {one.difference_high:.3f}), ratio {one.ratio:.2f}"
+            f"{measure}: {one.verdict}, {one.smallest} to {one.largest}: difference {one.difference:.3f} "
+            f"({one.difference_low:.3f} to {one.difference_high:.3f}), ratio {one.ratio:.2f}"
         )
         for group in last.itertuples():
             print(
-                f"  {group.group:6} {group.n:7,} {group.group_value:.3f} "
-                f"({group.interval_low:.3f} to {group.interval_high:.3f})"
+                f"  {group.group:6} {group.n:7,} {group.group_value:.3f}, to others "
+                f"{group.group_difference:+.3f} ({group.interval_low:+.3f} to {group.interval_high:+.3f})"
             )
 
 
@@ -204,6 +204,6 @@ def main(streams: int) -> None:
 
 if __name__ == "__main__":
     if "--flights" in sys.argv:
-        flights(sys.argv[-1])
+        flights(*sys.argv[-2:])
     else:
         main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000)

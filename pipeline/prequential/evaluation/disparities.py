@@ -21,6 +21,7 @@ class GroupRow(msgspec.Struct, gc=False):
     measure: str
     group: str
     group_value: float
+    group_difference: float | None
     interval: tuple[float, float] | None
     largest: str | None
     smallest: str | None
@@ -43,6 +44,7 @@ def rows_of_groups(messages: Iterable[Disparity]) -> Iterator[GroupRow]:
         for name, group in one.groups.items():
             yield GroupRow(
                 one.model, group["n"], one.stream, one.stage, one.outcomes, one.ts, one.key, one.measure,
-                name, group["value"], group.get("interval"), one.largest, one.smallest, one.difference, low,
-                high, one.ratio, one.verdict, one.since, one.partition, one.id, one.config, one.untimed,
+                name, group["value"], group.get("difference"), group.get("interval"), one.largest,
+                one.smallest, one.difference, low, high, one.ratio, one.verdict, one.since, one.partition,
+                one.id, one.config, one.untimed,
             )  # fmt: skip

@@ -100,9 +100,9 @@ class Result:
     def disparities(self) -> Any:
         """Disparity between segments over time: an Arrow table, with a row for each message and group.
 
-        Columns are the fields of `prequential.topics.disparities.Disparity`; `group`, `n`, `group_value` and
-        `interval_low`, `interval_high` are the group's, and `difference_low`, `difference_high` the interval
-        of the difference.
+        Columns are the fields of `prequential.topics.disparities.Disparity`. Those of the group are `group`,
+        `n`, `group_value`, `group_difference`, `interval_low` and `interval_high`; `difference_low` and
+        `difference_high` are the interval of `difference`.
 
         Examples
         --------

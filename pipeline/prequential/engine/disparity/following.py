@@ -10,11 +10,15 @@ from prequential.engine.cohorts.pending import Position
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
 from prequential.engine.disparity import DIFFERS, NO_DIFFERENCE, TOO_FEW
 from prequential.engine.disparity.group_means import (
+    STRATUM,
     GroupMeans,
+    close,
+    compare,
+    judge,
     means_of,
     needed_of,
     new_groups,
-    step,
+    take,
 )
 from prequential.engine.measures.declaration import NO_POSITIVE
 from prequential.engine.measures.losses import is_positive
@@ -44,6 +48,7 @@ class ModelState(NamedTuple):
     revised: Ints
     verdict: Bytes
     since: Ints
+    received: Ints
 
 
 class Groups:
@@ -105,28 +110,49 @@ def _key_of(registry: Registry, keys: Ints, model: int, segment: int) -> int:
 
 
 @inner
-def _judge(
-    means: GroupMeans, settings: GroupSettings, registry: Registry, model: int, q: int, key: int, m: int
-) -> int:
-    """The verdict about a measure (its place) between the groups of a key, in the model's sequence `q`."""
-    entities, measures = registry.entities, len(settings.measures)
-    places = len(settings.keys) * measures
+def _compare(
+    means: GroupMeans, settings: GroupSettings, registry: Registry, model: int, q: int, key: int, m: int,
+    at: Position,
+) -> int:  # fmt: skip
+    """Compare the groups of a key by a measure (its place), in the model's sequence `q`.
+
+    Returns the verdict, or -1: too few outcomes count for a comparison.
+    """
+    entities, places = registry.entities, len(settings.keys) * len(settings.measures)
     slots = np.int64(registry.streams.slots[entities.stream[model]])
     first = entities.segments[model] + settings.keys[key] * slots
-    groups, low, high = 0, 0.0, 1.0
+    n, total = 0, 0.0
     for slot in range(first, first + slots):
         segment = registry.segment_rows.entity[slot]
         if segment:
             row = (entities.first[segment] + q - entities.first[model]) * places + m
+            close(means, row, at)
+            n += means.fresh[row]
+            total += means.fresh_total[row]
+    if 2 * n < STRATUM:
+        return -1
+    counted, inflated = 0, 0.0
+    for slot in range(first, first + slots):
+        segment = registry.segment_rows.entity[slot]
+        if segment:
+            row = (entities.first[segment] + q - entities.first[model]) * places + m
+            compare(means, row, n, total)
+            if means.inflation[row] > 0.0:
+                counted += means.counted[row]
+                inflated += means.counted[row] * means.inflation[row]
+    least = inflated / counted if counted else 0.0
+    groups, apart, tolerance = 0, False, settings.bounds[1]
+    for slot in range(first, first + slots):
+        segment = registry.segment_rows.entity[slot]
+        if segment:
+            row = (entities.first[segment] + q - entities.first[model]) * places + m
+            judge(means, row, least, settings.bounds[0])
             if means.judged[row]:
                 groups += 1
-                low, high = max(low, means.low[row]), min(high, means.high[row])
+                apart |= means.low[row] > tolerance or means.high[row] < -tolerance
     if groups < 2:
         return TOO_FEW
-    row = q * places + key * measures + m
-    if means.judged[row]:
-        low, high = max(low, means.low[row]), min(high, means.high[row])
-    return DIFFERS if low - high > settings.bounds[1] else NO_DIFFERENCE
+    return DIFFERS if apart else NO_DIFFERENCE
 
 
 @kernel
@@ -135,7 +161,7 @@ def _follow(
     positives: Positives,
 ) -> int:  # fmt: skip
     entities, measures = registry.entities, len(settings.measures)
-    places, needed = len(settings.keys) * measures, settings.bounds[0]
+    places = len(settings.keys) * measures
     settings.due[0] = -1
     for i in range(len(rows)):
         row = rows[i]
@@ -158,12 +184,16 @@ def _follow(
             x, counts = _value(settings.measures[m], log, row, positives)
             if not counts:
                 continue
-            new = step(means, q * places + m, x, at, needed)
-            if not step(means, whole * places + key * measures + m, x, at, needed) and not new:
-                continue
             place = key * measures + m
+            take(means, q * places + m, x, at)
+            state.received[whole, place] += 1
+            if state.received[whole, place] < STRATUM:
+                continue
+            state.received[whole, place] = 0
             before = state.verdict[whole, place]
-            verdict = _judge(means, settings, registry, model, whole, key, m)
+            verdict = _compare(means, settings, registry, model, whole, key, m, at)
+            if verdict < 0:
+                continue
             if verdict == before:
                 continue
             state.verdict[whole, place] = verdict

@@ -129,11 +129,10 @@ class DisparityReporter:
             smallest = min(values, key=values.__getitem__)
             difference = values[largest] - values[smallest]
             ratio = values[smallest] / values[largest] if values[largest] > 0.0 else None
-            # The mean of all groups together is between them, so it bounds the difference from below.
-            every = [*bounds, *self._whole(groups, one.row, place)]
-            least = max(low for low, _ in every) - min(high for _, high in every)
+            # All others' mean is between the means of groups, so two of these differ at least as much.
+            least = max(max(low, -high) for low, high in bounds)
             most = max(high for _, high in bounds) - min(low for low, _ in bounds)
-            interval = (max(least, 0.0), most)
+            interval = (max(least, 0.0), min(most, 1.0))
         about_it = (
             stream.name, catalog.partition, about.model, stage, groups.keys[key], groups.measures[m],
             outcomes, int(table.revised[one.row]), *catalog.loss,
@@ -168,17 +167,11 @@ class DisparityReporter:
             group: dict[str, Any] = {"n": n, "value": float(table.total[at, m]) / n}
             if table.judged[at, m]:
                 bounds.append((float(table.low[at, m]), float(table.high[at, m])))
+                group["difference"] = float(table.excess[at, m] / table.weight[at, m])
                 group["interval"] = bounds[-1]
             name = existing(catalog.entity(segment).segment, "a segment's name")
             shown[name[len(groups.keys[key]) + 1 :]] = group
         return shown, bounds
-
-    def _whole(self, groups: Groups, row: int, place: int) -> list[tuple[float, float]]:
-        """The interval of all outcomes of a key, if there is one."""
-        table = groups.table
-        if not table.judged[row, place]:
-            return []
-        return [(float(table.low[row, place]), float(table.high[row, place]))]
 
 
 def _reason(shown: dict[str, dict[str, Any]]) -> str:
