@@ -15,7 +15,7 @@ import numpy as np
 from prequential.configuration.settings.model import Config, DisparityConfig, StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.cohorts.timeline import CLOSED
-from prequential.engine.disparity.following import Groups
+from prequential.engine.disparity.following import ComparedGroups
 from prequential.engine.tables.outcomes import OUTCOME, new_log
 
 LEVEL, OUTCOMES, ERROR = 0.05, 20_000, 0.2
@@ -98,7 +98,7 @@ class Bench(NamedTuple):
         entities, plan = self.catalog.columns.entities, self.catalog.plans[0]
         of_config = self.config.disparity
         assert of_config is not None
-        log, groups = new_log(2 * n), Groups(self.config, of_config, plan.rows)
+        log, groups = new_log(2 * n), ComparedGroups(self.config, of_config, plan.rows)
         both = np.stack([np.full(n, model), np.array(segments)[group]], axis=1).ravel()
         log.kind[:], log.entity[:] = OUTCOME, both
         log.sequence[:], log.number[:] = entities.first[both], np.repeat(np.arange(1, n + 1), 2)

@@ -71,7 +71,7 @@ class Disparity(msgspec.Struct, gc=False):
     measure: str
     outcomes: int
     ts: int
-    groups: dict[str, dict[str, Any]]
+    groups: dict[str, Any]
     largest: str | None
     smallest: str | None
     difference: float | None

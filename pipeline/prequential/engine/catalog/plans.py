@@ -16,7 +16,7 @@ from prequential.engine.compiled.kernel import Ints, Ints32, columns_of, grown
 from prequential.engine.compiled.repeated import Repeated, Run, run
 from prequential.engine.detectors.signals import WRONG
 from prequential.engine.detectors.watch import LOSSES, WatchedRows, watches_of
-from prequential.engine.disparity.following import Groups
+from prequential.engine.disparity.following import ComparedGroups
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.histograms import keeps_histogram
 from prequential.engine.estimators.naming import parse_estimator
@@ -71,7 +71,7 @@ class Plan:
         self.watches = watches_of(config, 16, capacity, self.loss) if watched else []
         self.groups = None
         if watched and config.disparity is not None and not self.numbers and not parse(stages[0]).is_age:
-            self.groups = Groups(config, config.disparity, 16)
+            self.groups = ComparedGroups(config, config.disparity, 16)
         self.error_pairs = new_error_pairs(16)
         self.scored = False  # whether sums are kept: from the first outcome on that has a score
 

@@ -39,7 +39,7 @@ class GroupSettings(NamedTuple):
     due: Ints  # the sequence of the model whose verdict has changed
 
 
-class ModelState(NamedTuple):
+class GroupColumns(NamedTuple):
     """Columns of `GroupTables`."""
 
     key: Ints32
@@ -51,7 +51,7 @@ class ModelState(NamedTuple):
     received: Ints
 
 
-class Groups:
+class ComparedGroups:
     """The groups of all sequences of a plan."""
 
     def __init__(self, config: StreamConfig, wanted: DisparityConfig, rows: int) -> None:
@@ -60,11 +60,9 @@ class Groups:
         #: What the state is about: it is kept only while this stays the same.
         self.about = [list(self.keys), list(self.measures), config.positive_class]
         self.table = new_groups(rows, self.places)
-        self._settings = GroupSettings(
-            np.array([config.segments.index(key) for key in self.keys], dtype=np.int64),
-            np.array([DISPARITY_MEASURES.index(name) for name in self.measures], dtype=np.int64),
-            np.array([needed_of(config), wanted.tolerance]), np.zeros(1, dtype=np.int64),
-        )  # fmt: skip
+        self._places = [config.segments.index(key) for key in self.keys]
+        self._codes = [DISPARITY_MEASURES.index(name) for name in self.measures]
+        self._bounds = needed_of(config), wanted.tolerance
 
     def ensure(self, rows: int) -> None:
         """Make room for at least `rows` sequences."""
@@ -76,9 +74,11 @@ class Groups:
         Returns how many it has taken, and the sequence of the model whose verdict has changed, or -1.
         """
         table = self.table
-        state = ModelState(*(getattr(table, name) for name in ModelState._fields))
-        done = _follow(means_of(table), state, self._settings, log, rows, registry, positives)
-        return done, int(self._settings.due[0])
+        state = GroupColumns(*(getattr(table, name) for name in GroupColumns._fields))
+        places, codes = (np.array(one, dtype=np.int64) for one in (self._places, self._codes))
+        settings = GroupSettings(places, codes, np.array(self._bounds), np.zeros(1, dtype=np.int64))
+        done = _follow(means_of(table), state, settings, log, rows, registry, positives)
+        return done, int(settings.due[0])
 
 
 @inner
@@ -157,8 +157,8 @@ def _compare(
 
 @kernel
 def _follow(
-    means: GroupMeans, state: ModelState, settings: GroupSettings, log: Log, rows: Ints32, registry: Registry,
-    positives: Positives,
+    means: GroupMeans, state: GroupColumns, settings: GroupSettings, log: Log, rows: Ints32,
+    registry: Registry, positives: Positives,
 ) -> int:  # fmt: skip
     entities, measures = registry.entities, len(settings.measures)
     places = len(settings.keys) * measures

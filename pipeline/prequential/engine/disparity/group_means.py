@@ -1,4 +1,4 @@
-"""Groups compared at the same time: how far the mean of each is from that of all others, under repeated looks.
+"""Groups compared at the same time: how far each mean is from that of all others, under repeated looks.
 
 `error`, `recall` and `selection_rate` are each the mean of a value x, 0 or 1, over some outcomes. Outcomes
 are cut into *strata* of at least `STRATUM`/2 that follow each other. In a stratum of n outcomes with mean x̄,

@@ -13,7 +13,7 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.disparity import DIFFERS, TOO_FEW, VERDICTS
-from prequential.engine.disparity.following import Groups
+from prequential.engine.disparity.following import ComparedGroups
 from prequential.engine.tables.logs import OUTCOMES, Logs
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import existing
@@ -115,7 +115,7 @@ class DisparityReporter:
             for m in range(len(groups.measures)):
                 yield self._message(one, groups, key, m)
 
-    def _message(self, one: ModelSequence, groups: Groups, key: int, m: int) -> Disparity:
+    def _message(self, one: ModelSequence, groups: ComparedGroups, key: int, m: int) -> Disparity:
         catalog, about, table = self._catalog, one.about, groups.table
         stream, stage = catalog.streams[about.stream], one.plan.stages[one.place]
         wanted = existing(stream.config.disparity, "the setting disparity")
@@ -150,7 +150,7 @@ class DisparityReporter:
         )  # fmt: skip
 
     def _groups(
-        self, one: ModelSequence, groups: Groups, key: int, m: int
+        self, one: ModelSequence, groups: ComparedGroups, key: int, m: int
     ) -> tuple[dict[str, dict[str, Any]], list[tuple[float, float]]]:
         """A key's groups with outcomes, by value of the segment; the intervals of those that count."""
         catalog, table = self._catalog, groups.table
