@@ -28,6 +28,7 @@ from prequential.configuration.settings.model import (
     DEFAULT_MEASURES,
     MULTILABEL_MEASURES,
     Config,
+    DisparityConfig,
     HttpConfig,
     Limits,
     Objective,
@@ -59,6 +60,7 @@ from prequential.runtime.ingest.counting import exposition as ingested
 from prequential.runtime.notifying.counting import exposition as notified
 from prequential.runtime.worker.scrape import Scrape
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.disparities import Disparity
 from prequential.topics.errors import UsageError
 from prequential.topics.messages import Instance, Label, Prediction
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
@@ -245,14 +247,18 @@ def _keys(section: str) -> Iterator[tuple[str, keys.Parser | None, str]]:
                 yield f"{name}.{one.name}", NESTED[name][one.name], inner[one.name]
         else:
             yield name, parser, text[field.name]
-        if name == "objective":
-            of_objective = meanings(Objective)
-            for key, its in keys.OBJECTIVE.items():
-                yield f"objective.{key}", its, of_objective[key]
+        if name in OPTIONAL:
+            inner_parsers, owner = OPTIONAL[name]
+            inner = meanings(owner)
+            for key, its in inner_parsers.items():
+                yield f"{name}.{key}", its, inner[key]
 
 
 #: Sections within a stream's section.
 NESTED = {"period_alarms": keys.PERIOD_ALARMS}
+
+#: The same for those that are null by default, with the class that declares them.
+OPTIONAL = {"objective": (keys.OBJECTIVE, Objective), "disparity": (keys.DISPARITY, DisparityConfig)}
 
 
 # ---- command line
@@ -333,8 +339,8 @@ def _help(action: argparse.Action) -> str:
 # ---- messages and series
 
 MESSAGES: dict[str, type] = {
-    "metrics": Metrics, "comparisons": Comparison, "drift-alarms": Alarm, "incidents": Incident,
-    "instances": Instance, "predictions": Prediction, "labels": Label,
+    "metrics": Metrics, "comparisons": Comparison, "disparities": Disparity, "drift-alarms": Alarm,
+    "incidents": Incident, "instances": Instance, "predictions": Prediction, "labels": Label,
 }  # fmt: skip
 
 
@@ -420,6 +426,8 @@ LABELS = {
     "comparison_mcnemar": f"{_PAIR} without loss, estimator",
     **{f"comparison_{name}": _PAIR for name in
        ("low", "high", "verdict", "since_outcome", "recent_verdict", "recent_since_outcome", "outcomes")},
+    **{f"disparity_{name}": f"{_MODEL}, stage, key, measure" for name in
+       ("difference", "low", "ratio", "verdict")},
     **{f"expected{name}": f"{_MODEL}, measure" for name in ("", "_low", "_high", "_coverage", "_miss")},
     "expected_signal": f"{_MODEL}, signal",
     "merged_timestamp_seconds": "stream",

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from prequential.configuration.settings.model import Config
 from prequential.topics.permissions import INGEST, READER, WORKER
-from prequential.topics.specs import INPUT_RETENTION, topic_specs
+from prequential.topics.specs import DISPARITIES, INPUT_RETENTION, topic_specs
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 HELM = DEPLOY / "helm"
@@ -101,7 +101,7 @@ def _rules() -> Any:
 
 def _topics() -> Any:
     found = []
-    for spec in topic_specs(Config().kafka, wide=True):
+    for spec in topic_specs(Config().kafka, wide=True, disparity=True):
         configs = dict(spec.configs)
         # What is kept for as long as the inputs, the chart says itself.
         kept = configs.get("retention.ms") == str(INPUT_RETENTION)
@@ -109,7 +109,9 @@ def _topics() -> Any:
             del configs["retention.ms"]
         operations = {who: of[spec.role] for who, of in _OPERATIONS.items() if spec.role in of}
         one = {"name": spec.name, "kept": kept, "config": configs, "operations": operations}
-        found.append(one | ({"wide": True} if spec.role == "parts" else {}))
+        if spec.role == "parts" or spec.name == DISPARITIES:  # only where the configuration needs it
+            one["wide" if spec.role == "parts" else "disparity"] = True
+        found.append(one)
     return found
 
 

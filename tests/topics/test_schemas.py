@@ -34,7 +34,7 @@ defaults:
   bins: 2
   period: 6h
   label_horizon: 2h
-  segments: [region]
+  disparity: {segments: [region]}
   temporal_correction: true
   baselines: [persistent, majority, random]
   compare_losses: [error, brier]
@@ -69,7 +69,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         labels.write('{"stream": "s", "instance_id": 1.5, "y_true": "a"}\n')
     config = Path(folder, "config.yaml")
     config.write_text(SETTINGS)
-    outputs = {one: one for one in ("metrics", "comparisons", "incidents")} | {"alarms": "drift-alarms"}
+    named = "metrics", "comparisons", "disparities", "incidents"
+    outputs = {one: one for one in named} | {"alarms": "drift-alarms"}
     command = ["replay", "--config", str(config), "--dead-letters-out", str(folder / "dead")]
     for name in ("predictions", "labels"):
         command += [f"--{name}", str(folder / name)]

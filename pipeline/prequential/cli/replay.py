@@ -32,7 +32,7 @@ from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
 from prequential.topics.reasons import as_text, printable
-from prequential.topics.specs import METRICS
+from prequential.topics.specs import COMPARISONS, DISPARITIES, METRICS
 from prequential.views.diagnosis.findings import findings
 from prequential.views.report import Report
 from prequential.views.wording.console import Console, complain
@@ -57,6 +57,7 @@ def add_parser(subparsers: Any) -> None:
     add_source_options(parser)
     parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
     parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
+    parser.add_argument("--disparities-out", metavar="F", help="disparity between segments (JSON lines)")
     parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
     parser.add_argument("--incidents-out", metavar="F", help="incidents (JSON lines)")
     parser.add_argument("--dead-letters-out", metavar="F", help="invalid records (JSON lines)")
@@ -72,8 +73,8 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     outputs = (
-        args.metrics_out, args.comparisons_out, args.alarms_out, args.incidents_out, args.dead_letters_out,
-        args.report, args.summary,
+        args.metrics_out, args.comparisons_out, args.disparities_out, args.alarms_out, args.incidents_out,
+        args.dead_letters_out, args.report, args.summary,
     )  # fmt: skip
     given = given_sources(args, outputs)
     config = load(args)
@@ -147,15 +148,20 @@ def _from_files(
 
 def _asks_for_metrics(args: argparse.Namespace) -> bool:
     """Return whether messages are written that are due by `emit`: metrics, and comparisons with them."""
-    return any(path is not None for path in (args.metrics_out, args.comparisons_out, args.report))
+    asked = args.metrics_out, args.comparisons_out, args.disparities_out, args.report
+    return any(path is not None for path in asked)
 
 
 class _Writer:
     """Writes outputs to their files, and counts them."""
 
     def __init__(self, stack: ExitStack, args: argparse.Namespace, config: Config) -> None:
-        self._metrics = stack.enter_context(open_output(args.metrics_out))
-        self._comparisons = stack.enter_context(open_output(args.comparisons_out))
+        self._encoded = {
+            topic: stack.enter_context(open_output(path)) for topic, path in (
+                (METRICS, args.metrics_out), (COMPARISONS, args.comparisons_out),
+                (DISPARITIES, args.disparities_out),
+            )
+        }  # fmt: skip
         self._alarms = stack.enter_context(open_output(args.alarms_out))
         self._incidents = stack.enter_context(open_output(args.incidents_out))
         self._dead_letters = stack.enter_context(open_output(args.dead_letters_out))
@@ -173,7 +179,7 @@ class _Writer:
         if self.report is not None:
             self.report.put(output)
         if isinstance(output, Encoded):
-            _write(self._metrics if output.topic == METRICS else self._comparisons, output.json)
+            _write(self._encoded[output.topic], output.json)
         elif isinstance(output, Alarm):
             _write(self._alarms, encode(output))
             self.account.alarms.append(output)

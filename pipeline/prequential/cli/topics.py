@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--partitions goes with `topics grow`: create and check use kafka.partitions")
     kafka = config.kafka
     horizon = config.longest_horizon
-    specs = topic_specs(kafka, horizon, wide=bool(config.wide))
+    specs = topic_specs(kafka, horizon, wide=bool(config.wide), disparity=config.finds_disparity)
     if args.action == "create":
         report = create(kafka, specs, horizon)
         misfits = report.misfits

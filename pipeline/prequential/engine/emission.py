@@ -15,6 +15,7 @@ from prequential.engine.incidents.incident import ALARM, Raised
 from prequential.engine.merging.merger import LAST
 from prequential.engine.merging.parting import part_of
 from prequential.engine.merging.parting_periods import add_periods
+from prequential.engine.output.disparities import DisparityReporter
 from prequential.engine.output.messages import Reporter
 from prequential.engine.output.period_messages import OfPeriods
 from prequential.engine.state import ShardState
@@ -33,6 +34,7 @@ class Emission:
         self._state = state
         self.reporter = Reporter(state.catalog, state.accounts, state.notes)
         self.comparisons = ComparisonReporter(state.catalog, state.pairing)
+        self.disparities = DisparityReporter(state.catalog)
         #: By stream: whether records have come since its last tick. This matters only once a stream has
         #: periods; until then all streams count as touched.
         self._touched = np.zeros(0, dtype=np.bool_)
@@ -58,8 +60,9 @@ class Emission:
         return self.reporter.metrics(rows, replaying=replaying)
 
     def of_outcomes(self, logs: Logs, *, replaying: bool) -> list[Encoded]:
-        """Let the pairing process the log's outcomes; returns the comparison messages that became due."""
-        return self.comparisons.consume(logs, replaying=replaying)
+        """Let pairs and groups process the log's outcomes; returns the messages that became due."""
+        compared = self.comparisons.consume(logs, replaying=replaying)
+        return [*compared, *self.disparities.consume(logs, replaying=replaying)]
 
     def tick(self, time: int, *, replaying: bool) -> list[Output]:
         """Messages that are due because record time has passed multiples of durations in `emit`.
@@ -77,7 +80,8 @@ class Emission:
         state.next_tick = min(due for due in state.ticks.values() if due is not None)
         messages = self._changed(lambda config: config.emit_every in passed, replaying=replaying)
         compared = self.comparisons.passed(passed, replaying=replaying)
-        return [*self._encoded(parts), *messages, *compared]
+        groups = self.disparities.news(lambda config: config.emit_comparisons in passed, replaying=replaying)
+        return [*self._encoded(parts), *messages, *compared, *groups]
 
     def idle(self, quiet: int, *, replaying: bool) -> list[Output]:
         """Messages about all that is unpublished after `quiet` ms without a record.
@@ -93,7 +97,9 @@ class Emission:
             state.ticks[every] = (time // every + 1) * every
             state.next_tick = min(due for due in state.ticks.values() if due is not None)
         messages = self._changed(is_idle, replaying=replaying)
-        return [*self._encoded(parts), *messages, *self.comparisons.news(is_idle, replaying=replaying)]
+        compared = self.comparisons.news(is_idle, replaying=replaying)
+        groups = self.disparities.news(is_idle, replaying=replaying)
+        return [*self._encoded(parts), *messages, *compared, *groups]
 
     def has_unpublished(self, quiet: int) -> bool:
         """Whether `idle` has anything to publish."""
@@ -103,7 +109,8 @@ class Emission:
         idle = [stream for stream in catalog.streams if is_idle(stream.config)]
         changed = {stream.code for stream in idle}.intersection(codes.tolist())
         periodic = any(self._touched[one.code] for one in idle if one.config.period is not None)
-        return bool(changed or periodic or self._silent_ticks(quiet)) or self.comparisons.has_news(is_idle)
+        compared = self.comparisons.has_news(is_idle) or self.disparities.has_news(is_idle)
+        return bool(changed or periodic or self._silent_ticks(quiet)) or compared
 
     def _silent_ticks(self, quiet: int) -> list[tuple[int, int]]:
         """Values of `emit.every` of which a multiple has passed in silence, with the first such multiple.
@@ -148,6 +155,7 @@ class Emission:
                 [found] = self.reporter.periods.due([stream], all_news=True)
                 outputs += self._of_periods(found, replaying=replaying)
             outputs += self.comparisons.of_all(stream, replaying=replaying)
+            outputs += self.disparities.of_all(stream, replaying=replaying)
         return [*self._encoded(parts), *outputs]
 
     def _changed(self, is_due: Callable[[StreamConfig], bool], *, replaying: bool) -> Sequence[Output]:

@@ -20,6 +20,7 @@ from prequential.configuration.settings.model import (
     DETAILS,
     Config,
     DetectorConfig,
+    DisparityConfig,
     Limits,
     Objective,
     StreamConfig,
@@ -57,11 +58,11 @@ _EXAMPLES = {name: memory.example for name, memory in MEMORIES.items()}
 
 #: Features that only some configurations need. `PERIODS`: periods. `MEASURES`: measures or signals beyond the
 #: default ones, details, costs, objectives or corrections. `LOSSES`: comparisons by other losses than wrong
-#: or right. `WIDE`: streams in all partitions.
-PERIODS, MEASURES, LOSSES, WIDE = "periods", "measures", "losses", "wide"
+#: or right. `WIDE`: streams in all partitions. `DISPARITY`: comparisons of segments.
+PERIODS, MEASURES, LOSSES, WIDE, DISPARITY = "periods", "measures", "losses", "wide", "disparity"
 
 #: Names of all features that only some configurations need.
-ALL = frozenset({*DETECTORS, *MEMORIES, PERIODS, MEASURES, LOSSES, WIDE})
+ALL = frozenset({*DETECTORS, *MEMORIES, PERIODS, MEASURES, LOSSES, WIDE, DISPARITY})
 
 #: Length of periods, ms.
 _PERIOD = 1_500
@@ -79,6 +80,7 @@ _CLASSES = StreamConfig(
     objective=Objective({}, reference="2s"),
     temporal_correction=True,
     segments=("arm",),
+    disparity=DisparityConfig(("arm",)),
     label_horizon=4_000,
     settle=1_000,
     emit_outcomes=19,
@@ -96,6 +98,7 @@ _NUMBERS = replace(
     measures=OF_NUMBERS,
     positive_class=None,
     objective=None,
+    disparity=None,
     quantile=0.9,
     details=("residuals",),
     temporal_correction=False,
@@ -128,6 +131,8 @@ def config_of(needed: Collection[str]) -> Config:
             )
             for some in (classes, numbers)
         )  # fmt: skip
+    if DISPARITY not in needed:
+        classes = replace(classes, disparity=None)
     if LOSSES not in needed:
         classes, numbers = replace(classes, compare_losses=("error",)), replace(numbers, compare="off")
     return Config(
@@ -163,6 +168,8 @@ def needed_by(config: Config) -> set[str]:
             names.add(PERIODS)
         if some.key == BY_INSTANCE:
             names.add(WIDE)
+        if some.disparity is not None:
+            names.add(DISPARITY)
         beyond = set(some.measures).difference(DEFAULT_MEASURES) or some.details or some.costs
         if beyond or some.objective or some.temporal_correction or not all(map(_is_usual, signals)):
             names.add(MEASURES)
@@ -266,6 +273,8 @@ def warm_consumers(needed: Collection[str]) -> None:
     nothing = np.zeros(0, dtype=np.int32)
     for plan in catalog.plans:
         plan.consume(logs.outcomes, nothing, catalog.positives(plan))
+        if plan.groups is not None:
+            plan.groups.consume(logs.outcomes, nothing, catalog.registry, catalog.positives(plan))
     rows = [row for row, about in enumerate(catalog.entities) if about is not None]
     shard.reporter.metrics(rows, covered=True)
     past = state.incidents.history

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from prequential.evaluation.disparities import GroupRow
 from prequential.offline.tables.formats import needs_pyarrow
 from prequential.topics.outputs import Comparison, Incident
 
@@ -43,6 +44,7 @@ _ALWAYS: Mapping[type[msgspec.Struct], Mapping[str, Mapping[str, str]]] = {
         "interval": {"interval_low": "number", "interval_high": "number"},
         "recent": {"recent_verdict": "text", "recent_since": "whole"},
     },
+    GroupRow: {"interval": {"interval_low": "number", "interval_high": "number"}},
     Incident: {
         **{name: {f"{name}_outcome": "whole", f"{name}_ts": ""} for name in ("opened", "change_point")},
         **{
@@ -59,7 +61,7 @@ _ALWAYS: Mapping[type[msgspec.Struct], Mapping[str, Mapping[str, str]]] = {
 #: fading estimator, is a number.
 _KINDS = {
     "str": "text", "str | None": "text", "int": "whole", "int | None": "whole", "float": "number",
-    "int | float": "number", "list[str]": "texts",
+    "float | None": "number", "int | float": "number", "list[str]": "texts",
 }  # fmt: skip
 
 _Cells = dict[str, Any]

@@ -10,6 +10,7 @@ from typing import Any, overload
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import stage_name
+from prequential.evaluation.disparities import GroupRow, rows_of_groups
 from prequential.evaluation.ending import sequences_of, table_of_models, values_of
 from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.html import page_of
@@ -28,6 +29,7 @@ from prequential.offline.calibration.calibrating import OUTCOMES
 from prequential.offline.replay.summary import Summary
 from prequential.offline.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.topics.decoding import KINDS
+from prequential.topics.disparities import Disparity
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from prequential.views.report import Report
@@ -38,7 +40,7 @@ from prequential.views.wording.references import referred
 class Result:
     """The result of an evaluation; `evaluate` and `Evaluator.result` return it.
 
-    `metrics`, `comparisons`, `alarms` and `incidents` are Arrow tables (`.to_pandas()`,
+    `metrics`, `comparisons`, `disparities`, `alarms` and `incidents` are Arrow tables (`.to_pandas()`,
     `polars.from_arrow(…)`). They have a row for each message that `replay` would have written, identical bit
     for bit. Measures and entries of objects are columns, and durations are of Arrow's and pandas' type.
     These tables need pyarrow, and raise UsageError without it; all other attributes work without it. A
@@ -93,6 +95,26 @@ class Result:
         Columns are the fields of `prequential.topics.outputs.Comparison`, with a column for each measure.
         """
         return self._table(Comparison)
+
+    @cached_property
+    def disparities(self) -> Any:
+        """Disparity between segments over time: an Arrow table, with a row for each message and group.
+
+        Columns are the fields of `prequential.topics.disparities.Disparity`. Those of the group are `group`,
+        `n`, `group_value`, `group_difference`, `interval_low` and `interval_high`; `difference_low` and
+        `difference_high` are the interval of `difference`.
+
+        Examples
+        --------
+        >>> from prequential.evaluation import evaluate
+        >>> segments = [{"region": region} for region in ("north", "south", "north", "south")]
+        >>> table = {"y_pred": [1, 1, 0, 1], "y_true": [1, 0, 0, 1], "segments": segments}
+        >>> groups = evaluate(table, disparity={"segments": ["region"], "measures": ["error"]}).disparities
+        >>> groups.select(["group", "group_value", "verdict"]).to_pylist()[-1]
+        {'group': 'south', 'group_value': 0.5, 'verdict': 'too_few'}
+        """
+        found = rows_of_groups(one for one in self.messages if isinstance(one, Disparity))
+        return table_of(list(found), GroupRow)
 
     @cached_property
     def alarms(self) -> Any:

@@ -64,6 +64,8 @@ class Settings(TypedDict, total=False):
     #: `N per DURATION` for each model, as in `1 per 30d`.
     incident_budget: str | None
     objective: Mapping[str, Any] | None
+    #: `{"segments": ["region"], "measures": ["error", "recall"], "level": 0.05}`.
+    disparity: Mapping[str, Any] | None
     #: `mark` or `separate`.
     versions: str
     #: `all`, `champion` or `off`.

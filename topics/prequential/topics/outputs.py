@@ -9,7 +9,8 @@ import hashlib
 from typing import Any
 
 import msgspec
-from prequential.topics.specs import COMPARISONS, METRICS
+from prequential.topics.disparities import Disparity
+from prequential.topics.specs import COMPARISONS, DISPARITIES, METRICS
 
 #: In place of a partition: all of them together, of a stream with `key: instance`.
 ALL_PARTITIONS = -1
@@ -435,12 +436,12 @@ class DeadLetter(msgspec.Struct, gc=False):
 
 
 class Encoded(msgspec.Struct, frozen=True, gc=False):
-    """A message about metrics or a comparison, as it is published.
+    """A message about metrics, a comparison or a disparity, as it is published.
 
     Attributes
     ----------
     topic
-        `metrics` or `comparisons`, without the prefix.
+        `metrics`, `comparisons` or `disparities`, without the prefix.
     stream
         The stream, which is the record's key.
     json
@@ -453,7 +454,7 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
 
 
 #: What is said, as objects.
-Message = Metrics | Comparison | Alarm | Incident | DeadLetter
+Message = Metrics | Comparison | Disparity | Alarm | Incident | DeadLetter
 
 #: What an engine gives; `decoded` makes objects of what is JSON already.
 Output = Encoded | Alarm | Incident | DeadLetter
@@ -461,6 +462,7 @@ Output = Encoded | Alarm | Incident | DeadLetter
 _DECODERS: dict[str, Any] = {
     METRICS: msgspec.json.Decoder(Metrics).decode,
     COMPARISONS: msgspec.json.Decoder(Comparison).decode,
+    DISPARITIES: msgspec.json.Decoder(Disparity).decode,
 }
 
 
@@ -474,7 +476,7 @@ def decoded(output: Output) -> Message:
 
     Returns
     -------
-    Metrics, Comparison, Alarm, Incident or DeadLetter
+    Metrics, Comparison, Disparity, Alarm, Incident or DeadLetter
         What the JSON of `Encoded` says; any other output itself.
 
     Examples
@@ -483,7 +485,7 @@ def decoded(output: Output) -> Message:
     DeadLetter(kind=2, offset=17, reason='the record has no value')
     """
     if isinstance(output, Encoded):
-        message: Metrics | Comparison = _DECODERS[output.topic](output.json)
+        message: Metrics | Comparison | Disparity = _DECODERS[output.topic](output.json)
         return message
     return output
 
@@ -522,7 +524,7 @@ def identity(*what: Any) -> str:
     return hashlib.sha256(_encode(what)).hexdigest()[: 2 * ID_BYTES]
 
 
-def encode(message: Metrics | Comparison | Alarm | Incident) -> bytes:
+def encode(message: Metrics | Comparison | Disparity | Alarm | Incident) -> bytes:
     """A message as the JSON object that is published, in UTF-8.
 
     Parameters

@@ -10,15 +10,23 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from prequential.topics.dead_letters import Base64, DeadLetterLine
+from prequential.topics.disparities import Disparity
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
-from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, INCIDENTS, METRICS
+from prequential.topics.specs import (
+    COMPARISONS,
+    DEAD_LETTERS,
+    DISPARITIES,
+    DRIFT_ALARMS,
+    INCIDENTS,
+    METRICS,
+)
 
 #: What a message of each topic is, without the prefix. Of dead letters, which are the originals byte for
 #: byte, the form in which they are shown.
 STRUCTS: Mapping[str, type[msgspec.Struct]] = MappingProxyType({
-    METRICS: Metrics, COMPARISONS: Comparison, DRIFT_ALARMS: Alarm, INCIDENTS: Incident,
-    DEAD_LETTERS: DeadLetterLine,
+    METRICS: Metrics, COMPARISONS: Comparison, DISPARITIES: Disparity, DRIFT_ALARMS: Alarm,
+    INCIDENTS: Incident, DEAD_LETTERS: DeadLetterLine,
 })  # fmt: skip
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

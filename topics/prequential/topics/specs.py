@@ -15,6 +15,7 @@ Role = Literal["input", "output", "parts", "dead-letters", "journal", "snapshots
 INPUTS = ("instances", "predictions", "labels")
 METRICS = "metrics"
 COMPARISONS = "comparisons"
+DISPARITIES = "disparities"
 DRIFT_ALARMS = "drift-alarms"
 INCIDENTS = "incidents"
 DEAD_LETTERS = "dead-letters"
@@ -99,11 +100,14 @@ class TopicSpec:
     replication: int = 1
 
 
-def topic_specs(kafka: KafkaConfig, horizon: int = 0, *, wide: bool = False) -> list[TopicSpec]:
+def topic_specs(
+    kafka: KafkaConfig, horizon: int = 0, *, wide: bool = False, disparity: bool = False
+) -> list[TopicSpec]:
     """How all topics should be set up, in the order in which they are created and listed.
 
     `horizon`: the longest label horizon (ms): inputs are kept for at least two of them. `wide`: whether any
-    stream has `key: instance`, of which partitions tell each other what they know.
+    stream has `key: instance`, of which partitions tell each other what they know; `disparity`: whether any
+    has `disparity`.
 
     >>> [spec.name for spec in topic_specs(KafkaConfig(prefix="eu."))][:4]
     ['eu.instances', 'eu.predictions', 'eu.labels', 'eu.metrics']
@@ -143,6 +147,10 @@ def topic_specs(kafka: KafkaConfig, horizon: int = 0, *, wide: bool = False) -> 
         *([parts] if wide else ()),
         spec(METRICS, "output", cleanup_policy="delete", retention_ms=retention),
         spec(COMPARISONS, "output", cleanup_policy="delete", retention_ms=retention),
+        *(
+            spec(name, "output", cleanup_policy="delete", retention_ms=retention)
+            for name in ([DISPARITIES] if disparity else [])
+        ),
         spec(DRIFT_ALARMS, "output", cleanup_policy="delete", retention_ms=ALARM_RETENTION),
         spec(INCIDENTS, "output", cleanup_policy="delete", retention_ms=ALARM_RETENTION),
         spec(

@@ -16,6 +16,14 @@
 {{- end }}
 {{- end -}}
 
+{{/* Whether any stream has `disparity`, which has a topic then. */}}
+{{- define "prequential.disparity" -}}
+{{- if (default dict .Values.config.defaults).disparity }}true{{ end }}
+{{- range $name, $stream := .Values.config.streams }}
+{{- if (default dict $stream).disparity }}true{{ end }}
+{{- end }}
+{{- end -}}
+
 {{/* Of a component; of workers and what is of all it is the release's own name. */}}
 {{- define "prequential.name" -}}
 {{- $full := include "prequential.fullname" (index . 0) -}}

@@ -53,6 +53,7 @@ OF_STREAM: Mapping[str, str] = {
     "compare_level": _COMPARED,
     "mcnemar_level": _COMPARED,
     "objective": "kept; its bounds hold from now on",
+    "disparity": "kept; groups are compared by it from now on",
     "alarm_budget": "kept; thresholds that aren't configured follow from it from now on",
     "alarm_change": "kept; it is what `prequential calibrate` reports of",
     "key": "kept by partition; what partitions know is merged from now on, or no more; instances that wait "

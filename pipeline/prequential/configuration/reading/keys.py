@@ -19,6 +19,7 @@ from prequential.configuration.settings.model import (
     COMPARE,
     COMPARE_LOSSES,
     DETAILS,
+    DISPARITY_MEASURES,
     INCIDENT_LOSSES,
     KEYS,
     LOSSES,
@@ -416,6 +417,22 @@ EMIT: dict[str, Parser] = {
 
 OBJECTIVE: dict[str, Parser] = {
     "tolerance": _number(0), "level": _level, "reference": _optional(_reference_extent),
+}  # fmt: skip
+
+def _disparity_keys(value: Any) -> tuple[str, ...]:
+    return _segment_keys(_list_of(_text)(value) and value)
+
+
+def _tolerance(value: Any) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1:
+        raise _expected(value, "a difference between two shares, from 0 to below 1")
+    return float(value)
+
+
+DISPARITY: dict[str, Parser] = {
+    "segments": _disparity_keys, "measures": _list_of(_one_of(DISPARITY_MEASURES)), "level": _level,
+    "tolerance": _tolerance,
 }  # fmt: skip
 
 PERIOD_ALARMS: dict[str, Parser] = {

@@ -21,6 +21,7 @@ from prequential.configuration.reading.names import detectors_of_task, objective
 from prequential.configuration.reading.together import flaws
 from prequential.configuration.settings.durations import of_timedelta
 from prequential.configuration.settings.model import (
+    BY_INSTANCE,
     COMPARE_LOSSES,
     DEFAULT_DETECTORS,
     INCIDENT_LOSSES,
@@ -28,6 +29,7 @@ from prequential.configuration.settings.model import (
     Config,
     ConfigError,
     DetectorConfig,
+    DisparityConfig,
     HttpConfig,
     Limits,
     Objective,
@@ -316,7 +318,7 @@ class _Reader:
         Whether they fit each other is left open after a fault among them, or without `judge`.
         """
         before = len(self._faults)
-        sections = "detectors", "emit", "objective", "period_alarms"
+        sections = "detectors", "disparity", "emit", "objective", "period_alarms"
         keys = configkeys.STREAM | dict.fromkeys(sections)
         children = self._mapping(node, where, tuple(keys))
         changes = self._values(children, where, keys, named=configkeys.OF_NAMES)
@@ -337,6 +339,8 @@ class _Reader:
             )  # fmt: skip
         if "objective" in children:
             changes["objective"] = self._objective(children["objective"], f"{where}.objective")
+        if "disparity" in children:
+            changes["disparity"] = self._disparity(children["disparity"], f"{where}.disparity")
         if len(self._faults) > before or not judge:
             return base
         if changes.get("task", base.task) == "regression" and "label_at_horizon" not in children:
@@ -348,6 +352,8 @@ class _Reader:
             self._fail(children.get(key) or children["costs"], f"{where}.{key}: {error}")
         if "objective" not in children:
             config = replace(config, objective=objective_of(config))
+        if "disparity" not in children and (not config.has_classes or config.key == BY_INSTANCE):
+            config = replace(config, disparity=None)
         if given and "detectors" not in children:  # of another task's, a stream takes over what it can have
             config = replace(config, detectors=detectors_of_task(config))
         of_task = COMPARE_LOSSES[config.task]
@@ -384,6 +390,14 @@ class _Reader:
         if not bounds and "reference" not in children:
             self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
         return Objective(values, **settings)
+
+    def _disparity(self, node: yaml.Node, where: str) -> DisparityConfig | None:
+        children = self._mapping(node, where, tuple(configkeys.DISPARITY))
+        if not children:
+            return None
+        if "segments" not in children:
+            self._fail(node, f"{where} names no key of segments: expected e.g. segments: [region]")
+        return DisparityConfig(**self._values(children, where, configkeys.DISPARITY))
 
     def _detector(self, node: yaml.Node, where: str) -> DetectorConfig:
         """A detector with the parameters that it declares itself."""

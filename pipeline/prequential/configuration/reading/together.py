@@ -58,6 +58,8 @@ def flaws(
         yield from _of_period(children.get("period", node), config, where)
     yield from _of_comparisons(children, config, where)
     yield from _of_names(children, config, where)
+    if config.disparity is not None and "disparity" in children:
+        yield from _of_disparity(children, config, where)
     if "objective" in children:
         yield from _of_objective(children["objective"], config, where)
 
@@ -133,6 +135,16 @@ def _of_comparisons(children: Mapping[str, yaml.Node], config: StreamConfig, whe
         )
     if config.champion is None and config.compare == "champion" and "compare" in children:
         yield children["compare"], f"{where}.compare: champion requires {where}.champion as well"
+
+
+def _of_disparity(children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> Iterator[Flaw]:
+    """Groups are compared by shares of outcomes, all of which one partition has to have."""
+    if not config.has_classes:
+        what = f"{where}.disparity: labels of task {config.task} are numbers: expected task classification"
+        yield children["disparity"], what
+    if config.key == BY_INSTANCE:
+        what = "key instance spreads the outcomes of a group over partitions: expected key stream"
+        yield children["disparity"], f"{where}.disparity: {what}"
 
 
 def _of_names(children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> Iterator[Flaw]:

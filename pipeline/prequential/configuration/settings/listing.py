@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from prequential.configuration.settings.durations import exact_duration
 from prequential.configuration.settings.model import (
     Config,
     DetectorConfig,
+    DisparityConfig,
     Objective,
     PeriodAlarmConfig,
     StreamConfig,
@@ -85,6 +86,8 @@ def _plain(value: Any) -> str:
     if isinstance(value, Objective):
         first = {} if value.reference is None else {"reference": value.reference}
         return _mapping({**value.bounds, **first, "tolerance": value.tolerance, "level": value.level})
+    if isinstance(value, DisparityConfig):
+        return _mapping(asdict(value))
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_plain, value))}]"
     return f"{value:g}" if isinstance(value, float) else '""' if value == "" else str(value)

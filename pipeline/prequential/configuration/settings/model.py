@@ -79,6 +79,9 @@ INCIDENT_LOSSES = {
 
 VERSIONS = ("mark", "separate")
 
+#: Measures that groups are compared by: each is the mean of a value of 0 or 1 over some outcomes.
+DISPARITY_MEASURES = ("error", "recall", "selection_rate")
+
 
 #: A detector's parameter.
 Value = Union[float, int, bool, str]
@@ -136,6 +139,20 @@ class PeriodAlarmConfig:
     inputs: float | None = 4.0
     #: Probability of missing the objective at which a period raises an alarm; null: never.
     miss: float | None = 0.95
+
+
+@dataclass(frozen=True)
+class DisparityConfig:
+    """Which measures must not differ between the segments of which keys; None: this isn't tested."""
+
+    #: Keys whose segments are compared; those that `segments` lacks are added to it.
+    segments: tuple[str, ...] = ()
+    #: `error`, `recall` and `selection_rate`, the last two of the positive class.
+    measures: tuple[str, ...] = DISPARITY_MEASURES
+    #: Probability that a model without any disparity ever gets the verdict `differs`, in each stage.
+    level: float = 0.05
+    #: Largest difference between segments that is no disparity.
+    tolerance: float = 0.0
 
 
 #: What records are keyed by.
@@ -228,6 +245,8 @@ class StreamConfig:
     mcnemar_level: float = 0.01
     #: Bounds of measures that models should keep, such as `{accuracy: 0.9, tolerance: 0.02}`.
     objective: Objective | None = None
+    #: Comparison of segments, such as `{segments: [region], measures: [error, recall]}`.
+    disparity: DisparityConfig | None = None
     #: Accepted false alarms of the stream, such as `1 per 30d`; sets thresholds that are not configured.
     alarm_budget: str | None = None
     #: Rise of the mean loss whose delay `prequential calibrate` reports.
@@ -239,7 +258,7 @@ class StreamConfig:
     #: Metrics when record time passes a multiple; null: not by time. In a replay of files the default is
     #: longer.
     emit_every: int | None = 10_000
-    #: The same for comparisons.
+    #: The same for comparisons of models, and of segments.
     emit_comparisons: int | None = MINUTE
     #: Time without any record after which a worker publishes unpublished results; null: never.
     emit_idle: int | None = 30_000
@@ -254,6 +273,9 @@ class StreamConfig:
         if self.measures in (DEFAULT_MEASURES, MULTILABEL_MEASURES):
             measures = MULTILABEL_MEASURES if self.has_sets else DEFAULT_MEASURES
             object.__setattr__(self, "measures", measures)
+        if self.disparity is not None:
+            added = (key for key in self.disparity.segments if key not in self.segments)
+            object.__setattr__(self, "segments", (*self.segments, *added))
         if self.has_sets and self.positive_class is not None:
             raise UsageError(
                 f"positive_class {self.positive_class!r} is one class, and classes of task multilabel are "
@@ -379,6 +401,8 @@ class StreamConfig:
         for name in ("cluster", "incident_budget", "incident_loss", "period_alarms", "period_zone"):
             if getattr(self, name) == getattr(_DEFAULTS, name):
                 del settings[name]
+        if self.disparity is None:
+            del settings["disparity"]
         if self.costs is None:  # so that configurations without them keep their digests
             del settings["costs"]
         if not self.cost_per_value:
@@ -569,6 +593,11 @@ class Config:
     def wide(self) -> tuple[str, ...]:
         """The streams whose instances lie in all partitions."""
         return tuple(name for name, stream in self.streams.items() if stream.key == BY_INSTANCE)
+
+    @property
+    def finds_disparity(self) -> bool:
+        """Whether any stream has `disparity`."""
+        return any(one.disparity is not None for one in (self.defaults, *self.streams.values()))
 
     @property
     def merge_group(self) -> str:

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.stages import parse
 from prequential.engine.compiled.kernel import Ints, Ints32, columns_of, grown
 from prequential.engine.compiled.repeated import Repeated, Run, run
 from prequential.engine.detectors.watch import WatchedRows, watches_of
+from prequential.engine.disparity.following import ComparedGroups
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.histograms import keeps_histogram
 from prequential.engine.estimators.naming import parse_estimator
@@ -67,6 +69,9 @@ class Plan:
         self.last_signs = new_last_signs(16)
         self.paired = paired
         self.watches = watches_of(config, 16, capacity, self.loss) if watched else []
+        self.groups = None
+        if watched and config.disparity is not None and not self.numbers and not parse(stages[0]).is_age:
+            self.groups = ComparedGroups(config, config.disparity, 16)
         self.error_pairs = new_error_pairs(16)
         self.scored = False  # whether sums are kept: from the first outcome on that has a score
 
@@ -119,6 +124,8 @@ class Plan:
         for watch in self.watches:
             watch.table = grown(watch.table, rows)
             watch.signal.ensure(rows)
+        if self.groups is not None:
+            self.groups.ensure(rows)
         self.last_signs = grown(self.last_signs, rows)
         self.error_pairs = grown(self.error_pairs, rows)
 
@@ -177,7 +184,7 @@ class Plan:
         """Copy `rows` of another plan to `new_rows` of this one; returns the items that start empty here.
 
         An item has a kind and a name. The kinds are `estimator`, `scores` and `residuals` of an estimator,
-        `reference` and `detector`.
+        `reference`, `detector` and `disparity`.
         """
         missing = []
         if other.scored:
@@ -207,6 +214,11 @@ class Plan:
                 watch.signal.adopt(watches[watch.key].signal, rows, new_rows)
             elif self.watched and other.watched:
                 missing.append(("detector", f"{watch.config.detector} on {watch.config.signal}"))
+        if self.groups is not None:
+            if other.groups is not None and other.groups.about == self.groups.about:
+                _copy(other.groups.table, rows, self.groups.table, new_rows)
+            else:
+                missing += [("disparity", key) for key in self.groups.keys]
         if self.paired and other.paired:
             _copy(other.last_signs, rows, self.last_signs, new_rows)
         _copy(other.error_pairs, rows, self.error_pairs, new_rows)
@@ -229,6 +241,8 @@ class Plan:
             yield "reference", self.reference.tables()
         for watch in self.watches:
             yield f"detector {watch.key}", [watch.table, *watch.signal.tables()]
+        if self.groups is not None:
+            yield "disparity", [self.groups.table]
         yield "pairs", [self.last_signs, self.error_pairs]
 
 

@@ -51,7 +51,7 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     s.regression[code] = numbers
     s.correction[code] = config.temporal_correction and not numbers
     s.probabilities[code], s.expects[code] = _scores_probabilities(config), _expects(config)
-    verdicts = config.compare != "off" and bool(config.compare_losses)
+    verdicts = (config.compare != "off" and bool(config.compare_losses)) or config.disparity is not None
     s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
     s.cluster[code] = config.cluster or 0
     s.weights[code] = reads_propensities(config)

@@ -104,6 +104,14 @@ def add(pending: PendingCohorts, row: int, at: Position, x: float, closed: Close
 
 
 @inner
+def close(pending: PendingCohorts, row: int, at: Position, closed: Closed) -> int:
+    """Close the row's cohorts before the frontier of `at`, without a value; returns and writes as `add`."""
+    while pending.epoch[row] < at.epoch:
+        _coarsen(pending, row)
+    return _close_until(pending, row, at.frontier, closed, 0)
+
+
+@inner
 def _add_late(pending: PendingCohorts, row: int, begin: int, x: float, closed: Closed, count: int) -> int:
     """Take a value whose cluster, which begins at `begin` (ms), is closed; -1: the value counts at once."""
     if begin > pending.late[row]:

@@ -66,12 +66,14 @@ def compared(
                 kind, then["stages"], then["estimators"],
                 [(one["detector"], one["signal"]) for one in then["detectors"] if then["watched"]],
                 saved["details"], (saved["period"], saved["period_zone"]), then["reference"],
+                (then.get("disparity") or [()])[0],
             )  # fmt: skip
             now = _items(
                 kind, plan.stages, config.estimators,
                 [(one.detector, one.signal) for one in every_detector(config) if plan.watched],
                 config.details, (config.period, config.period_zone),
                 None if plan.reference is None else plan.reference.extent,
+                () if plan.groups is None else plan.groups.keys,
             )  # fmt: skip
             both[key] = before & now, before - now
         common, gone = both[key]
@@ -113,6 +115,7 @@ def _items_of(kind: int, model: str, segment: str | None, age: str | None) -> li
 def _items(
     kind: int, stages: Iterable[str], estimators: Iterable[str], detectors: Iterable[tuple[str, str]],
     details: Iterable[str], periods: tuple[int | None, str], reference: int | str | None,
+    groups: Iterable[str],
 ) -> frozenset[Item]:  # fmt: skip
     """What is evaluated of something."""
     if kind in (AGE, BASELINE_AGE):
@@ -122,6 +125,7 @@ def _items(
     items += [("detector", f"{detector} on {signal}") for detector, signal in detectors]
     if reference is not None:
         items.append(("reference", str(reference)))
+    items += [("disparity", key) for key in groups]
     if kind == MODEL:
         items += [("detail", name) for name in details]
         items += [] if periods[0] is None else [("period", shown_period(periods[0], periods[1]))]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.durations import shown_period
-from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import DetectorConfig, DisparityConfig, StreamConfig
 from prequential.configuration.settings.stages import INITIAL, standing_for
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.engine.catalog.begun import Begun
@@ -319,6 +319,10 @@ class _Restoring:
             details=tuple(saved["details"]), measures=tuple(saved["measures"]),
             detectors=tuple(DetectorConfig(**detector) for detector in saved["detectors"]),
         )  # fmt: skip
+        if about := saved.get("disparity"):
+            keys, measures, positive = about
+            wanted = DisparityConfig(tuple(keys), tuple(measures))
+            config = replace(config, disparity=wanted, positive_class=positive)
         plan = Plan(
             number, config, tuple(saved["stages"]), saved["watched"], saved["capacity"], saved["reference"]
         )

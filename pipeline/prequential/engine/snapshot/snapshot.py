@@ -126,6 +126,7 @@ def _head(state: ShardState) -> dict[str, Any]:
                 "top_k": plan.config.top_k,
                 "costs": plan.config.costs if plan.config.cost_per_value else None,
                 "reference": None if plan.reference is None else plan.reference.extent,
+                "disparity": None if plan.groups is None else plan.groups.about,
             }
             for plan in catalog.plans
         ],

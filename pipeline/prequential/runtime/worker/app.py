@@ -48,7 +48,15 @@ from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
 from prequential.topics.reasons import printable
-from prequential.topics.specs import COMPARISONS, INCIDENTS, INPUTS, PARTS, TopicSpec, topic_specs
+from prequential.topics.specs import (
+    COMPARISONS,
+    DISPARITIES,
+    INCIDENTS,
+    INPUTS,
+    PARTS,
+    TopicSpec,
+    topic_specs,
+)
 
 log = logging.getLogger(__name__)
 
@@ -294,7 +302,9 @@ class Worker(Served):
     def _check_topics(self) -> TopicsOrigin:
         """Refuse topics that the worker can't use; warn of settings that lead to wrong results."""
         kafka, horizon = self.config.kafka, self.config.longest_horizon
-        specs = topic_specs(kafka, horizon, wide=bool(self.config.wide))
+        specs = topic_specs(
+            kafka, horizon, wide=bool(self.config.wide), disparity=self.config.finds_disparity
+        )
         require(kafka, needs(specs, WORKER))  # the first drift alarm would be too late to find out
         _create_own(kafka, specs)
         counts = partition_counts(kafka, [spec.name for spec in specs])
@@ -412,12 +422,12 @@ def _create_own(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> None:
     """Create the journal and snapshot topics if all other topics exist: only the worker needs these two.
 
     It creates them only if both are missing; if just one is missing, its loss must be noticed. It also
-    creates `comparisons` and `incidents`, which topics of an earlier version lack, and the topic of parts,
-    which a configuration without `key: instance` did not need.
+    creates `comparisons` and `incidents`, which topics of an earlier version lack, and the topics of parts
+    and `disparities`, which a configuration without `key: instance` or `disparity` did not need.
     """
     ours = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
     missing = {spec.name for spec in specs} - present(kafka, [spec.name for spec in specs])
-    others = {kafka.topic(name) for name in (COMPARISONS, INCIDENTS, PARTS)}
+    others = {kafka.topic(name) for name in (COMPARISONS, DISPARITIES, INCIDENTS, PARTS)}
     if not missing or missing - others not in (set(), ours):
         return
     try:

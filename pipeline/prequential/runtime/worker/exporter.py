@@ -18,7 +18,7 @@ from prequential.engine.snapshot.read_snapshot import ReadSnapshot, SnapshotPart
 from prequential.runtime.http.exposition import Family, labels
 from prequential.runtime.kafka.fetching import Fetcher
 from prequential.runtime.program.version import VERSION
-from prequential.runtime.worker import expecting, merged
+from prequential.runtime.worker import disparity_series, expecting, merged
 from prequential.runtime.worker.scrape import Scrape
 from prequential.runtime.worker.statistics import DURATION_BOUNDS
 from prequential.topics.specs import INPUTS
@@ -108,7 +108,9 @@ class Exporter:
         def shows(stage: str, code: int, same: list[str]) -> bool:
             return self._http.shows_stage(stage, streams[code].config, same)
 
-        expecting.add(scrape.families, shard.catalog, shard.emission.reporter, part.streams.tolist())
+        of_part = scrape.families, shard.catalog
+        expecting.add(*of_part, shard.emission.reporter, part.streams.tolist())
+        disparity_series.add(*of_part, shard.emission.disparities, part.streams.tolist(), self._http)
         comparisons = shard.emission.comparisons
         return read_snapshot.take(shard.state, comparisons, part, scored=self._scored, shows=shows)
 

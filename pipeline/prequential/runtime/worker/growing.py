@@ -91,7 +91,8 @@ def grow(config: Config, partitions: int, say: Callable[[str], None]) -> int:
     if plan is None:
         return partitions
     kafka = config.kafka
-    others = [spec.name for spec in topic_specs(kafka) if spec.role != "input"]
+    specs = topic_specs(kafka, disparity=config.finds_disparity)
+    others = [spec.name for spec in specs if spec.role != "input"]
     inputs = [kafka.topic(name) for name in INPUTS]
     first = [kafka.topic(JOURNAL), kafka.topic(SNAPSHOTS)]
     _raise(config, [*first, *(name for name in others if name not in first)], partitions, say)  # step 2
@@ -117,7 +118,7 @@ def _raise(config: Config, topics: Sequence[str], partitions: int, say: Callable
 def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan | None:
     """Return the work to do; None if nothing is left."""
     kafka = config.kafka
-    specs = topic_specs(kafka)
+    specs = topic_specs(kafka, disparity=config.finds_disparity)
     # Check all permissions of the later steps: after step 2 no worker starts until the command has ended.
     require(kafka, {name: (*own, "Alter") for name, own in needs(specs, WORKER).items()})
     counts = partition_counts(kafka, [spec.name for spec in specs])

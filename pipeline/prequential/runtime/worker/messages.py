@@ -19,6 +19,7 @@ from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import (
     COMPARISONS,
     DEAD_LETTERS,
+    DISPARITIES,
     DRIFT_ALARMS,
     INCIDENTS,
     INPUTS,
@@ -43,7 +44,7 @@ class MessageConverter:
     ) -> None:
         self._config, self._partition, self._streams = config, partition, streams
         self._originals, self._origin = originals, origin
-        self._topics = {name: config.kafka.topic(name) for name in (METRICS, COMPARISONS)}
+        self._topics = {name: config.kafka.topic(name) for name in (METRICS, COMPARISONS, DISPARITIES)}
         self._settings_header = SettingsHeader()
 
     def of(self, outputs: Sequence[Output]) -> list[Outgoing]:

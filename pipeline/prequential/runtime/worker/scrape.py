@@ -19,7 +19,7 @@ from prequential.engine.output.estimates import MessageSubject
 from prequential.engine.snapshot.read_snapshot import ReadSnapshot
 from prequential.engine.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.runtime.http.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
-from prequential.runtime.worker import compared, expecting, merged
+from prequential.runtime.worker import compared, disparity_series, expecting, merged
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
 
@@ -66,6 +66,7 @@ _FAMILIES = (
     ("model_version_info", GAUGE, "1 for the version of the model's newest labelled prediction"),
     ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
     *compared.FAMILIES,
+    *disparity_series.FAMILIES,
     *expecting.FAMILIES,
     *merged.FAMILIES,
     (
