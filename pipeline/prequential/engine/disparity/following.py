@@ -21,13 +21,13 @@ from prequential.engine.disparity.group_means import (
     take,
 )
 from prequential.engine.measures.declaration import NO_POSITIVE
-from prequential.engine.measures.losses import is_positive
+from prequential.engine.measures.losses import ERROR, RECALL, is_positive, own_loss
 from prequential.engine.measures.positive import Positives
 from prequential.engine.tables.outcomes import OUTCOME, Log
 from prequential.engine.tables.streams import MODEL, OTHER, SEGMENT, Registry
 
 #: Codes of measures.
-_ERROR, _RECALL, _SELECTION_RATE = map(DISPARITY_MEASURES.index, ("error", "recall", "selection_rate"))
+_ERROR, _SELECTION_RATE = map(DISPARITY_MEASURES.index, ("error", "selection_rate"))
 
 
 class GroupSettings(NamedTuple):
@@ -84,16 +84,13 @@ class ComparedGroups:
 @inner
 def _value(measure: int, log: Log, row: int, positives: Positives) -> tuple[float, bool]:
     """The value of an outcome that a measure is the mean of, and whether the outcome counts for it."""
-    label, prediction = log.label[row], log.prediction[row]
-    if measure == _ERROR:
-        return (1.0 if label != prediction else 0.0), True
-    q = log.sequence[row]
-    stream = positives.owner[q]
-    counts = is_positive(positives, q, label)
+    stream = positives.owner[log.sequence[row]]
     if measure == _SELECTION_RATE:  # without a positive class, no prediction selects anything
-        of_class = positives.sort[positives.first[stream] + label] != OTHER
+        of_class = positives.sort[positives.first[stream] + log.label[row]] != OTHER
         counts = of_class or positives.configured[stream] != NO_POSITIVE
-    return (1.0 if is_positive(positives, q, prediction) else 0.0), counts
+        return (1.0 if is_positive(positives, stream, log.prediction[row]) else 0.0), counts
+    loss, counts = own_loss(ERROR if measure == _ERROR else RECALL, log, row, positives, stream)
+    return (loss if measure == _ERROR else 1.0 - loss), counts
 
 
 @inner

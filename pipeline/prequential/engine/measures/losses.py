@@ -16,9 +16,9 @@ from prequential.engine.measures.registry import INDEX, LOSSES, MEASURES, OWN_LO
 from prequential.engine.tables.outcomes import Log
 from prequential.engine.tables.streams import ONE, TRUE, name_hash
 
-#: Columns of the measures whose losses streams have by default: 0 or 1, |error|, error². And of costs.
+#: Columns of the measures whose losses streams have by default: 0 or 1, |error|, error². And of others.
 ERROR, ABSOLUTE, SQUARED = INDEX["error"], INDEX["mae"], INDEX["mse"]
-COST = INDEX["cost"]
+COST, RECALL = INDEX["cost"], INDEX["recall"]
 
 #: Settings that losses depend on, by name.
 _SETTINGS = {
