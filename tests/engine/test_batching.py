@@ -59,6 +59,8 @@ from prequential.engine.snapshot import snapshot
 from prequential.engine.tables.store import EXPIRED, LABELLED, SETTLED, WAITING
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, DeadLetter, Incident, Metrics
+from test_estimated_errors import ALL
+from test_estimated_errors import world_of as estimated
 from worlds import extreme_world, random_world
 
 from tests.nightly import few, scaled
@@ -606,6 +608,7 @@ WORLDS = {
         detectors=DETECTORS, details=["per_class", "normalised", "class_ratio", "intervals", "dependence"],
         emit={"outcomes": 7}, stages=["initial", "final", "bins", "intermediate"], bins=2,
     ),
+    "estimates": estimated(4, ALL),
     "periods": world_with(
         2, period="100ms", label_horizon="1s", settle="200ms", emit={"every": "50ms"}, detectors=DETECTORS[:2]
     ),

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numba
 import numpy as np
 from prequential.engine.cohorts.pending import Position, new_closed
-from prequential.engine.cohorts.timeline import Timeline, new_timeline
+from prequential.engine.cohorts.timeline import CLOSED, Timeline, new_timeline
 from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.detectors import harm
+from prequential.engine.join.estimating import MEMORY
 
 from tests.evidence.labels import at_once, label, shuffled, sooner
 
@@ -243,7 +244,207 @@ def detection(streams: int = 60) -> list[str]:
     return lines
 
 
+# Few labels: a judge's verdicts estimate the errors of all predictions, of which few get labels.
+
+
+class Judge(NamedTuple):
+    """Shares of errors, and of right predictions, from which a judge differs; and how it changes.
+
+    `every`: it differs from all predictions at random in the first half of so many predictions; 0: never.
+    """
+
+    name: str
+    of_errors: float
+    of_right: float
+    every: int = 0
+
+
+JUDGES = (
+    Judge("of no use", 0.1, 0.1),
+    Judge("weak", 0.5, 0.05),
+    Judge("fair", 0.7, 0.03),
+    Judge("good", 0.8, 0.02),
+    Judge("very good", 0.9, 0.01),
+    Judge("perfect", 1.0, 0.0),
+)
+CHANGING = (
+    Judge("good, and at random for 500 predictions of 1,000", 0.8, 0.02, 1_000),
+    Judge("good, and at random for 50,000 predictions of 100,000", 0.8, 0.02, 100_000),
+)
+
+
+def correlation(judge: Judge, error: float = BOUND) -> float:
+    """Of losses and verdicts."""
+    differs = error * judge.of_errors + (1 - error) * judge.of_right
+    spread = error * (1 - error) * differs * (1 - differs)
+    return float((error * judge.of_errors - error * differs) / spread**0.5)
+
+
+@numba.njit(error_model="numpy")
+def labels_until_alarm(
+    seed: int, tests: harm.Tests, given: harm.HarmParameters, judge: Judge, error: float, later: float,
+    seen: float, change: int, labels: int, share: float,
+) -> int:  # fmt: skip
+    """How many labels had come at the first alarm; 0: there is none.
+
+    From label `change` on the error is `later`. The judge differs from a share `seen` of the further errors
+    as from the first ones, and from the others as from right predictions.
+    """
+    np.random.seed(seed)
+    met = made = 0
+    usual = 0.0
+    while met < labels:
+        p = error if met < change else later
+        wrong = np.random.random() < p
+        known = wrong and (np.random.random() * p < error or np.random.random() < seen)
+        differs = np.random.random() < (judge.of_errors if known else judge.of_right)
+        if judge.every and made % judge.every < judge.every // 2:
+            differs = np.random.random() < 0.5
+        f = 1.0 if differs else 0.0
+        e = f - usual if made else 0.0
+        made += 1
+        usual += (f - usual) / min(made, MEMORY)
+        if np.random.random() < share:
+            met += 1
+            if harm.step(tests, given, 0, 1.0 if wrong else 0.0, Position(CLOSED, 0, 0), e)[0]:
+                return met
+    return 0
+
+
+def alarms_of_few(
+    judge: Judge, given: harm.HarmParameters, streams: int, labels: int, error: float, later: float = 0.0,
+    changes: Callable[[int], int] = lambda stream: 1 << 40, seen: float = 1.0, share: float = 0.02,
+) -> Floats:  # fmt: skip
+    """By stream: labels until the first alarm; 0: there is none."""
+    found = np.zeros(streams)
+    for stream in range(streams):
+        table = harm.new_table(1, given)
+        tests = harm.Tests(table, *harm.parts_of(table), new_closed())
+        change = changes(stream)
+        found[stream] = labels_until_alarm(
+            stream, tests, given, judge, error, later, seen, change, labels, share
+        )
+    return found
+
+
+def false_alarms_of_few(streams: int = 1_000, labels: int = 5_000) -> list[str]:
+    """Shares of unchanged streams with an alarm, level 0.05, error 0.12: as much as is allowed."""
+    shares = (0.02, 0.2, 1.0)
+    lines = ["| judge | 2% labels | 20% | 100% |", "| --- | --- | --- | --- |"]
+    for judge in (*JUDGES, *CHANGING):
+        given, cells = settings(RESTART)._replace(estimate=True), []
+        for share in shares:
+            found = alarms_of_few(judge, given, streams, labels, THETA, share=share)
+            cells.append(f"{(found > 0).mean():.1%}")
+        lines.append(f"| {judge.name} | {' | '.join(cells)} |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    return lines
+
+
+def labels_needed(streams: int = 200, labels: int = 60_000) -> list[str]:
+    """Labels (2%) until a rise from 0.10 to 0.15 is found: median, and relative to a test without estimates.
+
+    The level is 0.01. The rise comes after 0 to 10,000 labels.
+    """
+    lines = [
+        "| tolerance | judge | correlation | labels | share | rise that the judge doesn't see |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+
+    def change(stream: int) -> int:
+        return stream * 10_007 // 200 % 10_007
+
+    changes = np.array([change(stream) for stream in range(streams)])
+
+    def median(judge: Judge, given: harm.HarmParameters, seen: float) -> float:
+        found = alarms_of_few(judge, given, streams, labels, BOUND, 0.15, change, seen)
+        return float(np.median(np.where(found > changes, found - changes, np.inf)))
+
+    for tolerance in (0.01, 0.02):
+        given = settings(RESTART, level=DEFAULT_LEVEL)._replace(tolerance=tolerance)
+        today = median(JUDGES[0], given, 1.0)
+        lines.append(f"| {tolerance} | none | | {today:,.0f} | 1 | |")
+        for judge in JUDGES:
+            seen, unseen = (median(judge, given._replace(estimate=True), part) for part in (1.0, 0.0))
+            of = f"| {tolerance} | {judge.name} | {correlation(judge):.2f}"
+            lines.append(f"{of} | {seen:,.0f} | {seen / today:.2f} | {unseen / today:.2f} |")
+            print(lines[-1], file=sys.stderr, flush=True)
+    return lines
+
+
+@numba.njit(error_model="numpy")
+def labels_until_alarm_of(
+    seed: int, tests: harm.Tests, given: harm.HarmParameters, wrong: Floats, differs: Floats, change: int,
+    labels: int, share: float,
+) -> int:  # fmt: skip
+    """The same for a stream drawn from real predictions, (2, n): as they are, and after the change."""
+    np.random.seed(seed)
+    met = made = 0
+    usual = 0.0
+    while met < labels:
+        row, which = 0 if met < change else 1, np.random.randint(wrong.shape[1])
+        f = differs[row, which]
+        e = f - usual if made else 0.0
+        made += 1
+        usual += (f - usual) / min(made, MEMORY)
+        if np.random.random() < share:
+            met += 1
+            if harm.step(tests, given, 0, wrong[row, which], Position(CLOSED, 0, 0), e)[0]:
+                return met
+    return 0
+
+
+def digits() -> tuple[Floats, Floats]:
+    """Errors of a model on scikit-learn's digits, and where a better one differs: without and with noise.
+
+    Logistic regression learns from 100 images, and a support vector machine from 700. Both predict the other
+    1,097.
+    """
+    from sklearn.datasets import load_digits
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import SVC
+
+    images, labels = load_digits(return_X_y=True)
+    some = np.random.default_rng(0)
+    order = some.permutation(len(labels))
+    images, labels = images[order], labels[order]
+    model = LogisticRegression(max_iter=300).fit(images[:100], labels[:100])
+    judge = SVC().fit(images[:700], labels[:700])
+    test = images[700:]
+    noisy = test + some.normal(0.0, 3.5, test.shape)
+    wrong = np.array([model.predict(one) != labels[700:] for one in (test, noisy)], dtype=np.float64)
+    differs = np.array([model.predict(one) != judge.predict(one) for one in (test, noisy)], dtype=np.float64)
+    return wrong, differs
+
+
+def of_digits(streams: int = 1_000, labels: int = 5_000) -> list[str]:
+    """Streams of digits, 2% labels: alarms without a change, level 0.05; labels until noise is found."""
+    wrong, differs = digits()
+    error, later = wrong.mean(axis=1)
+    r = np.corrcoef(wrong[0], differs[0])[0, 1]
+    lines = [
+        f"error {error:.3f}, with noise {later:.3f}; correlation {r:.2f}", "",
+        "| | alarms of unchanged streams | labels until noise is found |", "| --- | --- | --- |",
+    ]  # fmt: skip
+    for estimate, name in ((False, "without a judge"), (True, "with a judge")):
+        given = settings(RESTART)._replace(bound=float(error), estimate=estimate)
+        counts = []
+        for change, theta in ((1 << 40, 0.0), (3_000, TOLERANCE)):
+            found = np.zeros(streams)
+            for stream in range(streams):
+                table = harm.new_table(1, given)
+                tests = harm.Tests(table, *harm.parts_of(table), new_closed())
+                found[stream] = labels_until_alarm_of(
+                    stream, tests, given._replace(tolerance=theta), wrong, differs, change, 10 * labels
+                    if theta else labels, 0.02,
+                )  # fmt: skip
+            counts.append(found)
+        after = np.median(np.where(counts[1] > 3_000, counts[1] - 3_000, np.inf))
+        lines.append(f"| {name} | {(counts[0] > 0).mean():.1%} | {after:,.0f} |")
+    return lines
+
+
 if __name__ == "__main__":
-    for table in (false_alarms, of_reference, detection):
+    for table in (false_alarms, of_reference, detection, false_alarms_of_few, labels_needed, of_digits):
         print(f"{table.__doc__}\n", *table(), "", sep="\n")
         sys.stdout.flush()

@@ -141,7 +141,8 @@ class TestPromotion:
     def test_a_challenger_that_is_better_now(self) -> None:
         assert self.said(metrics(model="tree"), self.pair("b_better")) == [
             "+elec2 / tree against nb, error: tree is better since about outcome 1,300; "
-            "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000"
+            "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), "
+            "at level 5% since outcome 712 of 4,000"
         ]
 
     def test_undecided_or_worse(self) -> None:

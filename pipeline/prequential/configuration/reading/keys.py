@@ -417,6 +417,7 @@ EMIT: dict[str, Parser] = {
 
 OBJECTIVE: dict[str, Parser] = {
     "tolerance": _number(0), "level": _level, "reference": _optional(_reference_extent),
+    "estimate": _optional(_class),
 }  # fmt: skip
 
 def _disparity_keys(value: Any) -> tuple[str, ...]:

@@ -98,6 +98,8 @@ interval_coverage, interval_width")
         return None
     if objective.reference and config.task == "regression":
         return "reference", "regression losses have no largest value: expected a bound such as mae: 2"
+    if objective.estimate and {"accuracy", "error"}.isdisjoint(objective.bounds):
+        return "estimate", "it estimates errors: expected a bound of accuracy or error"
     for name, bound in objective.bounds.items() if all_bounds else ():
         if name not in LOSSES:
             known = ", ".join(LOSSES)
@@ -121,6 +123,8 @@ def _unfit(detector: DetectorConfig, task: str) -> str:
         )
     if signal == naming.SCALED and not numbers:
         return f"signal {signal!r} is for regression: expected error with task {task}"
+    if detector.params.get("estimate") and (signal != "error" or numbers):
+        return f"estimate is for signal error of classification; here is signal {signal!r} with task {task}"
     estimator, _, measure = signal.rpartition(":")
     if (estimator or signal in OWN_LOSSES) and measure in MEASURES and not MEASURES[measure].fits(task):
         known = ", ".join(one.name for one in MEASURES.values() if one.fits(task))

@@ -385,7 +385,7 @@ class _Reader:
         if not children:
             return None
         bounds = {key: configkeys.bound_of(key) for key in children if key not in configkeys.OBJECTIVE}
-        values = self._values(children, where, configkeys.OBJECTIVE | bounds)
+        values = self._values(children, where, configkeys.OBJECTIVE | bounds, named=("estimate",))
         settings = {key: values.pop(key) for key in configkeys.OBJECTIVE if key in values}
         if not bounds and "reference" not in children:
             self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")

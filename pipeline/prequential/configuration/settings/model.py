@@ -125,6 +125,8 @@ class Objective:
     #: First outcomes of each sequence with which later measures are compared; a number also bounds the error
     #: rate; null: none.
     reference: int | str | None = None
+    #: Model whose predictions of the same instances estimate errors that have no label; null: none.
+    estimate: str | None = None
 
 
 @dataclass(frozen=True)

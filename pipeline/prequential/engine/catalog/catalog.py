@@ -385,6 +385,13 @@ class Catalog:
             if not self.registry.entities.after[row]:
                 self.registry.entities.after[row] = added
 
+    def set_model(self, stream: Stream, row: int) -> None:
+        """Note that a row is a model's own, and whether it is the model that estimates losses."""
+        self.registry.entities.model[row] = row
+        objective = stream.config.objective
+        if objective and objective.estimate == self.entity(row).model:
+            self.registry.streams.judge[stream.code] = row
+
     def add_model(self, stream: Stream, name: str, came: int) -> int:
         """Register a model of a stream, with its segments' rows and stages at an age; returns its row.
 
@@ -392,7 +399,7 @@ class Catalog:
         """
         row = self._add_entity(stream, MODEL, name, None, None)
         stream.models[name], stream.came[name] = row, came
-        self.columns.entities.model[row] = row
+        self.set_model(stream, row)
         if stream.config.segments:
             self.add_segment_rows(stream, row)
         self.add_ages(stream, row)

@@ -48,7 +48,8 @@ def new_store() -> Store:
         ),
         records(Predictions, 16, packed=True),
         Values(
-            np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0), np.uint16),
+            np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)),
+            np.zeros((16, 0), np.uint16),
             *(np.zeros((16, 0), np.int64) for _ in range(2)),
         ),
         records(Labels, 16, packed=True),
@@ -81,6 +82,7 @@ def ensure_rows(
     values = Values(
         _wider(store.values.number, streams.regression.max()), _wider(store.values.value, 2 * valued),
         _wider(store.values.interval, 3 * int(streams.intervals.max())),
+        _wider(store.values.estimate, int(streams.estimates.max())),
         _wider(store.values.segments, keys),
         _wider(store.values.segment_numbers, keys), _wider(store.values.after_numbers, ages),
     )  # fmt: skip

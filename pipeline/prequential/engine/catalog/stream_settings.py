@@ -50,6 +50,7 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     s.horizon[code], s.settle[code] = config.label_horizon, config.settle
     s.regression[code] = numbers
     s.correction[code] = config.temporal_correction and not numbers
+    s.estimates[code] = config.objective is not None and config.objective.estimate is not None and not numbers
     s.probabilities[code], s.expects[code] = _scores_probabilities(config), _expects(config)
     verdicts = (config.compare != "off" and bool(config.compare_losses)) or config.disparity is not None
     s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))

@@ -31,6 +31,16 @@ last two of all values, which are computed whenever their number has doubled, fr
 1 only makes bounds wider, so the theorem still holds. The statement about the long run depends on f: it holds
 for dependence over less than a sixth of the range.
 
+*Estimates.* With `estimate`, a judge's prediction may estimate a loss before its label. Let e be the
+deviation of the estimate from the mean of all predictions (`engine.join.estimating`). If labels are a
+random sample, the mean of e is 0. So x - λe has the mean of x for each λ that doesn't depend on x or e.
+Its variance is (1 - r²)·Var x for the best λ = Cov(x, e)/Var e, with r the correlation of x and e. This is
+prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453) with a bound that holds
+at all times (as Csillag, Struchiner and Goedert 2025, arXiv 2502.04294). λ is that of earlier outcomes,
+from 0 to `MOST_WEIGHT`. The test counts x - λe + `MOST_WEIGHT`, which isn't negative, in place of x, and θ
++ `MOST_WEIGHT` in place of θ. Neighbouring e depend on each other if many predictions get labels; f
+accounts for it.
+
 *After an alarm* the detector pauses until the mean of a block of 1,000 values is at most θ. Then all tests
 restart, each with the level of its next j. So `level` bounds the probability over all time, not only until
 the first alarm.
@@ -70,6 +80,15 @@ FEWEST = 100
 #: The smallest number of all values for which f is kept for later.
 _FIRST_KNOWN = 512
 
+#: The largest λ. A larger one would make bounds wider where estimates are of no use, by the range of values.
+MOST_WEIGHT = 0.5
+
+#: Added to Σ (e - ē)²: λ is small until about ten labelled losses of 0 and 1 were estimated.
+_CAUTION = 1.0
+
+#: Outcomes after which the sums for λ are halved, so that λ follows the judge.
+_ESTIMATES = 4_096
+
 #: Halvings of an interval of width 1, to the last digit.
 _HALVINGS = 60
 
@@ -88,6 +107,12 @@ class Harm(NamedTuple):
     begun: Bytes  # whether there was any value
     resting: Bytes  # whether it pauses: there was an alarm, and no recovery yet
     alarms: Ints  # raised so far
+    # Of outcomes with an estimate, for λ:
+    estimated: Floats  # their number
+    losses: Floats  # Σ x
+    deviations: Floats  # Σ e
+    squares: Floats  # Σ e²
+    products: Floats  # Σ x·e
     # Losses that don't count yet (`PendingCohorts`):
     oldest: Ints
     epoch: Ints
@@ -126,6 +151,7 @@ class HarmParameters(NamedTuple):
     reference: int
     restart: int
     scale: float
+    estimate: bool = False
 
 
 def new_table(rows: int, settings: HarmParameters) -> Harm:
@@ -212,7 +238,12 @@ def _pause(table: Harm, q: int, count: int, total: float) -> None:
 
 @inner
 def rho_of(settings: HarmParameters, theta: float) -> float:
-    """ρ for bounds that are tightest at Σ (x_i - θ)² ≈ 80·scale²: for 0 and 1 after 1,000 values at 0.1."""
+    """ρ for bounds that are tightest at Σ (x_i - θ)² ≈ 80·scale²: for 0 and 1 after 1,000 values at 0.1.
+
+    With estimates, that is after fewer values.
+    """
+    if settings.estimate:
+        return RHO
     return RHO * max(1.0, settings.scale / theta * (settings.scale / theta))
 
 
@@ -257,6 +288,8 @@ def _count(
     Without `look` there is no alarm.
     """
     theta = settings.bound + settings.tolerance
+    if settings.estimate:
+        theta += MOST_WEIGHT
     if settings.reference > 0:
         theta = table.threshold[q]
         if theta == 0.0:
@@ -292,12 +325,32 @@ def _count(
 
 
 @inner
+def _adjusted(table: Harm, q: int, x: float, e: float) -> float:
+    """Return x - λe + `MOST_WEIGHT`, and learn λ for later outcomes; e is 0 without an estimate."""
+    weight, n = 0.0, table.estimated[q]
+    if e != 0.0:
+        if n > 0.0:
+            covariance = table.products[q] - table.losses[q] * table.deviations[q] / n
+            variance = table.squares[q] - table.deviations[q] * table.deviations[q] / n
+            weight = min(max(covariance / (variance + _CAUTION), 0.0), MOST_WEIGHT)
+        if n >= _ESTIMATES:
+            for column in (table.estimated, table.losses, table.deviations, table.squares, table.products):
+                column[q] *= 0.5
+        table.estimated[q] += 1.0
+        table.losses[q] += x
+        table.deviations[q] += e
+        table.squares[q] += e * e
+        table.products[q] += x * e
+    return max(x - weight * e + MOST_WEIGHT, 0.0)
+
+
+@inner
 def step(
-    tests: Tests, settings: HarmParameters, q: int, loss: float, at: Position
+    tests: Tests, settings: HarmParameters, q: int, loss: float, at: Position, e: float = 0.0
 ) -> tuple[bool, float, float]:
     """Feed sequence `q` a loss; returns whether there is an alarm, the risk's lower bound, and θ.
 
-    `at` is the prediction's place in the stream's timeline.
+    `at` is the prediction's place in the stream's timeline, and `e` the deviation of the loss's estimate.
     """
     table, pending, blocks, closed = tests
     if not table.begun[q]:
@@ -305,6 +358,8 @@ def step(
         begin(pending, q, at)
     highest = -1.0
     x = min(max(loss, 0.0), LARGEST_SQUARED)
+    if settings.estimate:
+        x = _adjusted(table, q, x, e)
     for i in range(add_outcome(pending, q, at, x, closed)):
         look = highest < 0.0  # an outcome raises at most one alarm
         lowest = _count(
@@ -312,6 +367,8 @@ def step(
         )
         highest = max(highest, lowest)
     theta = table.threshold[q] if settings.reference > 0 else settings.bound + settings.tolerance
+    if settings.estimate and highest >= 0.0:
+        return True, highest - MOST_WEIGHT, theta
     return highest >= 0.0, max(highest, 0.0), theta
 
 
@@ -324,7 +381,7 @@ def _run(
         if fed[i]:
             row = rows[i]
             at = Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row])
-            raised, lowest, theta = step(tests, settings, log.sequence[row], values[i], at)
+            raised, lowest, theta = step(tests, settings, log.sequence[row], values[i], at, log.estimate[row])
             if raised:
                 raise_alarm(alarms, i, detector, lowest, theta)
 
@@ -340,6 +397,8 @@ def run(
 
 def problem(values: Mapping[str, Any]) -> str:
     """Return what is wrong with the bound, or "": losses are divided by it, so it can't be 0."""
+    if values["reference"] and values["estimate"]:
+        return "it has a reference and estimate: expected one of them"
     if values["reference"] or values["bound"] + values["tolerance"] > 0:
         return ""
     return "bound and tolerance are 0: expected one above it, or a reference"
@@ -361,6 +420,7 @@ DETECTOR = Detector(
         Parameter(
             "scale", 1.0, "largest loss, or a usual one where there is none", above=True, always=False
         ),
+        Parameter("estimate", False, "use the estimates of `objective.estimate`", always=False),
     ),
     HarmParameters,
     new_table,

@@ -40,6 +40,8 @@ def tests_of(objective: Objective) -> tuple[DetectorConfig, ...]:
         if (bound := tested(objective, name)) is not None:
             risk, over, scale = bound
             params = {"bound": risk, "tolerance": over, "level": objective.level, "scale": scale}
+            if objective.estimate and LOSSES[name].signal == "error":
+                params["estimate"] = True
             detectors.append(DetectorConfig("harm", LOSSES[name].signal, params))
     if isinstance(objective.reference, int) and objective.reference:
         params = {

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from prequential.engine.compiled.kernel import inlined, inner
 from prequential.engine.detectors.budgets import due
 from prequential.engine.join.choosing import earliest_of, end_of_bin, latest_of
+from prequential.engine.join.estimating import estimate_of
 from prequential.engine.join.scoring import score
 from prequential.engine.join.stakes import note_stake
 from prequential.engine.tables.logs import OUTCOMES, Logs
@@ -123,10 +124,12 @@ def _put(
     log.latency[row] = max(0, labels.t1[label] - labels.t0[label])
     log.version[row] = store.predictions.version[prediction]
     log.scored[row] = log.valued[row] = 0
-    log.gap[row] = 0.0
+    log.gap[row] = log.estimate[row] = 0.0
     if registry.streams.valued[stream]:
         note_stake(log, row, store.values.value, prediction, store.label_values.value, label)
     if kind == OUTCOME:
+        if store.values.estimate.shape[1] and entity == store.predictions.model[prediction]:
+            log.estimate[row] = estimate_of(registry, store, prediction)
         streams = registry.streams
         if streams.sequence_outcomes[stream] == 0:
             streams.first_outcome[stream] = streams.clock[stream]

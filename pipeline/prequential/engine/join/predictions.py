@@ -5,6 +5,7 @@ from __future__ import annotations
 from prequential.engine.compiled.kernel import inlined, inner
 from prequential.engine.join.completing import complete_late, remember_numbers
 from prequential.engine.join.deadlines import MEETS, NOTHING, label_was_late
+from prequential.engine.join.estimating import estimate
 from prequential.engine.join.outcome_rows import Place
 from prequential.engine.join.references import refer
 from prequential.engine.join.stakes import note_value
@@ -190,6 +191,10 @@ def _add_prediction(
         while predictions.next[last]:
             last = predictions.next[last]
         predictions.next[last] = row
+    if values.estimate.shape[1]:  # always: as above
+        values.estimate[row, 0] = 0.0
+        if streams.estimates[stream]:
+            estimate(registry, store, stream, slot, row)
     event = add_event(logs, WAITS, rows.model[i], rows.ts[i])
     logs.events.prediction[event] = rows.label[i]
     logs.events.bin[event] = predictions.bin[row]

@@ -201,7 +201,7 @@ class _Restoring:
         catalog = self._catalog
         entities, row = catalog.registry.entities, about.row
         if about.kind == MODEL:
-            entities.model[row] = row
+            catalog.set_model(stream, row)
             self._segments.add_model(stream, row)
         elif about.kind == BASELINE:
             which = ("@persistent", "@majority").index(about.model)

@@ -52,6 +52,7 @@ class Log(NamedTuple):
     version: Ints32  # code of the prediction's model version; 0: not given
     gap: Floats  # mean event time (ms) from one outcome of all of the stream's sequences to the next,
     # where thresholds are due by a budget of false alarms; 0 elsewhere
+    estimate: Floats  # of the loss, before the label, less the mean of estimates; 0: there is none
     # The place of the prediction in its stream's timeline, which is noted when all came (`timeline.locate`):
     cohort: Ints  # 1 more than its number; 0: it was closed before
     epoch: Ints

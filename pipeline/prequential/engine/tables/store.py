@@ -76,6 +76,7 @@ class Values(NamedTuple):
     number: Floats  # (predictions, 0 or 1)
     value: Floats  # (predictions, 0 or 2): what is at stake, and 1 where that is given
     interval: Floats  # (predictions, 0 or 3): LOWER, UPPER, and 1 where they are GIVEN
+    estimate: Floats  # (predictions, 0 or 1): see `join.estimating`
     segments: Codes  # (predictions, keys)
     segment_numbers: Ints  # (predictions, keys): numbers of the outcomes in the segments
     after_numbers: Ints  # (predictions, stages at an age): numbers of the outcomes

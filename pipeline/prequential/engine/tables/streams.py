@@ -27,6 +27,7 @@ class Streams(NamedTuple):
     top: Ints32  # among how many largest probabilities the label's is counted; 0: this isn't scored
     quantile: Floats  # the quantile of the label that predictions for regression give; 0: none is configured
     correction: Bytes  # whether predictions are corrected by the labels before
+    estimates: Bytes  # whether a judge's predictions estimate losses
     initial: Bytes  # whether the stage is evaluated
     final: Bytes
     bins: Ints32  # how many are evaluated
@@ -57,6 +58,7 @@ class Streams(NamedTuple):
     positive: Words  # configured positive class: hash of its name; 0: none is
     persistent_entity: Ints32  # entities of the evaluated baselines; 0: not evaluated
     majority_entity: Ints32
+    judge: Ints32  # entity of the model that estimates losses; 0: none yet
     completed: Ints  # labels that met a prediction
     waiting_labels: Ints
     late_label: Ints
@@ -153,6 +155,8 @@ class Entities(NamedTuple):
     expired: Ints
     at_horizon: Ints  # predictions that got the class of instances without a label by the horizon
     duplicate: Ints
+    judged: Ints  # predictions with an estimate of their loss; -1: it isn't used (`join.estimating`)
+    disagreement: Floats  # the mean of the latest estimates
     retired: Bytes  # whether it isn't evaluated any more, though its predictions may still wait
     version: Ints32  # code of its version, of the newest prediction that has met its label; 0: none was given
     version_since: Ints  # its outcome that was the first of this version
@@ -162,7 +166,7 @@ class Entities(NamedTuple):
 #: As of streams.
 ENTITY_STATE = (
     "outcomes", "revisions", "newest_ts", "changed", "began", "late", "expired", "at_horizon", "duplicate",
-    "version",
+    "version", "judged", "disagreement",
     "version_since", "version_ts", "twofold",
 )
 ENTITY_PLACES = ("stream", "plan", "first", "segments")
