@@ -96,6 +96,7 @@ _NUMBERS = replace(
     positive_class=None,
     objective=None,
     quantile=0.9,
+    season=900,
     details=("residuals",),
     temporal_correction=False,
     baselines=("persistent",),
@@ -123,7 +124,7 @@ def config_of(needed: Collection[str]) -> Config:
         classes, numbers = (
             replace(
                 some, measures=DEFAULT_MEASURES, details=(), costs=None, cost_per_value=False, objective=None,
-                temporal_correction=False, quantile=None, detectors=(some.detectors[0], *of_estimators),
+                temporal_correction=False, quantile=None, season=None, detectors=(some.detectors[0], *of_estimators),
             )
             for some in (classes, numbers)
         )  # fmt: skip

@@ -38,8 +38,9 @@ class SharedParser:
         """A parser for what streams of this configuration read."""
         return cls(
             Parser(
-                values=config.reads_values, intervals=config.reads_intervals, segments=config.segment_keys
-            ),
+                values=config.reads_values, intervals=config.reads_intervals,
+                quantiles=config.reads_quantiles, segments=config.segment_keys,
+            ),  # fmt: skip
             config.wide,
         )
 
