@@ -34,9 +34,9 @@ from oracle_records import (
     class_name,
     identifier,
     interval,
-    quantile_set,
     merge,
     number,
+    quantile_set,
     settings_of,
     time_of,
 )

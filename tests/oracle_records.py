@@ -148,6 +148,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
             raise ValueError(f"unknown {key} in {named!r}; the oracle knows {', '.join(known)}")
     reference = (merged.get("objective") or {}).get("reference")
     timed = isinstance(reference, str)
+    scales_by_season = asks_for(merged, "mase", "rmsse")
     every, comparisons = merged["emit"]["every"], merged["emit"]["comparisons"]
     positive = merged["positive_class"]
     return Settings(
@@ -174,7 +175,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         quantile=merged.get("quantile"),
         intervals=asks_for(merged, "interval_coverage", "interval_width"),
         quantiles=asks_for(merged, "wis"),
-        season=duration(season) if (season := merged.get("season")) and asks_for(merged, "mase", "rmsse") else None,
+        season=duration(merged["season"]) if merged.get("season") and scales_by_season else None,
         probabilities=asks_for_probabilities(merged),
         details=tuple(merged.get("details", ())),
         reference=None if timed else reference,

@@ -346,7 +346,7 @@ def _of_numbers(rng: random.Random, defaults: dict[str, Any], horizon: int) -> d
         "measures": [*defaults.get("measures", DEFAULT_MEASURES), *FURTHER_NUMERIC],
         "detectors": [*defaults["detectors"], detector],
         **rng.choice([{}, {"quantile": 0.9}, {"quantile": 0.5}]),
-        "season": _beside(rng).choice([None, f"{max(5, horizon // 1000)}ms", f"{max(50, horizon // 1000)}ms"]),
+        "season": _beside(rng).choice([None, *(f"{max(ms, horizon // 1000)}ms" for ms in (5, 50))]),
         "details": rng.choice([[], ["residuals"], ["residuals"]]),
     }
 
@@ -393,8 +393,8 @@ def _random_interval(
 
 #: Quantiles that are none.
 _NO_QUANTILES: tuple[Any, ...] = (
-    3, [1, 2], {"0.1": 2, "0.5": 1}, {"1": 1}, {"0": 1}, {"low": 1}, {"0.5": "1"}, {"0.5": True}, {"0.5": None},
-    {"0.5": 1e101}, {"0.5": 1, "0.50": 2},
+    3, [1, 2], {"0.1": 2, "0.5": 1}, {"1": 1}, {"0": 1}, {"low": 1}, {"0.5": "1"}, {"0.5": True},
+    {"0.5": None}, {"0.5": 1e101}, {"0.5": 1, "0.50": 2},
 )  # fmt: skip
 
 

@@ -312,10 +312,10 @@ def _records(stream: str, number: int) -> Iterator[tuple[int, Record]]:
             when = ts + 50 * again
             guess = "ab"[number % 2] if not of_numbers else number % 5 + 0.5
             proba = None if of_numbers else {"a": 0.75, "b": 0.25}
-            bounds = (number % 5, number % 5 + 1.0) if of_numbers else (None, None)
-            quantiles = {"0.25": number % 5, "0.75": number % 5 + 1.0} if of_numbers else None
+            lower, upper = (number % 5, number % 5 + 1.0) if of_numbers else (None, None)
+            quantiles = {"0.25": lower, "0.75": upper} if of_numbers else None
             yield when, Prediction(
-                stream, model, name, guess, when, proba, segments, version, 1.0, *bounds, quantiles
+                stream, model, name, guess, when, proba, segments, version, 1.0, lower, upper, quantiles
             )
     labelled, missing = number - number % 3, 7
     if labelled % missing:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Union
 
 import msgspec
@@ -405,7 +406,7 @@ def quantiles(given: Mapping[Any, Any] | None) -> dict[str, float] | None:
             raise ValueError(f"quantile {level!r} is {quoted(value)}: expected {expected}")
         numbers[level] = float(number)
     levels = sorted(numbers)
-    for low, high in zip(levels, levels[1:]):
+    for low, high in pairwise(levels):
         if numbers[low] > numbers[high]:
             raise ValueError(
                 f"quantile {low!r} is {numbers[low]!r} and quantile {high!r} is {numbers[high]!r}: "

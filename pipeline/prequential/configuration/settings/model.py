@@ -352,8 +352,8 @@ class StreamConfig:
     def extends_scores(self) -> int:
         """How many values more than usual estimators keep of each outcome.
 
-        For classification, these may be a share of ties; for regression an interval's width, the error of a
-        seasonal baseline and the score of quantiles, up to the last one that is needed.
+        For classification, this is a share of ties. For regression, these are an interval's width, the error
+        of a seasonal baseline and the score of quantiles, up to the last one that is needed.
         """
         if self.reads_quantiles:
             return 3

@@ -50,8 +50,8 @@ def new_store() -> Store:
         ),
         records(Predictions, 16, packed=True),
         Values(
-            *(np.zeros((16, 0)) for _ in range(4)), np.zeros((16, 0), np.uint16),
-            *(np.zeros((16, 0), np.int64) for _ in range(2)),
+            np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)),
+            np.zeros((16, 0), np.uint16), *(np.zeros((16, 0), np.int64) for _ in range(2)),
         ),
         records(Labels, 16, packed=True),
         LabelValues(np.zeros((16, 0), np.int64), np.zeros((16, 0))),
@@ -140,10 +140,10 @@ def load_seasons(store: Store, catalog: Catalog, arrays: Mapping[str, Any]) -> S
     if not len(kept):
         return store
     store = _with_seasons(store, len(streams.clock), len(kept))
-    for one in kept.tolist():
-        row = insert(store.season_pool, store.seasons.first, int(of_streams[one]), arrays["seasons|time"][one])
-        store.seasons.order[row] = arrays["seasons|order"][one]
-        store.seasons.value[row] = arrays["seasons|value"][one]
+    columns = (arrays[f"seasons|{name}"][kept].tolist() for name in ("stream", "time", "order", "value"))
+    for stream, time, order, value in zip(*columns):
+        row = insert(store.season_pool, store.seasons.first, stream, time)
+        store.seasons.order[row], store.seasons.value[row] = order, value
     return store
 
 

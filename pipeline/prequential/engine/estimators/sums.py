@@ -38,8 +38,8 @@ RIGHT, IS_POSITIVE = 4, 8
 #: The kept numbers of an outcome with probabilities, or with a weight. If configured, the last one is the
 #: share of orders in which the label is among the first k …
 LOG_LOSS, BRIER, CONFIDENCE, POSITIVE, OF_LABEL, TIED = range(6)
-#: … and of an outcome for regression; if configured, also the width of its interval, the error of its seasonal
-#: baseline, and the score of its quantiles.
+#: … and of an outcome for regression; if configured, also the width of its interval, the error of its
+#: seasonal baseline, and the score of its quantiles.
 ERROR, VALUE, WIDTH, BASELINE, INTERVAL_SCORE = range(5)
 
 #: A spread below this share of the sum of squares is a rounding error: the true spread is 0.

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.limits import check_class, check_model, check_stream
 from prequential.engine.catalog.streams import Stream
-from prequential.engine.input.fields import amount_of, class_name, interval_of, number_of, quantiles_of, set_name
+from prequential.engine.input.fields import (
+    amount_of,
+    class_name,
+    interval_of,
+    number_of,
+    quantiles_of,
+    set_name,
+)
 from prequential.engine.input.versions import family_of
 from prequential.engine.tables.records import INSTANCE, PREDICTION
 

@@ -172,9 +172,9 @@ def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
 class Parser:
     """Parses batches of one shard's records.
 
-    `values`, `intervals`, `quantiles`: whether `value`, `y_lower` and `y_upper`, and `quantiles` mean something
-    to any stream (`Config.reads_values` and so on); else they are passed over. `segments`: keys of segments
-    that mean something to any stream (`Config.segment_keys`); None for all.
+    `values`, `intervals`, `quantiles`: whether `value`, `y_lower` and `y_upper`, and `quantiles` mean
+    something to any stream (`Config.reads_values` and so on); else they are passed over. `segments`: keys of
+    segments that mean something to any stream (`Config.segment_keys`); None for all.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Seasonal baselines of forecasts: an earlier label, a whole number of seasons before the predicted one.
 
-For a label with the time t1, the baseline is the stream's label with the time t1 - k·season, for the smallest
-k >= 1 for which it had been processed when the prediction was. For a lead beyond a season, this is the seasonal
-naive forecast y(T + h - m·ceil(h/m)). Revisions don't change a baseline. Different labels with one time give
-none: they belong to several series.
+For a label with the time t1, the baseline is the stream's label with the time t1 - k·season. k is the
+smallest one from 1 for which that label had been processed before the prediction. For a lead beyond a season,
+this is the seasonal naive forecast y(T + h - m·ceil(h/m)). Revisions don't change a baseline. Different
+labels with one time give none: they belong to several series.
 
 Labels are remembered for twice the label horizon, `settle` and a season.
 """

@@ -75,8 +75,8 @@ TOP = Input("ranks of labels", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_s
 RANKS = Input("ranks", CLASSIFICATION, "r", (NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_RANKS), of_sums=True)
 #: f(sums): sums of errors. See `SPREAD` for f(sums, spread), with Σ(y - ȳ)² of the labels in memory.
 NUMBERS = Input("numbers", REGRESSION, "sums", of_sums=True)
-#: f(sums): sums of errors relative to labels; sums of predicted intervals, of seasonal baselines' errors, and of
-#: the scores of predicted quantiles.
+#: f(sums): sums of errors relative to labels; sums of predicted intervals, of seasonal baselines' errors, and
+#: of the scores of predicted quantiles.
 RELATIVES = Input("numbers by size", REGRESSION, "sums", of_sums=True)
 INTERVALS = Input("intervals", REGRESSION, "sums", (NO_INTERVALS,), of_sums=True)
 SEASONS = Input("seasonal baselines", REGRESSION, "sums", (NO_SEASON,), of_sums=True)

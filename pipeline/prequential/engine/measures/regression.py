@@ -240,8 +240,7 @@ def mase(sums: Floats) -> Result:
 
     References
     ----------
-    Hyndman, Koehler: Another look at measures of forecast accuracy, International Journal of Forecasting 22,
-    2006.
+    Hyndman, Koehler: International Journal of Forecasting 22, 2006, pages 679-688.
 
     Examples
     --------

@@ -55,8 +55,8 @@ SIZE = 8 + 3 * BINS
 #: the number of labels y that errors are divided by; how many had an interval, labels in it, and widths.
 ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS, RELATIVE_ERRORS, RELATIVE, INTERVALS, COVERED, WIDTHS = range(1, 9)
 
-#: Also with numbers: outcomes with a seasonal baseline b, their |e| and e², their |b - label| and squares; and
-#: outcomes with quantiles, and their weighted interval scores.
+#: Also with numbers: outcomes with a seasonal baseline b, their |e| and e², their |b - label| and squares;
+#: and outcomes with quantiles, and their weighted interval scores.
 SEASONAL, SEASONAL_ABSOLUTE, SEASONAL_SQUARED, BASELINE_ABSOLUTE, BASELINE_SQUARED = range(9, 14)
 QUANTILE_SETS, INTERVAL_SCORES = 14, 15
 

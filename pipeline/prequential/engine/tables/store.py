@@ -117,7 +117,7 @@ class Probabilities(NamedTuple):
     """A pool: probabilities of predictions, in the order in which they were given."""
 
     next: Ints32
-    name: Words  # the class, as a hash of its name (see `engine.tables.records`); of a quantile its level / LEVEL
+    name: Words  # the class, as a hash of its name (`engine.tables.records`); or a quantile's level / LEVEL
     p: Floats  # of a quantile, the number
 
 

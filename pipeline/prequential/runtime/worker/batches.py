@@ -40,9 +40,9 @@ class SharedParser:
             Parser(
                 values=config.reads_values, intervals=config.reads_intervals,
                 quantiles=config.reads_quantiles, segments=config.segment_keys,
-            ),  # fmt: skip
+            ),
             config.wide,
-        )
+        )  # fmt: skip
 
     def values_of(self, kind: int, records: ConsumerRecords) -> Sequence[bytes | None]:
         """Return the values of records, with labels in place of tombstones that withdraw labels."""
