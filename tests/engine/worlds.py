@@ -405,8 +405,8 @@ def _random_quantiles(
     if unusable and rng.random() < 0.05:
         return {"quantiles": rng.choice(_NO_QUANTILES)}
     levels = rng.choice([(), (0.5,), (0.05, 0.5, 0.95), (0.1, 0.35)])
-    middle = rng.choice(rng.choice(numbers))
-    return {"quantiles": {str(q): middle + rng.choice([2, 0.1, 0]) * (q - 0.5) for q in levels} or None}
+    middle, width = rng.choice(rng.choice(numbers)), rng.choice([2, 0.1, 0])
+    return {"quantiles": {str(q): middle + width * (q - 0.5) for q in levels} or None}
 
 
 def _random_classes(rng: random.Random, count: int) -> list[list[Any]]:
