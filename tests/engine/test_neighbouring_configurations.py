@@ -55,7 +55,8 @@ FULL = StreamConfig(
 #: What each key is as well: less, more, something else.
 NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "costs": (None, {"b": {"a": 2.0}}), "cost_per_value": (True,),
-    "value_limit": (None,), "top_k": (1,), "quantile": (None, 0.5), "season": (None, 55), "loss": ("squared",),
+    "value_limit": (None,), "top_k": (1,), "quantile": (None, 0.5), "season": (None, 55),
+    "loss": ("squared",),
     "positive_class": (None, "b", "unseen"),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),
     "measures": (("accuracy",), DEFAULT_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),
