@@ -36,6 +36,7 @@ from oracle_records import (
     interval,
     merge,
     number,
+    quantile_set,
     settings_of,
     time_of,
 )
@@ -138,6 +139,8 @@ class Stream:
         self.soonest: int | None = None  # no deadline is before it; saves looking at every memory
         self.label_counts: Counter[str] = Counter()  # keeps the order in which classes came
         self.last_label: str | None = None
+        self.labels_seen = 0  # where seasonal baselines are needed, here and below
+        self.labels_by_time: dict[int, tuple[int, Target | None]] = {}  # None: several differ
         self.models: dict[str, list[Model]] = {}  # by name, in order of first sight
         self.memories: dict[str, Memory] = {}
         self.accounts: dict[str, Account] = {}  # by model
@@ -186,8 +189,9 @@ class Stream:
                 interval(obj.get("y_lower"), obj.get("y_upper")) if self.settings.intervals else None
             )
             prediction = Prediction(
-                ts, model, y_pred, proba, self.baselines(), version, self.amount(obj), bounds
-            )
+                ts, model, y_pred, proba, self.baselines(), version, self.amount(obj), bounds,
+                quantile_set(obj.get("quantiles")) if self.settings.quantiles else None, self.labels_seen,
+            )  # fmt: skip
             self.prediction(instance_id, memory, prediction)
         elif kind == "labels" and obj["y_true"] is None:
             self.withdraw(instance_id, memory)
@@ -385,6 +389,10 @@ class Stream:
         if isinstance(y, str):  # numbers have no baselines
             self.label_counts[y] += 1
             self.last_label = y
+        if self.settings.season is not None:
+            self.labels_seen += 1
+            order, same = self.labels_by_time.get(t1, (self.labels_seen, y))
+            self.labels_by_time[t1] = order, y if same == y else None
         waiting, memory.waiting = memory.waiting, []
         for prediction in waiting:
             self.note("met" if prediction.ts <= t1 else "late", prediction)
@@ -399,6 +407,22 @@ class Stream:
                     prediction.fate = "late"
             if counting:
                 self.evaluate(instance_id, memory, model, counting, label_was_first=False)
+
+    def seasonal(self, prediction: Prediction, t1: int, *, label_was_first: bool) -> float | None:
+        """The seasonal baseline of a prediction whose label has the time t1."""
+        season, horizon = self.settings.season, self.settings.horizon
+        if season is None:
+            return None
+        assert self.clock is not None
+        seen, known = prediction.seen, self.labels_by_time
+        if label_was_first:
+            seen = min(seen, known[t1][0] - 1)
+        since = self.clock - 2 * horizon - self.settings.settle - season
+        for time in range(t1 - season, since - 1, -season):
+            if time in known and known[time][0] <= seen:
+                value = known[time][1]
+                return None if value is None else float(value)
+        return None
 
     def further_label(
         self, memory: Memory, label: Label, y: Target, value: float | None
@@ -465,6 +489,7 @@ class Stream:
         assert t0 is not None
         for prediction in counting:
             prediction.fate, prediction.t1 = "met", label.t1
+            prediction.baseline = self.seasonal(prediction, label.t1, label_was_first=label_was_first)
             if label.at_horizon:
                 self.count("at_horizon", model)
             own = label.baselines if label_was_first else prediction.baselines
@@ -472,7 +497,7 @@ class Stream:
                 instance_id, label.t1, label.y, prediction.y_pred,
                 *(baseline == label.y for baseline in own), prediction.proba, memory.propensity,
                 own[0] is not None, interval=prediction.interval, of_prediction=prediction.value,
-                of_label=label.value,
+                of_label=label.value, quantiles=prediction.quantiles, baseline=prediction.baseline,
             )  # fmt: skip
             memory.met.append(prediction)
             self.predictions_without_instance += not memory.instance_ts
@@ -526,6 +551,7 @@ class Stream:
             instance_id, label.t1, label.y, chosen.y_pred,
             persistent == label.y, majority == label.y, chosen.proba, memory.propensity,
             persistent is not None, self.places[chosen.ts], chosen.value, label.value, chosen.interval,
+            chosen.quantiles, chosen.baseline,
         )  # fmt: skip
 
     def emit(self, model: Model, *, covered: bool = False) -> None:

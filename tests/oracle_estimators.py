@@ -64,6 +64,8 @@ class Outcome:
     of_prediction: float | None = None  # what is at stake by the prediction, and by the label
     of_label: float | None = None
     interval: tuple[float, float] | None = None
+    quantiles: Mapping[float, float] | None = None
+    baseline: float | None = None  # the seasonal one
     first_truth: Target = field(init=False)
     first_value: float | None = field(init=False)
 
@@ -107,7 +109,8 @@ class Outcome:
 
     def number(self, *, revised: bool) -> Number:
         """The sums that measures for regression need."""
-        return Number(float(self.label(revised=revised)), float(self.y_pred), self.interval)
+        y_true, y_pred = float(self.label(revised=revised)), float(self.y_pred)
+        return Number(y_true, y_pred, self.interval, self.quantiles, self.baseline)
 
     def loss(self, settings: Settings) -> float:
         """What `error` is for detectors; revisions never reach it."""

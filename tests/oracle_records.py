@@ -84,6 +84,8 @@ class Settings:
     top_k: int = 5  # of how many most probable classes the label is to be one
     quantile: float | None = None  # what predicted numbers are of what may come
     intervals: bool = False  # whether predictions' intervals are read
+    quantiles: bool = False  # … and their quantiles
+    season: int | None = None  # after which labels repeat, where a measure needs it
     probabilities: bool = True  # whether those of predictions are evaluated
     details: tuple[str, ...] = ()  # those that the oracle knows: scores, residuals
     reference: int | None = None  # first outcomes of each sequence beside which later ones stand
@@ -106,16 +108,15 @@ def costs_of(costs: Mapping[Any, Mapping[Any, float]] | None) -> dict[str, dict[
     }
 
 
-def asks_for_intervals(merged: Mapping[str, Any]) -> bool:
-    """Whether a measure, or a signal, is of intervals.
+def asks_for(merged: Mapping[str, Any], *measures: str) -> bool:
+    """Whether one of these is a measure, or a signal, of a stream for regression.
 
-    >>> asks_for_intervals({"measures": [], "detectors": [{"signal": "all:interval_width"}]})
-    True
+    >>> settings = {"task": "regression", "measures": [], "detectors": [{"signal": "all:interval_width"}]}
+    >>> asks_for(settings, "mae", "interval_width"), asks_for(settings, "mae")
+    (True, False)
     """
-    signals = [str(one.get("signal", "")) for one in merged["detectors"] or ()]
-    return any(name.startswith("interval_") for name in merged["measures"]) or any(
-        signal.rpartition(":")[2].startswith("interval_") for signal in signals
-    )
+    signals = [str(one.get("signal", "")).rpartition(":")[2] for one in merged["detectors"] or ()]
+    return merged["task"] == "regression" and not {*merged["measures"], *signals}.isdisjoint(measures)
 
 
 def asks_for_probabilities(merged: Mapping[str, Any]) -> bool:
@@ -147,6 +148,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
             raise ValueError(f"unknown {key} in {named!r}; the oracle knows {', '.join(known)}")
     reference = (merged.get("objective") or {}).get("reference")
     timed = isinstance(reference, str)
+    scales_by_season = asks_for(merged, "mase", "rmsse")
     every, comparisons = merged["emit"]["every"], merged["emit"]["comparisons"]
     positive = merged["positive_class"]
     return Settings(
@@ -171,7 +173,9 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         by_value=bool(merged.get("cost_per_value", False)),
         top_k=int(merged.get("top_k", 5)),
         quantile=merged.get("quantile"),
-        intervals=merged["task"] == "regression" and asks_for_intervals(merged),
+        intervals=asks_for(merged, "interval_coverage", "interval_width"),
+        quantiles=asks_for(merged, "wis"),
+        season=duration(merged["season"]) if merged.get("season") and scales_by_season else None,
         probabilities=asks_for_probabilities(merged),
         details=tuple(merged.get("details", ())),
         reference=None if timed else reference,
@@ -290,6 +294,23 @@ def interval(lower: object, upper: object) -> tuple[float, float] | None:
     found = number(lower), number(upper)
     if found[0] > found[1]:
         raise ValueError(f"bad interval {found!r}; expected lower <= upper")
+    return found
+
+
+def quantile_set(given: object) -> dict[float, float] | None:
+    """The quantiles of a prediction by level, in the levels' order; None: it has none.
+
+    >>> quantile_set({"0.5": 2, "0.1": 1}), quantile_set(None)
+    ({0.1: 1.0, 0.5: 2.0}, None)
+    """
+    if given is None or given == {}:
+        return None
+    if not isinstance(given, dict):
+        raise ValueError(f"bad quantiles {given!r}; expected an object")
+    found = dict(sorted((float(level), number(value)) for level, value in given.items()))
+    rises = list(found.values()) == sorted(found.values()) and len(found) == len(given)
+    if not rises or not all(0 < level < 1 for level in found):
+        raise ValueError(f"bad quantiles {given!r}; expected them to rise with levels between 0 and 1")
     return found
 
 

@@ -17,7 +17,9 @@ PROBABILISTIC = ("log_loss", "brier", "ece")
 WEIGHTED = ("ipw_accuracy", "ipw_n")
 NUMERIC = ("mae", "mse", "rmse", "r2")
 #: Measures of numbers that aren't among those of every message.
-FURTHER_NUMERIC = ("bias", "mape", "pinball", "interval_coverage", "interval_width")
+FURTHER_NUMERIC = (
+    "bias", "mape", "pinball", "interval_coverage", "interval_width", "mase", "rmsse", "wis",
+)  # fmt: skip
 #: Of probabilities, those that ask how many are larger than the label's.
 OF_TOP = ("top_k_accuracy",)
 
@@ -40,6 +42,18 @@ class Number(NamedTuple):
     y_true: float
     y_pred: float
     interval: tuple[float, float] | None = None
+    quantiles: Mapping[float, float] | None = None  # by level
+    baseline: float | None = None  # the seasonal one
+
+    @property
+    def interval_score(self) -> Fraction:
+        """2/Q·Σ of the pinball losses of the quantiles."""
+        assert self.quantiles
+        y, total = Fraction(self.y_true), ZERO
+        for level, quantile in self.quantiles.items():
+            off = y - Fraction(quantile)
+            total += max(Fraction(level) * off, (Fraction(level) - 1) * off)
+        return 2 * total / len(self.quantiles)
 
 
 def log_loss(one: Probable) -> float:
@@ -129,6 +143,28 @@ def weighted_measures(memory: Iterable[tuple[float, bool, float]]) -> Measured:
     return {"ipw_accuracy": float(good / total), "ipw_n": float(total**2 / squares)}, {}
 
 
+def _forecast_measures(
+    found: list[tuple[float, Number]], values: dict[str, float], undefined: dict[str, str]
+) -> None:
+    """Add errors relative to those of seasonal baselines, and the scores of quantiles."""
+    based = [
+        (Fraction(w), Fraction(one.y_true), Fraction(one.y_pred), Fraction(one.baseline))
+        for w, one in found if one.baseline is not None
+    ]  # fmt: skip
+    for name, power in (("mase", 1), ("rmsse", 2)):
+        own = sum((w * abs(y - h) ** power for w, y, h, _ in based), ZERO)
+        scale = sum((w * abs(y - b) ** power for w, y, _, b in based), ZERO)
+        if scale:
+            values[name] = float(own / scale) if power == 1 else math.sqrt(own / scale)
+        else:
+            undefined[name] = "zero_denominator" if based else "no_season"
+    scored = [(Fraction(w), one.interval_score) for w, one in found if one.quantiles]
+    if scored:
+        values["wis"] = float(sum((w * score for w, score in scored), ZERO) / sum(w for w, _ in scored))
+    else:
+        undefined["wis"] = "no_quantile_sets"
+
+
 def number_measures(memory: Iterable[tuple[float, Number]], quantile: float | None = None) -> Measured:
     """Measures of numbers, from exact fractions; of predictions that are a `quantile` also their loss.
 
@@ -174,6 +210,7 @@ def number_measures(memory: Iterable[tuple[float, Number]], quantile: float | No
         values["interval_width"] = float(sum((w * (high - low) for w, low, _, high in bounded), ZERO) / n)
     else:
         undefined |= dict.fromkeys(("interval_coverage", "interval_width"), "no_intervals")
+    _forecast_measures(found, values, undefined)
     if spread == 0:
         undefined["r2"] = "zero_denominator"
     else:

@@ -31,6 +31,9 @@ class Prediction:
     version: str | None = None  # of the model
     value: float | None = None  # what is at stake
     interval: tuple[float, float] | None = None
+    quantiles: Mapping[float, float] | None = None
+    seen: int = 0  # labels of the stream when it was processed
+    baseline: float | None = None  # the seasonal one, once it has met its label
     fate: str = "waiting"  # then met, late or expired
     t1: int | None = None  # of the label that it met
     outcome: Outcome | None = None  # its own, whatever the stage
@@ -39,8 +42,9 @@ class Prediction:
         """Whether it is a redelivery: the same model, time, class or number, and what else is evaluated."""
         proba = settings.probabilities and list(self.proba.items()) != list(other.proba.items())
         interval = settings.intervals and self.interval != other.interval
+        quantiles = settings.quantiles and self.quantiles != other.quantiles
         told = (self.model, self.ts, self.y_pred) == (other.model, other.ts, other.y_pred)
-        return told and not proba and not interval
+        return told and not proba and not interval and not quantiles
 
 
 def told_stages(settings: Settings) -> list[str]:

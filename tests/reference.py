@@ -46,9 +46,11 @@ from prequential.engine.measures.declaration import (
     POSITIVE,
     PROBABILITIES,
     PROPENSITIES,
+    QUANTILE_SETS,
     QUANTILES,
     RANKS,
     RELATIVES,
+    SEASONS,
     SPREAD,
     TOP,
     Input,
@@ -86,7 +88,7 @@ SECTIONS: dict[str, tuple[Input, ...]] = {
     "costs": (COSTS,),
     "probabilities": (PROBABILITIES, TOP, RANKS),
     "sampled labels": (PROPENSITIES,),
-    "numbers": (NUMBERS, SPREAD, RELATIVES, QUANTILES, INTERVALS),
+    "numbers": (NUMBERS, SPREAD, RELATIVES, QUANTILES, INTERVALS, SEASONS, QUANTILE_SETS),
 }
 
 

@@ -87,6 +87,11 @@ class _Names:
         rows = next(len(column) for column in table.columns().values())
         return {name: row for name, row in self._entities.items() if row < rows}
 
+    def _season(self, table: StateTable) -> Iterator[tuple[tuple[Any, ...], int]]:
+        names = {code: name for name, code in self._streams.items()}
+        streams, times = table.content["stream"].tolist(), table.content["time"].tolist()
+        yield from (((*names[stream], time), row) for row, (stream, time) in enumerate(zip(streams, times)))
+
     def _class(self, _: StateTable) -> Rows:
         return {name: start + code for name, (start, code) in self._classes.items()}
 

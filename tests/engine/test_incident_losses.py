@@ -74,6 +74,16 @@ def test_costs_may_rise_while_the_error_stays() -> None:
 
 Outcome = dict[str, Any]
 
+
+def weighted_interval_score(one: Outcome) -> float:
+    """Twice the mean pinball loss of three quantiles."""
+    losses = []
+    for level, away in ((0.1, -1.0), (0.5, 0.0), (0.9, 2.0)):
+        error = one["true"] - one["said"] - away
+        losses.append(level * error if error > 0 else (level - 1) * error)
+    return 2 * math.fsum(losses) / 3
+
+
 #: The loss of an outcome by plain arithmetic; None: it has none.
 PLAIN: dict[str, Callable[[Outcome], float | None]] = {
     "error": lambda o: float(o["said"] != o["true"]),
@@ -90,6 +100,7 @@ PLAIN: dict[str, Callable[[Outcome], float | None]] = {
     "pinball": lambda o: max(0.9 * (o["true"] - o["said"]), 0.1 * (o["said"] - o["true"])),
     "interval_coverage": lambda o: float(abs(o["said"] - o["true"]) > 1) if o["between"] else None,
     "interval_width": lambda o: 2.0 if o["between"] else None,
+    "wis": lambda o: weighted_interval_score(o) if o["between"] else None,
 }
 
 CLASSES = replace(QUIET, positive_class="b", costs=COSTS, top_k=1)
@@ -115,7 +126,9 @@ def records_of(outcomes: list[Outcome]) -> list[Record]:
     for i, one in enumerate(outcomes):
         prediction = Prediction("s", "m", str(i), one["said"], i * STEP, one.get("proba"))
         if one.get("between"):
-            prediction.y_lower, prediction.y_upper = one["said"] - 1, one["said"] + 1
+            said = one["said"]
+            prediction.y_lower, prediction.y_upper = said - 1, said + 1
+            prediction.quantiles = {"0.1": said - 1, "0.5": said, "0.9": said + 2}
         records += [prediction, Label("s", str(i), one["true"], i * STEP + STEP)]
     return records
 

@@ -43,7 +43,7 @@ _SIGNALS = ("error", "fading:0.9/fading:0.99")
 #: All that adds tables or columns.
 FULL = StreamConfig(
     positive_class="a", estimators=("all", "window:20", "fading:0.99"),
-    measures=NAMES, costs={"a": {"b": 5.0}, "b": {"a": 1.0}}, quantile=0.9, top_k=2,
+    measures=NAMES, costs={"a": {"b": 5.0}, "b": {"a": 1.0}}, quantile=0.9, season=10, top_k=2,
     stages=("initial", "final", "bins", "after:5ms", "after:20ms"),
     bins=1, temporal_correction=True, baselines=("persistent", "majority", "random"),
     segments=("arm", "site"), segments_per_key=3, period=500, details=DETAILS, label_horizon=3_000,
@@ -55,7 +55,8 @@ FULL = StreamConfig(
 #: What each key is as well: less, more, something else.
 NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "costs": (None, {"b": {"a": 2.0}}), "cost_per_value": (True,),
-    "value_limit": (None,), "top_k": (1,), "quantile": (None, 0.5), "loss": ("squared",),
+    "value_limit": (None,), "top_k": (1,), "quantile": (None, 0.5), "season": (None, 55),
+    "loss": ("squared",),
     "positive_class": (None, "b", "unseen"),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),
     "measures": (("accuracy",), DEFAULT_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),
@@ -110,6 +111,7 @@ def topics() -> Topics:
             more |= {"model_version": i // 200} if i % 2 else {}
             more |= {"value": i % 4} if i % 5 else {}
             more |= {"y_lower": y - 1, "y_upper": y + i % 3} if numbers and i % 8 else {}
+            more |= {"quantiles": {"0.1": y - 1, "0.7": y + i % 3}} if numbers and i % 6 else {}
             found[1].append((now + k, {**about, "model": model, "y_pred": y, **more}))
         if i % 9:
             y = i % 7 if numbers else "abc"[i // 5 % 2 + (i % 50 == 0)]

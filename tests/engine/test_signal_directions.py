@@ -36,14 +36,16 @@ def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
         about = {"stream": "s", "instance_id": i, "ts": i}
         good = (i < CHANGE) == worse
         y: Any = rng.choice([0, 1])
-        bounds = {}
+        bounds: dict[str, Any] = {}
         if task == "regression":
             y += rng.random()
             h: Any = y + (0.01 if good else 0.6) * (1 + rng.random())
             proba = None
             # While the model is good the label is in its interval, and that is narrow.
             low, high = (0.05, 0.05) if good else (0.5, 0.0)
-            bounds = {"y_lower": h - low, "y_upper": h + high}
+            bounds = {
+                "y_lower": h - low, "y_upper": h + high, "quantiles": {"0.1": h - low, "0.9": h + high},
+            }  # fmt: skip
         else:
             h = y if rng.random() < (0.95 if good else 0.5) else 1 - y
             sure = rng.uniform(0.9, 1) if good else rng.uniform(0.3, 1)
@@ -57,7 +59,7 @@ def alarms_at(task: str, measure: str, worse: bool) -> list[int]:
     each = 0.02 if measure == "cost_total" else 1.0  # the total of 50 outcomes as large as a mean
     config = StreamConfig(
         task=task, detectors=(detector,), stages=("final",), measures=(measure,), emit_every=None,
-        top_k=1, quantile=0.1 if task == "regression" else None,
+        top_k=1, quantile=0.1 if task == "regression" else None, season=1, label_horizon=1_000,
         costs={"0": {"1": each}, "1": {"0": each}} if measure.startswith("cost") else None,
     )
     return [alarm.outcome for alarm in alarms_of(outputs_of(config, rows))]

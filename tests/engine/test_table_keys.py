@@ -129,12 +129,12 @@ class TestEachTable:
 # ---- whether all are declared
 
 #: Arrays that aren't state: they follow from it or from the configuration, or are empty between rounds.
-#: (`store.settled` is state; snapshots hold the places of it that are in use.)
+#: (`store.settled` and `store.seasons` are state; snapshots hold the places of them that are in use.)
 NO_STATE = re.compile(
     r"""\.logs\.|\.accounts\.late_latencies\.
     |\.catalog\.(_registry|columns)\.(streams|entities|classes|ages)|\.catalog\._prices\._known\.
     |\.catalog\.(plans|_plans)\..*\.(owner|entity|(estimators\.\d+|reference\.counts|_estimator)\.sums\..*)$
-    |\.store\.(ids\.entries|links|wheels|settled)
+    |\.store\.(ids\.entries|links|wheels|settled|season)
     |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.(_closed\.|due\.|_due_rows$)
     |\.incidents\.history\.(due|examples|notes|scratch\..*)$
     """,

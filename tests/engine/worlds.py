@@ -143,6 +143,7 @@ def random_world(
                 obj["value"] = stakes.choice(["x", -1, True, 1e101, []])
         if sort.regression and kind == 1 and intervals.random() < 0.7:
             obj |= _random_interval(intervals, classes, unusable=unusable)
+            obj |= _random_quantiles(_beside(intervals), classes, unusable=unusable)
         if unusable and kind > 0 and rng.random() < 0.03:
             bad = ["x", True, "1", 1e101] if sort.regression else [0.5]
             obj["y_pred" if kind == 1 else "y_true"] = rng.choice(bad)
@@ -303,7 +304,7 @@ def _random_settings(
         if (beside := _beside(rng)).random() < 0.5:
             defaults["objective"] = {"reference": beside.choice(["1ms", "100ms", "500ms", "3s", "1d"])}
     else:
-        defaults |= _of_numbers(_beside(random.Random(repr(rng.getstate()))), defaults)
+        defaults |= _of_numbers(_beside(random.Random(repr(rng.getstate()))), defaults, horizon)
     return {
         "defaults": defaults,
         "streams": {
@@ -336,7 +337,7 @@ def _paid(
     }  # fmt: skip
 
 
-def _of_numbers(rng: random.Random, defaults: dict[str, Any]) -> dict[str, Any]:
+def _of_numbers(rng: random.Random, defaults: dict[str, Any], horizon: int) -> dict[str, Any]:
     """Measures of numbers that messages don't have by default, and a signal, in half of all worlds."""
     if rng.random() < 0.5:
         return {}
@@ -349,6 +350,7 @@ def _of_numbers(rng: random.Random, defaults: dict[str, Any]) -> dict[str, Any]:
         "measures": [*defaults.get("measures", DEFAULT_MEASURES), *FURTHER_NUMERIC],
         "detectors": [*defaults["detectors"], detector],
         **rng.choice([{}, {"quantile": 0.9}, {"quantile": 0.5}]),
+        "season": _beside(rng).choice([None, *(f"{max(ms, horizon // 1000)}ms" for ms in (5, 50))]),
         "details": rng.choice([[], ["residuals"], ["residuals"]]),
     }
 
@@ -391,6 +393,24 @@ def _random_interval(
     middle = rng.choice(rng.choice(numbers))
     below, above = (rng.choice([0, 0, 1, rng.uniform(0, 3)]) for _ in range(2))
     return {"y_lower": middle - below, "y_upper": middle + above}
+
+
+#: Quantiles that are none.
+_NO_QUANTILES: tuple[Any, ...] = (
+    3, [1, 2], {"0.1": 2, "0.5": 1}, {"1": 1}, {"0": 1}, {"low": 1}, {"0.5": "1"}, {"0.5": True},
+    {"0.5": None}, {"0.5": 1e101}, {"0.5": 1, "0.50": 2},
+)  # fmt: skip
+
+
+def _random_quantiles(
+    rng: random.Random, numbers: Sequence[Sequence[Any]], *, unusable: bool
+) -> dict[str, Any]:
+    """Some quantiles around some number, or none."""
+    if unusable and rng.random() < 0.05:
+        return {"quantiles": rng.choice(_NO_QUANTILES)}
+    levels = rng.choice([(), (0.5,), (0.05, 0.5, 0.95), (0.1, 0.35)])
+    middle, width = rng.choice(rng.choice(numbers)), rng.choice([2, 0.1, 0])
+    return {"quantiles": {str(q): middle + width * (q - 0.5) for q in levels} or None}
 
 
 def _random_classes(rng: random.Random, count: int) -> list[list[Any]]:

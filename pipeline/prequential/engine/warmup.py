@@ -100,6 +100,7 @@ _NUMBERS = replace(
     objective=None,
     disparity=None,
     quantile=0.9,
+    season=900,
     details=("residuals",),
     temporal_correction=False,
     baselines=("persistent",),
@@ -127,7 +128,8 @@ def config_of(needed: Collection[str]) -> Config:
         classes, numbers = (
             replace(
                 some, measures=DEFAULT_MEASURES, details=(), costs=None, cost_per_value=False, objective=None,
-                temporal_correction=False, quantile=None, detectors=(some.detectors[0], *of_estimators),
+                temporal_correction=False, quantile=None, season=None,
+                detectors=(some.detectors[0], *of_estimators),
             )
             for some in (classes, numbers)
         )  # fmt: skip
@@ -321,8 +323,11 @@ def _records(stream: str, number: int) -> Iterator[tuple[int, Record]]:
             when = ts + 50 * again
             guess = "ab"[number % 2] if not of_numbers else number % 5 + 0.5
             proba = None if of_numbers else {"a": 0.75, "b": 0.25}
-            bounds = (number % 5, number % 5 + 1.0) if of_numbers else (None, None)
-            yield when, Prediction(stream, model, name, guess, when, proba, segments, version, 1.0, *bounds)
+            lower, upper = (number % 5, number % 5 + 1.0) if of_numbers else (None, None)
+            quantiles = {"0.25": lower, "0.75": upper} if of_numbers else None
+            yield when, Prediction(
+                stream, model, name, guess, when, proba, segments, version, 1.0, lower, upper, quantiles
+            )
     labelled, missing = number - number % 3, 7
     if labelled % missing:
         truth = number % 4 + 0.25 if of_numbers else "abc"[number // 20]

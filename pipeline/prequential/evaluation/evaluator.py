@@ -126,6 +126,7 @@ class Evaluator:
         value: float | None = None,
         y_lower: float | None = None,
         y_upper: float | None = None,
+        quantiles: Mapping[Any, float] | None = None,
     ) -> None:
         """Take a model's prediction. A model may predict an instance several times before its label.
 
@@ -151,6 +152,8 @@ class Evaluator:
             The value of the instance, such as an amount, for `cost_per_value`; at least 0.
         y_lower, y_upper
             The bounds of a prediction interval for a number, for measures of intervals: both or neither.
+        quantiles
+            Predicted numbers by level, such as `{0.1: 3.2, 0.9: 7}`, for `wis`.
 
         Raises
         ------
@@ -168,7 +171,7 @@ class Evaluator:
             self._target("y_pred", y_pred), None, values.probabilities(y_proba, y_pred),
             values.segments(segments),
             None if model_version is None else values.identifier("model_version", model_version),
-            values.amount(value), *bounds,
+            values.amount(value), *bounds, values.quantiles(quantiles),
         )  # fmt: skip
         time = values.milliseconds(ts)
         self._check(record, (record.model, record.model_version, record.y_pred))

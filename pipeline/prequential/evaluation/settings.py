@@ -36,6 +36,8 @@ class Settings(TypedDict, total=False):
     top_k: int
     #: The quantile that predicted numbers estimate, for `pinball`.
     quantile: float | None
+    #: The time after which labels repeat, such as `1d`, for `mase` and `rmsse`.
+    season: Duration | None
     value_limit: float | None
     coverage: bool
     temporal_correction: bool

@@ -211,6 +211,12 @@ def segments(path: str, value: Any) -> dict[str, str]:
     return {name(path, key): name(f"{path}.{key}", one) for key, one in items if not is_absent(one)}
 
 
+def quantiles(path: str, value: Any) -> dict[str, Any]:
+    """Return quantiles by level from an object; streams that need them check the numbers."""
+    items = _items(path, value)
+    return {as_text(key): amount(f"{path}.{key}", one) for key, one in items if not is_absent(one)}
+
+
 def time(
     path: str, value: Any, unit: str | None = None, timezone: str | None = None, clocks: Clocks | None = None
 ) -> int:

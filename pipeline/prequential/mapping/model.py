@@ -20,7 +20,7 @@ from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS
 ROOTS = ("value", "key", "headers", "topic", "timestamp")
 ROW = "row"
 
-#: By kind: required and optional fields. `y_proba` and `segments` consist of several values.
+#: By kind: required and optional fields. `y_proba`, `segments` and `quantiles` consist of several values.
 REQUIRED = {
     INSTANCES: ("stream", "instance_id"),
     PREDICTIONS: ("stream", "model", "instance_id", "y_pred"),
@@ -28,7 +28,7 @@ REQUIRED = {
 }
 OPTIONAL = {
     INSTANCES: ("ts", "version", "label_propensity", "segments"),
-    PREDICTIONS: ("ts", "model_version", "y_proba", "segments", "value", "y_lower", "y_upper"),
+    PREDICTIONS: ("ts", "model_version", "y_proba", "segments", "value", "y_lower", "y_upper", "quantiles"),
     LABELS: ("ts", "value"),
 }
 
@@ -44,7 +44,7 @@ FORMATS = ("csv", "jsonl", "parquet", "arrow")
 TARGETS = ("y_pred", "y_true")
 
 #: Fields that are objects.
-SEVERAL = ("y_proba", "segments")
+SEVERAL = ("y_proba", "segments", "quantiles")
 
 #: A step of a path: the text up to the next dot, or a quoted name, which may contain dots.
 STEP = re.compile(r'"((?:[^"\\]|\\.)*)"(?=\.|$)|([^."]+)(?=\.|$)')
@@ -201,7 +201,7 @@ class RecordMapping:
 
     kind: int
     format: str | None = None
-    #: Fields by name, without `y_proba` and `segments`.
+    #: Fields by name, without those that are objects.
     fields: Mapping[str, Field] = field(default_factory=dict, hash=False)
     #: Probabilities by class; or the path of an object that contains them.
     y_proba: Mapping[str, ProbabilityField] | Path | None = field(default=None, hash=False)
@@ -214,13 +214,16 @@ class RecordMapping:
     rows: Path | None = None
     #: Conditions under which a record withdraws the label.
     withdrawn: tuple[RecordCondition, ...] = ()
+    #: Quantiles by level; or the path of an object that contains them.
+    quantiles: Mapping[str, Field] | Path | None = field(default=None, hash=False)
 
     def paths(self) -> list[tuple[tuple[Any, ...], Path]]:
         """Return every path of the mapping, with the keys that lead to it in the section."""
         paths: list[tuple[tuple[Any, ...], Path]] = [
             ((name,), path) for name, one in self.fields.items() for path in one.paths
         ]
-        for name, several in (("y_proba", self.y_proba), ("segments", self.segments)):
+        for name in SEVERAL:
+            several: Mapping[str, Field | ProbabilityField] | Path | None = getattr(self, name)
             if isinstance(several, Path):
                 paths.append(((name,), several))
             elif several is not None:
@@ -231,7 +234,7 @@ class RecordMapping:
 
     def optional_paths(self) -> set[Path]:
         """Return the paths at which records may have nothing: with a default, or of `withdrawn`."""
-        several = (self.y_proba, self.segments)
+        several = (self.y_proba, self.segments, self.quantiles)
         objects = [one for each in several if isinstance(each, Mapping) for one in each.values()]
         fields: list[Any] = [*self.fields.values(), *objects]
         withdrawn = {condition.path for condition in self.withdrawn}

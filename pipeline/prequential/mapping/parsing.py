@@ -108,10 +108,11 @@ stream, instance_id, y_true, ts, value
     return RecordMapping(
         kind, section.get("format"), fields,
         parser.probabilities(given["y_proba"], fields["y_pred"]) if "y_proba" in given else None,
-        parser.segments(given["segments"]) if "segments" in given else None,
+        parser.fields(given["segments"], "segments") if "segments" in given else None,
         parser.conditions(given["when"]) if "when" in given else (),
         origin or MappingOrigin("the mapping"), frozenset(implied), rows,
         parser.conditions(given["withdrawn"], "withdrawn") if "withdrawn" in given else (),
+        parser.fields(given["quantiles"], "quantiles") if "quantiles" in given else None,
     )  # fmt: skip
 
 
@@ -276,14 +277,14 @@ class _MappingParser:
             default = self._value(_number, default, ("y_proba", key, "default"))
         return given.get("path"), default
 
-    def segments(self, given: Any) -> Mapping[str, Field] | Path:
-        """Parse the segments by key, or the path of an object."""
+    def fields(self, given: Any, name: str) -> Mapping[str, Field] | Path:
+        """Parse segments by key, quantiles by level, or the path of an object."""
         if isinstance(given, str):
-            return self._path(given, ("segments",))
+            return self._path(given, (name,))
         if not isinstance(given, Mapping):
-            wrong = f"segments is {values.quoted(given)}: expected keys and their paths"
-            raise MappingError(("segments",), wrong)
-        return {as_text(key): self.field(one, key, "segments") for key, one in given.items()}
+            wrong = f"{name} is {values.quoted(given)}: expected keys and their paths"
+            raise MappingError((name,), wrong)
+        return {as_text(key): self.field(one, key, name) for key, one in given.items()}
 
     def conditions(self, given: Any, key: str = "when") -> tuple[RecordCondition, ...]:
         """Parse one condition, or a list of conditions that must all hold."""

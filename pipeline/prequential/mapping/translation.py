@@ -190,7 +190,9 @@ class Translator:
         if name == "y_proba":
             return _probabilities(mapping.y_proba, batch)
         if name == "segments":
-            return _segments(mapping.segments, batch)
+            return _object_of(name, mapping.segments, batch, conversion.segments)
+        if name == "quantiles":
+            return _object_of(name, mapping.quantiles, batch, conversion.quantiles)
         one = mapping.fields.get(name)
         if one is None:
             return repeat(None, len(batch.kept))
@@ -397,12 +399,13 @@ def _refuse_parts(given: list[Any], columns: list[list[Any]], batch: _Batch) -> 
                 batch.fail(index, conversion.missing_probability(absent.text, given[known].path.text))
 
 
-def _segments(given: Any, batch: _Batch) -> Any:
+def _object_of(name: str, given: Any, batch: _Batch, convert: Converter) -> Any:
+    """Return the values of a field that is an object: of segments by key, or of quantiles by level."""
     if given is None or isinstance(given, Path):
-        return _whole(given, batch, conversion.segments)
+        return _whole(given, batch, convert)
     columns = [
-        [conversion.name(key, one.const)] * len(batch.kept) if one.path is None
-        else batch.converted(batch.column(one.path, one.default), one.path, _converter("segments", one))
+        [_CONVERTERS[name](key, one.const)] * len(batch.kept) if one.path is None
+        else batch.converted(batch.column(one.path, one.default), one.path, _converter(name, one))
         for key, one in given.items()
     ]  # fmt: skip
     return _objects(tuple(given), columns)
@@ -430,7 +433,7 @@ _CONVERTERS: dict[str, Converter] = {
     "y_pred": conversion.target, "y_true": conversion.target, "ts": conversion.time,
     "version": conversion.integer, "model_version": conversion.name, "segments": conversion.name,
     "label_propensity": conversion.propensity, "value": conversion.amount,
-    "y_lower": conversion.amount, "y_upper": conversion.amount,
+    "y_lower": conversion.amount, "y_upper": conversion.amount, "quantiles": conversion.amount,
 }  # fmt: skip
 
 

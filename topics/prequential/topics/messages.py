@@ -134,6 +134,8 @@ class Prediction(msgspec.Struct, gc=False):
         Value at stake, from 0 to 1e100, for `cost_per_value`.
     y_lower, y_upper
         Bounds of a predicted interval, both or neither, for measures of intervals.
+    quantiles
+        Predicted numbers by level, such as `{"0.1": 3, "0.9": 7}`, for `wis`; they don't decrease.
 
     Examples
     --------
@@ -155,6 +157,7 @@ class Prediction(msgspec.Struct, gc=False):
     value: Any = None
     y_lower: Any = None
     y_upper: Any = None
+    quantiles: Any = None
 
 
 class Label(msgspec.Struct, gc=False):

@@ -301,6 +301,7 @@ class StreamProducer(RecordProducer):
         value: float | None = None,
         y_lower: float | None = None,
         y_upper: float | None = None,
+        quantiles: Mapping[Any, float] | None = None,
     ) -> None:
         """Say what a model predicts; as often as it changes its mind before the label is known.
 
@@ -328,6 +329,8 @@ class StreamProducer(RecordProducer):
         y_lower, y_upper
             The bounds of an interval for a number, where the stream has measures of intervals: both or
             neither.
+        quantiles
+            Numbers by level, such as `{0.1: 3.2, 0.9: 7}`, where the stream has the measure `wis`.
 
         Raises
         ------
@@ -358,6 +361,8 @@ class StreamProducer(RecordProducer):
         }
         if y_lower is not None or y_upper is not None:
             fields["y_lower"], fields["y_upper"] = values.interval(y_lower, y_upper)
+        if quantiles is not None:
+            fields["quantiles"] = values.quantiles(quantiles)
         self._say("predictions", stream, fields)
 
     def label(

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Union
 
 import msgspec
@@ -372,6 +374,53 @@ def interval(lower: Any, upper: Any) -> tuple[float, float]:
             f"y_lower is {quoted(lower)} and y_upper {quoted(upper)}: expected y_lower <= y_upper"
         )
     return bounds[0], bounds[1]
+
+
+def quantiles(given: Mapping[Any, Any] | None) -> dict[str, float] | None:
+    """A prediction's quantiles by level, in the levels' order; else ValueError.
+
+    Levels are numbers above 0 and below 1, also as text. Quantiles are numbers up to `MAX_AMOUNT` that don't
+    decrease with the level.
+
+    >>> quantiles({"0.5": 4, 0.1: 3.5})
+    {'0.1': 3.5, '0.5': 4.0}
+    >>> quantiles({"0.1": 5, "0.5": 4})
+    Traceback (most recent call last):
+    ...
+    ValueError: quantile 0.1 is 5.0 and quantile 0.5 is 4.0: expected numbers that don't decrease
+    """
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise ValueError(f"quantiles is {quoted(given)}: expected numbers by level, such as {{'0.5': 4.2}}")
+    numbers: dict[float, float] = {}
+    for key, value in given.items():
+        level = _level(plain(key))
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"quantiles has level {quoted(key)}: expected a number above 0 and below 1")
+        if level in numbers:
+            raise ValueError(f"quantiles has level {level!r} twice: expected one number for each")
+        number = plain(value)
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not abs(number) <= MAX_AMOUNT:
+            expected = expected_number(value, f"a number up to {MAX_AMOUNT:g}")
+            raise ValueError(f"quantile {level!r} is {quoted(value)}: expected {expected}")
+        numbers[level] = float(number)
+    levels = sorted(numbers)
+    for low, high in pairwise(levels):
+        if numbers[low] > numbers[high]:
+            raise ValueError(
+                f"quantile {low!r} is {numbers[low]!r} and quantile {high!r} is {numbers[high]!r}: "
+                "expected numbers that don't decrease"
+            )
+    return {repr(level): numbers[level] for level in levels}
+
+
+def _level(key: object) -> float:
+    """A level as a number; NaN if it is none."""
+    if isinstance(key, (str, int, float)) and not isinstance(key, bool):
+        with suppress(ValueError, OverflowError):
+            return float(key)
+    return math.nan
 
 
 def probabilities(

@@ -40,6 +40,7 @@ OF_STREAM: Mapping[str, str] = {
     "value_limit": "kept; comparisons by cost start again",
     "top_k": "kept; top_k_accuracy of outcomes from now on",
     "quantile": "kept; pinball by it from now on, of what was counted as well",
+    "season": "kept; mase and rmsse of outcomes from now on",
     "costs": "kept; measures of it from now on, of what was counted as well",
     "settle": _ON,
     "detectors": "kept",

@@ -389,7 +389,7 @@ STREAM: dict[str, Parser] = {
     "task": _task, "loss": _loss, "positive_class": _optional(_class),
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
     "stages": _list_of(_stage, key=stage_key), "costs": _optional(_costs),
-    "top_k": _integer(1, MAX_CLASSES), "quantile": _optional(_quantile),
+    "top_k": _integer(1, MAX_CLASSES), "quantile": _optional(_quantile), "season": _optional(_duration),
     "cost_per_value": _flag, "value_limit": _optional(_value_limit),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_zone": time_zone, "period_final_at": _positive_share, "expected": _flag,

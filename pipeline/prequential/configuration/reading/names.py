@@ -91,7 +91,7 @@ def objective_untested(config: StreamConfig, all_bounds: bool) -> tuple[str, str
     >>> objective_untested(StreamConfig(objective=Objective({"kappa": 0.4})), True)
     ('kappa', "it is no mean of losses, so level can't hold for it: expected one of error, accuracy, \
 precision, recall, specificity, log_loss, brier, top_k_accuracy, mae, mse, rmse, mape, pinball, \
-interval_coverage, interval_width")
+interval_coverage, interval_width, wis")
     """
     objective = config.objective
     if objective is None:

@@ -30,6 +30,9 @@ _MOST_PERIODS = 10_000
 #: … and that are remembered at once, of a stream in all partitions: they are in each of its parts.
 _MOST_IN_PARTS = 2_000
 
+#: Seasons within one horizon, at most: a baseline is looked for in each.
+_MOST_SEASONS = 1_000
+
 _NULL = "tag:yaml.org,2002:null"
 
 
@@ -56,6 +59,8 @@ def flaws(
         yield from _of_key(children, config, where)
     if config.period is not None and node is not None:
         yield from _of_period(children.get("period", node), config, where)
+    if config.season is not None and node is not None:
+        yield from _of_season(children.get("season", node), config, where)
     yield from _of_comparisons(children, config, where)
     yield from _of_names(children, config, where)
     if config.disparity is not None and "disparity" in children:
@@ -106,6 +111,22 @@ def _of_period(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Fl
             f"{where}.period {period} ms: {remembered:,} periods would be remembered (twice the "
             f"label horizon, and settle): expected at most {_MOST_IN_PARTS:,} where key is instance, as "
             "each part has all",
+        )
+
+
+def _of_season(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Flaw]:
+    season = existing(config.season, "the season")
+    if config.label_horizon > _MOST_SEASONS * season:
+        yield (
+            node,
+            f"{where}.season {season} ms: expected at least 1/{_MOST_SEASONS} of the label horizon of "
+            f"{config.label_horizon} ms",
+        )
+    if config.key == BY_INSTANCE:
+        yield (
+            node,
+            f"{where}.season {season} ms: a seasonal baseline may be in another partition where key is "
+            "instance: expected key stream, and a stream for each series",
         )
 
 

@@ -20,7 +20,7 @@ from prequential.topics.secrets import is_secret
 
 #: Keys whose values are times in ms.
 DURATIONS = frozenset(
-    {"label_horizon", "settle", "period", "emit.every", "emit.comparisons", "emit.idle", "cluster",
+    {"label_horizon", "settle", "period", "season", "emit.every", "emit.comparisons", "emit.idle", "cluster",
      "worker.session_timeout", "worker.grace", "worker.commit_every",
      "worker.snapshot_every", "worker.stop_within", "notify.timeout"}
 )  # fmt: skip

@@ -32,6 +32,10 @@ DEFAULT_MEASURES = (
 #: Measures of predicted intervals: with one of them, `y_lower` and `y_upper` of predictions are read.
 OF_INTERVALS = ("interval_coverage", "interval_width")
 
+#: Measures of predicted quantiles: with one of them, `quantiles` of predictions are read; and measures that
+#: need seasonal baselines.
+OF_QUANTILE_SETS, OF_SEASONS = ("wis",), ("mase", "rmsse")
+
 #: Measures of the label's rank among the probabilities.
 OF_TOP = ("top_k_accuracy",)
 
@@ -74,7 +78,7 @@ INCIDENT_LOSSES = {
         "error", "cost", "precision", "recall", "specificity", "log_loss", "brier", "top_k_accuracy"
     ),
     "multilabel": ("error", "cost"),
-    "regression": ("error", "mae", "mse", "mape", "pinball", "interval_coverage", "interval_width"),
+    "regression": ("error", "mae", "mse", "mape", "pinball", "interval_coverage", "interval_width", "wis"),
 }  # fmt: skip
 
 VERSIONS = ("mark", "separate")
@@ -181,6 +185,8 @@ class StreamConfig:
     top_k: int = TOP_K
     #: Quantile that models predict, such as 0.9, for `pinball`; null: none.
     quantile: float | None = None
+    #: Duration such as `1d` after which labels repeat, for `mase` and `rmsse`; null: none.
+    season: int | None = None
     #: Cost of an outcome, by label and then by prediction; pairs that are not listed cost 0.
     costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
     #: Whether a cost is multiplied by the `value` of the label or the prediction.
@@ -354,18 +360,6 @@ class StreamConfig:
         """
         return next((one for one in self.estimators if one != "all"), self.estimators[0])
 
-    @property
-    def _estimated_measures(self) -> set[str]:
-        """Measures of messages, signals and bounds."""
-        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
-        bounds = self.objective.bounds if self.objective is not None else ()
-        return {*self.measures, *signals, *bounds}
-
-    @property
-    def _read_measures(self) -> set[str]:
-        """These, and the measure whose losses incidents watch."""
-        return self._estimated_measures | {self.incident_loss}
-
     @cached_property
     def reads_intervals(self) -> bool:
         """Whether a measure, a signal, a bound or incidents are of intervals (`y_lower`, `y_upper`).
@@ -373,17 +367,45 @@ class StreamConfig:
         >>> StreamConfig(task="regression", measures=("interval_width",)).reads_intervals
         True
         """
-        return self.task == "regression" and not self._read_measures.isdisjoint(OF_INTERVALS)
+        return self.task == "regression" and self._reads(OF_INTERVALS)
+
+    @cached_property
+    def reads_quantiles(self) -> bool:
+        """Whether a measure, a signal, a bound or incidents are of `quantiles` of predictions."""
+        return self.task == "regression" and self._reads(OF_QUANTILE_SETS)
+
+    @cached_property
+    def scales_by_season(self) -> bool:
+        """Whether a measure, a signal or a bound needs seasonal baselines, and there is a season."""
+        return self.task == "regression" and self.season is not None and self._asks_for(OF_SEASONS)
 
     @cached_property
     def ranks_labels(self) -> bool:
         """Whether a measure, a signal, a bound or incidents need the label's rank among the probabilities."""
-        return self.task != "regression" and not self._read_measures.isdisjoint(OF_TOP)
+        return self.task != "regression" and self._reads(OF_TOP)
+
+    def _asks_for(self, measures: tuple[str, ...]) -> bool:
+        """Whether one of these is a measure, a signal or a bound."""
+        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
+        bounds = self.objective.bounds if self.objective is not None else ()
+        return not {*self.measures, *signals, *bounds}.isdisjoint(measures)
+
+    def _reads(self, measures: tuple[str, ...]) -> bool:
+        """Whether one of these is asked for, or incidents watch its losses."""
+        return self._asks_for(measures) or self.incident_loss in measures
 
     @property
-    def extends_scores(self) -> bool:
-        """Whether estimators keep one value more of each outcome: an interval's width, or a share of ties."""
-        return not self._estimated_measures.isdisjoint(OF_TOP if self.has_classes else OF_INTERVALS)
+    def extends_scores(self) -> int:
+        """How many values more than usual estimators keep of each outcome.
+
+        For classification, this is a share of ties. For regression, these are an interval's width, the error
+        of a seasonal baseline and the score of quantiles, up to the last one that is needed.
+        """
+        if self.has_classes:
+            return int(self._asks_for(OF_TOP))
+        if self._asks_for(OF_QUANTILE_SETS):
+            return 3
+        return 2 if self.scales_by_season else int(self._asks_for(OF_INTERVALS))
 
     @cached_property
     def digest(self) -> str:
@@ -415,6 +437,8 @@ class StreamConfig:
             del settings["top_k"]
         if self.quantile is None:
             del settings["quantile"]
+        if self.season is None:
+            del settings["season"]
         if self.key == BY_STREAM:
             del settings["key"]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
@@ -615,6 +639,11 @@ class Config:
     def reads_intervals(self) -> bool:
         """Whether any stream has a measure of intervals, so that `y_lower` and `y_upper` mean something."""
         return any(one.reads_intervals for one in (self.defaults, *self.streams.values()))
+
+    @property
+    def reads_quantiles(self) -> bool:
+        """Whether any stream has a measure of quantiles, so that `quantiles` mean something."""
+        return any(one.reads_quantiles for one in (self.defaults, *self.streams.values()))
 
     @property
     def segment_keys(self) -> frozenset[str]:

@@ -191,11 +191,13 @@ class Plan:
             self.score()
         same_costs = self.config.costs == other.config.costs
         same_top = self.config.top_k == other.config.top_k
+        same_season = not self.numbers or self.config.season == other.config.season
         estimators = {estimator.name: estimator for estimator in other.estimators}
         for estimator in self.estimators:
             if estimator.name in estimators:
                 former = estimators[estimator.name]
-                estimator.adopt(former, rows, new_rows, same_costs=same_costs, same_top=same_top)
+                same = {"same_costs": same_costs, "same_top": same_top, "same_season": same_season}
+                estimator.adopt(former, rows, new_rows, **same)
                 if estimator.histogram is not None and former.histogram is None:
                     missing.append(("scores", estimator.name))
                 if estimator.residuals is not None and former.residuals is None:

@@ -16,6 +16,7 @@ from prequential.engine.compiled.kernel import (
     records,
     tables_of,
 )
+from prequential.engine.compiled.pool import grown_pool, insert, new_pool
 from prequential.engine.tables import settled
 from prequential.engine.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
 from prequential.engine.tables.keys import Key, StateTable
@@ -31,6 +32,7 @@ from prequential.engine.tables.store import (
     Pools,
     Predictions,
     Probabilities,
+    Seasons,
     Store,
     Values,
 )
@@ -49,7 +51,7 @@ def new_store() -> Store:
         records(Predictions, 16, packed=True),
         Values(
             np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)),
-            np.zeros((16, 0), np.uint16),
+            np.zeros((16, 0)), np.zeros((16, 0), np.uint16),
             *(np.zeros((16, 0), np.int64) for _ in range(2)),
         ),
         records(Labels, 16, packed=True),
@@ -57,6 +59,8 @@ def new_store() -> Store:
         records(Probabilities, 16, packed=True),
         Pools(np.zeros(3, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)),
         settled.new_settled(),
+        Seasons(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(16, np.int64), np.zeros(16)),
+        new_pool(),
     )
 
 
@@ -83,6 +87,7 @@ def ensure_rows(
         _wider(store.values.number, streams.regression.max()), _wider(store.values.value, 2 * valued),
         _wider(store.values.interval, 3 * int(streams.intervals.max())),
         _wider(store.values.estimate, int(streams.estimates.max())),
+        _wider(store.values.season, 3 * int(streams.season.any())),
         _wider(store.values.segments, keys),
         _wider(store.values.segment_numbers, keys), _wider(store.values.after_numbers, ages),
     )  # fmt: skip
@@ -101,11 +106,47 @@ def ensure_rows(
         probabilities=grown(store.probabilities, int(used[PROBABILITIES]) + probabilities + 2),
         wheels=_wheels(store.wheels, len(streams.clock)),
     )  # fmt: skip
+    if streams.season.any():
+        wider = _with_seasons(wider, len(streams.clock), count)
     before = tables_of(store)
     if all(array is before[name] for name, array in tables_of(wider).items()):
         return store
     check(wider)
     return wider
+
+
+def _with_seasons(store: Store, streams: int, labels: int) -> Store:
+    """The store with capacity for the labels of streams by time, and for so many more of them."""
+    pool, seasons = grown_pool(store.season_pool, int(store.season_pool.counters[0]) + labels), store.seasons
+    first, swept = of_one_length(streams, seasons.first, seasons.swept)
+    order, value = of_one_length(len(pool.owner), seasons.order, seasons.value)
+    return store._replace(season_pool=pool, seasons=Seasons(first, swept, order, value))
+
+
+def _labels_by_time(store: Store) -> dict[str, Any]:
+    """The labels that may be seasonal baselines as columns, by stream and time."""
+    pool = store.season_pool
+    rows = np.flatnonzero(pool.owner >= 0)
+    rows = rows[np.lexsort((pool.key[rows], pool.owner[rows]))]
+    return {
+        "stream": pool.owner[rows], "time": pool.key[rows], "order": store.seasons.order[rows],
+        "value": store.seasons.value[rows],
+    }  # fmt: skip
+
+
+def load_seasons(store: Store, catalog: Catalog, arrays: Mapping[str, Any]) -> Store:
+    """The store with a snapshot's labels by time, of the streams that still need them."""
+    streams = catalog.columns.streams
+    of_streams = arrays.get("seasons|stream", np.zeros(0, np.int32))
+    kept = np.flatnonzero(streams.season[of_streams] > 0)
+    if not len(kept):
+        return store
+    store = _with_seasons(store, len(streams.clock), len(kept))
+    columns = (arrays[f"seasons|{name}"][kept].tolist() for name in ("stream", "time", "order", "value"))
+    for stream, time, order, value in zip(*columns):
+        row = insert(store.season_pool, store.seasons.first, stream, time)
+        store.seasons.order[row], store.seasons.value[row] = order, value
+    return store
 
 
 def tables(store: Store) -> Iterator[StateTable]:
@@ -134,6 +175,7 @@ def tables(store: Store) -> Iterator[StateTable]:
     yield StateTable("probabilities|", Key.PROBABILITY, store.probabilities, probabilities, links=links)
     yield StateTable("pools|", Key.NONE, pools)
     yield StateTable("settled|", Key.NONE, settled.dump(store.settled))
+    yield StateTable("seasons|", Key.SEASON, _labels_by_time(store), links={"stream": Key.STREAM})
 
 
 #: Names that have at most one column.
@@ -165,7 +207,7 @@ def load(store: Store, arrays: Mapping[str, Any]) -> Store:
 
 def _loaded(empty: Any, prefix: str, arrays: Mapping[str, Any]) -> Any:
     """A table with the columns of a snapshot."""
-    fields = (field for field in columns_of(empty) if prefix + field in arrays)  # new ones are zero
+    fields = [field for field in columns_of(empty) if prefix + field in arrays]  # new ones are zero
     columns = {field: arrays[prefix + field] for field in fields}
     rows = max(map(len, columns.values()))
     if isinstance(empty, np.ndarray):
@@ -176,7 +218,8 @@ def _loaded(empty: Any, prefix: str, arrays: Mapping[str, Any]) -> Any:
     for field in columns.keys() & _SINGLE:
         saved = columns[field]
         columns[field] = saved[:, np.newaxis] if len(saved) == rows > 1 else np.zeros((rows, 0))
-    return type(empty)(*(column.copy() for column in columns.values()))
+    new = {field: np.zeros((rows, 0), column.dtype) for field, column in columns_of(empty).items()}
+    return type(empty)(**new | {field: column.copy() for field, column in columns.items()})
 
 
 #: Arrays of the store that share an index, by names or their beginnings.

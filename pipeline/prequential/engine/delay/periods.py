@@ -400,5 +400,8 @@ def _add_scores(
             events.confidence[i], events.weight[i], events.width[i],
         )  # fmt: skip
     elif scored & HAS_SCORE:
-        add_number(own, rests, sign, scored, events.error[i], events.value[i], events.width[i])
+        add_number(
+            own, rests, sign, scored, events.error[i], events.value[i], events.width[i], events.brier[i],
+            events.log_loss[i],
+        )  # fmt: skip
         add_label(own, rests, sign, events.value[i])

@@ -50,7 +50,7 @@ class WatchedRows(LogRows):
 
     def __init__(
         self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run,
-        extended: bool = False,
+        extended: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(log, rows, capacity, loss != ERROR, run, positives, extended)
         self.loss, self.positives = loss, positives
@@ -94,13 +94,13 @@ def _outcomes(rows: Additions, outcome: Bytes) -> Additions:
 class Signal:
     """The values that a detector is fed with (see `engine.estimators.naming`).
 
-    `by_value`: whether an outcome's cost depends on its value (`cost_per_value`). `extended`: whether
-    predictions for regression have intervals, or labels have ranks among probabilities.
+    `by_value`: whether an outcome's cost depends on its value (`cost_per_value`). `extended`: how
+    many values more than usual are kept of each outcome.
     """
 
     def __init__(
         self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int, by_value: bool = False,
-        extended: bool = False,
+        extended: int = 0,
     ) -> None:  # fmt: skip
         self.name = name
         self._min_outcomes = min_outcomes
@@ -240,7 +240,7 @@ class Watch:
 
     def __init__(
         self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0,
-        by_value: bool = False, extended: bool = False, cluster: int = 0,
+        by_value: bool = False, extended: int = 0, cluster: int = 0,
     ) -> None:  # fmt: skip
         self.config = config
         self._loss = loss

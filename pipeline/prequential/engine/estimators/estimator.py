@@ -7,31 +7,36 @@ from typing import Any
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints
-from prequential.engine.estimators import pairs
+from prequential.engine.estimators import pairs, sums
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.declaration import COUNTS, Payload
 from prequential.engine.estimators.histograms import OF_SCORES
 from prequential.engine.estimators.residuals import OF_RESIDUALS, bins_of
 from prequential.engine.estimators.rows import LogRows, payload_of_cells, payload_of_scores, places
-from prequential.engine.estimators.sums import OF_COSTS
 from prequential.engine.tables import scores
-from prequential.engine.tables.outcomes import COVERED, IN_TOP, INTERVAL, RANKED
+from prequential.engine.tables.outcomes import COVERED, IN_TOP, INTERVAL, OF_QUANTILES, RANKED, SEASONAL
 
-#: Places of the sums of intervals.
-_OF_INTERVALS = scores.INTERVALS, scores.COVERED, scores.WIDTHS
+#: For regression, places of the sums of values that not all estimators keep, and their flags, by the place of
+#: the value among those kept.
+_OF_SEASONS = range(scores.SEASONAL, scores.BASELINE_SQUARED + 1)
+_EXTENSIONS = (
+    (sums.WIDTH, (scores.INTERVALS, scores.COVERED, scores.WIDTHS), INTERVAL | COVERED),
+    (sums.BASELINE, _OF_SEASONS, SEASONAL),
+    (sums.INTERVAL_SCORE, (scores.QUANTILE_SETS, scores.INTERVAL_SCORES), OF_QUANTILES),
+)
 
 
 class Estimator:
     """One estimator of all sequences of a plan.
 
     It has joint cells and sums of scores. If configured, it also has pairs of neighbours, a histogram of
-    scores, costs by value, and residuals by prediction. `extended`: predictions for regression have
-    intervals, or labels have ranks among probabilities.
+    scores, costs by value, and residuals by prediction. `extended`: how many values more than usual are kept
+    of each outcome.
     """
 
     def __init__(
         self, name: str, rows: int, capacity: int, numbers: bool, paired: bool, histogram: bool = False,
-        paid: bool = False, extended: bool = False, residuals: bool = False,
+        paid: bool = False, extended: int = 0, residuals: bool = False,
     ) -> None:  # fmt: skip
         self.name = name
         self.capacity = capacity
@@ -43,7 +48,7 @@ class Estimator:
         signs = pairs.CODES if paired else ()
         self.pairs = [Accumulator(name, Payload(COUNTS, codes), rows) for codes in signs]
         self.histogram = Accumulator(name, OF_SCORES, rows) if histogram and not numbers else None
-        self.paid = Accumulator(name, OF_COSTS, rows) if paid and not numbers else None
+        self.paid = Accumulator(name, sums.OF_COSTS, rows) if paid and not numbers else None
         #: Whether there are residuals; a window computes them from the outcomes that it keeps.
         self.with_residuals = residuals and numbers
         own = self.with_residuals and self.cells.memory.rank is None
@@ -99,12 +104,13 @@ class Estimator:
         return (one.table for one in self.accumulators())
 
     def adopt(
-        self, other: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True, same_top: bool = True
-    ) -> None:
+        self, other: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True, same_top: bool = True,
+        same_season: bool = True,
+    ) -> None:  # fmt: skip
         """Copy `rows` of an estimator of the same name to `new_rows` of this one.
 
         The other one must not have capacity for more classes. If costs differ, costs by value are left out.
-        If `top_k` differs, the counts of labels among the first k are left out.
+        If `top_k` or `season` differs, the scores that depend on it are left out.
         """
         if other.capacity == self.capacity:
             self.cells.adopt(other.cells, rows, new_rows)
@@ -112,11 +118,13 @@ class Estimator:
             self.cells.adopt_recoded(other.cells, rows, new_rows, places(other.capacity, self.capacity))
         if other.summed:
             self.sums.adopt(other.sums, rows, new_rows)
-            is_narrower = self.sums.payload.kept < other.sums.payload.kept
-            if self.numbers and is_narrower:  # this one doesn't keep widths of intervals
-                self.sums.leave_out(new_rows, _OF_INTERVALS, INTERVAL | COVERED, windows_only=True)
+            for place, of_sums, flags in _EXTENSIONS if self.numbers else ():
+                if self.sums.payload.kept <= place < other.sums.payload.kept:
+                    self.sums.leave_out(new_rows, of_sums, flags, windows_only=True)
             if not same_top:
                 self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)
+            if not same_season:
+                self.sums.leave_out(new_rows, _OF_SEASONS, SEASONAL)
         elif self.summed:
             self.sums.follow(self.cells, new_rows)
         for old, new in zip(other.pairs, self.pairs):

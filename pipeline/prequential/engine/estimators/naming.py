@@ -107,7 +107,7 @@ def parse_signal(name: str) -> SignalName:
     ...
     ValueError: signal 'kappa': expected error, scaled_error, precision, recall, specificity, \
 log_loss, brier, top_k_accuracy, mae, mse, mape, pinball, interval_coverage, \
-interval_width, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
+interval_width, wis, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
     """
     if name == "error":
         return SignalName()

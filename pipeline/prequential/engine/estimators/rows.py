@@ -28,13 +28,13 @@ class LogRows:
     """Rows of the log for sequences of one plan; each payload is computed when it is first needed.
 
     `capacity` is the room for classes; `numbers`: the task is regression. `run` calls each loop that reads
-    the rows. `positives` has the costs of outcomes, for estimators of costs by value. `extended`: whether
-    predictions have intervals, or labels have ranks among probabilities.
+    the rows. `positives` has the costs of outcomes, for estimators of costs by value. `extended`: how many
+    values more than usual are kept of each outcome (`StreamConfig.extends_scores`).
     """
 
     def __init__(
         self, log: Log, rows: Ints32, capacity: int, numbers: bool, run: Run = run,
-        positives: Positives | None = None, extended: bool = False,
+        positives: Positives | None = None, extended: int = 0,
     ) -> None:  # fmt: skip
         self.log, self.rows = log, rows
         self.numbers, self.run = numbers, run
@@ -80,11 +80,10 @@ def payload_of_cells(capacity: int) -> Payload:
     return Payload(COUNTS, 4 * capacity * capacity)
 
 
-def payload_of_scores(numbers: bool, extended: bool = False) -> Payload:
-    """The payload of scores for a task; `extended`: with ranks of labels, or with predicted intervals."""
-    if not numbers:
-        return sums.OF_TIES if extended else sums.OF_CLASSES
-    return sums.OF_INTERVALS if extended else sums.OF_NUMBERS
+def payload_of_scores(numbers: bool, extended: int = 0) -> Payload:
+    """The payload of scores for a task, with so many values of each outcome more than usual."""
+    usual = sums.OF_NUMBERS if numbers else sums.OF_CLASSES
+    return usual._replace(kept=usual.kept + extended)
 
 
 @kernel

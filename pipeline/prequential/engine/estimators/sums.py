@@ -38,8 +38,9 @@ RIGHT, IS_POSITIVE = 4, 8
 #: The kept numbers of an outcome with probabilities, or with a weight. If configured, the last one is the
 #: share of orders in which the label is among the first k …
 LOG_LOSS, BRIER, CONFIDENCE, POSITIVE, OF_LABEL, TIED = range(6)
-#: … and of an outcome for regression, with the width of its interval if predictions have intervals.
-ERROR, VALUE, WIDTH = range(3)
+#: … and of an outcome for regression; if configured, also the width of its interval, the error of its
+#: seasonal baseline, and the score of its quantiles.
+ERROR, VALUE, WIDTH, BASELINE, INTERVAL_SCORE = range(5)
 
 #: A spread below this share of the sum of squares is a rounding error: the true spread is 0.
 _NOISE = 1e-30
@@ -49,7 +50,6 @@ ONE_RIGHT_OR_WRONG = Payload(RIGHT_OR_WRONG, 2)
 OF_CLASSES = Payload(CLASS_SCORES, scores.SIZE, OF_LABEL + 1, scores.RESTS)
 OF_TIES = Payload(CLASS_SCORES, scores.SIZE, TIED + 1, scores.RESTS)
 OF_NUMBERS = Payload(NUMBER_SCORES, SPREAD + 1, VALUE + 1, scores.RESTS_OF_NUMBERS)
-OF_INTERVALS = Payload(NUMBER_SCORES, SPREAD + 1, WIDTH + 1, scores.RESTS_OF_NUMBERS)
 
 
 def losses(count: int) -> Payload:
@@ -92,6 +92,10 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
             into.values[i, ERROR], into.values[i, VALUE] = log.error[row], log.value[row]
             if flags & outcomes.INTERVAL:
                 into.values[i, WIDTH] = log.width[row]
+            if flags & outcomes.SEASONAL:
+                into.values[i, BASELINE] = log.brier[row]
+            if flags & outcomes.OF_QUANTILES:
+                into.values[i, INTERVAL_SCORE] = log.log_loss[row]
         elif flags:
             into.values[i, LOG_LOSS], into.values[i, BRIER] = log.log_loss[row], log.brier[row]
             into.values[i, CONFIDENCE] = log.confidence[row]
@@ -204,7 +208,11 @@ def add(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, sign
         sums[1] += sign
     elif kind == NUMBER_SCORES:
         width = values[WIDTH] if flags & outcomes.INTERVAL else 0.0
-        lost = scores.add_number(sums, rests, sign, flags, values[ERROR], values[VALUE], width)
+        baseline = values[BASELINE] if flags & outcomes.SEASONAL else 0.0
+        score = values[INTERVAL_SCORE] if flags & outcomes.OF_QUANTILES else 0.0
+        lost = scores.add_number(
+            sums, rests, sign, flags, values[ERROR], values[VALUE], width, baseline, score
+        )
     elif kind == RESIDUALS:
         add_residual(sums, values[ERROR], values[VALUE])
     else:

@@ -9,7 +9,7 @@ and would be taken stops the join, and begins the next micro-batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -21,7 +21,14 @@ from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.input.admission import Admission, reason_of
 from prequential.engine.input.class_hashes import ClassHashes
-from prequential.engine.input.fields import amount_of, class_name, interval_of, number_of, set_name
+from prequential.engine.input.fields import (
+    amount_of,
+    class_name,
+    interval_of,
+    number_of,
+    quantiles_of,
+    set_name,
+)
 from prequential.engine.input.news import News, news_of, stream_of
 from prequential.engine.input.plain import PlainRecords
 from prequential.engine.input.plain_rows import PlainEncoder
@@ -76,6 +83,8 @@ class Encoder:
         #: Whether any stream may need probabilities, propensities; and whether any has numbers.
         every = catalog.config.defaults, *catalog.config.streams.values()
         self._scores = any(map(reads_probabilities, every))
+        #: Whether any may need quantiles.
+        self._quantiles = catalog.config.reads_quantiles
         self._weights, self._numbers = any(map(reads_propensities, every)), False
         self._sets = any(config.has_sets for config in every)
 
@@ -226,12 +235,12 @@ class Encoder:
         starts_of_p = np.zeros(count + 1, dtype=np.int64)
         names: Any = np.zeros(0, dtype=np.uint64)
         p: Any = np.zeros(0)
-        if self._scores:
-            given = [record.y_proba or {} for record in predictions]
+        if self._scores or self._quantiles:
+            given = [self._given(record, code) for record, code in zip(predictions, streams[at].tolist())]
             if any(given):
                 starts_of_p[at + 1] = list(map(len, given))
                 np.cumsum(starts_of_p, out=starts_of_p)
-                names = np.array(self.class_hashes.of(chain.from_iterable(given)), dtype=np.uint64)
+                names = np.array(self.codes_of(chain.from_iterable(given)), dtype=np.uint64)
                 p = np.array(list(chain.from_iterable(one.values() for one in given)), dtype=np.float64)
         amount = np.full((count, self.values), -1.0)
         if self.values:
@@ -312,9 +321,26 @@ class Encoder:
             rows.segments[i] = 0
             self._fill_segments(rows.segments[i : i + 1], [record], [code])
 
-    def probabilities_of(self, record: Any) -> dict[str, float]:
-        """A record's probabilities by class, if any stream has use for them."""
-        return (self._scores and getattr(record, "y_proba", None)) or {}
+    def probabilities_of(self, record: Any) -> dict[str, float] | dict[int, float]:
+        """A record's probabilities by class, or its quantiles by level, if any stream has use for them.
+
+        Raises KeyError for a stream that isn't known, Unusable for invalid quantiles.
+        """
+        if record.KIND != PREDICTION or not (self._scores or self._quantiles):
+            return {}
+        return self._given(record, self._streams[record.stream])
+
+    def _given(self, record: Any, stream: int) -> dict[str, float] | dict[int, float]:
+        """As `probabilities_of`, for a prediction of a known stream."""
+        if self._quantiles and self._catalog.columns.streams.quantiles[stream]:
+            return quantiles_of(record)
+        return (self._scores and record.y_proba) or {}
+
+    def codes_of(self, given: Iterable[str | int]) -> list[int]:
+        """The hashes of classes; levels are codes already."""
+        if not self._quantiles:
+            return self.class_hashes.of(given)  # type: ignore[arg-type]
+        return [one if isinstance(one, int) else self.class_hashes.of((one,))[0] for one in given]
 
     # ---- with names that are new
 

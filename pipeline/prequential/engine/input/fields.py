@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prequential.engine.tables.errors import Unusable
+from prequential.engine.tables.store import LEVEL
 from prequential.topics import values
 
 #: Numbers beyond it would overflow when they are squared and added up.
@@ -81,3 +82,17 @@ def interval_of(record: Any) -> tuple[float, float, float]:
     except ValueError as error:
         raise Unusable(str(error)) from None
     return lower, upper, 1.0
+
+
+def quantiles_of(record: Any) -> dict[int, float]:
+    """The quantiles of a prediction by level, in units of `LEVEL`; raises Unusable for invalid ones.
+
+    >>> from prequential.topics.messages import Prediction
+    >>> quantiles_of(Prediction("s", "m", "1", 2.0, quantiles={"0.5": 2.5}))
+    {4611686018427387904: 2.5}
+    """
+    try:
+        given = values.quantiles(record.quantiles)
+    except ValueError as error:
+        raise Unusable(str(error)) from None
+    return {int(float(level) / LEVEL): number for level, number in (given or {}).items()}

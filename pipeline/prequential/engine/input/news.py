@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.limits import check_class, check_model, check_stream
 from prequential.engine.catalog.streams import Stream
-from prequential.engine.input.fields import amount_of, class_name, interval_of, number_of, set_name
+from prequential.engine.input.fields import (
+    amount_of,
+    class_name,
+    interval_of,
+    number_of,
+    quantiles_of,
+    set_name,
+)
 from prequential.engine.input.versions import family_of
 from prequential.engine.tables.records import INSTANCE, PREDICTION
 
@@ -50,6 +57,8 @@ def news_of(catalog: Catalog, stream: Stream, record: Any) -> News | None:
     if kind == PREDICTION:
         if stream.config.reads_intervals:
             interval_of(record)
+        if stream.config.reads_quantiles:
+            quantiles_of(record)
         correction = bool(record.y_proba) and _lacks_correction(catalog, stream, record.model)
         if record.model_version is not None:
             version = _unknown_version(stream, str(record.model_version))

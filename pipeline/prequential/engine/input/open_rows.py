@@ -49,7 +49,7 @@ class OpenRows:
         rows.starts[i + 1] = end
         if given:
             stop = last + len(given)
-            rows.names[last:stop], rows.p[last:stop] = encoder.class_hashes.of(given), list(given.values())
+            rows.names[last:stop], rows.p[last:stop] = encoder.codes_of(given), list(given.values())
             last = stop
         rows.probabilities[i + 1] = last
         self._end, self._last = end, last

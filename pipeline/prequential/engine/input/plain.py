@@ -26,6 +26,7 @@ from prequential.engine.input.record_scanner import (
     NO_ROOM,
     NO_TIME,
     PROPENSITY,
+    QUANTILES,
     RECORD,
     SEGMENTS,
     SHARES,
@@ -171,19 +172,21 @@ def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
 class Parser:
     """Parses batches of one shard's records.
 
-    `values`, `intervals`: whether `value`, and `y_lower` and `y_upper`, mean something to any stream
-    (`Config.reads_values`, `Config.reads_intervals`); else they are passed over. `segments`: keys of segments
-    that mean something to any stream (`Config.segment_keys`); None for all.
+    `values`, `intervals`, `quantiles`: whether `value`, `y_lower` and `y_upper`, and `quantiles` mean
+    something to any stream (`Config.reads_values` and so on); else they are passed over. `segments`: keys of
+    segments that mean something to any stream (`Config.segment_keys`); None for all.
     """
 
     def __init__(
-        self, *, values: bool = True, intervals: bool = True, segments: Collection[str] | None = None
-    ) -> None:
+        self, *, values: bool = True, intervals: bool = True, quantiles: bool = True,
+        segments: Collection[str] | None = None,
+    ) -> None:  # fmt: skip
         nothing: frozenset[bytes] = frozenset()
         nothing |= nothing if values else VALUES
         nothing |= nothing if intervals else INTERVALS
+        nothing |= nothing if quantiles else QUANTILES
         self._fields = tuple(fields_of(kind, nothing) for kind in range(3))
-        self._segments = segments
+        self._segments, self._quantiles = segments, quantiles
         self._room = np.zeros(MAX_NAME_BYTES, np.uint8)
         self._begin()
 
@@ -224,6 +227,8 @@ class Parser:
             if others > max(_MOST_OTHERS, _SHARE_OF_OTHERS * record):
                 return None
             (found,), why = decode(kind, [values[record]])
+            if getattr(found, "quantiles", None) is not None and self._quantiles:
+                return None  # columns don't have them
             if why:
                 reasons[record] = why[0]
             columns = self._write(columns, record, found, len(values[record] or b""), state)

@@ -194,6 +194,8 @@ def _fill_prediction(
         missing = _fill_interval(columns, place, rows, i)
         if missing >= 0:
             return missing
+    if streams.quantiles[stream] and rows.probabilities[i + 1] > rows.probabilities[i]:
+        return _OBJECT  # its probabilities are no quantiles
     return _fill_shares(columns, place, tables, rows, i, stopped)
 
 

@@ -62,7 +62,7 @@ class Columns(NamedTuple):
 
 
 #: Fields of records: what is to be done with their values.
-_NAME, _ID, _TIME, _VERSION, _SEGMENTS, _SHARES, _PROPENSITY, _NUMBER = range(8)
+_NAME, _ID, _TIME, _VERSION, _SEGMENTS, _SHARES, _PROPENSITY, _NUMBER, _OBJECT = range(9)
 _FIELDS: tuple[tuple[bytes, int, int, tuple[int, ...]], ...] = (  # name, what it is, column, of which kinds
     (b"stream", _NAME, STREAM, (0, 1, 2)),
     (b"instance_id", _ID, 0, (0, 1, 2)),
@@ -78,10 +78,12 @@ _FIELDS: tuple[tuple[bytes, int, int, tuple[int, ...]], ...] = (  # name, what i
     (b"value", _NUMBER, AMOUNT, (1, 2)),
     (b"y_lower", _NUMBER, LOWER, (1,)),
     (b"y_upper", _NUMBER, UPPER, (1,)),
+    (b"quantiles", _OBJECT, 0, (1,)),
 )
 
 #: Those that mean something to some configurations alone; else they are passed over.
 VALUES, INTERVALS = frozenset({b"value"}), frozenset({b"y_lower", b"y_upper"})
+QUANTILES = frozenset({b"quantiles"})
 
 
 class Fields(NamedTuple):
@@ -396,6 +398,8 @@ def _scan(
                 at = _take_shares(text, at, names, columns, state, room)
             elif what == _SEGMENTS:
                 at = _take_segments(text, at, names, columns, state, room)
+            elif what == _OBJECT:  # only decoded records have it
+                at = literal(text, at, NULL) if text[at] == NULL[0] else _NOT_TAKEN
             elif what == _VERSION and text[at] != NULL[0]:
                 at, columns.version[record] = integer(text, at)
             else:

@@ -28,6 +28,7 @@ from prequential.engine.join.outcome_rows import (
     write_outcomes,
 )
 from prequential.engine.join.scoring import score
+from prequential.engine.join.seasons import find_baseline
 from prequential.engine.join.stakes import note_stake
 from prequential.engine.tables.events import MET
 from prequential.engine.tables.logs import DUE, Logs, add_event, add_latency, add_segment_event
@@ -221,6 +222,8 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
         registry.entities.at_horizon[predictions.model[prediction]] += 1
     if registry.streams.valued[stream]:
         note_stake(logs.events, row, store.values.value, prediction, store.label_values.value, label)
+    if registry.streams.season[stream]:
+        find_baseline(registry, store, stream, prediction, labels.t1[label])
     score(logs.events, row, registry, store, stream, slot, prediction, y)
 
 

@@ -8,6 +8,7 @@ from prequential.engine.join.expiry import drop_label, forget
 from prequential.engine.join.labelling import drop_late
 from prequential.engine.join.outcome_rows import Place
 from prequential.engine.join.revisions import note_unrevised, revise
+from prequential.engine.join.seasons import note_label
 from prequential.engine.join.stakes import note_value
 from prequential.engine.tables.calendar import unschedule
 from prequential.engine.tables.logs import DUPLICATE, LATE_LABEL, Logs, add_latency, note_dropped, number_of
@@ -126,6 +127,8 @@ def _first_label(
     labels.persistent[label], labels.majority[label] = streams.persistent[stream], streams.majority[stream]
     if not streams.regression[stream]:
         count_label(streams, registry.classes, registry.pairs, stream, rows.label[i])
+    elif streams.season[stream]:
+        note_label(registry, store, stream, t1, rows.number[i])
     drop_late(registry, store, logs, stream, slot, t1)
     if instances.first[slot]:
         return MEETS

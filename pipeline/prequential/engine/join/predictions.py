@@ -8,6 +8,7 @@ from prequential.engine.join.deadlines import MEETS, NOTHING, label_was_late
 from prequential.engine.join.estimating import estimate
 from prequential.engine.join.outcome_rows import Place
 from prequential.engine.join.references import refer
+from prequential.engine.join.seasons import note_seen, see_less
 from prequential.engine.join.stakes import note_value
 from prequential.engine.tables.events import WAITS
 from prequential.engine.tables.logs import (
@@ -81,7 +82,7 @@ def take_prediction(
     if state == WAITING:
         sooner = unbounded and ts + horizon < store.links.deadline[slot]
         return ts + horizon if sooner else NOTHING
-    _take_labels_baselines(store, slot, row)
+    _take_labels_baselines(registry, store, stream, slot, row)
     if state == LABELLED:
         streams.waiting_labels[stream] -= 1
         labels.t0[instances.label[slot]] = t0
@@ -99,8 +100,8 @@ def take_prediction(
 def repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> bool:
     """Whether a prediction has the same content as the model's last pending prediction with the same time.
 
-    The content is the class or number and, if the stream's measures need them, the probabilities or the
-    interval.
+    The content is the class or number and, if the stream's measures need them, the probabilities, the
+    interval or the quantiles.
     """
     predictions = store.predictions
     same, row = 0, store.instances.first[slot]
@@ -115,16 +116,17 @@ def repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, s
             for column in range(3):
                 if store.values.interval[same, column] != rows.interval[i, column]:
                     return False
-        return store.values.number[same, 0] == rows.number[i]
-    if predictions.label[same] != rows.label[i]:
+        if store.values.number[same, 0] != rows.number[i]:
+            return False
+    elif predictions.label[same] != rows.label[i]:
         return False
-    probabilities = predictions.probabilities[same]
-    return not registry.streams.probabilities[stream] or _gives(rows, i, store, probabilities)
+    given = registry.streams.probabilities[stream] or registry.streams.quantiles[stream]
+    return not given or _gives(rows, i, store, predictions.probabilities[same])
 
 
 @inner
 def _gives(rows: Rows, i: int, store: Store, first: int) -> bool:
-    """Whether a record's probabilities equal those in the pool from row `first` on, in order."""
+    """Whether a record's probabilities or quantiles equal those in the pool from row `first` on, in order."""
     probabilities, row = store.probabilities, first
     for k in range(rows.probabilities[i], rows.probabilities[i + 1]):
         if not row or probabilities.name[row] != rows.names[k] or probabilities.p[row] != rows.p[k]:
@@ -145,11 +147,13 @@ def _has_prediction(predictions: Predictions, first: int, model: int) -> bool:
 
 
 @inner
-def _take_labels_baselines(store: Store, slot: int, prediction: int) -> None:
+def _take_labels_baselines(registry: Registry, store: Store, stream: int, slot: int, prediction: int) -> None:
     """Give a prediction that is processed after its label the baselines from just before the label."""
     label = store.instances.label[slot]
     store.predictions.persistent[prediction] = store.labels.persistent[label]
     store.predictions.majority[prediction] = store.labels.majority[label]
+    if registry.streams.season[stream]:
+        see_less(store, stream, prediction, store.labels.t1[label])
 
 
 @inlined
@@ -174,7 +178,9 @@ def _add_prediction(
         if streams.intervals[stream]:
             for column in range(3):
                 values.interval[row, column] = rows.interval[i, column]
-    elif streams.probabilities[stream]:
+        if streams.season[stream]:
+            note_seen(registry, store, stream, row)
+    if streams.probabilities[stream] or streams.quantiles[stream]:
         predictions.probabilities[row] = _keep_probabilities(rows, i, store)
     if streams.expects[stream]:
         predictions.bin[row] = _bin_of(rows, i, registry, stream)
@@ -218,7 +224,7 @@ def _bin_of(rows: Rows, i: int, registry: Registry, stream: int) -> int:
 
 @inner
 def _keep_probabilities(rows: Rows, i: int, store: Store) -> int:
-    """Put a record's probabilities into the pool; returns the first, 0 if there are none."""
+    """Put a record's probabilities or quantiles into the pool; returns the first, 0 if there are none."""
     probabilities = store.probabilities
     first = last = 0
     for k in range(rows.probabilities[i], rows.probabilities[i + 1]):

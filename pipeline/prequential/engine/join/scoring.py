@@ -10,13 +10,15 @@ from prequential.engine.tables.outcomes import (
     IN_TOP,
     INTERVAL,
     NO_POSITIVE,
+    OF_QUANTILES,
     POSITIVE_IS_ONE,
     RANKED,
     SCORED,
+    SEASONAL,
     WEIGHTED,
 )
 from prequential.engine.tables.scores import log_loss_of
-from prequential.engine.tables.store import GIVEN, LOWER, UPPER, Probabilities, Store
+from prequential.engine.tables.store import BASELINE, FOUND, GIVEN, LEVEL, LOWER, UPPER, Probabilities, Store
 from prequential.engine.tables.streams import ONE_HASH, Registry, positive_name
 
 
@@ -31,7 +33,7 @@ def score(
     name has p = 0. For regression, the error is prediction - label. The weight is 1/π, where π is the
     probability that the instance gets a label. If the stream's `top` is set, the label's probability is
     ranked. If the prediction has an interval, its width is filled in, and whether the label is in it, bounds
-    included.
+    included. If it has quantiles or a seasonal baseline, their score and its error are filled in.
     """
     columns.scored[row] = 0
     streams, classes = registry.streams, registry.classes
@@ -47,6 +49,12 @@ def score(
             columns.width[row] = high - low
             if low <= y <= high:
                 columns.scored[row] |= COVERED
+        if streams.season[stream] and store.values.season[prediction, FOUND] > 0.0:
+            columns.scored[row] |= SEASONAL
+            columns.brier[row] = store.values.season[prediction, BASELINE] - y
+        if streams.quantiles[stream] and predictions.probabilities[prediction]:
+            columns.scored[row] |= OF_QUANTILES
+            columns.log_loss[row] = interval_score(probabilities, predictions.probabilities[prediction], y)
     elif predictions.probabilities[prediction]:
         start = streams.classes[stream]
         truth, answer = classes.name[start + label], classes.name[start + predictions.label[prediction]]
@@ -89,6 +97,18 @@ def score(
         columns.positive[row] = p_positive
         columns.is_positive[row] = truth == positive
     weigh(columns, row, registry, store, stream, slot)
+
+
+@inner
+def interval_score(quantiles: Probabilities, first: int, y: float) -> float:
+    """2/Q·Σ_q max(q·(y - h_q), (q - 1)·(y - h_q)) of the Q quantiles in the list from row `first` on."""
+    total, count, one = 0.0, 0, first
+    while one:
+        level, off = quantiles.name[one] * LEVEL, y - quantiles.p[one]
+        total += max(level * off, (level - 1.0) * off)
+        count += 1
+        one = quantiles.next[one]
+    return 2.0 * total / count
 
 
 @inner

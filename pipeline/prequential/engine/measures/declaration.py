@@ -24,14 +24,14 @@ REASONS: tuple[str, ...] = (
     "no_negatives", "zero_denominator", "no_positive_class", "no_probabilities", "no_propensity",
     "no_ranks", "not_regression", "not_classification", "no_label_known",
     "no_costs", "faded", "no_values", "no_intervals", "no_quantile", "by_partition",
-    "too_few", "not_multilabel",
+    "too_few", "not_multilabel", "no_season", "no_quantile_sets",
 )  # fmt: skip
 
 (
     DEFINED, EMPTY, P_RAN_ONE, P_PER_ONE, P_MAJ_ONE, NO_POSITIVES, NO_PREDICTED_POSITIVES, NO_NEGATIVES,
     ZERO_DENOMINATOR, NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_PROPENSITY, NO_RANKS,
     NOT_REGRESSION, NOT_CLASSIFICATION, NO_LABEL_KNOWN, NO_COSTS, FADED,
-    NO_VALUES, NO_INTERVALS, NO_QUANTILE, BY_PARTITION, TOO_FEW, NOT_MULTILABEL,
+    NO_VALUES, NO_INTERVALS, NO_QUANTILE, BY_PARTITION, TOO_FEW, NOT_MULTILABEL, NO_SEASON, NO_QUANTILE_SETS,
 ) = range(len(REASONS))  # fmt: skip
 
 #: Instead of the code of the positive class: no outcome has it yet; there is no positive class.
@@ -75,9 +75,12 @@ TOP = Input("ranks of labels", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_s
 RANKS = Input("ranks", CLASSIFICATION, "r", (NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_RANKS), of_sums=True)
 #: f(sums): sums of errors. See `SPREAD` for f(sums, spread), with Σ(y - ȳ)² of the labels in memory.
 NUMBERS = Input("numbers", REGRESSION, "sums", of_sums=True)
-#: f(sums): sums of errors relative to labels; sums of predicted intervals.
+#: f(sums): sums of errors relative to labels; sums of predicted intervals, of seasonal baselines' errors, and
+#: of the scores of predicted quantiles.
 RELATIVES = Input("numbers by size", REGRESSION, "sums", of_sums=True)
 INTERVALS = Input("intervals", REGRESSION, "sums", (NO_INTERVALS,), of_sums=True)
+SEASONS = Input("seasonal baselines", REGRESSION, "sums", (NO_SEASON,), of_sums=True)
+QUANTILE_SETS = Input("sets of quantiles", REGRESSION, "sums", (NO_QUANTILE_SETS,), of_sums=True)
 #: f(sums, quantile): sums of errors, and the quantile that predictions are, above 0 and below 1.
 QUANTILES = Input("quantiles", REGRESSION, "sums, quantile", (NO_QUANTILE,), of_sums=True)
 SPREAD = Input("numbers and their spread", REGRESSION, "sums, spread", of_sums=True)

@@ -14,8 +14,10 @@ from prequential.engine.measures.declaration import (
     LESS,
     NEARER,
     NUMBERS,
+    QUANTILE_SETS,
     QUANTILES,
     RELATIVES,
+    SEASONS,
     SPREAD,
     ZERO_DENOMINATOR,
     Loss,
@@ -222,3 +224,87 @@ def interval_width(sums: Floats) -> Result:
     (1.5, 0)
     """
     return sums[scores.WIDTHS] / sums[scores.INTERVALS], DEFINED
+
+
+@measure(
+    SEASONS, "Σabs(e)/Σabs(b - y), b the seasonal baseline", "after Hyndman and Koehler 2006", low=0,
+    better=LESS, undefined=(ZERO_DENOMINATOR,),
+    help="Absolute error relative to that of the seasonal baseline",
+)  # fmt: skip
+@inner
+def mase(sums: Floats) -> Result:
+    """Σ|e|/Σ|b - y| over the outcomes with a seasonal baseline b (`engine.join.seasons`).
+
+    The scale is that of the same outcomes. Hyndman and Koehler scale by the errors of a season's lag in the
+    data that a model was trained with.
+
+    References
+    ----------
+    Hyndman, Koehler: International Journal of Forecasting 22, 2006, pages 679-688.
+
+    Examples
+    --------
+    >>> from prequential.engine.tables.scores import sums_of
+    >>> mase(sums_of({scores.SEASONAL: 2, scores.SEASONAL_ABSOLUTE: 1, scores.BASELINE_ABSOLUTE: 2}))
+    (0.5, 0)
+    """
+    if not sums[scores.BASELINE_ABSOLUTE] > 0.0:
+        return 0.0, ZERO_DENOMINATOR
+    return sums[scores.SEASONAL_ABSOLUTE] / sums[scores.BASELINE_ABSOLUTE], DEFINED
+
+
+@measure(
+    SEASONS, "sqrt(Σe²/Σ(b - y)²), b the seasonal baseline", "after Makridakis et al. 2022", low=0,
+    better=LESS, undefined=(ZERO_DENOMINATOR,),
+    help="Root of the squared error relative to that of the seasonal baseline",
+)  # fmt: skip
+@inner
+def rmsse(sums: Floats) -> Result:
+    """sqrt(Σe²/Σ(b - y)²) over the outcomes with a seasonal baseline b, as `mase`.
+
+    References
+    ----------
+    Makridakis, Spiliotis, Assimakopoulos: M5 accuracy competition: results, findings, and conclusions,
+    International Journal of Forecasting 38, 2022.
+
+    Examples
+    --------
+    >>> from prequential.engine.tables.scores import sums_of
+    >>> rmsse(sums_of({scores.SEASONAL: 2, scores.SEASONAL_SQUARED: 1, scores.BASELINE_SQUARED: 4}))
+    (0.5, 0)
+    """
+    if not sums[scores.BASELINE_SQUARED] > 0.0:
+        return 0.0, ZERO_DENOMINATOR
+    return math.sqrt(sums[scores.SEASONAL_SQUARED] / sums[scores.BASELINE_SQUARED]), DEFINED
+
+
+@inner
+def own_interval_score(log: Log, row: int) -> tuple[float, bool]:
+    """The weighted interval score of an outcome, and whether it has quantiles."""
+    has_quantiles = log.scored[row] & outcomes.OF_QUANTILES != 0
+    return log.log_loss[row] if has_quantiles else 0.0, has_quantiles
+
+
+@measure(
+    QUANTILE_SETS, "mean of 2/Q·Σ_q max(q·(y - h_q), (q - 1)·(y - h_q)) over the Q levels of `quantiles`",
+    "Bracher et al. 2021, eq. 2", low=0, better=LESS, loss=Loss("wis", function=own_interval_score),
+    help="Mean weighted interval score of predicted quantiles",
+)  # fmt: skip
+@inner
+def wis(sums: Floats) -> Result:
+    """Mean weighted interval score of the outcomes with quantiles: twice their mean pinball loss.
+
+    It equals equation 2 if the levels are the median and the bounds of central intervals. Any levels will do.
+
+    References
+    ----------
+    Bracher, Ray, Gneiting, Reich: Evaluating epidemic forecasts in an interval format, PLOS Computational
+    Biology 17, 2021.
+
+    Examples
+    --------
+    >>> from prequential.engine.tables.scores import sums_of
+    >>> wis(sums_of({scores.QUANTILE_SETS: 2, scores.INTERVAL_SCORES: 3}))
+    (1.5, 0)
+    """
+    return sums[scores.INTERVAL_SCORES] / sums[scores.QUANTILE_SETS], DEFINED

@@ -318,6 +318,7 @@ class _Restoring:
             top_k=saved["top_k"], costs=saved["costs"], cost_per_value=saved["costs"] is not None,
             details=tuple(saved["details"]), measures=tuple(saved["measures"]),
             detectors=tuple(DetectorConfig(**detector) for detector in saved["detectors"]),
+            season=saved.get("season"),
         )  # fmt: skip
         if about := saved.get("disparity"):
             keys, measures, positive = about

@@ -132,6 +132,8 @@ class _Splitting:
             for name in ("place", *Settled._fields):
                 arrays[f"settled|{name}"] = arrays[f"settled|{name}"][kept_settled]
             arrays["settled|stream"] = self._numbers[Key.STREAM][arrays["settled|stream"]].astype(np.int32)
+        if "seasons|stream" in arrays:
+            self._rows[Key.SEASON] = np.flatnonzero(self._numbers[Key.STREAM][arrays["seasons|stream"]] >= 0)
         states = arrays["instances|state"][slots]
         self._head["remembered"] = int((states != UNKNOWN).sum())
         labels = arrays["instances|label"][slots]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from prequential.engine.catalog.catalog import Catalog
-from prequential.engine.catalog.state import ensure_rows, load
+from prequential.engine.catalog.state import ensure_rows, load, load_seasons
 from prequential.engine.compiled.kernel import Ints, Ints32, kernel
 from prequential.engine.snapshot.segment_moves import SegmentMoves, permute
 from prequential.engine.tables.calendar import schedule
@@ -20,7 +20,7 @@ def restore(
     moves: SegmentMoves,
 ) -> Store:  # fmt: skip
     """The store with what a snapshot has of it, `saved` being the streams as they were then."""
-    store = ensure_rows(load(store, arrays), catalog)
+    store = load_seasons(ensure_rows(load(store, arrays), catalog), catalog, arrays)
     slots, streams = arrays["ids|slots"], arrays["ids|streams"]
     _move_columns(store, catalog, saved, moves, slots, streams)
     horizons = [now.config.label_horizon - one["horizon"] for now, one in zip(catalog.streams, saved)]

@@ -44,6 +44,7 @@ class Key(Enum):
     PREDICTION = "instance and number of its prediction"
     LABEL = "instance"
     PROBABILITY = "prediction and class"
+    SEASON = "stream and label time"
     NONE = "the tables next to it: counters, free rows, where keys are found"
 
 

@@ -22,6 +22,9 @@ SCORED, WEIGHTED = 1, 2
 #: Further bits for regression: the prediction has an interval; its label is in the interval.
 INTERVAL, COVERED = 4, 8
 
+#: Further bits for regression: the prediction has a seasonal baseline; it has quantiles.
+SEASONAL, OF_QUANTILES = 16, 32
+
 #: Further bits for probabilities: the label has a rank among them; it is one of the first few, in whatever
 #: order equal ones are.
 RANKED, IN_TOP = 64, 128
@@ -63,8 +66,8 @@ class Log(NamedTuple):
     # What is scored:
     scored: Bytes  # SCORED, WEIGHTED or both, and what of the above is known; 0: nothing, and the columns
     # below mean nothing
-    log_loss: Floats  # -ln p(label), clipped
-    brier: Floats
+    log_loss: Floats  # -ln p(label), clipped; with OF_QUANTILES the weighted interval score
+    brier: Floats  # with SEASONAL the seasonal baseline - label
     confidence: Floats  # p(prediction)
     positive: Floats  # p of the positive class
     is_positive: Bytes  # whether the label is the positive class

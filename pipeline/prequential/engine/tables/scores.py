@@ -55,6 +55,11 @@ SIZE = 8 + 3 * BINS
 #: the number of labels y that errors are divided by; how many had an interval, labels in it, and widths.
 ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS, RELATIVE_ERRORS, RELATIVE, INTERVALS, COVERED, WIDTHS = range(1, 9)
 
+#: Also with numbers: outcomes with a seasonal baseline b, their |e| and e², their |b - label| and squares;
+#: and outcomes with quantiles, and their weighted interval scores.
+SEASONAL, SEASONAL_ABSOLUTE, SEASONAL_SQUARED, BASELINE_ABSOLUTE, BASELINE_SQUARED = range(9, 14)
+QUANTILE_SETS, INTERVAL_SCORES = 14, 15
+
 #: After the sums for regression: the labels' number or weight, their mean ȳ in two floats, and Σ(y - ȳ)².
 LABELS, MEAN, REST, SPREAD = range(SIZE, SIZE + 4)
 
@@ -154,12 +159,14 @@ def add_probabilities(
 
 @inlined
 def add_number(
-    sums: Floats, rests: Floats, sign: float, scored: int, error: float, y: float, width: float
-) -> float:
+    sums: Floats, rests: Floats, sign: float, scored: int, error: float, y: float, width: float,
+    baseline: float, interval_score: float,
+) -> float:  # fmt: skip
     """Add the scores of an outcome for regression to a vector of sums; returns what was lost, usually 0.
 
-    `error` is prediction - label, `y` the label, and `width` that of the interval, if `scored` has one. The
-    other parameters are those of `add_probabilities`. The label itself is added by `add_label`.
+    `error` is prediction - label, and `y` the label. If `scored` has them, `width` is that of the interval,
+    `baseline` is the seasonal baseline - label, and `interval_score` that of the quantiles. The other
+    parameters are those of `add_probabilities`. The label itself is added by `add_label`.
     """
     sums[SCORED] += sign
     lost = abs(add_exactly(sums, rests, ABSOLUTE_ERRORS, sign * abs(error)))
@@ -173,6 +180,15 @@ def add_number(
         lost += abs(add_exactly(sums, rests, WIDTHS, sign * width))
         if scored & outcomes.COVERED:
             sums[COVERED] += sign
+    if scored & outcomes.SEASONAL:
+        sums[SEASONAL] += sign
+        lost += abs(add_exactly(sums, rests, SEASONAL_ABSOLUTE, sign * abs(error)))
+        lost += abs(add_exactly(sums, rests, SEASONAL_SQUARED, sign * error * error))
+        lost += abs(add_exactly(sums, rests, BASELINE_ABSOLUTE, sign * abs(baseline)))
+        lost += abs(add_exactly(sums, rests, BASELINE_SQUARED, sign * baseline * baseline))
+    if scored & outcomes.OF_QUANTILES:
+        sums[QUANTILE_SETS] += sign
+        lost += abs(add_exactly(sums, rests, INTERVAL_SCORES, sign * interval_score))
     return lost
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from prequential.engine.compiled.ids import Ids
 from prequential.engine.compiled.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, inlined, inner
+from prequential.engine.compiled.pool import Pool
 from prequential.engine.tables.calendar import Links, Wheels
 from prequential.engine.tables.settled import Settled
 
@@ -35,6 +36,14 @@ MAX_CLASSES = NO_CLASS
 
 #: Columns of predicted intervals.
 LOWER, UPPER, GIVEN = range(3)
+
+#: Columns of seasonal baselines: how many labels their stream had when the prediction was processed, the
+#: baseline, and 1 where there is one.
+SEEN, BASELINE, FOUND = range(3)
+
+
+#: The unit of levels of quantiles, which have 64 bits as the names of classes have.
+LEVEL = 2.0**-63
 
 
 class Instances(NamedTuple):
@@ -77,6 +86,7 @@ class Values(NamedTuple):
     value: Floats  # (predictions, 0 or 2): what is at stake, and 1 where that is given
     interval: Floats  # (predictions, 0 or 3): LOWER, UPPER, and 1 where they are GIVEN
     estimate: Floats  # (predictions, 0 or 1): see `join.estimating`
+    season: Floats  # (predictions, 0 or 3): SEEN, BASELINE, FOUND
     segments: Codes  # (predictions, keys)
     segment_numbers: Ints  # (predictions, keys): numbers of the outcomes in the segments
     after_numbers: Ints  # (predictions, stages at an age): numbers of the outcomes
@@ -108,8 +118,17 @@ class Probabilities(NamedTuple):
     """A pool: probabilities of predictions, in the order in which they were given."""
 
     next: Ints32
-    name: Words  # the class, as a hash of its name (see `engine.tables.records`)
-    p: Floats
+    name: Words  # the class, as a hash of its name (`engine.tables.records`); or a quantile's level / LEVEL
+    p: Floats  # of a quantile, the number
+
+
+class Seasons(NamedTuple):
+    """Labels by stream and time, in the rows of a pool, where seasonal baselines are needed."""
+
+    first: Ints32  # by stream: its first row
+    swept: Ints  # by stream: its clock when old labels were last removed
+    order: Ints  # by row: the label's number among those of its stream
+    value: Floats  # NaN: different labels have this time
 
 
 #: Positions in `Pools`.
@@ -198,3 +217,5 @@ class Store(NamedTuple):
     probabilities: Probabilities
     pools: Pools
     settled: Settled
+    seasons: Seasons
+    season_pool: Pool  # owners are streams, keys the labels' times

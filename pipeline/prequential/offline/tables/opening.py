@@ -136,6 +136,7 @@ def _with_names(mapping: RecordMapping, by_name: RecordMapping) -> RecordMapping
         mapping, fields={**by_name.fields, **mapping.fields},
         y_proba=by_name.y_proba if mapping.y_proba is None else mapping.y_proba,
         segments=by_name.segments if mapping.segments is None else mapping.segments,
+        quantiles=by_name.quantiles if mapping.quantiles is None else mapping.quantiles,
     )  # fmt: skip
 
 

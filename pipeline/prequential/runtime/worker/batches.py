@@ -38,10 +38,11 @@ class SharedParser:
         """A parser for what streams of this configuration read."""
         return cls(
             Parser(
-                values=config.reads_values, intervals=config.reads_intervals, segments=config.segment_keys
+                values=config.reads_values, intervals=config.reads_intervals,
+                quantiles=config.reads_quantiles, segments=config.segment_keys,
             ),
             config.wide,
-        )
+        )  # fmt: skip
 
     def values_of(self, kind: int, records: ConsumerRecords) -> Sequence[bytes | None]:
         """Return the values of records, with labels in place of tombstones that withdraw labels."""
