@@ -90,11 +90,11 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
         into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], number
         if flags and numbers:
             into.values[i, ERROR], into.values[i, VALUE] = log.error[row], log.value[row]
-            if flags & outcomes.INTERVAL:
+            if flags & outcomes.INTERVAL and into.values.shape[1] > WIDTH:
                 into.values[i, WIDTH] = log.width[row]
-            if flags & outcomes.SEASONAL:
+            if flags & outcomes.SEASONAL and into.values.shape[1] > BASELINE:
                 into.values[i, BASELINE] = log.brier[row]
-            if flags & outcomes.OF_QUANTILES:
+            if flags & outcomes.OF_QUANTILES and into.values.shape[1] > INTERVAL_SCORE:
                 into.values[i, INTERVAL_SCORE] = log.log_loss[row]
         elif flags:
             into.values[i, LOG_LOSS], into.values[i, BRIER] = log.log_loss[row], log.brier[row]
@@ -207,9 +207,9 @@ def add(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, sign
             sums[0] += sign
         sums[1] += sign
     elif kind == NUMBER_SCORES:
-        width = values[WIDTH] if flags & outcomes.INTERVAL else 0.0
-        baseline = values[BASELINE] if flags & outcomes.SEASONAL else 0.0
-        score = values[INTERVAL_SCORE] if flags & outcomes.OF_QUANTILES else 0.0
+        width = values[WIDTH] if flags & outcomes.INTERVAL and len(values) > WIDTH else 0.0
+        baseline = values[BASELINE] if flags & outcomes.SEASONAL and len(values) > BASELINE else 0.0
+        score = values[INTERVAL_SCORE] if flags & outcomes.OF_QUANTILES and len(values) > INTERVAL_SCORE else 0.0
         lost = scores.add_number(
             sums, rests, sign, flags, values[ERROR], values[VALUE], width, baseline, score
         )
