@@ -107,11 +107,11 @@ class Result:
         Examples
         --------
         >>> from prequential.evaluation import evaluate
-        >>> segments = [{"region": region} for region in ("north", "south", "north", "south")]
-        >>> table = {"y_pred": [1, 1, 0, 1], "y_true": [1, 0, 0, 1], "segments": segments}
+        >>> segments = [{"region": region} for region in ("north", "south") * 32]
+        >>> table = {"y_pred": [1, 1, 0, 1] * 16, "y_true": [1, 0, 0, 1] * 16, "segments": segments}
         >>> groups = evaluate(table, disparity={"segments": ["region"], "measures": ["error"]}).disparities
-        >>> groups.select(["group", "group_value", "verdict"]).to_pylist()[-1]
-        {'group': 'south', 'group_value': 0.5, 'verdict': 'too_few'}
+        >>> groups.select(["group", "n", "group_value", "verdict"]).to_pylist()[-1]
+        {'group': 'south', 'n': 32, 'group_value': 0.5, 'verdict': 'too_few'}
         """
         found = rows_of_groups(one for one in self.messages if isinstance(one, Disparity))
         return table_of(list(found), GroupRow)

@@ -32,8 +32,8 @@ class Disparity(msgspec.Struct, gc=False):
     ts
         Label time of the newest outcome, in epoch milliseconds.
     groups
-        By value of the key: outcomes `n` (recall: positives) that count, their `value`, and from 100 on the
-        `difference` from all other groups at the same time, with its anytime-valid `interval`.
+        By value of the key: outcomes `n` (recall: positives), their `value`, and from 100 on the
+        `difference` from all other groups at the same time with its `interval`.
     largest
         Group with the largest value, of those with an interval; null: too few.
     smallest
