@@ -121,6 +121,19 @@ def day(number: int, predicted: float, actual: float | None, **more: Any) -> tup
     return pred(number, 10 * number - 4, predicted, **more), lab(number, 10 * number, actual)
 
 
+def processed(*records: tuple[Any, ...]) -> Shard:
+    """A shard that has processed records (kind, record, and a record time if it isn't their `ts`)."""
+    shard = Shard(Config(defaults=STREAM))
+    topics: list[list[Any]] = [[], [], []]
+    for kind, record, *at in records:
+        topics[kind].append(((at or [record["ts"]])[0], {"stream": "s", **record}))
+    for kind, some in enumerate(topics):
+        shard.add(batch_of(kind, some, 0, len(some)))
+    while shard.advance([ENDED] * 3, 1_000):
+        pass
+    return shard
+
+
 class TestSeasonalBaselines:
     def test_every_memory_has_those_outcomes_that_have_one(self) -> None:
         """Errors of 1, 2 and 3 where labels moved by 4, 2 and 0.5; the first label has none before it."""
@@ -145,19 +158,19 @@ class TestSeasonalBaselines:
 
     def test_the_label_must_have_been_processed_when_the_prediction_was(self) -> None:
         """The label at 20 is processed at 28, after the prediction of 30 at 26: the one at 10 counts."""
-        records = [*day(1, 0, 9), pred(2, 16, 0), pred(3, 26, 12), lab(3, 30, 13)]
-        late = 2, {"instance_id": 2, "ts": 20, "y_true": 5}
+        records = [*day(1, 0, 9), pred(2, 16, 0), pred(3, 26, 12)]
         for at, baseline in ((25, 5), (28, 9)):
-            shard = Shard(Config(defaults=STREAM))
-            topics: list[list[Any]] = [[], [], []]
-            for kind, record in [*records[:-1], late, records[-1]]:
-                topics[kind].append((at if record is late[1] else record["ts"], {"stream": "s", **record}))
-            for kind, some in enumerate(topics):
-                shard.add(batch_of(kind, some, 0, len(some)))
-            while shard.advance([ENDED] * 3, 1_000):
-                pass
+            shard = processed(*records, (*lab(2, 20, 5), at), lab(3, 30, 13))
             mase = said_of(shard)["all"].measures["mase"]
             assert mase == (5 + 1) / (4 + abs(13 - baseline))
+
+    def test_a_prediction_after_its_label_has_the_labels_before_that_one(self) -> None:
+        """The label at 10 is processed after the label at 20, and before the prediction of 20."""
+        late, others = (*lab(1, 10, 9), 22), ((*pred(2, 16, 12), 25), *day(3, 13, 14))
+        shard = processed(lab(2, 20, 13), late, *others)
+        assert said_of(shard)["all"].measures["mase"] == 1 / 1
+        shard = processed((*lab(1, 10, 9), 19), lab(2, 20, 13), *others)
+        assert said_of(shard)["all"].measures["mase"] == (1 + 1) / (4 + 1)
 
     def test_different_labels_with_one_time_are_none(self) -> None:
         """Two series in one stream."""
