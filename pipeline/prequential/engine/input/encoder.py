@@ -236,7 +236,7 @@ class Encoder:
         names: Any = np.zeros(0, dtype=np.uint64)
         p: Any = np.zeros(0)
         if self._scores or self._quantiles:
-            given = [self._given(record, code) for record, code in zip(predictions, streams[at].tolist())]
+            given = list(map(self.probabilities_of, predictions))
             if any(given):
                 starts_of_p[at + 1] = list(map(len, given))
                 np.cumsum(starts_of_p, out=starts_of_p)
@@ -326,15 +326,13 @@ class Encoder:
 
         Raises KeyError for a stream that isn't known, Unusable for invalid quantiles.
         """
-        if record.KIND != PREDICTION or not (self._scores or self._quantiles):
-            return {}
-        return self._given(record, self._streams[record.stream])
-
-    def _given(self, record: Any, stream: int) -> dict[str, float] | dict[int, float]:
-        """As `probabilities_of`, for a prediction of a known stream."""
-        if self._quantiles and self._catalog.columns.streams.quantiles[stream]:
+        if (
+            self._quantiles
+            and record.KIND == PREDICTION
+            and self._catalog.columns.streams.quantiles[self._streams[record.stream]]
+        ):
             return quantiles_of(record)
-        return (self._scores and record.y_proba) or {}
+        return (self._scores and getattr(record, "y_proba", None)) or {}
 
     def codes_of(self, given: Iterable[str | int]) -> list[int]:
         """The hashes of classes; levels are codes already."""
