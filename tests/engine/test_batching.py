@@ -554,7 +554,7 @@ def use_merge(merge: Merge, rng: random.Random) -> Any:
         rows: list[Any] = [(rng.randrange(100), b"x") for _ in range(rng.choice([1, 5]))]
         merge.add(batch_of(kind, [(0, b"")] * start + rows, start, start + len(rows)))
     while (taken := merge.take([ENDED] * 3, 2)) is not None:
-        found.append((taken.times.tolist(), merge.joins(taken), list(merge.vector)))
+        found.append((taken.times.tolist(), merge.record_and_check_order(taken), list(merge.vector)))
     return found
 
 

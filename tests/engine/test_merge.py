@@ -316,7 +316,7 @@ class TestJournal:
                 taken = merge.take([ENDED] * 3, 50)
             if taken is not None:
                 live += keys_of(taken)
-                if merge.joins(taken) and vectors:
+                if merge.record_and_check_order(taken) and vectors:
                     vectors[-1] = tuple(merge.vector)
                 else:
                     vectors.append(tuple(merge.vector))
@@ -381,7 +381,7 @@ class TestJournal:
             merge.add(batch(kind, range(start, start + 1), [time]))
             taken = merge.take([ENDED] * 3, 1)
             assert taken is not None
-            found.append(merge.joins(taken))
+            found.append(merge.record_and_check_order(taken))
             assert place or found == [True]
         assert found[1] is joins
 

@@ -146,7 +146,7 @@ def assert_equal_incidents(ours: list[dict[str, Any]], both: list[dict[str, Any]
 def assert_equal_states(ours: Shard, both: Shard) -> None:
     """What is kept of sequences that are apart, and of all others but `initial`."""
     mine, theirs = state_of(ours), state_of(both)
-    single = ours.catalog.registry.entities.single
+    single = ours.catalog.registry.entities.initial_is_final
     for key, value in theirs.items():
         kind, *rest = key.split(" ")
         if kind == "entity" and not (rest[1:2] == [INITIAL] and single[int(rest[0])]):
@@ -158,7 +158,7 @@ def assert_equal_states(ours: Shard, both: Shard) -> None:
         assert a is not None
         for stage in pairing.stages(pair):
             told = pair in pairing.labels or ours.catalog.streams[a.stream].reports(stage)
-            if not (stage == INITIAL and pairing.is_single(pair)):
+            if not (stage == INITIAL and pairing.initial_is_final(pair)):
                 rows = zip(pairing.rows_of(pair, stage), other.rows_of(counterpart, stage), strict=True)
                 for (side, row), (their_side, their_row) in rows:
                     for one, their_one in zip(side.tables(0), their_side.tables(0), strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.stages import parse as parse_stage
-from prequential.engine.catalog.plans import Plan, Repeatedly
+from prequential.engine.catalog.plans import Plan, SingleRowRunner
 from prequential.engine.compiled.kernel import Ints32, columns_of
 from prequential.engine.details.label_dependence import LabelDependence
 from prequential.engine.incidents.incident import ALARM, WARNING, Raised
@@ -35,14 +35,14 @@ class Evaluation:
         self.version = 0
         self._read = 0  # number of rows of the log that were processed
         self._raised: list[tuple[tuple[int, ...], Raised]] = []
-        self._repeatedly: dict[int, Repeatedly | None] = {}  # by plan; None: the plan doesn't support it
+        self._runners: dict[int, SingleRowRunner | None] = {}  # by plan; None: the plan doesn't support it
         self._log: Any = None  # the log of the columns below: finding a column by name takes time
         self._kind: Any = None
         self._plan: Any = None
 
     def forget(self) -> None:
         """Drop all references to tables: the catalog has changed, so tables may be new or have other rows."""
-        self._repeatedly.clear()
+        self._runners.clear()
         self.version += 1
 
     def read(self, records: Sequence[Any]) -> None:
@@ -52,22 +52,22 @@ class Evaluation:
         """
         outcomes, count = self._state.logs.outcomes, int(self._state.logs.used[OUTCOMES])
         if outcomes is not self._log:
-            self._repeatedly.clear()
+            self._runners.clear()
             self._log, columns = outcomes, columns_of(outcomes)
             self._kind, self._plan = columns["kind"], columns["plan"]
         for row in range(self._read, count):
             if self._kind[row] == REFERENCE:
                 continue
             number = int(self._plan[row])
-            if number not in self._repeatedly:
+            if number not in self._runners:
                 plan = self._state.catalog.plans[number]
                 positives = self._state.catalog.positives(plan)
-                self._repeatedly[number] = Repeatedly(plan, outcomes, positives) if plan.repeats else None
-            repeatedly = self._repeatedly[number]
-            if repeatedly is None:
+                self._runners[number] = SingleRowRunner(plan, outcomes, positives) if plan.repeats else None
+            runner = self._runners[number]
+            if runner is None:
                 self._consume(self._state.catalog.plans[number], np.array([row], dtype=np.int32), records)
-            elif (alarms := repeatedly.consume(row)) is not None:
-                self._note(repeatedly.plan, np.array([row], dtype=np.int32), alarms, records)
+            elif (alarms := runner.consume(row)) is not None:
+                self._note(runner.plan, np.array([row], dtype=np.int32), alarms, records)
         self._read = count
 
     def finish(self, records: Sequence[Any]) -> list[Raised]:
@@ -139,7 +139,7 @@ def _note_labels(state: ShardState, plan: Plan, rows: Ints32) -> None:
     log, columns = state.logs.outcomes, state.catalog.columns.entities
     rows = rows[log.kind[rows] == OUTCOME]
     entities = plan.entity[log.sequence[rows]]
-    labelled = rows[log.sequence[rows] == columns.first[entities] + columns.single[entities]]
+    labelled = rows[log.sequence[rows] == columns.first[entities] + columns.initial_is_final[entities]]
     owners, labels = plan.entity[log.sequence[labelled]], state.notes.labels
     for entity in np.unique(owners).tolist():
         if entity not in labels:

@@ -132,7 +132,7 @@ class Shard:
         if taken is None:
             return 0
         vector: OffsetVector = tuple(self.merge.vector)
-        if self.merge.joins(taken) and self.vectors:
+        if self.merge.record_and_check_order(taken) and self.vectors:
             self.vectors[-1] = vector
         else:
             self.vectors.append(vector)
@@ -146,7 +146,7 @@ class Shard:
         taken = self.merge.take_until(vector)
         if taken is None:
             return 0
-        self.merge.joins(taken)
+        self.merge.record_and_check_order(taken)
         return self._process(taken)
 
     def flush(self) -> tuple[list[Output], list[OffsetVector]]:

@@ -183,7 +183,7 @@ class ShardState:
         """
         entities = self.catalog.rows_with_one_prediction(row)
         of_entities = (pair for one in entities for pair in self.pairing.by_entity.get(one, ()))
-        pairs = {pair for pair in of_entities if self.pairing.is_single(pair)}
+        pairs = {pair for pair in of_entities if self.pairing.initial_is_final(pair)}
         self.catalog.separate(row)
         for entity in entities:
             self.copy(SequenceKey(entity, FINAL), SequenceKey(entity, INITIAL))

@@ -136,7 +136,7 @@ class Evaluated(msgspec.Struct, gc=False, omit_defaults=True):
     outcomes: int
     revisions: int
     ts: int
-    single: bool
+    initial_is_final: bool
     changed: bool
     counts: dict[str, int]
     memories: list[MemoryPart]

@@ -345,7 +345,7 @@ class Catalog:
         about = self.entity(row)
         stream = self.streams[about.stream]
         both = about.age is None and stream.initial and stream.final
-        self.columns.entities.single[row] = both and not self.has_two_predictions(row)
+        self.columns.entities.initial_is_final[row] = both and not self.has_two_predictions(row)
 
     def rows_with_one_prediction(self, row: int) -> list[int]:
         """Rows of a model, its correction and segments, or of a baseline, whose `initial` still is `final`.
@@ -354,7 +354,7 @@ class Catalog:
         """
         about, entities = self.entity(row), self.columns.entities
         rows = self.streams[about.stream].entities
-        return [one for one in rows if row in (one, entities.model[one]) and entities.single[one]]
+        return [one for one in rows if row in (one, entities.model[one]) and entities.initial_is_final[one]]
 
     def same_as(self, row: int, stage: str, stream: Stream | None = None) -> list[str]:
         """The stages that are the same as a stage of an entity, for the field `same` of its messages.
@@ -364,12 +364,12 @@ class Catalog:
         if stream is None:
             about = self.entity(row)
             stream = self.streams[about.stream]
-        is_said = self.columns.entities.single[row] and stage == FINAL and stream.reports(INITIAL)
+        is_said = self.columns.entities.initial_is_final[row] and stage == FINAL and stream.reports(INITIAL)
         return [INITIAL] if is_said else []
 
     def separate(self, row: int) -> None:
         """Note that `initial` is now a separate sequence, for all entities of `rows_with_one_prediction`."""
-        self.columns.entities.single[self.rows_with_one_prediction(row)] = 0
+        self.columns.entities.initial_is_final[self.rows_with_one_prediction(row)] = 0
         self.columns.entities.twofold[row] = 1
 
     def add_ages(self, stream: Stream, row: int) -> None:
@@ -495,7 +495,7 @@ class Catalog:
         self.streams[about.stream].entities.remove(row)
         entities = self.registry.entities
         self.plans[entities.plan[row]].give(int(entities.first[row]))
-        entities.changed[row] = entities.single[row] = 0
+        entities.changed[row] = entities.initial_is_final[row] = 0
         self.entities[row] = None
 
     # ---- views

@@ -175,7 +175,7 @@ class Plan:
 
     @property
     def repeats(self) -> bool:
-        """Whether `Repeatedly` supports this plan."""
+        """Whether `SingleRowRunner` supports this plan."""
         return all(watch.signal.repeats for watch in self.watches)
 
     # ---- moves
@@ -248,7 +248,7 @@ class Plan:
         yield "pairs", [self.last_signs, self.error_pairs]
 
 
-class Repeatedly:
+class SingleRowRunner:
     """Calls `Plan.consume` for one row at a time, at a small part of the usual cost.
 
     The object is valid until the log or `positives` is replaced; `Plan.repeats` must be true.

@@ -117,8 +117,8 @@ def _write(
     While `initial` of both is `final` it has none; while that of one is, `final`'s outcomes are its.
     """
     at, losses = used[WRITTEN], _losses_of(pairs, pair)
-    single, stream = registry.entities.single, registry.entities.stream[pairs.a[pair]]
-    a, b = single[pairs.a[pair]], single[pairs.b[pair]]
+    initial_is_final, stream = registry.entities.initial_is_final, registry.entities.stream[pairs.a[pair]]
+    a, b = initial_is_final[pairs.a[pair]], initial_is_final[pairs.b[pair]]
     of_stages = pairs.a[pair] == pairs.b[pair]  # whose sequence isn't that of `initial`
     for stage in range(0 if of_stages else a & b, pairs.stages[pair]):
         first = row + max(0, pairs.a_stage[pair] + stage - a)
@@ -174,7 +174,7 @@ def find(
         end = i
         while end < stop and log.record[end] == log.record[i]:
             entity = log.entity[end]
-            begins = log.sequence[end] - entities.first[entity] == entities.single[entity]
+            begins = log.sequence[end] - entities.first[entity] == entities.initial_is_final[entity]
             if (log.kind[end] == OUTCOME or log.kind[end] == REFERENCE) and begins:
                 seen.group[entity], seen.row[entity] = group, end
             end += 1

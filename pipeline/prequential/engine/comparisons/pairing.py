@@ -253,10 +253,10 @@ class Pairing:
         of_stages = int(self.pairs.a_stage[pair]), int(self.pairs.b_stage[pair])
         return a.stream, a.kind, *self.ends[pair], *of_stages
 
-    def is_single(self, pair: int) -> bool:
+    def initial_is_final(self, pair: int) -> bool:
         """Whether `initial` of a pair is the same as `final`, because it is so for both models."""
-        single = self._catalog.columns.entities.single
-        return pair not in self.labels and all(single[end] for end in self.ends[pair])
+        initial_is_final = self._catalog.columns.entities.initial_is_final
+        return pair not in self.labels and all(initial_is_final[end] for end in self.ends[pair])
 
     def identity(self, pair: int) -> tuple[int, int, str]:
         """The identity of a pair, also distinct from earlier pairs with its number: entities, stages."""

@@ -51,7 +51,7 @@ class PairSubject(NamedTuple):
     b: Entity
     order: tuple[int, ...]  # among all pairs' messages
     rank: int  # it is the k-th pair to begin, see `Pairs`
-    single: bool  # whether `initial` is the same as `final`, so that messages report `final` only
+    initial_is_final: bool  # whether `initial` is the same as `final`, so that messages report `final` only
     number: int  # of its tables
     places: list[PairSequence]  # that messages are about
     at: dict[tuple[int, int], list[int]]  # by side and row: which places; losses may be the same
@@ -168,10 +168,10 @@ class ComparisonReporter:
         """What doesn't change of a pair: of the present one with this number."""
         catalog, pairing = self._catalog, self._pairing
         a, b = map(catalog.entity, pairing.ends[pair])
-        single, rank = pairing.is_single(pair), int(pairing.pairs.rank[pair])
+        initial_is_final, rank = pairing.initial_is_final(pair), int(pairing.pairs.rank[pair])
         known = self._known_pairs.get(pair)
         is_same = known is not None and known.a is a and known.b is b
-        if known is not None and is_same and (known.single, known.rank) == (single, rank):
+        if known is not None and is_same and (known.initial_is_final, known.rank) == (initial_is_final, rank):
             return known
         stream = catalog.streams[a.stream]
         stages = pairing.stages(pair)
@@ -181,20 +181,20 @@ class ComparisonReporter:
         at: dict[tuple[int, int], list[int]] = {}
         for place, loss, _, side, row in pairing.sequences(pair):
             stage = stages[place]
-            if single and stage == INITIAL:  # the same as `final`, whose messages report it
+            if initial_is_final and stage == INITIAL:  # the same as `final`, whose messages report it
                 continue
             if pair in pairing.labels or stream.reports(stage):
                 whose = {
                     "stream": stream.name, "partition": catalog.partition, "model": a.model,
                     "against": b.model, "segment": a.segment, "stage": stage,
                 }  # fmt: skip
-                same = catalog.same_as(a.row, stage) if single else []
+                same = catalog.same_as(a.row, stage) if initial_is_final else []
                 of_estimators = Who.from_fields(
                     whose | {"estimator": name, "loss": loss} for name in tables.estimators
                 )
                 at.setdefault((side, row), []).append(len(places))
                 places.append(PairSequence(stage, loss, side, row, of_estimators, same))
-        known = PairSubject(a, b, pairing.order_of(pair), rank, single, number, places, at)
+        known = PairSubject(a, b, pairing.order_of(pair), rank, initial_is_final, number, places, at)
         self._known_pairs[pair] = known
         return known
 

@@ -77,11 +77,11 @@ def restore(
         }
         new: dict[str, None] = {}
         rows = list(pairing.sequences(pair))
-        single = pairing.is_single(pair)
+        initial_is_final = pairing.initial_is_final(pair)
         twofold = catalog.has_two_predictions(a) or catalog.has_two_predictions(b)
         for place, _, code, side, row in rows:
             stage = pairing.stages(pair)[place]
-            if single and stage == INITIAL:
+            if initial_is_final and stage == INITIAL:
                 continue
             key = stage if twofold else standing_for(stage, stages), code
             if key not in before or (code == COST and then.prices != tables.prices):

@@ -207,9 +207,10 @@ def add(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, sign
             sums[0] += sign
         sums[1] += sign
     elif kind == NUMBER_SCORES:
-        width = values[WIDTH] if flags & outcomes.INTERVAL and len(values) > WIDTH else 0.0
-        baseline = values[BASELINE] if flags & outcomes.SEASONAL and len(values) > BASELINE else 0.0
-        score = values[INTERVAL_SCORE] if flags & outcomes.OF_QUANTILES and len(values) > INTERVAL_SCORE else 0.0
+        room = len(values)
+        width = values[WIDTH] if flags & outcomes.INTERVAL and room > WIDTH else 0.0
+        baseline = values[BASELINE] if flags & outcomes.SEASONAL and room > BASELINE else 0.0
+        score = values[INTERVAL_SCORE] if flags & outcomes.OF_QUANTILES and room > INTERVAL_SCORE else 0.0
         lost = scores.add_number(
             sums, rests, sign, flags, values[ERROR], values[VALUE], width, baseline, score
         )

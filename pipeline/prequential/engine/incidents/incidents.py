@@ -295,7 +295,7 @@ class Incidents:
         means = self.history.scratch.means
         state = self.open.get(owner)
         if state is not None:
-            return self._go_on(owner, state, means, stop, float(found.h))
+            return self._continue(owner, state, means, stop, float(found.h))
         if not found.found:
             return []
         return self._open(owner, means, stop, found)
@@ -338,7 +338,7 @@ class Incidents:
         counts[state.cause] = counts.get(state.cause, 0) + 1
         return [self._report(self._entity(owner), state)]
 
-    def _go_on(
+    def _continue(
         self, owner: int, state: OpenIncident, means: Means, stop: int, h: float
     ) -> list[Incident]:
         """Follow an open incident: the level comes back, worsens further, has become usual, or goes on."""

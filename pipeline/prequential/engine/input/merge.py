@@ -392,8 +392,8 @@ class Merge:
             stop = 0
         self._start[kind] = stop
 
-    def joins(self, taken: MicroBatch) -> bool:
-        """Whether this micro-batch, just taken, continues in order of time what was taken before.
+    def record_and_check_order(self, taken: MicroBatch) -> bool:
+        """Record that this micro-batch was taken, and return whether it continues in order of time.
 
         If so the offset vector between them needn't be written down.
         """

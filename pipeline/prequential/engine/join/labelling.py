@@ -68,14 +68,14 @@ def separates(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
     row = first
     while row:
         model = predictions.model[row]
-        if entities.single[model] and has_two_predictions(predictions, first, model, t1):
+        if entities.initial_is_final[model] and has_two_predictions(predictions, first, model, t1):
             logs.used[WANTED] = model
             return True
         row = predictions.next[row]
     if has_two_predictions(predictions, first, reference_of(predictions, first), t1):
         for which in range(2):
             entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
-            if entity and entities.single[entity]:
+            if entity and entities.initial_is_final[entity]:
                 logs.used[WANTED] = entity
                 return True
     return False

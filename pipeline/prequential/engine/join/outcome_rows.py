@@ -83,7 +83,7 @@ def write_here(
     before_bins = int(streams.initial[stream]) + int(streams.final[stream])
     for position in range(before_bins + bins):
         if position == 0 and streams.initial[stream]:
-            if registry.entities.single[outcome.entity]:
+            if registry.entities.initial_is_final[outcome.entity]:
                 continue
             chosen = initial
         elif position < before_bins:

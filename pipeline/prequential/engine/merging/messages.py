@@ -95,12 +95,12 @@ class Merged:
         outcomes, revisions = (sum(getattr(one, name) for one in of) for name in ("outcomes", "revisions"))
         if not outcomes:
             return
-        config, single = self._config, all(one.single for one in of)
+        config, initial_is_final = self._config, all(one.initial_is_final for one in of)
         counts = self._counts(of)
         by_chance = "random" in config.baselines and config.has_classes
         for chance in (False, True) if by_chance else (False,):
             name = model + RANDOM_SUFFIX if chance else model
-            for stage, made_of in self._stages(age, single):
+            for stage, made_of in self._stages(age, initial_is_final):
                 for estimator in self._estimators:
                     states = [self._state(who, one, estimator, chance) for one in made_of]
                     state = states[0] if len(states) == 1 else intermediate(states, config.alpha)
@@ -110,7 +110,7 @@ class Merged:
                         max(one.ts for one in of if one.outcomes),
                         *by_name(config.measures, state.values, state.reasons), counts, config.digest,
                     )  # fmt: skip
-                    if single and stage == FINAL and self._classes.stream.reports(INITIAL):
+                    if initial_is_final and stage == FINAL and self._classes.stream.reports(INITIAL):
                         message.same = [INITIAL]
                     if missing := self.names.without_model(model):
                         message.missing_partitions = missing
@@ -119,21 +119,21 @@ class Merged:
                         message.coverage = self._coverage(of)
                     yield Encoded(METRICS, self._name, encode(message))
 
-    def _stages(self, age: str | None, single: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def _stages(self, age: str | None, initial_is_final: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The stages of messages, each with the stages from which it is computed."""
         if age is not None:
             yield age, (age,)
             return
         stream = self._classes.stream
         for stage in reported(stream.everywhere, stream.bins):
-            if not (single and stage == INITIAL):
+            if not (initial_is_final and stage == INITIAL):
                 yield stage, parts(stage, stream.bins)
 
     def _state(self, who: _Who, stage: str, estimator: str, chance: bool) -> EstimatorState:
         memories = [
             (memory, self._places[number])
             for number, one in self._of[who] for memory in one.memories
-            if memory.stage == (FINAL if one.single and stage == INITIAL else stage)
+            if memory.stage == (FINAL if one.initial_is_final and stage == INITIAL else stage)
             and memory.estimator == estimator
         ]  # fmt: skip
         return measured(added(memories, estimator, self._classes.capacity), self._classes, chance=chance)

@@ -84,7 +84,7 @@ def _evaluated(state: ShardState, stream: Stream, about: Entity) -> Evaluated:
     }
     return Evaluated(
         about.model, about.segment, about.kind, about.age, int(entities.outcomes[row]),
-        int(entities.revisions[row]), int(entities.newest_ts[row]), bool(entities.single[row]),
+        int(entities.revisions[row]), int(entities.newest_ts[row]), bool(entities.initial_is_final[row]),
         bool(entities.changed[row]), counts, list(_memories(state, about, plan)),
         _coverage(state, stream, row) if about.kind == MODEL else None,
     )  # fmt: skip
@@ -103,10 +103,10 @@ def _coverage(state: ShardState, stream: Stream, row: int) -> dict[str, object]:
 
 def _memories(state: ShardState, about: Entity, plan: Plan) -> Iterator[MemoryPart]:
     entities = state.catalog.columns.entities
-    first, single = int(entities.first[about.row]), bool(entities.single[about.row])
+    first, initial_is_final = int(entities.first[about.row]), bool(entities.initial_is_final[about.row])
     stages = plan.stages if about.age is None else (about.age,)
     for place, stage in enumerate(stages):
-        if single and stage == INITIAL:
+        if initial_is_final and stage == INITIAL:
             continue
         for estimator in plan.estimators:
             if estimator.memory.adds_up:

@@ -86,8 +86,8 @@ class DisparityReporter:
                     yield ModelSequence(plan, about, place, at)
 
     def _is_reported(self, about: Entity, stage: str) -> bool:
-        single = self._catalog.columns.entities.single[about.row] and stage == INITIAL
-        return not single and self._catalog.streams[about.stream].reports(stage)
+        is_final = self._catalog.columns.entities.initial_is_final[about.row] and stage == INITIAL
+        return not is_final and self._catalog.streams[about.stream].reports(stage)
 
     def _report(self, sequences: list[ModelSequence], *, replaying: bool) -> list[Encoded]:
         messages = []

@@ -92,11 +92,11 @@ class Estimates:
             if not stages:
                 continue
             first = entities.first[plan_rows].astype(np.int64)
-            single = entities.single[plan_rows].astype(np.int64)
+            initial_is_final = entities.initial_is_final[plan_rows].astype(np.int64)
             sequences = (first[:, None] + np.arange(stages)).ravel()
             # If `initial` is `final`, it isn't computed, but it keeps its position.
-            sequences = sequences[(np.arange(stages) >= single[:, None]).ravel()]
-            begins = np.arange(start, start + len(plan_rows) * stages, stages) - np.cumsum(single)
+            sequences = sequences[(np.arange(stages) >= initial_is_final[:, None]).ravel()]
+            begins = np.arange(start, start + len(plan_rows) * stages, stages) - np.cumsum(initial_is_final)
             places.update((row, (begin, len(sequences))) for row, begin in zip(plan_rows, begins.tolist()))
             positives = catalog.positives(plan)
             for chance in _chances(plan.config):
@@ -123,16 +123,16 @@ class Estimates:
 
     def lines(self, row: int, about: Entity, stream: Stream) -> EntityMessages:
         """The lines of the messages about an entity."""
-        return self._lines(row, about, stream, bool(self._catalog.columns.entities.single[row]))
+        return self._lines(row, about, stream, bool(self._catalog.columns.entities.initial_is_final[row]))
 
     def lines_of(self, rows: Sequence[int]) -> Iterator[tuple[Entity, Stream, EntityMessages]]:
         """The lines of many entities, each with the entity and its stream."""
         catalog, streams = self._catalog, self._catalog.streams
-        singles = (self._catalog.columns.entities.single[rows] > 0).tolist()
-        for row, single in zip(rows, singles):
+        singles = (self._catalog.columns.entities.initial_is_final[rows] > 0).tolist()
+        for row, initial_is_final in zip(rows, singles):
             about = catalog.entity(row)
             stream = streams[about.stream]
-            yield about, stream, self._lines(row, about, stream, single)
+            yield about, stream, self._lines(row, about, stream, initial_is_final)
 
     def who(self, about: Entity, stream: Stream, lines: EntityMessages) -> Who:
         """The subjects of the messages about an entity."""
@@ -148,9 +148,9 @@ class Estimates:
             known = self._who[about.row] = lines, Who.from_fields(fields)
         return known[1]
 
-    def _lines(self, row: int, about: Entity, stream: Stream, single: bool) -> EntityMessages:
+    def _lines(self, row: int, about: Entity, stream: Stream, initial_is_final: bool) -> EntityMessages:
         known = self._known.get(row)
-        if known is not None and known[0] is about and known[1] == single:
+        if known is not None and known[0] is about and known[1] == initial_is_final:
             return known[2]
         config = stream.config
         stages = self._catalog.plans[self._catalog.columns.entities.plan[row]].stages
@@ -160,7 +160,7 @@ class Estimates:
         all_lines = []
         wide = stream.name in self._catalog.wide and about.kind in (MODEL, SEGMENT, AGE)
         for chance, name in enumerate(names):
-            for stage, positions in _stages(about, stream, stages, single):
+            for stage, positions in _stages(about, stream, stages, initial_is_final):
                 same = self._catalog.same_as(row, stage)
                 for place, estimator in enumerate(config.estimators):
                     if wide and parse_estimator(estimator).memory.adds_up:
@@ -172,7 +172,7 @@ class Estimates:
         alike = groupby(all_lines, key=lambda line: (line.chance, line.same))
         runs = [(len(list(group)), chance, same) for (chance, same), group in alike]
         lines = EntityMessages(all_lines, places, runs)
-        self._known[row] = about, single, lines
+        self._known[row] = about, initial_is_final, lines
         return lines
 
     def with_intermediate(
@@ -215,20 +215,20 @@ def _chances(config: StreamConfig) -> tuple[bool, ...]:
 
 
 def _stages(
-    about: Entity, stream: Stream, stages: tuple[str, ...], single: bool
+    about: Entity, stream: Stream, stages: tuple[str, ...], initial_is_final: bool
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The stages of an entity's messages, each with its position among the plan's `stages`.
 
-    For a `single` entity, `final` stands for `initial`.
+    Where `initial` is the same as `final`, `final` stands for it.
     """
     if about.age is not None:
         yield about.age, (0,)
         return
     places = {stage: place for place, stage in enumerate(stages)}
-    if single:
+    if initial_is_final:
         places[INITIAL] = places[FINAL]
     for stage in reported(stream.everywhere, stream.bins):
-        if not (single and stage == INITIAL):
+        if not (initial_is_final and stage == INITIAL):
             yield stage, tuple(places[part] for part in parts(stage, stream.bins))
 
 

@@ -304,9 +304,9 @@ class Reporter:
 
     def _began_later(self, kept: list[str], row: int, line: MessageSubject, stream: Stream) -> bool:
         """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
-        single = self._catalog.columns.entities.single[row]
+        initial_is_final = self._catalog.columns.entities.initial_is_final[row]
         stages = (
-            FINAL if single and one == INITIAL else one for one in parts(line.stage, stream.bins)
+            FINAL if initial_is_final and one == INITIAL else one for one in parts(line.stage, stream.bins)
         )
         return any(
             what in kept

@@ -274,9 +274,9 @@ class _Restoring:
             plan = catalog.plans[int(entities.plan[row])]
             first, start = int(arrays["entities.first"][old_row]), int(entities.first[row])
             same_bins = self._saved[stream.code]["bins"] == stream.bins
-            single, twofold = bool(entities.single[row]), catalog.has_two_predictions(row)
+            initial_is_final, twofold = bool(entities.initial_is_final[row]), catalog.has_two_predictions(row)
             for position, stage in enumerate(plan.stages):
-                if single and stage == INITIAL:
+                if initial_is_final and stage == INITIAL:
                     continue
                 former = stage if twofold else standing_for(stage, old_plan.stages)
                 if former in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):

@@ -141,7 +141,7 @@ class Entities(NamedTuple):
     stages: Ints32  # how many
     #: Whether `initial` is the same as `final` up to now, so that it has no rows of the log: both are
     #: evaluated, and no instance has had two predictions.
-    single: Bytes
+    initial_is_final: Bytes
     outcomes: Ints
     revisions: Ints
     newest_ts: Ints  # label time of the newest outcome

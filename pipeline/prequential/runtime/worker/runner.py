@@ -394,7 +394,7 @@ class ShardRunner:
             return self._follow()
         if self.recovering:
             await self._recovered()
-        return await (self._go_on() if self._isolation is None else self._try())
+        return await (self._process_live() if self._isolation is None else self._try())
 
     def _commit_if_due(self) -> None:
         if not self.recovering and self._isolation is None:
@@ -461,7 +461,7 @@ class ShardRunner:
         self.progress = f"following the journal: {len(self._journal)} entries to go"
         return max(1, processed)
 
-    async def _go_on(self) -> int:
+    async def _process_live(self) -> int:
         """Do step 5: process the next records, once the journal has an entry that this worker does so."""
         if not self._begun:
             if not any(self.shard.merge.buffered):

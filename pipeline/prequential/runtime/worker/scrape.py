@@ -300,8 +300,8 @@ class Scrape:
             families["model_version_since_outcome"].add(where, int(entities.version_since[row]))
         if about.segment:
             where = labels(**of_model, segment=about.segment)
-        single = bool(entities.single[row])
-        for stage in _stages(about, stream, single):
+        initial_is_final = bool(entities.initial_is_final[row])
+        for stage in _stages(about, stream, initial_is_final):
             same = catalog.same_as(row, stage)
             if not self._http.shows_stage(stage, stream.config, same):
                 continue
@@ -409,12 +409,12 @@ class Scrape:
         self._pause(8)
 
 
-def _stages(about: Entity, stream: Stream, single: bool) -> list[str]:
+def _stages(about: Entity, stream: Stream, initial_is_final: bool) -> list[str]:
     """Return the configured stages of an entity that have their own outcomes.
 
     For a `single` entity, with one prediction per instance, `initial` is identical to `final`.
     """
     if about.age is not None:
         return [about.age]
-    without = (INTERMEDIATE, INITIAL) if single else (INTERMEDIATE,)
+    without = (INTERMEDIATE, INITIAL) if initial_is_final else (INTERMEDIATE,)
     return [stage for stage in reported(stream.everywhere, stream.bins) if stage not in without]
