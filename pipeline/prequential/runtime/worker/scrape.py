@@ -412,7 +412,7 @@ class Scrape:
 def _stages(about: Entity, stream: Stream, initial_is_final: bool) -> list[str]:
     """Return the configured stages of an entity that have their own outcomes.
 
-    For a `single` entity, with one prediction per instance, `initial` is identical to `final`.
+    While each instance has had one prediction, `initial` is identical to `final`.
     """
     if about.age is not None:
         return [about.age]
