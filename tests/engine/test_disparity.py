@@ -6,13 +6,15 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
-from helpers import Life, Topics, World, catch_up, live, state_of
+from helpers import ENDED, Feed, Life, Topics, World, catch_up, live, state_of
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.engine.cohorts.blocks import add, inflation, new_blocks
 from prequential.engine.detectors.confidence_sequence import RHO, needed_for, radius
 from prequential.engine.disparity.group_means import FEWEST, STRATUM, needed_of
+from prequential.engine.shard import Shard
 from prequential.engine.snapshot.split import split
 from prequential.runtime.http.exposition import GAUGE, Family
 from prequential.runtime.worker import disparity_series
@@ -240,36 +242,45 @@ def test_any_division_into_batches_gives_the_same_bits(seed: int, cluster: str) 
 def test_a_part_of_a_snapshot_has_it() -> None:
     shard = catch_up(world(1, 300)).shard
     parts = split(decoded(snapshot_of(shard)), {"s"}.__contains__, moved=True)
-    other = restored(shard.config, list(map(_written, parts)))
+    other = restored(shard.config, list(map(msgspec.msgpack.encode, parts)))
     streams = range(len(shard.catalog.streams))
     assert list(other.emission.disparities.statuses(streams)) == list(
         shard.emission.disparities.statuses(streams)
     )
 
 
-def _written(part: Any) -> bytes:
-    import msgspec
-
-    return msgspec.msgpack.encode(part)
-
-
 @pytest.mark.parametrize(
-    ("changed", "begun"),
+    ("changed", "more", "begun"),
     [
-        ({"level": 0.01}, False), ({"tolerance": 0.5}, False), ({"measures": ["error"]}, True),
-        ({"segments": ["tariff"]}, True),
+        ({"level": 0.01}, {}, False), ({"tolerance": 0.5}, {}, False), ({"measures": ["error"]}, {}, True),
+        ({"segments": ["tariff"]}, {}, True), ({}, {"positive_class": "0"}, True),
+        ({}, {"segments_per_key": 1}, False), ({}, {"segments_per_key": 5, "segments": []}, False),
+        ({}, {"stages": ["final", "bins"], "bins": 2}, False),
     ],
 )  # fmt: skip
-def test_another_configuration_starts_what_it_changes(changed: dict[str, Any], begun: bool) -> None:
-    shard = catch_up(world(1, 300)).shard
-    config = world(1, 300, disparity=SETTINGS["disparity"] | changed).config
-    from prequential.engine.shard import Shard
-
-    other = Shard(config)
-    found = other.restore(decoded(snapshot_of(shard)))
+def test_another_configuration_starts_what_it_changes(
+    changed: dict[str, Any], more: dict[str, Any], begun: bool
+) -> None:
+    """It goes on in any case, also with more classes than there was room for."""
+    given, half = world(1, 600), world(1, 300)
+    config = world(1, 600, disparity=SETTINGS["disparity"] | changed, **more).config
+    shard = Shard(config)
+    found = shard.restore(decoded(snapshot_of(catch_up(half).shard)))
     assert any("disparity" in str(one) for one in found.begun) == begun
-    groups = next(other.emission.disparities.statuses([0]), None)
+    groups = next(shard.emission.disparities.statuses([0]), None)
     assert (groups is None) == begun
+    feed = Feed(shard, given.topics)
+    feed.given = list(shard.merge.vector)
+    for _, obj in given.topics[2][400:]:
+        assert isinstance(obj, dict)
+        obj["y_true"] = obj["instance_id"] % 7
+    for kind in range(3):
+        feed.give(kind, 2_000)
+    while shard.advance([ENDED] * 3, 1 << 30):
+        pass
+    for one in shard.emission.disparities.statuses([0]):
+        assert one.outcomes == 600
+        assert all(group["n"] > 0 for group in one.groups.values())
 
 
 def test_a_removed_model_has_no_messages() -> None:

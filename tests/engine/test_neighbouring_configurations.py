@@ -26,6 +26,7 @@ from prequential.configuration.settings.model import (
     DETAILS,
     Config,
     DetectorConfig,
+    DisparityConfig,
     Objective,
     PeriodAlarmConfig,
     StreamConfig,
@@ -74,6 +75,7 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "champion": ("m",), "compare_losses": (("error",), ("brier",), ("cost", "error")),
     "compare_stages": ((),),
     "compare_level": (0.1,), "mcnemar_level": (0.1,),
+    "disparity": (DisparityConfig(("arm",)), DisparityConfig(("site", "arm"), ("error",))),
     "objective": (None, Objective({"recall": 0.5}), Objective({"accuracy": 0.6}, reference="200ms")),
 
     "alarm_budget": ("1 per 30d",), "alarm_change": (0.1,), "versions": ("separate",),
@@ -127,7 +129,7 @@ def topics() -> Topics:
 def config(settings: StreamConfig) -> Config:
     numbers = replace(
         settings, task="regression", positive_class=None, temporal_correction=False, objective=None,
-        label_at_horizon=None,
+        disparity=None, label_at_horizon=None,
         measures=OF_NUMBERS if settings.coverage else ("mae", "r2"), baselines=(),
         compare_losses=("absolute",),
         detectors=tuple(one for one in settings.detectors if one.signal == "error"),

@@ -213,7 +213,7 @@ class TestValues:
 
 class TestSettings:
     def test_they_are_those_of_a_configuration(self) -> None:
-        sections = {"detectors", "emit", "objective", "period_alarms"}
+        sections = {"detectors", "disparity", "emit", "objective", "period_alarms"}
         of_kafka = {"key"}  # what records are keyed by says nothing of tables
         assert set(Settings.__annotations__) == set(keys.STREAM) - of_kafka | sections
 
