@@ -144,12 +144,12 @@ def test_pictures_show_a_page_without_warnings(name: str) -> None:
 
 
 def test_stale_pictures_are_refused() -> None:
-    fresh = {"status": "live, newest message 3 s ago (12:00:00 UTC)", "alerts": [], "live": True}
+    fresh = {"status": "live, newest message 3 s ago (12:00:00 UTC)", "alerts": [], "live": True, "cut": []}
     assert wrong(fresh) == []
     for changed in (
         {"status": "live, newest message 11 s ago"}, {"status": "not live, newest message 3 s ago"},
         {"status": "live, newest message 3 min ago"}, {"status": ""}, {"alerts": ["the connection is lost"]},
-        {"status": "loading history: 45%"},
+        {"status": "loading history: 45%"}, {"cut": ["a long na"]},
     ):  # fmt: skip
         assert wrong({**fresh, **changed}), changed
 

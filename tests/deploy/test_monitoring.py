@@ -128,6 +128,9 @@ OWN: dict[str, tuple[str, ...]] = {
     "prequential_ingest_lost_total": ("topic",),
     "prequential_ingest_records_total": ("topic",),
     "prequential_ingest_unlabelled_total": ("topic",),
+    # Of streams with `disparity` (`tests/engine/test_disparity.py`).
+    "prequential_disparity_low": (*_MODEL, "stage", "key", "measure"),
+    "prequential_disparity_verdict": (*_MODEL, "stage", "key", "measure"),
     # Of streams in all partitions.
     "prequential_merged_timestamp_seconds": ("stream",),
     # Of `notify`.

@@ -329,7 +329,7 @@ class TestJournal:
             taken = other.take_until(vector)  # type: ignore[arg-type]
             assert taken is not None
             followed += keys_of(taken)
-            other.joins(taken)
+            other.record_and_check_order(taken)
             assert other.vector == list(vector)
         assert followed == live
         assert other.snapshot() == merge.snapshot()

@@ -20,6 +20,11 @@ def _is_wide(settings: dict[str, Any]) -> bool:
     return any(stream.get("key") == "instance" for stream in settings["streams"].values())
 
 
+def _has_disparity(settings: dict[str, Any]) -> bool:
+    """Whether any stream has `disparity`."""
+    return any(stream.get("disparity") for stream in [settings["defaults"], *settings["streams"].values()])
+
+
 def documented(who: str, values: str = chart.EVERYTHING) -> set[Acl]:
     """What the table of ACLs says of a component or command, with the chart's names."""
     settings = chart.settings(values)
@@ -31,6 +36,8 @@ def documented(who: str, values: str = chart.EVERYTHING) -> set[Acl]:
         if len(row) != 3 or who not in re.split(r",\s*", row[0]):
             continue
         if "`key: instance`" in row[0] and not _is_wide(settings):
+            continue
+        if "`disparity`" in row[0] and not _has_disparity(settings):
             continue
         resource, operations = row[1], re.findall(r"[A-Z]\w+", row[2])
         kind = "group" if resource.startswith("group") else "topic"
