@@ -416,36 +416,26 @@ class StreamConfig:
         """
         left_out = ("emit_", "alarm_change")
         settings = {name: value for name, value in asdict(self).items() if not name.startswith(left_out)}
-        if self.label_at_horizon is None:
-            del settings["label_at_horizon"]
-        if self.alarm_budget is None:  # whether thresholds are configured or the usual ones is the same
-            del settings["alarm_budget"]
-            for detector in settings["detectors"]:
-                del detector["fixed"]
-        for name in ("cluster", "incident_budget", "incident_loss", "period_alarms", "period_zone"):
+        for name in _LATER_SETTINGS:
             if getattr(self, name) == getattr(_DEFAULTS, name):
                 del settings[name]
-        if self.disparity is None:
-            del settings["disparity"]
-        if self.costs is None:  # so that configurations without them keep their digests
-            del settings["costs"]
-        if not self.cost_per_value:
-            del settings["cost_per_value"]
-        if self.value_limit is None:
-            del settings["value_limit"]
-        if self.top_k == TOP_K:
-            del settings["top_k"]
-        if self.quantile is None:
-            del settings["quantile"]
-        if self.season is None:
-            del settings["season"]
-        if self.key == BY_STREAM:
-            del settings["key"]
+        if self.alarm_budget is None:  # whether thresholds are configured or the usual ones is the same
+            for detector in settings["detectors"]:
+                del detector["fixed"]
+        if self.objective is not None and self.objective.estimate is None:
+            del settings["objective"]["estimate"]
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 
 #: What a stream has without a configuration.
 _DEFAULTS = StreamConfig()
+
+#: Settings that the first digests didn't have: configurations without them keep their digests.
+_LATER_SETTINGS = (
+    "label_at_horizon", "alarm_budget", "cluster", "incident_budget", "incident_loss", "period_alarms",
+    "period_zone", "disparity", "costs", "cost_per_value", "value_limit", "top_k", "quantile", "season",
+    "key",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
