@@ -53,9 +53,9 @@ class Ticks:
         self.took: dict[int, tuple[float, int]] = {}
         tick = self._shard.emission.tick
 
-        def timed(record_time: int, *, replaying: bool) -> Any:
+        def timed(record_time: int) -> Any:
             began = time.process_time()
-            found = tick(record_time, replaying=replaying)
+            found = tick(record_time)
             at = record_time // 1000 // _TICK * _TICK
             self.took[at] = (time.process_time() - began) * 1e3, len(found)
             return found

@@ -279,7 +279,7 @@ class TestJournal:
         world = world_of(seed)
         first = live(world, random.Random(seed), honest=False)
         second = Life(Shard(world.config))
-        second.shard.replaying = True
+        second.shard.outbox.close()
         give_all(second.shard, world.topics)
         for vectors in first.journal:
             for vector in vectors:

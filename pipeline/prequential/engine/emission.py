@@ -15,6 +15,7 @@ from prequential.engine.incidents.incident import ALARM, Raised
 from prequential.engine.merging.merger import LAST
 from prequential.engine.merging.parting import part_of
 from prequential.engine.merging.parting_periods import add_periods
+from prequential.engine.outbox import Outbox
 from prequential.engine.output.disparities import DisparityReporter
 from prequential.engine.output.messages import Reporter
 from prequential.engine.output.period_messages import OfPeriods
@@ -28,13 +29,13 @@ from prequential.topics.specs import PARTS
 
 
 class Emission:
-    """Makes the messages of a shard that are due; while `replaying`, it only updates the state."""
+    """Decides which messages of a shard are due, marks them as reported, and reads them for its outbox."""
 
-    def __init__(self, state: ShardState) -> None:
-        self._state = state
+    def __init__(self, state: ShardState, outbox: Outbox) -> None:
+        self._state, self._outbox = state, outbox
         self.reporter = Reporter(state.catalog, state.accounts, state.notes)
-        self.comparisons = ComparisonReporter(state.catalog, state.pairing)
-        self.disparities = DisparityReporter(state.catalog)
+        self.comparisons = ComparisonReporter(state.catalog, state.pairing, outbox)
+        self.disparities = DisparityReporter(state.catalog, outbox)
         #: By stream: whether records have come since its last tick. This matters only once a stream has
         #: periods; until then all streams count as touched.
         self._touched = np.zeros(0, dtype=np.bool_)
@@ -53,18 +54,19 @@ class Emission:
         self._periodic |= any(one.config.period is not None for one in streams[known:])
         self._touched = np.append(self._touched, np.ones(len(streams) - known, dtype=np.bool_))
 
-    def of_entities(self, due: list[int], *, replaying: bool) -> list[Encoded]:
+    def of_entities(self, due: list[int]) -> list[Encoded]:
         """Metrics messages of these entities, which are due because of their numbers of outcomes."""
         kinds = self._state.catalog.columns.entities.kind
         rows = sorted(due, key=lambda row: (int(kinds[row]), row))
-        return self.reporter.metrics(rows, replaying=replaying)
+        self.reporter.mark(rows)
+        return self._outbox.read(self.reporter.metrics, rows)
 
-    def of_outcomes(self, logs: Logs, *, replaying: bool) -> list[Encoded]:
+    def of_outcomes(self, logs: Logs) -> list[Encoded]:
         """Let pairs and groups process the log's outcomes; returns the messages that became due."""
-        compared = self.comparisons.consume(logs, replaying=replaying)
-        return [*compared, *self.disparities.consume(logs, replaying=replaying)]
+        compared = self.comparisons.consume(logs)
+        return [*compared, *self.disparities.consume(logs)]
 
-    def tick(self, time: int, *, replaying: bool) -> list[Output]:
+    def tick(self, time: int) -> list[Output]:
         """Messages that are due because record time has passed multiples of durations in `emit`.
 
         `time` is the new record time, ms.
@@ -73,17 +75,17 @@ class Emission:
         parts: list[Part] = []
         for every, due in state.ticks.items():
             if due is None or time >= due:
-                parts += [] if replaying else self._parts(every, due or 0, time // every * every)
+                parts += self._parts(every, due or 0, time // every * every)
                 if due is not None:
                     passed.add(every)
                 state.ticks[every] = (time // every + 1) * every
         state.next_tick = min(due for due in state.ticks.values() if due is not None)
-        messages = self._changed(lambda config: config.emit_every in passed, replaying=replaying)
-        compared = self.comparisons.passed(passed, replaying=replaying)
-        groups = self.disparities.news(lambda config: config.emit_comparisons in passed, replaying=replaying)
+        messages = self._changed(lambda config: config.emit_every in passed)
+        compared = self.comparisons.passed(passed)
+        groups = self.disparities.news(lambda config: config.emit_comparisons in passed)
         return [*self._encoded(parts), *messages, *compared, *groups]
 
-    def idle(self, quiet: int, *, replaying: bool) -> list[Output]:
+    def idle(self, quiet: int) -> list[Output]:
         """Messages about all that is unpublished after `quiet` ms without a record.
 
         Only streams whose `emit.idle` isn't longer than `quiet` have such messages. Parts of streams in all
@@ -93,12 +95,12 @@ class Emission:
         parts: list[Part] = []
         state, time = self._state, self._state.merge.newest + quiet
         for every, due in self._silent_ticks(quiet):
-            parts += [] if replaying else self._parts(every, due, time // every * every)
+            parts += self._parts(every, due, time // every * every)
             state.ticks[every] = (time // every + 1) * every
             state.next_tick = min(due for due in state.ticks.values() if due is not None)
-        messages = self._changed(is_idle, replaying=replaying)
-        compared = self.comparisons.news(is_idle, replaying=replaying)
-        groups = self.disparities.news(is_idle, replaying=replaying)
+        messages = self._changed(is_idle)
+        compared = self.comparisons.news(is_idle)
+        groups = self.disparities.news(is_idle)
         return [*self._encoded(parts), *messages, *compared, *groups]
 
     def has_unpublished(self, quiet: int) -> bool:
@@ -127,6 +129,8 @@ class Emission:
 
     def _parts(self, every: int, since: int, until: int) -> list[Part]:
         """The shard's parts of streams in all partitions, from one multiple of `every` to another."""
+        if not self._outbox.is_open:
+            return []
         wide = sorted(self._state.catalog.wide)
         return [
             part_of(self._state, self.comparisons, name, since, until)
@@ -140,25 +144,26 @@ class Emission:
         self._spoken_of.clear()
         return [Encoded(PARTS, part.stream, encode_part(part)) for part in parts]
 
-    def last_set(self, *, replaying: bool) -> list[Output]:
+    def last_set(self) -> list[Output]:
         """Messages about every sequence, at the end of a replay."""
         catalog = self._state.catalog
         outcomes = catalog.columns.entities.outcomes
         outputs: list[Output] = []
         parts: list[Part] = []
         for every, due in self._state.ticks.items():
-            parts += [] if replaying else self._parts(every, due or 0, LAST // every * every)
+            parts += self._parts(every, due or 0, LAST // every * every)
         for stream in catalog.streams:
             rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
-            outputs += self.reporter.metrics(rows, covered=True, replaying=replaying)
+            self.reporter.mark(rows, covered=True)
+            outputs += self._outbox.read(self.reporter.metrics, rows, covered=True)
             if stream.config.period is not None:
                 [found] = self.reporter.periods.due([stream], all_news=True)
-                outputs += self._of_periods(found, replaying=replaying)
-            outputs += self.comparisons.of_all(stream, replaying=replaying)
-            outputs += self.disparities.of_all(stream, replaying=replaying)
+                outputs += self._of_periods(found)
+            outputs += self.comparisons.of_all(stream)
+            outputs += self.disparities.of_all(stream)
         return [*self._encoded(parts), *outputs]
 
-    def _changed(self, is_due: Callable[[StreamConfig], bool], *, replaying: bool) -> Sequence[Output]:
+    def _changed(self, is_due: Callable[[StreamConfig], bool]) -> Sequence[Output]:
         """Messages about entities and periods that have changed since their last message, for due streams."""
         catalog = self._state.catalog
         entities = catalog.columns.entities
@@ -172,14 +177,15 @@ class Emission:
             if is_due(catalog.streams[entities.stream[row]].config)
         ]
         new = self.reporter.unreported_among(rows)
-        messages = self.reporter.metrics(new, covered=True, replaying=replaying)
+        self.reporter.mark(new, covered=True)
+        messages = self._outbox.read(self.reporter.metrics, new, covered=True)
         entities.changed[rows] = 0
         if self._periodic:
-            return self._with_due_periods(messages, is_due, replaying=replaying)
+            return self._with_due_periods(messages, is_due)
         return messages
 
     def _with_due_periods(
-        self, metrics: list[Encoded], is_due: Callable[[StreamConfig], bool], *, replaying: bool
+        self, metrics: list[Encoded], is_due: Callable[[StreamConfig], bool]
     ) -> list[Output]:
         """These messages, in order of streams, each stream's followed by the messages about its periods.
 
@@ -200,17 +206,17 @@ class Emission:
                 merged += messages
                 name, messages = next(by_stream, (None, iter(())))
             if stream.code in found:
-                merged += self._of_periods(found[stream.code], replaying=replaying)
+                merged += self._of_periods(found[stream.code])
         if name is not None:
             raise Fault(f"stream {name!r} has changed though no record of it has come")
         return merged
 
-    def _of_periods(self, found: OfPeriods, *, replaying: bool) -> Sequence[Output]:
+    def _of_periods(self, found: OfPeriods) -> Sequence[Output]:
         """Messages about a stream's periods, then their alarms, then the incidents that follow from these."""
         raised = [Raised(0, model, alarm, ALARM) for model, alarm in found.alarms]
         incidents = self._state.incidents.raise_alarms(raised)
         self._spoken_of |= found.rows
-        return [] if replaying else [*found.messages, *(alarm for _, alarm in found.alarms), *incidents]
+        return [*found.messages, *(alarm for _, alarm in found.alarms), *incidents]
 
 
 def _is_idle(quiet: int, config: StreamConfig) -> bool:

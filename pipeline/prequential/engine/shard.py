@@ -30,6 +30,7 @@ from prequential.engine.input.refusals import Refusals
 from prequential.engine.input.ticks import Ticks
 from prequential.engine.input.versions import separate_versions
 from prequential.engine.join.join import join
+from prequential.engine.outbox import Outbox
 from prequential.engine.snapshot import snapshot
 from prequential.engine.snapshot.restored import Restored
 from prequential.engine.snapshot.restoring import restore
@@ -63,15 +64,15 @@ class Shard:
     """One shard: its state, and the outputs that it makes while it processes records.
 
     `add` buffers a batch. `advance` processes the records whose turn has come; `follow` processes them in the
-    order of a journal. `flush` returns the outputs since the last flush. While `replaying`, the shard updates
-    its state but makes no outputs. For a shard on Kafka, `partitions` is the number of partitions of the
-    input topics. The shard needs this number to notice streams that belong to another partition.
+    order of a journal. `flush` returns the outputs since the last flush. With a closed `outbox` the shard
+    changes its state in the same way, and makes no outputs. For a shard on Kafka, `partitions` is the number
+    of partitions of the input topics. The shard needs this number to notice streams that belong to another
+    partition.
     """
 
     def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
         self.config = config
         self.partition, self._partitions = partition, partitions
-        self.replaying = False
         self.state = ShardState(config, partition, partitions)
         self.merge, self.catalog = self.state.merge, self.state.catalog
         #: The order of processing since the last flush, as offset vectors; see
@@ -79,16 +80,15 @@ class Shard:
         self.vectors: list[OffsetVector] = []
         #: Records to skip: the reason by kind and offset.
         self.quarantine: dict[tuple[int, int], str] = {}
-        #: Dead letters and other outputs since the last flush.
-        self.dead_letters: list[DeadLetter] = []
-        self.outputs: list[Output] = []
+        #: Outputs since the last flush.
+        self.outbox = Outbox()
         #: Misplaced records that this process has seen, counted by kind and by stream.
         self.misplaced = [0, 0, 0]
         self.misplaced_streams: dict[str, int] = {}
         self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
         settings = (config.defaults, *config.streams.values())
         self._versions_apart = any(one.versions == "separate" for one in settings)
-        self.emission = Emission(self.state)
+        self.emission = Emission(self.state, self.outbox)
         self.reporter = self.emission.reporter
         self.evaluation = Evaluation(self.state, self.reporter)
         self.encoder = Encoder(self.catalog)
@@ -151,11 +151,8 @@ class Shard:
 
     def flush(self) -> tuple[list[Output], list[OffsetVector]]:
         """Outputs and offsets since the last flush: dead letters by topic and offset, then messages."""
-        # Dead letters are sorted by topic and offset, whatever the order of processing was.
-        outputs = sorted(self.dead_letters, key=lambda letter: (letter.kind, letter.offset)) + self.outputs
-        self.dead_letters, self.outputs = [], []
         vectors, self.vectors = self.vectors, []
-        return outputs, vectors
+        return self.outbox.flush(), vectors
 
     def has_unpublished(self, quiet: int) -> bool:
         """Whether `idle` has anything to publish after `quiet` ms without a record."""
@@ -167,11 +164,11 @@ class Shard:
         The wall clock decides when this happens. The caller therefore writes the call to the journal, so that
         other workers can repeat it at the same position.
         """
-        self.outputs += self.emission.idle(quiet, replaying=self.replaying)
+        self.outbox.add(self.emission.idle(quiet))
 
     def last_set(self) -> None:
         """Make metrics messages for every sequence, at the end of a replay."""
-        self.outputs += self.emission.last_set(replaying=self.replaying)
+        self.outbox.add(self.emission.last_set())
 
     # ---- processing
 
@@ -203,7 +200,7 @@ class Shard:
         """
         following, time = ticks.find(self.state.next_tick)
         while following <= place and time is not None:
-            self.outputs += self.emission.tick(time, replaying=self.replaying)
+            self.outbox.add(self.emission.tick(time))
             following, time = ticks.find(self.state.next_tick)
         return following
 
@@ -306,7 +303,7 @@ class Shard:
         due = self.state.logs.due[: used[DUE]].tolist()
         self._consume(records)
         if why == EMIT:
-            self.outputs += self.emission.of_entities(due, replaying=self.replaying)
+            self.outbox.add(self.emission.of_entities(due))
         elif why == NEW_SEGMENT:
             self.catalog.add_segment(int(used[WANTED]))
             self.add_rows()
@@ -350,7 +347,7 @@ class Shard:
         """Stop the evaluation of these entities, even if predictions of theirs are pending."""
         closed = self.state.forget(gone)
         self.reporter.forget([about.row for about in gone])
-        self.outputs += [] if self.replaying else closed
+        self.outbox.add(closed)
 
     def _consume(self, records: Sequence[Any]) -> None:
         """Let all readers of the logs read them, then empty the logs."""
@@ -359,10 +356,10 @@ class Shard:
         state.follow_predictions()
         if logs.used[OUTCOMES]:
             raised = self.evaluation.finish(records)
-            compared = self.emission.of_outcomes(logs, replaying=self.replaying)
+            compared = self.emission.of_outcomes(logs)
             messages = state.incidents.consume(logs, records, raised)
             # Alarms come before the messages about a state that includes the alarms' outcomes.
-            self.outputs += [*([] if self.replaying else messages), *compared]
+            self.outbox.add([*messages, *compared])
         elif logs.used[EVENTS]:
             state.incidents.follow_events(logs)
         clear(logs)
@@ -374,8 +371,7 @@ class Shard:
         self.state.dead_letters[kind] += 1
         self.state.quarantined[kind] += (kind, offset) in self.quarantine
         self.refusals.add(kind, reason, offset)
-        if not self.replaying:
-            self.dead_letters.append(DeadLetter(kind, offset, reason))
+        self.outbox.refuse(DeadLetter(kind, offset, reason))
 
     # ---- snapshot
 
@@ -389,7 +385,7 @@ class Shard:
 
         The caller must flush all outputs before: a snapshot does not contain them.
         """
-        if self.outputs or self.dead_letters:
+        if not self.outbox.is_empty:
             raise Fault("a snapshot has no outputs: expected `flush` before `snapshot`")
         return snapshot.take(self.state, space or Space())
 

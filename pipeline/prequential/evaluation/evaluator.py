@@ -399,7 +399,7 @@ class Evaluator:
             stepper.advance()
         queue.clear()
         self._first = None
-        if self._shard.outputs:
+        if self._shard.outbox.messages:
             self._flush()
 
     def _process_batch(self, queue: list[tuple[int, Record]]) -> None:

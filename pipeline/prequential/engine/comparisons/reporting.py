@@ -18,6 +18,7 @@ from prequential.engine.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P
 from prequential.engine.comparisons.pairing import DueReport, Pairing
 from prequential.engine.comparisons.tables import PairSide
 from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.engine.outbox import Outbox
 from prequential.engine.output.texts import Draft, MessageValues, Who, Writer, joined, vocabulary
 from prequential.engine.tables.logs import Logs
 from prequential.topics.outputs import Encoded, fields_of
@@ -87,8 +88,9 @@ class SideStatistics(NamedTuple):
 class ComparisonReporter:
     """Makes the messages about a shard's pairs, and caches the properties of each pair."""
 
-    def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
+    def __init__(self, catalog: Catalog, pairing: Pairing, outbox: Outbox) -> None:
         self._catalog = catalog
+        self._outbox = outbox
         self._pairing = pairing
         self._known_pairs: dict[int, PairSubject] = {}
         self._writer = Writer(COMPARISONS, vocabulary(NAMES, REASONS, counts=COUNTS), _ENDINGS)
@@ -97,31 +99,29 @@ class ComparisonReporter:
         self._known_times: set[int | None] = set()
         self._known_streams = 0  # whose values of `emit.comparisons` are among these
 
-    def consume(self, logs: Logs, *, replaying: bool = False) -> list[Encoded]:
+    def consume(self, logs: Logs) -> list[Encoded]:
         """Let the pairing take over what the outcome log has; messages that its outcomes make due.
 
         They are in the order of the instances, however the outcomes are cut into logs.
         """
         messages = []
         for due in self._pairing.consume(logs):
-            messages += self._report([(one, self._pair_of(one)) for one in due], replaying=replaying)
+            messages += self._report([(one, self._pair_of(one)) for one in due])
         return _in_order(messages)
 
-    def passed(self, times: Collection[int], *, replaying: bool = False) -> list[Encoded]:
+    def passed(self, times: Collection[int]) -> list[Encoded]:
         """Messages about sequences with joint outcomes since their last messages, of streams that are due.
 
         `times` are the durations of `emit` of which record time has passed a multiple.
         """
         if self._times().isdisjoint(times):
             return []
-        return self.news(lambda config: config.emit_comparisons in times, replaying=replaying)
+        return self.news(lambda config: config.emit_comparisons in times)
 
-    def news(
-        self, is_due: Callable[[StreamConfig], bool], *, replaying: bool = False
-    ) -> list[Encoded]:
+    def news(self, is_due: Callable[[StreamConfig], bool]) -> list[Encoded]:
         """Messages about sequences with joint outcomes since their last messages, of streams that are due."""
         reports = [(one, known) for one, known in self._with_news() if is_due(self._stream_of(known).config)]
-        return _in_order(self._report(reports, replaying=replaying))
+        return _in_order(self._report(reports))
 
     def has_news(self, is_due: Callable[[StreamConfig], bool]) -> bool:
         """Whether there is anything that `news` has messages about."""
@@ -137,7 +137,7 @@ class ComparisonReporter:
         self._known_streams = len(streams)
         return self._known_times
 
-    def of_all(self, stream: Stream, *, replaying: bool = False) -> list[Encoded]:
+    def of_all(self, stream: Stream) -> list[Encoded]:
         """Messages about all pairs of a stream that have joint outcomes, at the end of a replay."""
         pairing, reports = self._pairing, list[_Report]()
         revisions = self._catalog.columns.entities.revisions
@@ -149,7 +149,7 @@ class ComparisonReporter:
                 (DueReport(known.number, side, row, 0, revised), known)
                 for side, row in known.at if sides[side].columns.n[row]
             ]  # fmt: skip
-        return _in_order(self._report(reports, replaying=replaying))
+        return _in_order(self._report(reports))
 
     def _pair_of(self, reports: DueReport) -> PairSubject:
         """The pair that a sequence is of."""
@@ -158,11 +158,11 @@ class ComparisonReporter:
     def _stream_of(self, known: PairSubject) -> Stream:
         return self._catalog.streams[known.a.stream]
 
-    def _report(self, reports: list[_Report], *, replaying: bool) -> list[Ordered]:
-        """Messages about these sequences as they are now, and where these belong."""
+    def _report(self, reports: list[_Report]) -> list[Ordered]:
+        """Count these sequences as reported; returns messages about them, and where these belong."""
         for one, _ in reports:
             self._pairing.tables[one.number].sides[one.side].report(one.row)
-        return [] if replaying or not reports else self._messages(reports)
+        return self._messages(reports) if reports and self._outbox.is_open else []
 
     def known(self, pair: int) -> PairSubject:
         """What doesn't change of a pair: of the present one with this number."""

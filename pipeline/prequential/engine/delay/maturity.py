@@ -46,15 +46,15 @@ def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, f
     list of dict
         By model: the shares in [0, 1] by names of `SHARES`; one that isn't known is left out.
     """
-    return [_named(shares) for shares in _up_to_date(coverage, models, clocks).tolist()]
+    return [_named(shares) for shares in update(coverage, models, clocks).tolist()]
 
 
 def shares_at_horizon(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
     """The share `horizon` of each model's curve (see `labelled`), (m,); NaN: it isn't known."""
-    return _up_to_date(coverage, models, clocks)[:, HORIZON]
+    return update(coverage, models, clocks)[:, HORIZON]
 
 
-def _up_to_date(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
+def update(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
     """The models' curves, (m, shares); those that are due are computed again."""
     table = coverage.models
     steps = clocks // (_STEPS * table.width[models])

@@ -14,6 +14,7 @@ from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.disparity import DIFFERS, TOO_FEW, VERDICTS
 from prequential.engine.disparity.following import ComparedGroups
+from prequential.engine.outbox import Outbox
 from prequential.engine.tables.logs import OUTCOMES, Logs
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import existing
@@ -33,10 +34,10 @@ class ModelSequence(NamedTuple):
 class DisparityReporter:
     """Lets the groups of a shard follow the outcome log, and makes the messages about them."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, catalog: Catalog, outbox: Outbox) -> None:
+        self._catalog, self._outbox = catalog, outbox
 
-    def consume(self, logs: Logs, *, replaying: bool = False) -> list[Encoded]:
+    def consume(self, logs: Logs) -> list[Encoded]:
         """Take over what the outcome log has; messages about verdicts that begin or end, in its order."""
         catalog, messages = self._catalog, list[tuple[int, list[Encoded]]]()
         for plan in catalog.plans:
@@ -51,21 +52,21 @@ class DisparityReporter:
                     about = catalog.entity(int(plan.entity[due]))
                     first = int(catalog.columns.entities.first[about.row])
                     one = ModelSequence(plan, about, due - first, due)
-                    messages.append((int(rows[done - 1]), self._report([one], replaying=replaying)))
+                    messages.append((int(rows[done - 1]), self._report([one])))
                 rows = rows[done:]
         return [message for _, some in sorted(messages, key=lambda one: one[0]) for message in some]
 
-    def news(self, is_due: Callable[[StreamConfig], bool], *, replaying: bool = False) -> list[Encoded]:
+    def news(self, is_due: Callable[[StreamConfig], bool]) -> list[Encoded]:
         """Messages about groups with outcomes since their last messages, of streams that are due."""
-        return self._report(list(self._with_news(is_due)), replaying=replaying)
+        return self._report(list(self._with_news(is_due)))
 
     def has_news(self, is_due: Callable[[StreamConfig], bool]) -> bool:
         """Whether there is anything that `news` has messages about."""
         return next(self._with_news(is_due), None) is not None
 
-    def of_all(self, stream: Stream, *, replaying: bool = False) -> list[Encoded]:
+    def of_all(self, stream: Stream) -> list[Encoded]:
         """Messages about all models of a stream with outcomes, at the end of a replay."""
-        return self._report(list(self._sequences(stream)), replaying=replaying)
+        return self._report(list(self._sequences(stream)))
 
     def _with_news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[ModelSequence]:
         for stream in self._catalog.streams:
@@ -89,12 +90,12 @@ class DisparityReporter:
         is_final = self._catalog.columns.entities.initial_is_final[about.row] and stage == INITIAL
         return not is_final and self._catalog.streams[about.stream].reports(stage)
 
-    def _report(self, sequences: list[ModelSequence], *, replaying: bool) -> list[Encoded]:
+    def _report(self, sequences: list[ModelSequence]) -> list[Encoded]:
         messages = []
         for one in sequences:
             table = existing(one.plan.groups, "groups").table
             table.reported[one.row] = table.outcomes[one.row]
-            if not replaying and self._is_reported(one.about, one.plan.stages[one.place]):
+            if self._outbox.is_open and self._is_reported(one.about, one.plan.stages[one.place]):
                 name = self._catalog.streams[one.about.stream].name
                 messages += [Encoded(DISPARITIES, name, encode(said)) for said in self.messages_of(one)]
         return messages

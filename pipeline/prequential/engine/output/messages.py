@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,6 +12,7 @@ from prequential.configuration.settings.stages import FINAL, INITIAL, parts
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.compiled.kernel import Ints
 from prequential.engine.delay import coverage as coverage_of
 from prequential.engine.delay import latency, maturity, selection
 from prequential.engine.delay.accounts import Accounts
@@ -98,54 +98,35 @@ class Reporter:
         entities = self._catalog.columns.entities
         return zip(entities.outcomes[rows].tolist(), entities.revisions[rows].tolist())
 
-    def metrics(
-        self, rows: Sequence[int], *, covered: bool = False, replaying: bool = False
-    ) -> list[Encoded]:
-        """The messages about entities in their present state, in the order of the rows.
+    def mark(self, rows: Sequence[int], *, covered: bool = False) -> None:
+        """Change what messages about entities change: these count as reported, in their present state.
 
-        Parameters
-        ----------
-        rows
-            Rows of entities.
-        covered
-            Whether all records so far are accounted for: then messages have the field `coverage`.
-        replaying
-            Whether to update only state, such as since when a model is worse than baselines, and make no
-            messages.
-
-        Returns
-        -------
-        list of Encoded
-            Records of the topic of metrics; [] if it is replaying.
+        It also notes since when models are worse than baselines. `covered`: all records so far are accounted
+        for, so label maturity curves are brought up to date.
         """
-        catalog, entities = self._catalog, self._catalog.columns.entities
-        states = None if replaying and not self._compares(rows) else self.of_estimators.states(rows)
-        # This call also updates state: it folds cohorts older than the horizon.
-        coverages = self._coverages(rows, replaying=replaying) if covered else {}
+        catalog = self._catalog
+        if covered and (models := self._models_of(self._covered(rows))):
+            maturity.update(self._accounts.coverage, *self._with_clocks(models))
         self._notes.reported.update(zip(rows, self._present(rows)))
-        entities.changed[rows] = 0
-        if states is None:
-            return []
-        for row in rows:
-            about = catalog.entity(row)
-            stream = catalog.streams[about.stream]
-            if "worse_than_baseline" in stream.config.details:
-                self._note_worse(row, about, stream, states)
-        if replaying:
-            return []
-        return self._written(rows, states, coverages)
+        catalog.columns.entities.changed[rows] = 0
+        compared = [
+            row for row in rows
+            if "worse_than_baseline" in catalog.streams[catalog.entity(row).stream].config.details
+        ]  # fmt: skip
+        if compared:
+            states = self.of_estimators.states(compared)
+            for row in compared:
+                about = catalog.entity(row)
+                self._note_worse(row, about, catalog.streams[about.stream], states)
 
-    def _compares(self, rows: Sequence[int]) -> bool:
-        streams = self._catalog.streams
-        entities = (self._catalog.entities[row] for row in rows)
-        return any("worse_than_baseline" in streams[one.stream].config.details for one in entities if one)
+    def metrics(self, rows: Sequence[int], *, covered: bool = False) -> list[Encoded]:
+        """Read the messages about entities in their present state, in the order of the rows.
 
-    def _written(
-        self, rows: Sequence[int], states: States, coverages: dict[int, dict[str, Any]]
-    ) -> list[Encoded]:
-        """The messages about these entities."""
+        `covered`: all records so far are accounted for, so messages have the field `coverage`.
+        """
         catalog, entities, draft = self._catalog, self._catalog.columns.entities, Draft()
-        states, beyond = self.of_estimators.with_intermediate(rows, states)
+        coverages = self._coverages(rows) if covered else {}
+        states, beyond = self.of_estimators.with_intermediate(rows, self.of_estimators.states(rows))
         columns_of = (entities.outcomes, entities.revisions, entities.newest_ts, entities.version)
         texts: dict[tuple[Any, ...], bytes] = {}
         ending = b"".join(b",%d" % one for one in catalog.loss) + b"]"
@@ -314,14 +295,24 @@ class Reporter:
             for what in (f"stage {one}", *(f"{one} {kind} {line.estimator}" for kind in _BEGUN))
         )
 
-    def _coverages(self, rows: Sequence[int], *, replaying: bool) -> dict[int, dict[str, Any]]:
+    def _models_of(self, rows: Sequence[int]) -> list[int]:
+        """The rows of the models of entities."""
+        models: list[int] = self._catalog.columns.entities.model[rows].tolist()
+        return models
+
+    def _with_clocks(self, models: Sequence[int]) -> tuple[Ints, Ints]:
+        """Rows of models, and the clocks of their streams (ms), as arrays."""
+        columns, rows = self._catalog.columns, np.array(models, dtype=np.int64)
+        return rows, columns.streams.clock[columns.entities.stream[rows]].astype(np.int64)
+
+    def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
         """By entity, the `coverage` of its first message; entities without predictions have none."""
         streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
         covered = self._covered(rows)
         if not covered:
             return {}
-        models, at = entities.model[covered].astype(np.int64), entities.stream[covered].astype(np.int64)
-        clocks = streams.clock[at]
+        models, clocks = self._with_clocks(self._models_of(covered))
+        at = entities.stream[covered].astype(np.int64)
         unique, back = np.unique(at, return_inverse=True)
         lived = latency.quantiles(self._accounts.latencies, unique)
         recent = latency.recent_quantiles(self._accounts.latencies, unique)
@@ -336,7 +327,7 @@ class Reporter:
             "instances_without_predictions": streams.instances_without_predictions[at].tolist(),
             "predictions_without_instance": streams.predictions_without_instance[at].tolist(),
         }
-        expected = repeat(None) if replaying else self.expectations.of_waiting(models, clocks)
+        expected = self.expectations.of_waiting(models, clocks)
         coverages: dict[int, dict[str, Any]] = {}
         for row, code, model, psi, said, closes, at_horizon, values in zip(
             covered, at.tolist(), models.tolist(), selection.indices(self._accounts.selection, models),

@@ -136,7 +136,7 @@ class Checkpoint:
     def published(self) -> bool:
         """Whether the outputs of all processed records have been published."""
         shard = self._shard
-        return self._is_committed and not (shard.vectors or shard.outputs or shard.dead_letters)
+        return self._is_committed and not shard.vectors and shard.outbox.is_empty
 
     @property
     def _is_committed(self) -> bool:
@@ -166,7 +166,7 @@ class Checkpoint:
         self._timely |= timely
         self._uncommitted += records
         self._backlog |= self._uncommitted >= _BACKLOG
-        self._originals.keep(self._shard.dead_letters)
+        self._originals.keep(self._shard.outbox.dead_letters)
         self._originals.drop(self._shard.merge.vector)
 
     # ---- when
@@ -212,7 +212,7 @@ class Checkpoint:
     @property
     def _has_outputs(self) -> bool:
         """Whether the records up to now have led to outputs that are to be published."""
-        return bool(self._shard.outputs or self._shard.dead_letters)
+        return not self._shard.outbox.is_empty
 
     def _snapshot_is_due(self, now: float) -> bool:
         """Whether a snapshot is due."""
@@ -244,7 +244,7 @@ class Checkpoint:
     @property
     def many_outputs(self) -> bool:
         """Whether so many outputs are waiting that the shard should make no more."""
-        return len(self._shard.outputs) + len(self._shard.dead_letters) > _MOST_OUTPUTS
+        return len(self._shard.outbox) > _MOST_OUTPUTS
 
     async def committed(self) -> None:
         """Wait for the commit that is under way."""

@@ -100,7 +100,7 @@ class _Lineage:
 
     def _quiet(self, partition: int, partitions: int) -> Shard:
         shard = Shard(self._config, partition, partitions)
-        shard.replaying = True
+        shard.outbox.close()
         return shard
 
     def _follow(self, shard: Shard, steps: Sequence[Step]) -> None:
