@@ -35,6 +35,7 @@ STREAM = {
     "period": "20s",
     "cluster": f"{30 * STEP}ms",
     "alarm_budget": "2000 per 1m",
+    "incident_budget": "1 per 1s",
     "detectors": [
         {"detector": "page-hinkley", "signal": "error", "delta": 0.05},
         {"detector": "page-hinkley", "signal": "error", "lambda": 5},
