@@ -186,7 +186,7 @@ export function spark(values, name = "line-1", base = null) {
 export function move(one, name, [low, high] = rangeOfMoves([one])) {
   if (one.before === null || one.after === null) return null;
   return sized("move", (width) => {
-    const x = (value) => 40 + ((Math.max(low, Math.min(high, value)) - low) / (high - low || 1)) * (width - 80);
+    const x = (value) => 50 + ((Math.max(low, Math.min(high, value)) - low) / (high - low || 1)) * (width - 100); // room for a number on each side
     const [a, b] = [x(one.before), x(one.after)];
     const side = b >= a ? 1 : -1;
     const ends = [one.before_interval, one.after_interval].filter((ends_) => ends_);
