@@ -50,17 +50,19 @@ _MONTH, _LEFT = 10, 300
 _LIVE, _DRAWN, _PATIENCE = 15, 1500, 300
 
 #: Texts of the page that aren't shown as a whole: they are wider than their element, which hides the rest, or
-#: reach beyond their drawing.
+#: reach beyond their drawing or the picture's lower edge.
 _CUT = """() => {
   const cut = [];
   for (const one of document.querySelectorAll("body *")) {
     const style = getComputedStyle(one), text = one.textContent.trim();
     if (!text || style.visibility === "hidden" || !one.getClientRects().length) continue;
+    const box = one.getBoundingClientRect();
+    if (!one.children.length && box.top < innerHeight && box.bottom > innerHeight + 1) cut.push(text);
     const hides = style.overflowX !== "visible" && style.position !== "absolute";
     if (one instanceof HTMLElement && hides && !one.children.length && one.scrollWidth > one.clientWidth + 1)
       cut.push(text);
     if (one instanceof SVGTextElement) {
-      const box = one.getBoundingClientRect(), whole = one.ownerSVGElement.getBoundingClientRect();
+      const whole = one.ownerSVGElement.getBoundingClientRect();
       if (box.left < whole.left - 1 || box.right > whole.right + 1) cut.push(text);
     }
   }
@@ -130,7 +132,7 @@ def of_the_running_product() -> None:
 
             answers(port)
             more(time.time() + _LIVE)
-            take(f"http://127.0.0.1:{port}/", {"overview": ("#/", 760)}, lambda: more(time.time() + 3))
+            take(f"http://127.0.0.1:{port}/", {"overview": ("#/", 800)}, lambda: more(time.time() + 3))
 
 
 def answers(port: int) -> None:
