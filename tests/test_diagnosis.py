@@ -215,6 +215,12 @@ class TestFindings:
             "champion `best` never occurs among models, so no models are compared; models: nb"
         )
 
+    def test_a_judge_that_is_no_model(self, case: Case) -> None:
+        config = "defaults: {objective: {accuracy: 0.9, estimate: judge}}"
+        assert case.finding("estimate", *records(), config) == (
+            "objective.estimate `judge` never occurs among models, so no errors are estimated; models: nb"
+        )
+
     def test_pairs_that_are_not_compared(self, case: Case) -> None:
         predictions, labels = records()
         predictions += [{**row, "model": name} for row in predictions for name in ("n", "o")]

@@ -50,14 +50,14 @@ def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
 def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
     """The place, from 0, of the first detector whose signal the task can't have, and why; or None."""
     for place, detector in enumerate(config.detectors):
-        if problem := _unfit(detector, config.task):
+        if problem := _unfit(detector, config):
             return place, problem
     return None
 
 
 def detectors_of_task(config: StreamConfig) -> tuple[DetectorConfig, ...]:
     """The detectors whose signals can have a value with the stream's task, in their order."""
-    return tuple(one for one in config.detectors if not _unfit(one, config.task))
+    return tuple(one for one in config.detectors if not _unfit(one, config))
 
 
 def objective_of(config: StreamConfig) -> Objective | None:
@@ -113,9 +113,9 @@ def _has(config: StreamConfig, measure: str) -> bool:
     return measure in config.measures and MEASURES[measure].fits(config.task)
 
 
-def _unfit(detector: DetectorConfig, task: str) -> str:
-    """Why a detector's signal can't be watched with a task; "": it can."""
-    signal, numbers = detector.signal, task == "regression"
+def _unfit(detector: DetectorConfig, config: StreamConfig) -> str:
+    """Why a stream can't have a detector on its signal; "": it can."""
+    signal, task, numbers = detector.signal, config.task, config.task == "regression"
     if DETECTORS[detector.detector].binary and (signal != "error" or numbers):
         return (
             f"detector {detector.detector} takes nothing but 0 and 1, so signal error with task "
@@ -125,6 +125,8 @@ def _unfit(detector: DetectorConfig, task: str) -> str:
         return f"signal {signal!r} is for regression: expected error with task {task}"
     if detector.params.get("estimate") and (signal != "error" or numbers):
         return f"estimate is for signal error of classification; here is signal {signal!r} with task {task}"
+    if detector.params.get("estimate") and (config.objective is None or config.objective.estimate is None):
+        return "estimate needs a model that estimates errors: expected objective: {estimate: MODEL} as well"
     estimator, _, measure = signal.rpartition(":")
     if (estimator or signal in OWN_LOSSES) and measure in MEASURES and not MEASURES[measure].fits(task):
         known = ", ".join(one.name for one in MEASURES.values() if one.fits(task))

@@ -139,6 +139,7 @@ def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
         other_keys=tuple(stream.other_keys),
         models=tuple(stream.models),
         champion=config.champion if config.compare == "champion" else None,
+        estimate=config.objective.estimate if config.objective is not None else None,
         pairs_left_out=shard.state.pairing.left_out.get(code, 0),
         most_pairs=catalog.config.limits.pairs_per_stream,
         lost=any(catalog.lost),

@@ -324,6 +324,12 @@ def _compared(stream: StreamFacts, least: int) -> Iterator[Finding]:
             f"champion `{stream.champion}` never occurs among models, so no models are compared; models: "
             f"{_some(stream.models)}",
         )  # fmt: skip
+    if stream.estimate is not None and stream.estimate not in stream.models and stream.matched >= least:
+        yield Finding(
+            "estimate", stream.name,
+            f"objective.estimate `{stream.estimate}` never occurs among models, so no errors are estimated; "
+            f"models: {_some(stream.models)}",
+        )  # fmt: skip
 
 
 def _misplaced(facts: Facts) -> Iterator[Finding]:
