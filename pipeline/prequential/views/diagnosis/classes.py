@@ -267,7 +267,8 @@ def _dropped(reasons: Sequence[Refusal]) -> Iterator[Finding]:
     yield Finding(
         "classes", None,
         f"measures cover only the first {limit} classes of a stream (limits.classes_per_stream): {counted} "
-        "of other classes were dropped: raise the limit, or `task: regression` if classes are numbers",
+        "of other classes were dropped: raise it in the configuration (`limits: {classes_per_stream: 4096}`; "
+        "in Python by `config=`), or set `task: regression` if classes are numbers",
     )  # fmt: skip
 
 
