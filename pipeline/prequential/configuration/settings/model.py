@@ -337,11 +337,6 @@ class StreamConfig:
         """The stages with outcomes of their own, without those at an age, in the order of their rows."""
         return evaluated(self.stages, self.bins)
 
-    @property
-    def raises_alarms(self) -> bool:
-        """Whether anything may raise an alarm: detectors, the objective's test, or periods."""
-        return bool(self.detectors) or self.objective is not None or self.period is not None
-
     @cached_property
     def main_stage(self) -> str:
         """The stage that is shown where only one is: `final`, else the first one.

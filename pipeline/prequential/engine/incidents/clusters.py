@@ -28,7 +28,6 @@ from prequential.engine.compiled.kernel import (
     grown,
     inlined,
     inner,
-    kernel,
     records,
     taken,
 )
@@ -286,12 +285,6 @@ def double_length(pool: ClusterPool, owner: int) -> None:
         for cell in range(lines.width[owner]):
             pool.cells[to + cell] += pool.cells[source + cell]
         _take_out(pool, owner, k)
-
-
-@kernel
-def lengthen(pool: ClusterPool, owner: int) -> None:
-    """Make the owner's clusters twice as long."""
-    double_length(pool, owner)
 
 
 @inner
