@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from helpers import ENDED, Feed, Life, Topics, World, catch_up, live, state_of
 from prequential.configuration.reading.reader import load_config
@@ -16,6 +17,7 @@ from prequential.engine.detectors.confidence_sequence import RHO, needed_for, ra
 from prequential.engine.disparity.group_means import FEWEST, STRATUM, needed_of
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot.split import split
+from prequential.evaluation import evaluate
 from prequential.runtime.http.exposition import GAUGE, Family
 from prequential.runtime.worker import disparity_series
 from prequential.topics.disparities import Disparity
@@ -344,3 +346,20 @@ def test_its_keys_are_segments_and_other_streams_go_without(tmp_path: Any) -> No
 def test_the_level_is_shared_by_all_intervals() -> None:
     config = world(1).config.defaults
     assert needed_of(config) == pytest.approx(needed_for(0.2 / (3 * 3) / 2))
+
+
+def test_the_text_of_a_result_says_whether_segments_differ() -> None:
+    rng = np.random.default_rng(3)
+    region = rng.choice(["north", "south", "east"], 3_000, p=[0.5, 0.3, 0.2])
+    label = rng.random(3_000) < 0.4
+    wrong = rng.random(3_000) < np.where(region == "east", 0.5, 0.1)
+    table = {
+        "y_true": label.tolist(), "y_pred": (label ^ wrong).tolist(),
+        "segments.region": region.tolist(), "ts": list(range(0, 3_000_000, 1_000)),
+    }  # fmt: skip
+    result = evaluate(table, disparity={"segments": ["region"], "measures": ["error"]}, progress=False)
+    [one] = result.summary.disparities
+    assert (one.verdict, one.largest, one.outcomes) == ("differs", "east", 3_000)
+    value = one.groups["east"]["value"]
+    assert value == pytest.approx(wrong[region == "east"].mean(), abs=0.01)  # the newest aren't counted yet
+    assert f"error differs between segments of region: east {value:.3f}, " in str(result)

@@ -207,7 +207,7 @@ def test_an_order_of_which_nothing_has_come_can_wait(
             checkpoint.processed(1)
             runner.shard.vectors = [(int(clock[0] * 8), 0, 0)]
             if clock[0] in says:
-                runner.shard.outputs.append(cast(Any, "a message"))
+                runner.shard.outbox.messages.append(cast(Any, "a message"))
             runner._commit_if_due()
             await asyncio.sleep(0)
             clock[0] += 1 / 8

@@ -33,6 +33,7 @@ from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRE
 from prequential.mapping.clocks import Clocks, TimeColumn
 from prequential.mapping.uses import Uses
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from prequential.topics.disparities import Disparity
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.reasons import kind_of
@@ -187,6 +188,7 @@ class Summary(msgspec.Struct):
     incidents: list[Incident]  # the newest message of each
     findings: list[SummaryFinding]
     expected: list[ExpectedSummary] = []
+    disparities: list[Disparity] = []  # the newest message of each
 
 
 class Account:
@@ -212,6 +214,7 @@ class Account:
         self._sequences: list[SequenceSummary] = []
         self._pairs: list[Pair] = []
         self._expected: list[ExpectedSummary] = []
+        self._disparities: list[Disparity] = []
         self._streams: list[StreamFacts] = []
         self._misplaced: dict[str, int] = {}
         self._evaluated = False
@@ -240,6 +243,7 @@ class Account:
             self._misplaced[name] = self._misplaced.get(name, 0) + count
         for stream in shard.catalog.streams:
             self._add_stream(shard, stream)
+            self._disparities += shard.emission.disparities.statuses([stream.code])
 
     def _place_in_words(self, partition: int, kind: int, offset: int) -> str:
         place = place_in_words(self._place(kind, partition, offset))
@@ -271,6 +275,7 @@ class Account:
         return Summary(
             self._evaluated, self._records, drops, self._outcomes, self._labels, emission, self._sequences,
             self._pairs, self.alarms, list(self.incidents), sayings, self._expected,
+            self._disparities,
         )  # fmt: skip
 
     # ---- one stream

@@ -17,6 +17,7 @@ from prequential.topics.reasons import printable
 from prequential.views.diagnosis.stream_facts import Finding
 from prequential.views.wording.comparing import report
 from prequential.views.wording.console import Console
+from prequential.views.wording.disparity import sentence as disparity_in_words
 from prequential.views.wording.expected import ASSUMPTION, in_words
 from prequential.views.wording.incidents import sentence
 from prequential.views.wording.measures import COLUMNS as MEASURES
@@ -52,6 +53,7 @@ class Elsewhere(NamedTuple):
     incidents: str
     alarms: str
     expected: str
+    disparities: str
     explain: str  # the call that explains an incident
 
 
@@ -59,12 +61,14 @@ class Elsewhere(NamedTuple):
 AT_A_TERMINAL = Elsewhere(
     drops=": --summary has all", sequences=": --summary has all", pairs=": --summary has all",
     incidents=": --incidents-out and --summary have all", alarms=": --alarms-out and --summary have all",
-    expected=": --summary has all", explain="prequential explain ID --from FILE",
+    expected=": --summary has all", disparities=": --summary has all",
+    explain="prequential explain ID --from FILE",
 )  # fmt: skip
 IN_PYTHON = Elsewhere(
     drops=": summary.dropped has all", sequences=": summary.sequences has all",
     pairs=": summary.comparisons has all", incidents=": incidents has all", alarms=": alarms has all",
-    expected=": summary.expected has all", explain='explain("ID")',
+    expected=": summary.expected has all", disparities=": summary.disparities has all",
+    explain='explain("ID")',
 )  # fmt: skip
 
 
@@ -79,7 +83,8 @@ def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) ->
             if len(rows) > len(shown):
                 _print(f"… and {len(rows) - len(shown):,} more{more.sequences}", console)
     compared, incidents = report(summary.comparisons, more.pairs), incident_lines(summary, more)
-    for line in (*reference_lines(summary), *compared, *expected_lines(summary, more), *incidents):
+    groups, expected = disparity_lines(summary, more), expected_lines(summary, more)
+    for line in (*reference_lines(summary), *compared, *groups, *expected, *incidents):
         _print(line, console)
     for finding in summary.findings:
         _print(f"looks wrong: {finding_in_words(finding)}", console)
@@ -212,6 +217,14 @@ def expected_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterato
         yield f"  … and {len(summary.expected) - _ROWS:,} more models{more.expected}"
     if summary.expected:
         yield f"  {ASSUMPTION}"
+
+
+def disparity_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
+    """Yield a line for each comparison of segments."""
+    for one in summary.disparities[:_ROWS]:
+        yield disparity_in_words(one)
+    if len(summary.disparities) > _ROWS:
+        yield f"  … and {len(summary.disparities) - _ROWS:,} more comparisons of segments{more.disparities}"
 
 
 def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
