@@ -394,7 +394,7 @@ class TestSummary:
     def test_its_form(self, summary: Row) -> None:
         assert list(summary) == [
             "evaluated", "records", "dropped", "outcomes", "waiting_labels", "emission", "sequences",
-            "comparisons", "alarms", "incidents", "findings", "expected",
+            "comparisons", "alarms", "incidents", "findings", "expected", "disparities",
         ]  # fmt: skip
         assert summary["outcomes"] == [
             {"stream": "elec2", "partition": 0, "model": "nb", "outcomes": 60, "waiting": 1, "at_horizon": 0}
