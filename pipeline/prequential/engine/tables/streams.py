@@ -26,7 +26,7 @@ class Streams(NamedTuple):
     intervals: Bytes  # whether predictions of numbers have intervals that are scored
     top: Ints32  # among how many largest probabilities the label's is counted; 0: this isn't scored
     quantile: Floats  # the quantile of the label that predictions for regression give; 0: none is configured
-    quantiles: Bytes  # whether predictions of numbers have sets of quantiles that are scored
+    quantiles: Bytes  # whether predicted numbers have quantiles that are scored
     season: Ints  # ms, if errors are scaled by those of seasonal baselines; 0: they aren't
     correction: Bytes  # whether predictions are corrected by the labels before
     estimates: Bytes  # whether a judge's predictions estimate losses
