@@ -365,14 +365,17 @@ def test_a_snapshot_has_nothing_that_could_not_be_published(lives: Callable[...,
     """What a silence made due is refused, and the shard is closed, as that of a worker that stops then."""
     topics = said()
     refused = 0
-    for _ in range(scaled(8, 40)):
+    least = scaled(8, 40)
+    for number in range(5 * least):
+        if number >= least and refused > 5:  # how many lives have a silence varies
+            break
         log = Log()
         survived, _ = lives(log, None, False, refused=True)
         refused += not survived
         survived, _ = lives(log, None, False)
         assert survived
         assert_whole_and_once(log, topics)
-    assert refused > 1
+    assert refused > 5
 
 
 def test_stopped_in_the_middle_of_it(lives: Callable[..., tuple[bool, int]]) -> None:
