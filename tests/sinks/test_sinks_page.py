@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from textwrap import dedent
@@ -129,13 +130,14 @@ def test_the_sink_has_each_value_once_although_it_is_killed(cluster: KafkaConfig
     command = [sys.executable, SINKS / "sink.py", *where]
 
     def rows() -> list[Any]:
-        with sqlite3.connect(f"file:{tmp_path / 'db'}?mode=ro", uri=True) as database:
-            found = database.execute("SELECT id, measure, value, segment FROM metrics ORDER BY id").fetchall()
-        database.close()
-        return found
+        with closing(sqlite3.connect(f"file:{tmp_path / 'db'}?mode=ro", uri=True)) as database:
+            return database.execute("SELECT id, measure, value, segment FROM metrics ORDER BY id").fetchall()
 
     def written(*ids: int) -> bool:
-        return (tmp_path / "db").exists() and [row[0] for row in rows()] == [f"id-{n}" for n in ids]
+        try:
+            return [row[0] for row in rows()] == [f"id-{n}" for n in ids]
+        except sqlite3.OperationalError:  # the program has not made the file or the table yet
+            return False
 
     for first, last in ((0, 3), (2, 5)):
         with RecordProducer(cluster) as producer:
