@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from threading import Lock
+from time import time_ns
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -213,7 +214,8 @@ class StreamProducer(RecordProducer):
 
     Ids are strings or integers (17 and `"17"` are the same id), classes are strings, integers or booleans;
     names and ids have at most 256 bytes of UTF-8. Where a `ts` (epoch milliseconds or a datetime with a time
-    zone) is None, the time at which Kafka takes the record counts.
+    zone) is None, the time of the call by this machine's clock is sent: Kafka's own time would put a
+    prediction after its label where the label's batch reaches the broker first.
 
     Parameters
     ----------
@@ -256,7 +258,7 @@ class StreamProducer(RecordProducer):
         instance_id
             What predictions and the label will name it by.
         ts
-            When it arrived; None: when Kafka takes the record.
+            When it arrived; None: now.
         version
             Of an instance that changes while its label is awaited: which version this is.
         segments
@@ -280,7 +282,7 @@ class StreamProducer(RecordProducer):
         """
         fields = {
             "instance_id": values.identifier("instance_id", instance_id),
-            "ts": values.milliseconds(ts),
+            "ts": _time(ts),
             "version": None if version is None else values.integer("version", version),
             "segments": values.segments(segments),
             "label_propensity": values.propensity(label_propensity),
@@ -316,7 +318,7 @@ class StreamProducer(RecordProducer):
         y_pred
             The predicted class; a finite number with `task: regression`, labels with `task: multilabel`.
         ts
-            When it was made; None: when Kafka takes the record.
+            When it was made; None: now.
         y_proba
             Probabilities by class, from 0 to 1, with a sum of at most 1.001. A class that is no string is
             written as one, booleans as `true` and `false`.
@@ -351,7 +353,7 @@ class StreamProducer(RecordProducer):
             "model": values.text("model", model),
             "instance_id": values.identifier("instance_id", instance_id),
             "y_pred": values.target("y_pred", y_pred),
-            "ts": values.milliseconds(ts),
+            "ts": _time(ts),
             "y_proba": values.probabilities(y_proba, y_pred),
             "segments": values.segments(segments),
             "model_version": (
@@ -380,7 +382,7 @@ class StreamProducer(RecordProducer):
         y_true
             As `y_pred` in `prediction`. None withdraws the label.
         ts
-            When it became known; None: when Kafka takes the record.
+            When it became known; None: now.
         value
             As in `prediction`; it counts before the prediction's.
 
@@ -401,7 +403,7 @@ class StreamProducer(RecordProducer):
         fields = {
             "instance_id": values.identifier("instance_id", instance_id),
             "y_true": None if y_true is None else values.target("y_true", y_true),
-            "ts": values.milliseconds(ts),
+            "ts": _time(ts),
             "value": values.amount(value),
         }
         self._say("labels", stream, fields)
@@ -437,3 +439,9 @@ writes them
                 f"{where}: {name} is {values.quoted(settings[name])}: expected {_PARTITIONERS[0]} or none at "
                 "all, so that a stream's records lie in the same partition of all topics, whoever writes them"
             )
+
+
+def _time(ts: Time) -> int:
+    """A time in epoch milliseconds; None: now."""
+    given = values.milliseconds(ts)
+    return time_ns() // 1_000_000 if given is None else given
