@@ -170,16 +170,17 @@ class TestFindings:
         given = records(change=lambda i: {"segments": {"customer_segment": "A"}})
         config = "defaults: {segments: [customer_segmnt]}"
         assert case.finding("segments", *given, config) == (
-            "segments key `customer_segmnt` never seen; seen: customer_segment"
+            "no record has the key `customer_segmnt` in its field segments; seen: customer_segment"
         )
         assert case.finding("segments", *records(), config) == (
-            "segments key `customer_segmnt` never seen; no record has other ones"
+            "no record has the key `customer_segmnt` in its field segments, nor any other key"
         )
 
     def test_few_names_of_keys_are_kept(self, case: Case) -> None:
         given = records(change=lambda i: {"segments": {f"key-{i:02}": "A"}})
         assert case.finding("segments", *given, "defaults: {segments: [arm]}") == (
-            "segments key `arm` never seen; seen: key-00, key-01, key-02, key-03, key-04, … (20 in all)"
+            "no record has the key `arm` in its field segments; "
+            "seen: key-00, key-01, key-02, key-03, key-04, … (20 in all)"
         )
 
     def test_a_section_of_a_stream_that_isnt_there(self, case: Case) -> None:
@@ -550,7 +551,7 @@ def test_what_explains_most_comes_first() -> None:
         "nothing was evaluated: 1,000 of 1,000 labels are invalid; most often: the record has no value"
     )
     assert why_nothing(facts, []) == "nothing was evaluated: no prediction has met a label"
-    sentence = "segments key `arm` never seen; no record has other ones"
+    sentence = "no record has the key `arm` in its field segments, nor any other key"
     assert found[1] == Finding("segments", "s", sentence, "arm")
 
 

@@ -278,12 +278,25 @@ class TestEvaluate:
         [sequence] = found.summary.sequences
         assert (sequence.stage, list(sequence.measures)) == ("initial", ["window:3"])
 
+    def test_columns_named_as_keys_of_segments_are_their_values(self) -> None:
+        rows = [{"y_pred": n % 2, "y_true": n % 3 % 2, "arm": "xy"[n % 2], "n": n % 3} for n in range(60)]
+        mapped = [{**row, "segments": {"arm": row["arm"], "n": str(row["n"])}} for row in rows]
+        wanted, *found = (
+            evaluate(table, segments=["arm", "n"], measures=["accuracy"]).to_pandas()
+            for table in (mapped, rows, pd.DataFrame(rows), pa.Table.from_pylist(rows))
+        )
+        assert {"arm=x", "n=2"} <= set(wanted.segment)
+        for one in found:
+            pd.testing.assert_frame_equal(one, wanted)
+
     @pytest.mark.parametrize(
         ("arguments", "error", "words"),
         [
             ({"estimators": ["al"]}, ConfigError, "settings: defaults.estimators: estimator 'al': expected"),
             ({"estimator": 1}, ConfigError, "unknown key 'estimator' in defaults; did you mean estimators?"),
             ({"config": {"default": {}}}, ConfigError, "unknown key 'default' in the configuration"),
+            ({"config": {"period": "1d"}}, ConfigError, "a setting of streams; write it below defaults"),
+            ({"y_pred": "guess"}, ConfigError, "name its column below files, in Python by columns={'y_pred': …}"),
             ({"columns": {"y_prd": "y"}}, ConfigError, "columns: unknown field 'y_prd'; known: instance_id"),
             ({"columns": {"y_pred": "y"}}, ConfigError, "columns.y_pred: predictions has no field y; fields"),
             (

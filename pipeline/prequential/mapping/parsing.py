@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -116,11 +116,13 @@ stream, instance_id, y_true, ts, value
     )  # fmt: skip
 
 
-def same_names(kind: int, columns: Sequence[str], origin: MappingOrigin | None = None) -> RecordMapping:
+def same_names(
+    kind: int, columns: Sequence[str], origin: MappingOrigin | None = None, segments: Iterable[str] = ()
+) -> RecordMapping:
     """Return the mapping of a table whose columns have the names of input fields; other columns are ignored.
 
-    The entries of objects may be separate columns (`y_proba.UP`, `segments.country`). Labels in the rows of
-    their predictions may have a separate time, `label_ts`.
+    The entries of objects may be separate columns (`y_proba.UP`, `segments.country`). A key of `segments` may
+    be a column itself. Labels in the rows of their predictions may have a separate time, `label_ts`.
 
     >>> str(same_names(LABELS, ["y_true", "instance_id", "stream", "age", "label_ts"]).fields["ts"].path)
     'label_ts'
@@ -130,11 +132,21 @@ def same_names(kind: int, columns: Sequence[str], origin: MappingOrigin | None =
         parts = [column.partition(".")[2] for column in columns if column.startswith(f"{name}.")]
         if name in columns:
             section[name] = name
-        elif parts and name in SEVERAL:
-            section[name] = {part: f"{name}.{_as_step(part)}" for part in parts}
+        elif name in SEVERAL:
+            entries = {key: _as_step(key) for key in segments if key in columns} if name == "segments" else {}
+            entries |= {part: f"{name}.{_as_step(part)}" for part in parts}
+            if entries:
+                section[name] = entries
     if kind == LABELS and _LABEL_TIME in columns:
         section[_TIME] = _LABEL_TIME
     return replace(parse(section, kind, bare=True, origin=origin), implied=frozenset(REQUIRED[kind]))
+
+
+def _by_column(given: Any) -> Any:
+    """Return a list of columns as columns by their names; anything else as it is."""
+    if isinstance(given, (list, tuple)) and given and all(isinstance(one, str) for one in given):
+        return {one: _as_step(one) for one in given}
+    return given
 
 
 def _as_step(name: str) -> str:
@@ -237,6 +249,7 @@ class _MappingParser:
         """Parse the probabilities by class; for two classes, one probability determines the other."""
         if isinstance(given, str):
             return self._path(given, ("y_proba",))
+        given = _by_column(given)
         if not isinstance(given, Mapping) or not given:
             raise MappingError(
                 ("y_proba",),
@@ -281,6 +294,7 @@ class _MappingParser:
         """Parse segments by key, quantiles by level, or the path of an object."""
         if isinstance(given, str):
             return self._path(given, (name,))
+        given = _by_column(given)
         if not isinstance(given, Mapping):
             wrong = f"{name} is {values.quoted(given)}: expected keys and their paths"
             raise MappingError((name,), wrong)

@@ -41,7 +41,7 @@ from prequential.configuration.settings.notifying import NotifyConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
 from prequential.mapping.evaluations import FILE_FORMATS
-from prequential.mapping.model import MappingError, MappingOrigin, RecordMapping
+from prequential.mapping.model import KNOWN_FIELDS, MappingError, MappingOrigin, RecordMapping
 from prequential.mapping.parsing import parse
 from prequential.topics import values
 from prequential.topics.clients import KafkaConfig, is_reference
@@ -51,6 +51,9 @@ from prequential.topics.secrets import remember_value
 
 #: Sections of a configuration.
 SECTIONS = ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest", "notify")
+
+#: The keys below `defaults` and of a stream: those with a parser, and those with keys of their own.
+_OF_STREAMS = (*configkeys.STREAM, "detectors", "disparity", "emit", "objective", "period_alarms")
 
 #: Keys within keys of a mapping of fields, at most; a node may be a part of itself.
 _DEEPEST = 5
@@ -318,10 +321,8 @@ class _Reader:
         Whether they fit each other is left open after a fault among them, or without `judge`.
         """
         before = len(self._faults)
-        sections = "detectors", "disparity", "emit", "objective", "period_alarms"
-        keys = configkeys.STREAM | dict.fromkeys(sections)
-        children = self._mapping(node, where, tuple(keys))
-        changes = self._values(children, where, keys, named=configkeys.OF_NAMES)
+        children = self._mapping(node, where, _OF_STREAMS)
+        changes = self._values(children, where, configkeys.STREAM, named=configkeys.OF_NAMES)
         given = base.detectors is not DEFAULT_DETECTORS[base.task]
         if "detectors" in children:
             changes["detectors"] = self._detectors(children["detectors"], f"{where}.detectors")
@@ -455,9 +456,7 @@ class _Reader:
                     self._fail(key_node, f"{where} has a key that is no name")
                 key = key_node.value  # as it is written: 007 and no are names, too
                 if known is not None and key not in known:
-                    near = difflib.get_close_matches(key, known, n=1)
-                    hint = f"; did you mean {near[0]}?" if near else ";"
-                    self._fail(key_node, f"unknown key {key!r} in {where}{hint} known: {', '.join(known)}")
+                    self._fail(key_node, f"unknown key {key!r} in {where}{_hint(key, known)}")
                 if key in entries:
                     self._fail(key_node, f"{where} has the key {key!r} twice")
                 entries[key] = child
@@ -497,6 +496,16 @@ class _Reader:
 
     def _fail(self, node: yaml.Node, what: str) -> Any:
         raise ConfigError(f"{self._at(node)}: {what}")
+
+
+def _hint(key: str, known: tuple[str, ...]) -> str:
+    """What to write instead of an unknown key: the section that it belongs to, a similar key, or any key."""
+    if known is SECTIONS and key in _OF_STREAMS:
+        return f": it is a setting of streams; write it below defaults, or in Python as {key}=…"
+    if known is _OF_STREAMS and key in KNOWN_FIELDS:
+        return f": it is a field of records; name its column below files, in Python by columns={{{key!r}: …}}"
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"; did you mean {near[0]}? known: {', '.join(known)}" if near else f"; known: {', '.join(known)}"
 
 
 def _scalars(node: yaml.Node | None, above: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

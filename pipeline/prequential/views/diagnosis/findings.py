@@ -271,8 +271,9 @@ def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
     if sum(stream.records) < least:
         return
     for key in stream.unseen_keys:
-        seen = f"seen: {_some(stream.other_keys)}" if stream.other_keys else "no record has other ones"
-        yield Finding("segments", stream.name, f"segments key `{key}` never seen; {seen}", key)
+        seen = f"; seen: {_some(stream.other_keys)}" if stream.other_keys else ", nor any other key"
+        what = f"no record has the key `{key}` in its field segments{seen}"
+        yield Finding("segments", stream.name, what, key)
 
 
 # ---- streams together
