@@ -130,7 +130,8 @@ def test_a_predicted_interval_has_both_bounds_or_none(mock: Mock) -> None:
         mock.producer.prediction("s", "m", 2, 20.5, y_lower=3, y_upper=2)
     (record,) = mock.received("predictions")
     assert json.loads(record.value) == {
-        "stream": "s", "model": "m", "instance_id": "1", "y_pred": 20.5, "ts": 1, "y_lower": 19.0, "y_upper": 23.0,
+        "stream": "s", "model": "m", "instance_id": "1", "y_pred": 20.5, "ts": 1,
+        "y_lower": 19.0, "y_upper": 23.0,
     }  # fmt: skip
 
 
