@@ -296,7 +296,7 @@ class TestEvaluate:
             ({"estimator": 1}, ConfigError, "unknown key 'estimator' in defaults; did you mean estimators?"),
             ({"config": {"default": {}}}, ConfigError, "unknown key 'default' in the configuration"),
             ({"config": {"period": "1d"}}, ConfigError, "a setting of streams; write it below defaults"),
-            ({"y_pred": "guess"}, ConfigError, "name its column below files, in Python by columns={'y_pred': …}"),
+            ({"y_pred": "guess"}, ConfigError, "its column below files, in Python by columns={'y_pred': …}"),
             ({"columns": {"y_prd": "y"}}, ConfigError, "columns: unknown field 'y_prd'; known: instance_id"),
             ({"columns": {"y_pred": "y"}}, ConfigError, "columns.y_pred: predictions has no field y; fields"),
             (
