@@ -122,7 +122,7 @@ def _head(state: ShardState) -> dict[str, Any]:
                 "measures": list(plan.config.measures),
                 "stages": list(plan.stages), "watched": plan.watched,
                 "detectors": [asdict(detector) for detector in every_detector(plan.config)],
-                "capacity": plan.capacity, "rows": plan.rows, "scored": plan.scored,
+                "capacity": plan.capacity, "places": plan.joint.places, "rows": plan.rows, "scored": plan.scored,
                 "top_k": plan.config.top_k, "season": plan.config.season,
                 "costs": plan.config.costs if plan.config.cost_per_value else None,
                 "reference": None if plan.reference is None else plan.reference.extent,
