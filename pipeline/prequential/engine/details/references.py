@@ -158,7 +158,7 @@ def _less(whole: ReferenceSide, part: ReferenceSide) -> ReferenceSide:
         weights[np.searchsorted(whole.cells.keys, part.cells.keys)] -= part.cells.weights
     else:
         weights -= part.cells.weights
-    return ReferenceSide(JointCells(weights, whole.cells.keys), pairs, whole.known, whole.effective)
+    return ReferenceSide(whole.cells._replace(weights=weights), pairs, whole.known, whole.effective)
 
 
 def _shares(side: ReferenceSide, capacity: int, positive: int) -> dict[str, WeightedShare]:

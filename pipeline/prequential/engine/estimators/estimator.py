@@ -184,7 +184,7 @@ class Estimator:
         self.widen()
         weights = self.cells.counted(np.array([sequence])).cells[0]
         if self.joint.places:
-            return self.joint.in_order(sequence, weights, self.capacity)
+            return self.joint.in_order(sequence, weights, self.capacity)._replace(whole=self.memory.whole)
         return JointCells(weights)
 
     def pairs_of(self, sequence: int) -> list[Floats]:

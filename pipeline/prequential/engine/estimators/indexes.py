@@ -161,7 +161,7 @@ def _add_up(counts: Ints) -> int:
 @allocating
 def order(index: CellIndex, q: int, weights: Floats, capacity: int, into: JointCells) -> int:
     """`put_in_order` for one sequence."""
-    between = JointCells(np.empty(len(weights)), np.empty(len(weights), np.int32))
+    between = JointCells(np.empty(len(weights)), np.empty(len(weights), np.int32), into.whole)
     starts = np.empty(4 * capacity, np.int64)
     return put_in_order(index.keys[q], np.int64(index.used[q]), weights, into, between, starts)
 
@@ -244,5 +244,6 @@ def widened(column: Any, used: Ints32, width: int) -> Any:
     """
     wide = np.zeros((len(column), width), column.dtype)
     for row in np.flatnonzero(used).tolist():
-        wide[row, : used[row]] = column[row, : used[row]]
+        count = min(used[row], column.shape[1])
+        wide[row, :count] = column[row, :count]
     return wide

@@ -77,8 +77,8 @@ def measure(
     classes, nothing = new_classes(asked.capacity), np.zeros(scores.SIZE)
     unpaid, by_label = np.zeros(SUMS), new_classes(asked.positives.members.shape[1])
     index, places = asked.index, asked.index.keys.shape[1]
-    ordered = JointCells(np.empty(places), np.empty(places, np.int32))
-    between = JointCells(np.empty(places), np.empty(places, np.int32))
+    ordered = JointCells(np.empty(places), np.empty(places, np.int32), asked.whole)
+    between = JointCells(np.empty(places), np.empty(places, np.int32), asked.whole)
     starts = np.empty(4 * asked.capacity if places else 0, np.int64)
     for i in range(len(sequences)):
         into.n[i] = counted.n[i]
@@ -95,11 +95,11 @@ def measure(
             q, positives = sequences[i], asked.positives
             costs = paid[i] if len(paid) else unpaid
             known = counted.known[i] != 0
-            cells = JointCells(counted.cells[i], index.keys[0, :0])
+            cells = JointCells(counted.cells[i], index.keys[0, :0], asked.whole)
             if places:
                 keys, used = index.keys[q], np.int64(index.used[q])
                 count = put_in_order(keys, used, cells.weights, ordered, between, starts)
-                cells = JointCells(ordered.weights[:count], ordered.keys[:count])
+                cells = JointCells(ordered.weights[:count], ordered.keys[:count], asked.whole)
                 into.n[i] = total_of(cells.weights)
             memory = InMemory(cells, known, sums, scored, asked.whole, costs, by_label)
             measure_cells(memory, classes, positives, q, asked.chance, into.values[i], into.reasons[i])

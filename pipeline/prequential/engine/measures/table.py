@@ -211,7 +211,10 @@ def _add_all(cells: Floats, c: ClassCells) -> _Baselines:
 
 @inner
 def _add_listed(cells: JointCells, c: ClassCells) -> _Baselines:
-    """As `_add_all`, from the cells that have outcomes: the same sums in the same order, without zeros."""
+    """As `_add_all`, from the cells that have outcomes: the same sums in the same order, without zeros.
+
+    If weights are whole numbers, it leaves `c.neither` to `sum_up`.
+    """
     k, at = len(c.labels), 0
     persistent = persistent_wrong = majority = majority_wrong = 0.0
     row = c.labels
@@ -231,9 +234,12 @@ def _add_listed(cells: JointCells, c: ClassCells) -> _Baselines:
             else:
                 c.missed[y] += cell
                 c.false[h] += cell
-            for i in range(begin, h + 1):
-                c.neither[i] += before
+            if not cells.whole:
+                for i in range(begin, h + 1):
+                    c.neither[i] += before
             before, begin = before + cell, h + 1
+        if cells.whole:
+            continue
         for i in range(begin, k):
             c.neither[i] += before
         after, end = 0.0, k
@@ -265,6 +271,9 @@ def sum_up(cells: JointCells, c: ClassCells) -> Totals:
         c.predictions[i] = c.hits[i] + c.false[i]
         right += c.hits[i]
         wrong += c.missed[i]
+    if cells.whole and is_listed(cells):
+        for i in range(k):
+            c.neither[i] = (right + wrong) - c.labels[i] - c.false[i]
     _others(c.labels, c.other_labels)
     _others(c.predictions, c.other_predictions)
     chance = beyond = low = label_pairs = prediction_pairs = together = apart = 0.0

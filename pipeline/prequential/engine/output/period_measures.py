@@ -200,7 +200,7 @@ def _measure(
                 rests[:] = 0.0
                 put_stakes(pool.key, pool.next, cells, first, count, capacity, stakes, rests)
                 sum_up_stakes(positives, i, stakes, capacity, paid)
-            cells_of_row = JointCells(joint, nothing)
+            cells_of_row = JointCells(joint, nothing, True)
             memory = InMemory(cells_of_row, periods.known[row] != 0, sums, own != 0, True, paid, by_label)
             measure_cells(memory, classes, positives, i, False, into.values[i], into.reasons[i])
 
@@ -302,7 +302,7 @@ def _measure_matrices(
             for k in range(classes[i]):
                 at = cell_of(np.int64(codes[i, k]), np.int64(codes[i, j]), 0, capacity)
                 joint[at] = cells[i, j, k]
-        memory = InMemory(JointCells(joint, no_keys), True, nothing, False, True, unpaid, by_label)
+        memory = InMemory(JointCells(joint, no_keys, False), True, nothing, False, True, unpaid, by_label)
         measure_cells(memory, room, positives, i, False, into.values[i], into.reasons[i])
 
 

@@ -117,6 +117,7 @@ class JointCells(NamedTuple):
 
     weights: Floats  # (4·k²,) by `cell_of`; or (cells,), above 0
     keys: Ints32 = NO_KEYS  # no rows, or of each weight its cell's key, ascending: by label, then prediction
+    whole: bool = False  # whether weights are known to be whole numbers
 
 
 @inlined
@@ -190,7 +191,7 @@ def listed(cells: JointCells, capacity: int) -> JointCells:
     if is_listed(cells):
         return cells
     at = np.flatnonzero(cells.weights)
-    return JointCells(cells.weights[at], keys_of(at, capacity).astype(np.int32))
+    return JointCells(cells.weights[at], keys_of(at, capacity).astype(np.int32), cells.whole)
 
 
 def by_class(cells: JointCells, capacity: int) -> Iterator[tuple[Any, ...]]:
