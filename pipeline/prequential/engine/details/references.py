@@ -109,7 +109,8 @@ def beside(
         return None
     counts, size, before = reference.counts, int(extent.size[sequence]), int(extent.before[sequence])
     first = side_of(counts, sequence, counts.cells_of(sequence))
-    counted = positive, first.known, *(one.tobytes() for one in (*first.cells, *first.pairs))
+    arrays = first.cells.weights, first.cells.keys, *first.pairs
+    counted = positive, first.known, *(one.tobytes() for one in arrays)
     made = reference.made.get(sequence)
     if made is None or made[0] != counted:
         made = reference.made[sequence] = counted, _shares(first, counts.capacity, positive)
