@@ -29,6 +29,7 @@ from prequential.engine.measures.ranking import Ranks
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.tables import scores
+from prequential.engine.tables.outcomes import JointCells
 from prequential.engine.tables.streams import OTHER
 
 area, average_precision, group = map(from_python, (ranking.auc, ranking.pr_auc, ranking.group))
@@ -67,7 +68,8 @@ def measured(cells: Floats, positive: int = 0) -> Table:
     """The table of a matrix in joint cells; its class with this code is the positive one."""
     capacity = math.isqrt(len(cells) // 4)
     classes, positives = new_classes(capacity), positives_of(capacity, positive)
-    return table(measure_cells, InMemory(JointCells(cells), True, NO_SUMS, False), classes, positives, 0, False)
+    memory = InMemory(JointCells(cells), True, NO_SUMS, False)
+    return table(measure_cells, memory, classes, positives, 0, False)
 
 
 def cells_of(estimator: str, capacity: int, places: list[int]) -> Floats:

@@ -65,9 +65,9 @@ class Plan:
         self._free: list[int] = []  # first rows of entities that are gone
         if reference is None and config.objective and config.estimators:
             reference = config.objective.reference
-        self.reference = (
-            None if self.numbers or reference is None else ReferenceTables(reference, 16, capacity, self.joint)
-        )
+        self.reference = None
+        if reference is not None and not self.numbers:
+            self.reference = ReferenceTables(reference, 16, capacity, self.joint)
         by_details = not self.numbers and bool({"intervals", "dependence"} & set(config.details))
         paired = by_details or self.reference is not None
         self.estimators = [self._estimator(name, paired) for name in config.estimators]

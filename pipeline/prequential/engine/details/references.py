@@ -110,7 +110,7 @@ def beside(
     counts, size, before = reference.counts, int(extent.size[sequence]), int(extent.before[sequence])
     first = side_of(counts, sequence, counts.cells_of(sequence))
     arrays = first.cells.weights, first.cells.keys, *first.pairs
-    counted = positive, first.known, *(one.tobytes() for one in arrays)
+    counted = positive, first.known, *(np.asarray(one).tobytes() for one in arrays)
     made = reference.made.get(sequence)
     if made is None or made[0] != counted:
         made = reference.made[sequence] = counted, _shares(first, counts.capacity, positive)

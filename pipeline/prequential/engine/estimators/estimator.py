@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.engine.compiled.repeated import Run, run
 from prequential.engine.estimators import pairs, sums
 from prequential.engine.estimators.accumulator import Accumulator
-from prequential.engine.compiled.repeated import Run, run
 from prequential.engine.estimators.declaration import COUNTS, UNREAD_COUNTS, CountCodes, Counted, Payload
 from prequential.engine.estimators.histograms import OF_SCORES
 from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers

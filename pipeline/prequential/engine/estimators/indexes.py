@@ -1,8 +1,8 @@
 """The joint cells of sequences with many classes: estimators have a place only for those with outcomes.
 
 With k classes there are 4·k² joint cells, and most of them never have an outcome. So with more classes than
-`MOST_DENSE`, the cells of each sequence are numbered in the order of their first outcomes. All estimators of a
-plan have the same numbers, and as many places as the sequence with most cells needs.
+`MOST_DENSE`, the cells of each sequence are numbered in the order of their first outcomes. All estimators of
+a plan have the same numbers, and as many places as the sequence with most cells needs.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from prequential.engine.compiled.repeated import Run, run
 from prequential.engine.estimators.declaration import CountCodes
 from prequential.engine.tables.outcomes import JointCells, label_of
 
-#: Room for classes up to which estimators have a place for each joint cell: 131 kB for a column of a sequence.
-#: Snapshots of plans with less room have such tables, so it must not become larger.
+#: Room for classes up to which estimators have a place for each joint cell, 131 kB for a column of a
+#: sequence. A snapshot of a plan with more room can have numbers, so this must not become larger.
 MOST_DENSE = 64
 
 #: Places of each sequence at first.
-_FEWEST = 1024
+FEWEST = 1024
 
 #: Slots of a sequence at first: a power of two.
-_FEWEST_SLOTS = 16
+_LEAST_SLOTS = 16
 
 #: An odd factor below 2^31: products with a key stay within 63 bits.
 _FACTOR = 0x5851F42D
@@ -63,7 +63,7 @@ def _slot_of(index: CellIndex, q: int, key: int) -> int:
 @kernel
 def lay_out(index: CellIndex, q: int, keys: int) -> None:
     """Lay out the slots of a sequence again, with room for so many keys."""
-    length = max(_FEWEST_SLOTS, np.int64(index.length[q]))
+    length = max(_LEAST_SLOTS, np.int64(index.length[q]))
     while length < 2 * keys:
         length *= 2
     index.length[q] = length
@@ -95,7 +95,7 @@ def _number_of(index: CellIndex, q: int, key: int) -> int:
 
 @kernel
 def number_codes(index: CellIndex, codes: CountCodes, first: int) -> int:
-    """Put numbers in place of keys from row `first` on; returns the row that lacks places, or their number."""
+    """Put numbers in place of keys from row `first` on; returns the row that lacks a place, or their count."""
     places = index.keys.shape[1]
     for i in range(first, len(codes.cell)):
         q = codes.sequence[i]
@@ -197,8 +197,10 @@ class CellNumbers:
             self.widen(2 * self.places)
             done = number_codes(self.table, codes, done)
 
-    def put(self, row: int, keys: Ints) -> None:
+    def put(self, row: int, keys: Ints32) -> None:
         """Number these cells of a sequence, which has none yet, in this order."""
+        if not len(keys):
+            return
         self.widen(len(keys))
         self.table.keys[row, : len(keys)], self.table.used[row] = keys, len(keys)
         lay_out(self.table, row, len(keys))
@@ -209,7 +211,7 @@ class CellNumbers:
         for row, new in zip(rows.tolist(), new_rows.tolist()):
             self.put(new, other.keys_of(row))
 
-    def keys_of(self, row: int) -> Ints:
+    def keys_of(self, row: int) -> Ints32:
         """The keys of a sequence's cells by number: a view."""
         return self.table.keys[row, : self.table.used[row]]
 
@@ -234,7 +236,7 @@ ALL_CELLS = CellNumbers(1, 0)
 
 def places_for(capacity: int) -> int:
     """The places of each sequence at first, with room for so many classes; 0: one for each joint cell."""
-    return _FEWEST if capacity > MOST_DENSE else 0
+    return FEWEST if capacity > MOST_DENSE else 0
 
 
 def widened(column: Any, used: Ints32, width: int) -> Any:

@@ -39,7 +39,7 @@ class MeasureRequest(NamedTuple):
     numbers: bool  # whether the task is regression
     chance: bool  # whether the measures are those of random predictions with the model's distribution
     whole: bool  # whether every outcome in memory counts 1
-    index: CellIndex  # the numbers of joint cells
+    numbers_of_cells: CellIndex
 
 
 class MeasuredValues(NamedTuple):
@@ -76,7 +76,7 @@ def measure(
     """
     classes, nothing = new_classes(asked.capacity), np.zeros(scores.SIZE)
     unpaid, by_label = np.zeros(SUMS), new_classes(asked.positives.members.shape[1])
-    index, places = asked.index, asked.index.keys.shape[1]
+    index, places = asked.numbers_of_cells, asked.numbers_of_cells.keys.shape[1]
     ordered = JointCells(np.empty(places), np.empty(places, np.int32), asked.whole)
     between = JointCells(np.empty(places), np.empty(places, np.int32), asked.whole)
     starts = np.empty(4 * asked.capacity if places else 0, np.int64)

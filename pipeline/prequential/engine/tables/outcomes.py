@@ -145,7 +145,7 @@ def is_listed(cells: JointCells) -> bool:
 
 @inner
 def listed_at(cells: JointCells, at: int) -> tuple[int, float, float, float, float]:
-    """Of listed cells, those of the label and prediction at `at`: where the next begin, and weights by bits."""
+    """The listed cells of the label and prediction at `at`: where the next begin, and weights by bits."""
     place = np.int64(cells.keys[at]) >> 2
     neither = majority = persistent = both = 0.0
     while at < len(cells.keys) and np.int64(cells.keys[at]) >> 2 == place:
@@ -162,14 +162,14 @@ def listed_at(cells: JointCells, at: int) -> tuple[int, float, float, float, flo
     return at, neither, majority, persistent, both
 
 
-def keys_of(cells: Ints, capacity: int) -> Ints:
+def keys_of(cells: Ints, capacity: int) -> Ints32:
     """The keys of joint cells with room for `capacity` classes.
 
     >>> keys_of(np.array([11]), 2).tolist() == [cell_of(1, 0, 3, KEY_CAPACITY)]
     True
     """
     labels, predictions = np.divmod(cells >> 2, capacity)
-    return (labels * KEY_CAPACITY + predictions) * 4 + (cells & 3)
+    return ((labels * KEY_CAPACITY + predictions) * 4 + (cells & 3)).astype(np.int32)
 
 
 def places_of(keys: Ints32, capacity: int) -> Ints:
@@ -191,7 +191,7 @@ def listed(cells: JointCells, capacity: int) -> JointCells:
     if is_listed(cells):
         return cells
     at = np.flatnonzero(cells.weights)
-    return JointCells(cells.weights[at], keys_of(at, capacity).astype(np.int32), cells.whole)
+    return JointCells(cells.weights[at], keys_of(at, capacity), cells.whole)
 
 
 def by_class(cells: JointCells, capacity: int) -> Iterator[tuple[Any, ...]]:
