@@ -208,7 +208,7 @@ def test_cells_are_numbered_as_they_come(given: list[tuple[int, int]]) -> None:
     numbers, known = CellNumbers(3, 8), [dict[int, int](), dict[int, int](), dict[int, int]()]
     for part in (given[:50], given[50:]):
         sequences = np.array([q for q, _ in part], dtype=np.int32)
-        cells = np.array([cell if cell < 0 else cell << 12 for _, cell in part], dtype=np.int32)
+        cells = np.array([key_of(cell) for _, cell in part], dtype=np.int32)
         codes = unrevised(sequences, np.zeros(len(part), dtype=np.int64), cells.copy())
         numbers.number(codes)
         expected = [
