@@ -265,8 +265,7 @@ class Plan:
 
     def named_tables(self) -> Iterator[tuple[str, Sequence[Any]]]:
         """The same tables, by the name of the estimator, reference or detector that has them."""
-        if self.joint.places:
-            yield "joint", [self.joint.table]
+        yield "joint", [self.joint.table]
         for estimator in self.estimators:
             yield f"estimator {estimator.name}", list(estimator.tables())
         if self.reference is not None:

@@ -95,7 +95,7 @@ def _number_of(index: CellIndex, q: int, key: int) -> int:
 
 @kernel
 def number_codes(index: CellIndex, codes: CountCodes, first: int) -> int:
-    """Put numbers in place of keys from row `first` on; returns the row that lacks a place, or their count."""
+    """Put numbers in place of keys from row `first` on; returns the row without a place, or their count."""
     places = index.keys.shape[1]
     for i in range(first, len(codes.cell)):
         q = codes.sequence[i]
@@ -179,8 +179,7 @@ class CellNumbers:
 
     def ensure(self, rows: int) -> None:
         """Make room for at least this many sequences; new ones have no cells."""
-        if self.places:
-            self.table = grown(self.table, rows)
+        self.table = grown(self.table, rows)
 
     def widen(self, places: int) -> None:
         """Give each sequence at least this many places."""
