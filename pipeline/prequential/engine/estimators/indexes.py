@@ -241,7 +241,7 @@ def places_for(capacity: int) -> int:
 def widened(column: Any, used: Ints32, width: int) -> Any:
     """A column of `width` values in each row, of which the first `used` are those of `column`.
 
-    What isn't used isn't copied, because pages of zeros that no code writes to take no memory.
+    Other values are zeros and aren't copied: pages of zeros that no code writes to take no memory.
     """
     wide = np.zeros((len(column), width), column.dtype)
     for row in np.flatnonzero(used).tolist():
