@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from prequential.topics import values
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS
+from prequential.topics.messages import NUMBERS_OF_KIND
 
 #: The roots with which a path begins, and the root of paths within one row of a record (see `rows`).
 ROOTS = ("value", "key", "headers", "topic", "timestamp")
@@ -28,9 +29,11 @@ REQUIRED = {
 }
 OPTIONAL = {
     INSTANCES: ("ts", "version", "label_propensity", "segments"),
-    PREDICTIONS: ("ts", "model_version", "y_proba", "segments", "value", "y_lower", "y_upper", "quantiles"),
-    LABELS: ("ts", "value"),
-}
+    PREDICTIONS: (
+        "ts", "model_version", "y_proba", "segments", *NUMBERS_OF_KIND[PREDICTIONS], "quantiles",
+    ),
+    LABELS: ("ts", *NUMBERS_OF_KIND[LABELS]),
+}  # fmt: skip
 
 #: The fields of all kinds.
 KNOWN_FIELDS = frozenset(

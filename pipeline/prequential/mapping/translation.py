@@ -26,6 +26,7 @@ from prequential.mapping.rows import RowColumns
 from prequential.mapping.uses import Uses
 from prequential.topics import values
 from prequential.topics.messages import (
+    NUMBERS,
     SUM_SURELY_WITHIN,
     Instance,
     Label,
@@ -432,8 +433,7 @@ _CONVERTERS: dict[str, Converter] = {
     "stream": conversion.name, "model": conversion.name, "instance_id": conversion.instance,
     "y_pred": conversion.target, "y_true": conversion.target, "ts": conversion.time,
     "version": conversion.integer, "model_version": conversion.name, "segments": conversion.name,
-    "label_propensity": conversion.propensity, "value": conversion.amount,
-    "y_lower": conversion.amount, "y_upper": conversion.amount, "quantiles": conversion.amount,
+    "label_propensity": conversion.propensity, **dict.fromkeys((*NUMBERS, "quantiles"), conversion.amount),
 }  # fmt: skip
 
 

@@ -56,9 +56,8 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
     s.cluster[code] = config.cluster or 0
     s.weights[code] = reads_propensities(config)
-    s.valued[code] = config.cost_per_value and not numbers
-    s.intervals[code], s.quantile[code] = config.reads_intervals, config.quantile or 0.0
-    s.quantiles[code] = config.reads_quantiles
+    s.reads[code], s.quantiles[code] = stream.reads, "quantiles" in stream.fields
+    s.valued[code], s.quantile[code] = "value" in stream.fields, config.quantile or 0.0
     s.season[code] = (config.scales_by_season and config.season) or 0
     s.top[code] = config.top_k if config.ranks_labels else 0
     s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins

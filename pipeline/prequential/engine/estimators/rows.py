@@ -29,7 +29,7 @@ class LogRows:
 
     `capacity` is the room for classes; `numbers`: the task is regression. `run` calls each loop that reads
     the rows. `positives` has the costs of outcomes, for estimators of costs by value. `extended`: how many
-    values more than usual are kept of each outcome (`StreamConfig.extends_scores`).
+    values more than usual are kept of each outcome (`measures.reading.extends_scores`).
     """
 
     def __init__(
