@@ -363,7 +363,7 @@ def numbers(given: Mapping[str, Any]) -> dict[str, float]:
     >>> numbers({"y_middle": 3})
     Traceback (most recent call last):
     ...
-    TypeError: unexpected argument 'y_middle': expected value, y_lower, y_upper
+    TypeError: unexpected argument 'y_middle': expected value, ...
     """
     if unknown := given.keys() - NUMBERS.keys():
         raise TypeError(f"unexpected argument {min(unknown)!r}: expected {', '.join(NUMBERS)}")

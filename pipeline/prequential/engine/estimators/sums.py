@@ -199,7 +199,7 @@ def add(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, sign
             sums[0] += sign
         sums[1] += sign
     elif kind == NUMBER_SCORES:
-        lost = scores.add_number(sums, rests, sign, flags, scores.kept_numbers(values))
+        lost = scores.add_number(sums, rests, sign, flags, values)
     elif kind == RESIDUALS:
         add_residual(sums, values[ERROR], values[VALUE])
     else:

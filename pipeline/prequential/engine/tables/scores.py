@@ -7,6 +7,7 @@ classification has something else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -217,28 +218,15 @@ def numbers_of(columns: Any, row: int) -> tuple[float, float, float, float, floa
 
 
 @inlined
-def kept_numbers(kept: Floats) -> tuple[float, float, float, float, float]:
-    """The same of an outcome of which an estimator has kept the first ones, at least two; others are 0."""
-    room = len(kept)
-    return (
-        kept[ERROR],
-        kept[VALUE],
-        kept[WIDTH] if room > WIDTH else 0.0,
-        kept[BASELINE] if room > BASELINE else 0.0,
-        kept[INTERVAL_SCORE] if room > INTERVAL_SCORE else 0.0,
-    )
-
-
-@inlined
 def add_number(
-    sums: Floats, rests: Floats, sign: float, scored: int, numbers: tuple[float, ...]
+    sums: Floats, rests: Floats, sign: float, scored: int, numbers: Sequence[float] | Floats
 ) -> float:
     """Add the scores of an outcome for regression to a vector of sums; returns what was lost, usually 0.
 
-    `numbers` are those of `numbers_of`. The other parameters are those of `add_probabilities`. The label
-    itself is added by `add_label`.
+    `numbers` are those of `numbers_of`, or the first ones of these, at least two; others are 0. The other
+    parameters are those of `add_probabilities`. The label itself is added by `add_label`.
     """
-    error, y = numbers[ERROR], numbers[VALUE]
+    error, y, room = numbers[ERROR], numbers[VALUE], len(numbers)
     sums[SCORED] += sign
     lost = abs(add_exactly(sums, rests, ABSOLUTE_ERRORS, sign * abs(error)))
     lost += abs(add_exactly(sums, rests, SQUARED_ERRORS, sign * error * error))
@@ -248,20 +236,21 @@ def add_number(
         sums[RELATIVE] += sign
     if scored & outcomes.INTERVAL:
         sums[INTERVALS] += sign
-        lost += abs(add_exactly(sums, rests, WIDTHS, sign * numbers[WIDTH]))
+        width = numbers[WIDTH] if room > WIDTH else 0.0
+        lost += abs(add_exactly(sums, rests, WIDTHS, sign * width))
         if scored & outcomes.COVERED:
             sums[COVERED] += sign
     if scored & outcomes.SEASONAL:
         sums[SEASONAL] += sign
         lost += abs(add_exactly(sums, rests, SEASONAL_ABSOLUTE, sign * abs(error)))
         lost += abs(add_exactly(sums, rests, SEASONAL_SQUARED, sign * error * error))
-        lost += abs(add_exactly(sums, rests, BASELINE_ABSOLUTE, sign * abs(numbers[BASELINE])))
-        lost += abs(
-            add_exactly(sums, rests, BASELINE_SQUARED, sign * numbers[BASELINE] * numbers[BASELINE])
-        )
+        baseline = numbers[BASELINE] if room > BASELINE else 0.0
+        lost += abs(add_exactly(sums, rests, BASELINE_ABSOLUTE, sign * abs(baseline)))
+        lost += abs(add_exactly(sums, rests, BASELINE_SQUARED, sign * baseline * baseline))
     if scored & outcomes.OF_QUANTILES:
         sums[QUANTILE_SETS] += sign
-        lost += abs(add_exactly(sums, rests, INTERVAL_SCORES, sign * numbers[INTERVAL_SCORE]))
+        score = numbers[INTERVAL_SCORE] if room > INTERVAL_SCORE else 0.0
+        lost += abs(add_exactly(sums, rests, INTERVAL_SCORES, sign * score))
     return lost
 
 
