@@ -20,7 +20,7 @@ from prequential.engine.input.plain import NO_TIME, Parser, Plain, PlainRecords,
 from prequential.engine.tables.records import Rows
 from prequential.engine.tables.store import NO_CLASS
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
-from prequential.topics.messages import Instance
+from prequential.topics.messages import NUMBERS, Instance
 from prequential.topics.values import LabelSet
 
 from tests.bench.messages import generate
@@ -43,7 +43,7 @@ PIECES = (
 
 FIELDS = (
     "stream", "model", "instance_id", "y_pred", "y_true", "ts", "version", "segments", "label_propensity",
-    "y_proba", "model_version", "value", "y_lower", "y_upper", "other", "", "strea", "streams",
+    "y_proba", "model_version", *NUMBERS, "other", "", "strea", "streams",
 )  # fmt: skip
 
 SPACES = ("", "", "", "", " ", "\t", "\r", "\n", " \t ")
@@ -96,7 +96,7 @@ def expected(record: Any) -> tuple[Any, ...]:
     return (
         record.stream, about["model"], None if value is None else target,
         None if version is None else str(version), None if isinstance(value, str | bool) else number(value),
-        *(number(about[field]) for field in ("label_propensity", "value", "y_lower", "y_upper")),
+        *(number(about[field]) for field in ("label_propensity", *NUMBERS)),
         record.instance_id, record.ts, about["version"] or 0,
         [(name, str(p)) for name, p in (about["y_proba"] or {}).items()],
         list((about["segments"] or {}).items()),
