@@ -77,7 +77,7 @@ class Encoder:
         #: Entities that were taken out of the catalog since this was last emptied.
         self.retired: list[Entity] = []
         fields = all_fields_read(catalog.config)
-        #: Most keys of segments that a stream has; and columns of numbers, up to the last that any may need.
+        #: Most keys of segments that a stream has; and columns for numbers, up to the last that any may need.
         self.keys, self.numbers = 0, numbers_read(fields).bit_length()
         #: Whether any stream may need probabilities, propensities; and whether any has numbers.
         every = catalog.config.defaults, *catalog.config.streams.values()
