@@ -29,12 +29,6 @@ DEFAULT_MEASURES = (
     "mae", "mse", "rmse", "r2",
 )  # fmt: skip
 
-#: Measures that need seasonal baselines.
-OF_SEASONS = ("mase", "rmsse")
-
-#: Measures of the label's rank among the probabilities.
-OF_TOP = ("top_k_accuracy",)
-
 #: Default of `top_k`, the number of most probable classes that may include the label: as usual for many
 #: classes (Russakovsky et al. 2015).
 TOP_K = 5
@@ -350,25 +344,6 @@ class StreamConfig:
         ('window:1000', 'all')
         """
         return next((one for one in self.estimators if one != "all"), self.estimators[0])
-
-    @cached_property
-    def scales_by_season(self) -> bool:
-        """Whether a measure, a signal or a bound needs seasonal baselines, and there is a season."""
-        return (
-            self.task == "regression"
-            and self.season is not None
-            and not self.asked_measures.isdisjoint(OF_SEASONS)
-        )
-
-    @cached_property
-    def ranks_labels(self) -> bool:
-        """Whether a measure, a signal, a bound or incidents need the label's rank among the probabilities."""
-        return self.task != "regression" and (self.counts_ties or self.incident_loss in OF_TOP)
-
-    @property
-    def counts_ties(self) -> bool:
-        """Whether a measure, a signal or a bound needs the label's rank."""
-        return not self.asked_measures.isdisjoint(OF_TOP)
 
     @cached_property
     def asked_measures(self) -> frozenset[str]:

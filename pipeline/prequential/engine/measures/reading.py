@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from prequential.configuration.settings.model import Config, StreamConfig
-from prequential.engine.measures.registry import MEASURES
+from prequential.engine.measures.registry import MEASURES, OF_TOP
 from prequential.engine.tables.scores import PARTS, SEASONS, Part
 from prequential.topics.messages import NUMBERS, NUMBERS_OF_KIND
 
@@ -14,6 +14,12 @@ from prequential.topics.messages import NUMBERS, NUMBERS_OF_KIND
 def _parts_of(measures: Iterable[str]) -> set[Part]:
     parts = (MEASURES[name].inputs.part for name in measures if name in MEASURES)
     return {part for part in parts if part is not None}
+
+
+def parts_asked(config: StreamConfig) -> set[Part]:
+    """The parts of scores for regression that a measure, a signal or a bound needs."""
+    parts = set() if config.has_classes else _parts_of(config.asked_measures)
+    return parts if config.season is not None else parts - {SEASONS}
 
 
 def fields_read(config: StreamConfig) -> frozenset[str]:
@@ -55,8 +61,5 @@ def extends_scores(config: StreamConfig) -> int:
     last one that is needed.
     """
     if config.has_classes:
-        return int(config.counts_ties)
-    parts = _parts_of(config.asked_measures)
-    if config.season is None:
-        parts.discard(SEASONS)
-    return max((1 + PARTS.index(part) for part in parts), default=0)
+        return int(not config.asked_measures.isdisjoint(OF_TOP))
+    return max((1 + PARTS.index(part) for part in parts_asked(config)), default=0)
