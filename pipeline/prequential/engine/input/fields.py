@@ -67,6 +67,8 @@ def numbers_of(record: Any, wanted: int) -> list[float]:
     >>> numbers_of(Prediction("s", "m", "1", 2.0, y_lower=1, y_upper=2.5), 6)
     [nan, 1.0, 2.5]
     """
+    if not wanted:
+        return []
     read = _read(record.KIND, wanted)
     try:
         given = values.numbers({name: getattr(record, name) for name in read})
