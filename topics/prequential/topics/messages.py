@@ -45,7 +45,7 @@ MIN_PROPENSITY = 1e-9
 MAX_AMOUNT = 1e100
 
 
-class Number(NamedTuple):
+class OptionalNumber(NamedTuple):
     """The declaration of an optional number: all that reads, stores and checks records follows from it.
 
     Streams that read a number refuse a record whose number isn't from `low` to `high`; others ignore it.
@@ -171,9 +171,9 @@ class Prediction(msgspec.Struct, gc=False):
     y_proba: dict[Name, Probability] | None = None
     segments: dict[Name, Name] | None = None
     model_version: Union[Name, Whole, None] = None
-    value: Annotated[Any, Number(0.0, key="cost_per_value")] = None
-    y_lower: Annotated[Any, Number()] = None
-    y_upper: Annotated[Any, Number(above="y_lower")] = None
+    value: Annotated[Any, OptionalNumber(0.0, key="cost_per_value")] = None
+    y_lower: Annotated[Any, OptionalNumber()] = None
+    y_upper: Annotated[Any, OptionalNumber(above="y_lower")] = None
     quantiles: Any = None
 
 
@@ -213,7 +213,7 @@ class Label(msgspec.Struct, gc=False):
     instance_id: Name
     y_true: Union[Name, Whole, bool, float, None]
     ts: Milliseconds | None = None
-    value: Annotated[Any, Number(0.0, key="cost_per_value")] = None
+    value: Annotated[Any, OptionalNumber(0.0, key="cost_per_value")] = None
 
 
 class WireInstance(Instance, gc=False):
@@ -250,9 +250,9 @@ class WireLabel(Label, gc=False):
 Record = Union[Instance, Prediction, Label]
 
 
-def _numbers_of(struct: type[msgspec.Struct]) -> dict[str, Number]:
+def _numbers_of(struct: type[msgspec.Struct]) -> dict[str, OptionalNumber]:
     hints = get_type_hints(struct, include_extras=True).items()
-    return {name: one for name, hint in hints for one in get_args(hint) if isinstance(one, Number)}
+    return {name: one for name, hint in hints for one in get_args(hint) if isinstance(one, OptionalNumber)}
 
 
 #: By kind of record its numbers by field; and those of all kinds, whose order is that of columns.

@@ -352,7 +352,9 @@ def number(field: str, value: object) -> float | None:
 
 
 def numbers(given: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a record, without those that are None, by field; raises ValueError for an invalid one.
+    """The numbers of a record, without those that are None, by field.
+
+    Raises ValueError for an invalid number, and TypeError for a name that is no field.
 
     >>> numbers({"y_lower": 1, "y_upper": 2.5, "value": None})
     {'y_lower': 1.0, 'y_upper': 2.5}
