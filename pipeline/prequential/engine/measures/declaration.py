@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from prequential.engine.tables import scores
-from prequential.engine.tables.scores import Part
+from prequential.engine.tables.scores import ScorePart
 
 #: Reasons by code; code 0: there is a value (`docs/reference/measures.md`).
 REASONS: tuple[str, ...] = (
@@ -58,7 +58,7 @@ class Input(NamedTuple):
     #: Whether it is in sums next to the joint cells.
     of_sums: bool = False
     #: The sums that it is of, if only some streams have them: without these the first reason applies.
-    part: Part | None = None
+    part: ScorePart | None = None
 
 
 #: f(t): totals over the confusion matrix (`agreement.Totals`).

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 import numpy as np
 from prequential.configuration.settings.model import Config, StreamConfig
 from prequential.engine.measures.registry import MEASURES, OF_TOP
-from prequential.engine.tables.scores import PARTS, SEASONS, Part
+from prequential.engine.tables.scores import PARTS, SEASONS, ScorePart
 from prequential.topics.messages import NUMBERS, NUMBERS_OF_KIND
 
 
-def _parts_of(measures: Iterable[str]) -> set[Part]:
+def _parts_of(measures: Iterable[str]) -> set[ScorePart]:
     parts = (MEASURES[name].inputs.part for name in measures if name in MEASURES)
     return {part for part in parts if part is not None}
 
 
-def parts_asked(config: StreamConfig) -> set[Part]:
+def parts_asked(config: StreamConfig) -> set[ScorePart]:
     """The parts of scores for regression that a measure, a signal or a bound needs."""
     parts = set() if config.has_classes else _parts_of(config.asked_measures)
     return parts if config.season is not None else parts - {SEASONS}

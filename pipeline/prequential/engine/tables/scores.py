@@ -76,7 +76,7 @@ RESTS, RESTS_OF_NUMBERS, RESTS_OF_COSTS = 2, 5, 3
 ERROR, VALUE, WIDTH, BASELINE, INTERVAL_SCORE = range(5)
 
 
-class Part(NamedTuple):
+class ScorePart(NamedTuple):
     """Sums for regression that only some measures need: estimators keep a number of each outcome for them."""
 
     #: Places of the sums, first that of the outcomes that have the number, or of their weight.
@@ -87,11 +87,11 @@ class Part(NamedTuple):
     reads: tuple[str, ...] = ()
 
 
-OF_INTERVALS = Part(
+OF_INTERVALS = ScorePart(
     (INTERVALS, COVERED, WIDTHS), outcomes.INTERVAL | outcomes.COVERED, ("y_lower", "y_upper")
 )
-SEASONS = Part(tuple(range(SEASONAL, BASELINE_SQUARED + 1)), outcomes.SEASONAL)
-OF_QUANTILES = Part((QUANTILE_SETS, INTERVAL_SCORES), outcomes.OF_QUANTILES, ("quantiles",))
+SEASONS = ScorePart(tuple(range(SEASONAL, BASELINE_SQUARED + 1)), outcomes.SEASONAL)
+OF_QUANTILES = ScorePart((QUANTILE_SETS, INTERVAL_SCORES), outcomes.OF_QUANTILES, ("quantiles",))
 
 #: In the order of the outcomes' numbers.
 PARTS = OF_INTERVALS, SEASONS, OF_QUANTILES
