@@ -107,7 +107,9 @@ def test_messages_are_the_contracts_and_leave_out_what_was_not_given(mock: Mock)
 
 
 def test_a_predicted_interval_has_both_bounds_or_none(mock: Mock) -> None:
-    mock.producer.prediction("s", "m", 1, 20.5, y_lower=np.float64(19), y_upper=23)
+    mock.producer.prediction("s", "m", 1, 20.5, y_lower=np.float64(19), y_upper=23, weight=2)
+    with pytest.raises(ValueError, match="weight is '2': expected a number from 0 to 1e"):
+        mock.producer.prediction("s", "m", 2, 20.5, weight="2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="y_lower 19 stands without y_upper: expected both, or neither"):
         mock.producer.prediction("s", "m", 2, 20.5, y_lower=19)
     with pytest.raises(ValueError, match="y_lower is 3 and y_upper 2: expected y_lower <= y_upper"):
@@ -115,6 +117,7 @@ def test_a_predicted_interval_has_both_bounds_or_none(mock: Mock) -> None:
     (record,) = mock.received("predictions")
     assert json.loads(record.value) == {
         "stream": "s", "model": "m", "instance_id": "1", "y_pred": 20.5, "y_lower": 19.0, "y_upper": 23.0,
+        "weight": 2.0,
     }  # fmt: skip
 
 

@@ -153,6 +153,8 @@ class Prediction(msgspec.Struct, gc=False):
         Bounds of a predicted interval, both or neither, for measures of intervals.
     quantiles
         Predicted numbers by level, such as `{"0.1": 3, "0.9": 7}`, for `wis`; they don't decrease.
+    weight
+        Weight in `weighted_mae`, from 0 to 1e100; default: 1.
 
     Examples
     --------
@@ -175,6 +177,7 @@ class Prediction(msgspec.Struct, gc=False):
     y_lower: Annotated[Any, OptionalNumber()] = None
     y_upper: Annotated[Any, OptionalNumber(above="y_lower")] = None
     quantiles: Any = None
+    weight: Annotated[Any, OptionalNumber(0.0, default=1.0)] = None
 
 
 class PredictionNumbers(TypedDict, total=False):
@@ -183,6 +186,7 @@ class PredictionNumbers(TypedDict, total=False):
     value: float | None
     y_lower: float | None
     y_upper: float | None
+    weight: float | None
 
 
 class Label(msgspec.Struct, gc=False):

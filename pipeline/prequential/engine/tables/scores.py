@@ -64,6 +64,9 @@ ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS, RELATIVE_ERRORS, RELATIVE, INTERVALS, COV
 SEASONAL, SEASONAL_ABSOLUTE, SEASONAL_SQUARED, BASELINE_ABSOLUTE, BASELINE_SQUARED = range(9, 14)
 QUANTILE_SETS, INTERVAL_SCORES = 14, 15
 
+#: Also with numbers: Σw of predictions with a weight w, which is 1 by default, and Σw·|e|.
+WEIGHTS, WEIGHTED_ERRORS = 16, 17
+
 #: After the sums for regression: the labels' number or weight, their mean ȳ in two floats, and Σ(y - ȳ)².
 LABELS, MEAN, REST, SPREAD = range(SIZE, SIZE + 4)
 
@@ -72,8 +75,9 @@ LABELS, MEAN, REST, SPREAD = range(SIZE, SIZE + 4)
 RESTS, RESTS_OF_NUMBERS, RESTS_OF_COSTS = 2, 5, 3
 
 #: The numbers of an outcome for regression: its error and its label; and one for each of `PARTS`, if the
-#: prediction has it, else 0: an interval's width, the error of a seasonal baseline, the score of quantiles.
-ERROR, VALUE, WIDTH, BASELINE, INTERVAL_SCORE = range(5)
+#: prediction has it, else 0: an interval's width, the error of a seasonal baseline, the score of quantiles,
+#: the prediction's weight.
+ERROR, VALUE, WIDTH, BASELINE, INTERVAL_SCORE, OWN_WEIGHT = range(6)
 
 
 class ScorePart(NamedTuple):
@@ -92,12 +96,13 @@ OF_INTERVALS = ScorePart(
 )
 SEASONS = ScorePart(tuple(range(SEASONAL, BASELINE_SQUARED + 1)), outcomes.SEASONAL)
 OF_QUANTILES = ScorePart((QUANTILE_SETS, INTERVAL_SCORES), outcomes.OF_QUANTILES, ("quantiles",))
+OF_WEIGHTS = ScorePart((WEIGHTS, WEIGHTED_ERRORS), outcomes.WEIGHTED, ("weight",))
 
 #: In the order of the outcomes' numbers.
-PARTS = OF_INTERVALS, SEASONS, OF_QUANTILES
+PARTS = OF_INTERVALS, SEASONS, OF_QUANTILES, OF_WEIGHTS
 
 #: Places of numbers of predictions.
-_LOWER, _UPPER = map(list(NUMBERS).index, ("y_lower", "y_upper"))
+_LOWER, _UPPER, _WEIGHT = map(list(NUMBERS).index, ("y_lower", "y_upper", "weight"))
 
 #: A label nearer to 0 than this is 0 for relative errors, so that those of numbers up to 1e100 are finite, as
 #: are their sums.
@@ -202,10 +207,15 @@ def score_numbers(columns: Any, row: int, reads: int, numbers: Floats, predictio
             columns.width[row] = high - low
             if low <= y <= high:
                 columns.scored[row] |= outcomes.COVERED
+    if reads >> _WEIGHT & 1:
+        weight = numbers[prediction, _WEIGHT]
+        if weight >= 0.0:  # else the stream read no weights when the prediction came
+            columns.scored[row] |= outcomes.WEIGHTED
+            columns.weight[row] = weight
 
 
 @inlined
-def numbers_of(columns: Any, row: int) -> tuple[float, float, float, float, float]:
+def numbers_of(columns: Any, row: int) -> tuple[float, ...]:
     """The numbers of an outcome for regression in a row of the outcome log or of the log of events."""
     scored = np.int64(columns.scored[row])
     return (
@@ -214,6 +224,7 @@ def numbers_of(columns: Any, row: int) -> tuple[float, float, float, float, floa
         columns.width[row] if scored & outcomes.INTERVAL else 0.0,
         columns.brier[row] if scored & outcomes.SEASONAL else 0.0,
         columns.log_loss[row] if scored & outcomes.OF_QUANTILES else 0.0,
+        columns.weight[row] if scored & outcomes.WEIGHTED else 0.0,
     )
 
 
@@ -251,6 +262,10 @@ def add_number(
         sums[QUANTILE_SETS] += sign
         score = numbers[INTERVAL_SCORE] if room > INTERVAL_SCORE else 0.0
         lost += abs(add_exactly(sums, rests, INTERVAL_SCORES, sign * score))
+    if scored & outcomes.WEIGHTED and room > OWN_WEIGHT:
+        weight = numbers[OWN_WEIGHT]
+        lost += abs(add_exactly(sums, rests, WEIGHTS, sign * weight))
+        lost += abs(add_exactly(sums, rests, WEIGHTED_ERRORS, sign * (weight * abs(error))))
     return lost
 
 
