@@ -84,6 +84,7 @@ class Settings:
     top_k: int = 5  # of how many most probable classes the label is to be one
     quantile: float | None = None  # what predicted numbers are of what may come
     intervals: bool = False  # whether predictions' intervals are read
+    weights: bool = False  # … and their weights
     quantiles: bool = False  # … and their quantiles
     season: int | None = None  # after which labels repeat, where a measure needs it
     probabilities: bool = True  # whether those of predictions are evaluated
@@ -175,6 +176,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         quantile=merged.get("quantile"),
         intervals=asks_for(merged, "interval_coverage", "interval_width"),
         quantiles=asks_for(merged, "wis"),
+        weights=asks_for(merged, "weighted_mae"),
         season=duration(merged["season"]) if merged.get("season") and scales_by_season else None,
         probabilities=asks_for_probabilities(merged),
         details=tuple(merged.get("details", ())),
@@ -294,6 +296,18 @@ def interval(lower: object, upper: object) -> tuple[float, float] | None:
     found = number(lower), number(upper)
     if found[0] > found[1]:
         raise ValueError(f"bad interval {found!r}; expected lower <= upper")
+    return found
+
+
+def weight(given: object) -> float:
+    """A prediction's weight.
+
+    >>> weight(0), weight(None)
+    (0.0, 1.0)
+    """
+    found = 1.0 if given is None else number(given)
+    if found < 0:
+        raise ValueError(f"bad weight {found!r}; expected at least 0")
     return found
 
 

@@ -350,7 +350,8 @@ def _prediction(shard: Shard, row: int) -> dict[str, Any]:
     for table in (predictions, values):
         for name, column in columns_of(table).items():
             if name not in ("next", "model", "probabilities") and len(column) > row:
-                found[name] = column[row].tolist()
+                one_row = column[row].tolist()
+                found[name] = str(one_row) if name == "numbers" else one_row  # NaN equals itself as text
     return found
 
 

@@ -123,7 +123,9 @@ def test_a_record_without_a_time_has_that_of_the_call(mock: Mock) -> None:
 
 
 def test_a_predicted_interval_has_both_bounds_or_none(mock: Mock) -> None:
-    mock.producer.prediction("s", "m", 1, 20.5, ts=1, y_lower=np.float64(19), y_upper=23)
+    mock.producer.prediction("s", "m", 1, 20.5, ts=1, y_lower=np.float64(19), y_upper=23, weight=2)
+    with pytest.raises(ValueError, match="weight is '2': expected a number from 0 to 1e"):
+        mock.producer.prediction("s", "m", 2, 20.5, weight="2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="y_lower 19 stands without y_upper: expected both, or neither"):
         mock.producer.prediction("s", "m", 2, 20.5, y_lower=19)
     with pytest.raises(ValueError, match="y_lower is 3 and y_upper 2: expected y_lower <= y_upper"):
@@ -131,7 +133,7 @@ def test_a_predicted_interval_has_both_bounds_or_none(mock: Mock) -> None:
     (record,) = mock.received("predictions")
     assert json.loads(record.value) == {
         "stream": "s", "model": "m", "instance_id": "1", "y_pred": 20.5, "ts": 1,
-        "y_lower": 19.0, "y_upper": 23.0,
+        "y_lower": 19.0, "y_upper": 23.0, "weight": 2.0,
     }  # fmt: skip
 
 

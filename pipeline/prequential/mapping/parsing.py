@@ -105,14 +105,16 @@ stream, instance_id, y_true, ts, value
     fields = {name: parser.field(given[name], name) for name in single}
     implied = [name for name in REQUIRED[kind] if name not in fields]
     fields |= {name: Field(Path("value", (name,), name if bare else f"value.{name}")) for name in implied}
+    objects: dict[str, Any] = {
+        name: parser.fields(given[name], name) for name in ("segments", "quantiles") if name in given
+    }
+    if "y_proba" in given:
+        objects["y_proba"] = parser.probabilities(given["y_proba"], fields["y_pred"])
     return RecordMapping(
-        kind, section.get("format"), fields,
-        parser.probabilities(given["y_proba"], fields["y_pred"]) if "y_proba" in given else None,
-        parser.fields(given["segments"], "segments") if "segments" in given else None,
+        kind, section.get("format"), fields, objects,
         parser.conditions(given["when"]) if "when" in given else (),
         origin or MappingOrigin("the mapping"), frozenset(implied), rows,
         parser.conditions(given["withdrawn"], "withdrawn") if "withdrawn" in given else (),
-        parser.fields(given["quantiles"], "quantiles") if "quantiles" in given else None,
     )  # fmt: skip
 
 

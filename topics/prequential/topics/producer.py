@@ -14,17 +14,20 @@ from collections.abc import Collection, Mapping
 from threading import Lock
 from time import time_ns
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from prequential.topics import values
 from prequential.topics.clients import KafkaConfig, plain_errors
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.messages import INPUT_MESSAGE_BYTES, MAX_VALUE_BYTES
+from prequential.topics.messages import INPUT_MESSAGE_BYTES, MAX_VALUE_BYTES, PredictionNumbers
 from prequential.topics.partitioning import key_of
 from prequential.topics.permissions import Permission, refusal
 from prequential.topics.values import Class, Id, Time
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Milliseconds for which a record waits for company: the batches of a busy server are full much
 #: earlier, and next to a label's delay it is nothing.
@@ -300,10 +303,8 @@ class StreamProducer(RecordProducer):
         y_proba: Mapping[Any, float] | None = None,
         segments: Mapping[str, str] | None = None,
         model_version: Id | None = None,
-        value: float | None = None,
-        y_lower: float | None = None,
-        y_upper: float | None = None,
         quantiles: Mapping[Any, float] | None = None,
+        **numbers: Unpack[PredictionNumbers],
     ) -> None:
         """Say what a model predicts; as often as it changes its mind before the label is known.
 
@@ -326,13 +327,10 @@ class StreamProducer(RecordProducer):
             Groups of the instance.
         model_version
             The version of the model that made it.
-        value
-            What is at stake, such as an amount, where the stream has `cost_per_value`: at least 0.
-        y_lower, y_upper
-            The bounds of an interval for a number, where the stream has measures of intervals: both or
-            neither.
         quantiles
             Numbers by level, such as `{0.1: 3.2, 0.9: 7}`, where the stream has the measure `wis`.
+        **numbers
+            Numbers that some measures need: fields of `prequential.topics.messages.Prediction`.
 
         Raises
         ------
@@ -359,12 +357,9 @@ class StreamProducer(RecordProducer):
             "model_version": (
                 None if model_version is None else values.identifier("model_version", model_version)
             ),
-            "value": values.amount(value),
+            **values.numbers(numbers),
+            "quantiles": values.quantiles(quantiles),
         }
-        if y_lower is not None or y_upper is not None:
-            fields["y_lower"], fields["y_upper"] = values.interval(y_lower, y_upper)
-        if quantiles is not None:
-            fields["quantiles"] = values.quantiles(quantiles)
         self._say("predictions", stream, fields)
 
     def label(
@@ -404,7 +399,7 @@ class StreamProducer(RecordProducer):
             "instance_id": values.identifier("instance_id", instance_id),
             "y_true": None if y_true is None else values.target("y_true", y_true),
             "ts": _time(ts),
-            "value": values.amount(value),
+            "value": values.number("value", value),
         }
         self._say("labels", stream, fields)
 

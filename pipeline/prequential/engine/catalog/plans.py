@@ -27,6 +27,7 @@ from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
 from prequential.engine.estimators.rows import unrevised
 from prequential.engine.measures.losses import own_column
 from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.reading import extends_scores
 from prequential.engine.tables.alarms import Alarms, new_alarms
 from prequential.engine.tables.keys import Key, StateTable
 from prequential.engine.tables.outcomes import Log, keys_of
@@ -85,7 +86,7 @@ class Plan:
         histogram = keeps_histogram(memory, self.config.measures, self.config.details)
         return Estimator(
             name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value,
-            self.config.extends_scores, RESIDUALS in self.config.details, self.joint,
+            extends_scores(self.config), RESIDUALS in self.config.details, self.joint,
         )  # fmt: skip
 
     # ---- rows
@@ -161,7 +162,7 @@ class Plan:
         return self._consume(log, rows, positives)
 
     def _consume(self, log: Log, rows: Ints32, positives: Positives, run: Run = run) -> Alarms:
-        extended = self.config.extends_scores
+        extended = extends_scores(self.config)
         taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run, extended, self.joint)
         if self.paired:
             codes = np.empty((len(CODES), len(rows)), dtype=np.int32)

@@ -29,6 +29,7 @@ from prequential.engine.estimators.sums import ONE_RIGHT_OR_WRONG, additions, lo
 from prequential.engine.measures.declaration import COSTS
 from prequential.engine.measures.losses import ERROR, SQUARED
 from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.reading import extends_scores
 from prequential.engine.measures.registry import INDEX, LOSSES, MEASURES, NAMES, OF_RANKS, OWN_LOSSES
 from prequential.engine.tables.alarms import Alarms
 from prequential.engine.tables.outcomes import Log
@@ -338,7 +339,7 @@ def watches_of(
         apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
     return [
         Watch(
-            one, rows, capacity, loss, apart * is_own, config.cost_per_value, config.extends_scores,
+            one, rows, capacity, loss, apart * is_own, config.cost_per_value, extends_scores(config),
             config.cluster or 0, joint,
         )
         for one, is_own in zip(detectors, budgeted)

@@ -16,25 +16,8 @@ from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers
 from prequential.engine.estimators.residuals import OF_RESIDUALS, bins_of
 from prequential.engine.estimators.rows import LogRows, payload_of_cells, payload_of_scores, places
 from prequential.engine.tables import scores
-from prequential.engine.tables.outcomes import (
-    COVERED,
-    IN_TOP,
-    INTERVAL,
-    OF_QUANTILES,
-    RANKED,
-    SEASONAL,
-    JointCells,
-    places_of,
-)
-
-#: For regression, places of the sums of values that not all estimators keep, and their flags, by the place of
-#: the value among those kept.
-_OF_SEASONS = range(scores.SEASONAL, scores.BASELINE_SQUARED + 1)
-_EXTENSIONS = (
-    (sums.WIDTH, (scores.INTERVALS, scores.COVERED, scores.WIDTHS), INTERVAL | COVERED),
-    (sums.BASELINE, _OF_SEASONS, SEASONAL),
-    (sums.INTERVAL_SCORE, (scores.QUANTILE_SETS, scores.INTERVAL_SCORES), OF_QUANTILES),
-)
+from prequential.engine.tables.outcomes import IN_TOP, RANKED, JointCells, places_of
+from prequential.engine.tables.scores import PARTS, SEASONS, WIDTH
 
 
 class Estimator:
@@ -148,13 +131,13 @@ class Estimator:
             self.cells.adopt_recoded(other.cells, rows, new_rows, np.arange(len(moved)), moved)
         if other.summed:
             self.sums.adopt(other.sums, rows, new_rows)
-            for place, of_sums, flags in _EXTENSIONS if self.numbers else ():
+            for place, part in enumerate(PARTS, WIDTH) if self.numbers else ():
                 if self.sums.payload.kept <= place < other.sums.payload.kept:
-                    self.sums.leave_out(new_rows, of_sums, flags, windows_only=True)
+                    self.sums.leave_out(new_rows, part.sums, part.flags, windows_only=True)
             if not same_top:
                 self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)
             if not same_season:
-                self.sums.leave_out(new_rows, _OF_SEASONS, SEASONAL)
+                self.sums.leave_out(new_rows, SEASONS.sums, SEASONS.flags)
         elif self.summed:
             self.sums.follow(self.cells, new_rows)
         for old, new in zip(other.pairs, self.pairs):

@@ -30,8 +30,8 @@ class LogRows:
 
     `capacity` is the room for classes; `numbers`: the task is regression. `run` calls each loop that reads
     the rows. `positives` has the costs of outcomes, for estimators of costs by value. `extended`: how many
-    values more than usual are kept of each outcome (`StreamConfig.extends_scores`). `joint`: the numbers of
-    the estimators' joint cells.
+    values more than usual are kept of each outcome (`measures.reading.extends_scores`). `joint`: the numbers
+    of the estimators' joint cells.
     """
 
     def __init__(

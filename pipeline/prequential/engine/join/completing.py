@@ -221,7 +221,7 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     if labels.at_horizon[label]:
         registry.entities.at_horizon[predictions.model[prediction]] += 1
     if registry.streams.valued[stream]:
-        note_stake(logs.events, row, store.values.value, prediction, store.label_values.value, label)
+        note_stake(logs.events, row, store.values.numbers, prediction, store.label_values.value, label)
     if registry.streams.season[stream]:
         find_baseline(registry, store, stream, prediction, labels.t1[label])
     score(logs.events, row, registry, store, stream, slot, prediction, y)

@@ -94,7 +94,7 @@ def _write(registry: Registry, store: Store, logs: Logs, place: Place, old: int,
         logs.events.bits[event] = bits_of(predictions, row, judged)
         if streams.valued[stream]:
             stakes = store.label_values.value
-            note_stake(logs.events, event, store.values.value, row, stakes, label)
+            note_stake(logs.events, event, store.values.numbers, row, stakes, label)
         if y == NO_CLASS:
             weigh(logs.events, event, registry, store, stream, slot)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,19 +18,15 @@ from prequential.engine.measures.declaration import (
     COSTS,
     DEFINED,
     EMPTY,
-    INTERVALS,
     LABEL_SETS,
     MATRIX,
-    NO_INTERVALS,
     NO_LABEL_KNOWN,
     NO_POSITIVE,
     NO_POSITIVE_CLASS,
     NO_PROBABILITIES,
     NO_PROPENSITY,
     NO_QUANTILE,
-    NO_QUANTILE_SETS,
     NO_RANKS,
-    NO_SEASON,
     NOT_CLASSIFICATION,
     NOT_MULTILABEL,
     NOT_REGRESSION,
@@ -37,11 +34,9 @@ from prequential.engine.measures.declaration import (
     POSITIVE,
     PROBABILITIES,
     PROPENSITIES,
-    QUANTILE_SETS,
     QUANTILES,
     RANKS,
     RELATIVES,
-    SEASONS,
     SPREAD,
     TOP,
     ZERO_DENOMINATOR,
@@ -86,11 +81,8 @@ def _loop(name: str, parameters: str, *lines: str) -> Any:
         "DEFINED": DEFINED, "NO_LABEL_KNOWN": NO_LABEL_KNOWN,
         "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
         "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NO_RANKS": NO_RANKS,
-        "NO_INTERVALS": NO_INTERVALS, "NO_QUANTILE": NO_QUANTILE, "NOT_MULTILABEL": NOT_MULTILABEL,
-        "NO_SEASON": NO_SEASON, "NO_QUANTILE_SETS": NO_QUANTILE_SETS,
-        "NOTHING": NO_WEIGHT, "SCORED": SCORED, "RANKED": scores.RANKED, "INTERVALS": scores.INTERVALS,
-        "SEASONAL": scores.SEASONAL, "QUANTILE_SETS": scores.QUANTILE_SETS,
-        "binary": binary,
+        "NO_QUANTILE": NO_QUANTILE, "NOT_MULTILABEL": NOT_MULTILABEL, "NOTHING": NO_WEIGHT, "SCORED": SCORED,
+        "RANKED": scores.RANKED, "binary": binary,
     }  # fmt: skip
     return inner(written(name, parameters, lines, given, __name__, __file__))
 
@@ -134,12 +126,11 @@ _refuse_baselines = _loop(
 _put_numbers = _loop(
     "put_numbers", "sums, spread, quantile, values, reasons",
     *_computed(NUMBERS, SPREAD, RELATIVES),
-    "if sums[INTERVALS] >= NOTHING:", *_within(*_computed(INTERVALS)),
-    "else:", *_within(*_refused("NO_INTERVALS", INTERVALS)),
-    "if sums[SEASONAL] >= NOTHING:", *_within(*_computed(SEASONS)),
-    "else:", *_within(*_refused("NO_SEASON", SEASONS)),
-    "if sums[QUANTILE_SETS] >= NOTHING:", *_within(*_computed(QUANTILE_SETS)),
-    "else:", *_within(*_refused("NO_QUANTILE_SETS", QUANTILE_SETS)),
+    *chain.from_iterable(
+        (f"if sums[{one.part.sums[0]}] >= NOTHING:", *_within(*_computed(one)),
+         "else:", *_within(*_refused(str(one.absent[0]), one)))
+        for one in dict.fromkeys(measure.inputs for measure in MEASURES.values()) if one.part is not None
+    ),
     "if quantile > 0.0:", *_within(*_computed(QUANTILES)),
     "else:", *_within(*_refused("NO_QUANTILE", QUANTILES)),
 )  # fmt: skip

@@ -78,7 +78,7 @@ class Log(NamedTuple):
     value: Floats  # for regression: the label
     width: Floats  # of the interval, with INTERVAL; with RANKED and without IN_TOP the share of all orders of
     # equal probabilities in which the label is of the first few
-    weight: Floats  # 1/propensity of the label
+    weight: Floats  # 1/propensity of the label; for regression, a number of `scores.numbers_of`
 
 
 #: Joint cells: label, prediction, which baselines were right.

@@ -23,7 +23,7 @@ class Streams(NamedTuple):
     expects: Bytes  # whether periods are estimated, by the confidence of predictions
     weights: Bytes  # whether propensities are
     valued: Bytes  # whether the costs of outcomes depend on their `value`
-    intervals: Bytes  # whether predictions of numbers have intervals that are scored
+    reads: Ints  # which numbers of records mean something, bits by their places in `topics.messages.NUMBERS`
     top: Ints32  # among how many largest probabilities the label's is counted; 0: this isn't scored
     quantile: Floats  # the quantile of the label that predictions for regression give; 0: none is configured
     quantiles: Bytes  # whether predicted numbers have quantiles that are scored

@@ -133,12 +133,8 @@ def _with_names(mapping: RecordMapping, by_name: RecordMapping) -> RecordMapping
     """Return the mapping with missing fields taken from columns of the same names."""
     if mapping.format in FORMATS_WITH_PARTS:
         return mapping
-    return replace(
-        mapping, fields={**by_name.fields, **mapping.fields},
-        y_proba=by_name.y_proba if mapping.y_proba is None else mapping.y_proba,
-        segments=by_name.segments if mapping.segments is None else mapping.segments,
-        quantiles=by_name.quantiles if mapping.quantiles is None else mapping.quantiles,
-    )  # fmt: skip
+    objects = {**by_name.objects, **mapping.objects}
+    return replace(mapping, fields={**by_name.fields, **mapping.fields}, objects=objects)
 
 
 def _with_defaults(mapping: RecordMapping, file: RowFile, defaults: Mapping[str, Field]) -> RecordMapping:
