@@ -161,3 +161,25 @@ class TestAucAfterRevisions:
         assert corrected[0]["auc"] == 1.0
         measures, _ = self.auc(("0",), ("maybe", "1"), ("0",), ("1",), positive_class="1")
         assert measures["auc"] == 1.0
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_evaluated_baselines_know_what_the_model_knew_that_predicted_first(first: str) -> None:
+    """A model that predicts later changes nothing, whichever of the two was registered first."""
+    rng, later = random.Random(8), "ba"[first == "b"]
+    alone: list[Any] = [pred("x", 0, "0", model="a"), pred("x", 0, "0", model="b"), lab("x", 1, "0")]
+    slower = []
+    for i in range(60):
+        alone.append(pred(i, 10 + 10 * i, rng.choice("01"), model=first))
+        alone.append(lab(i, 10 + 10 * i + rng.randrange(100, 200), rng.choice("001")))
+        slower.append(pred(i, 55 + 10 * i, "1", model=later))
+
+    def measured(records: list[Any], model: str) -> list[Any]:
+        lives = Lives(measures=MEASURES, baselines=("persistent", "majority"), estimators=ESTIMATORS)
+        found = metrics_of(lives.go(*sorted(records, key=lambda record: record[2])))
+        return [(m.estimator, m.stage, m.n, m.measures, m.undefined) for m in found if m.model == model]
+
+    for model in (first, "@persistent", "@majority"):
+        expected = measured(alone, model)
+        assert len(expected) > 100
+        assert measured([*alone, *slower], model) == expected

@@ -143,7 +143,7 @@ def measured(
 
     Returns
     -------
-    Measured
+    MeasuredValues
         `into`, columns as `NAMES`.
     """
     into = into or new_measured(len(sequences))

@@ -25,7 +25,7 @@ from prequential.engine.tables.store import (
     Store,
     take_row,
 )
-from prequential.engine.tables.streams import Registry, Streams, count_label
+from prequential.engine.tables.streams import Registry, Streams, count_label, is_beyond_horizon
 
 
 @inlined
@@ -110,7 +110,7 @@ def _first_label(
     horizon, t1 = streams.horizon[stream], rows.ts[i]
     waited = instances.state[slot] == WAITING
     t0 = store.links.deadline[slot] - horizon if waited else t1
-    if t1 - t0 > horizon:
+    if is_beyond_horizon(t0, t1, horizon):
         streams.late_label[stream] += 1
         add_latency(logs, stream, t1 - t0 - horizon, streams.clock[stream], 1)
         note_dropped(logs, LATE_LABEL, i)

@@ -36,7 +36,7 @@ from prequential.engine.tables.store import (
     Store,
     take_row,
 )
-from prequential.engine.tables.streams import Registry, lift
+from prequential.engine.tables.streams import Registry, is_beyond_horizon, lift
 
 
 @inlined
@@ -71,7 +71,7 @@ def take_prediction(
     if state == LABELLED:
         label = instances.label[slot]
         t0 = ts if unbounded else labels.t0[label]
-        if labels.t1[label] - t0 > horizon:
+        if is_beyond_horizon(t0, labels.t1[label], horizon):
             label_was_late(registry, store, logs, stream, slot, t0 + horizon)
             _add_prediction(rows, i, registry, store, logs, stream, slot)
             return t0 + horizon

@@ -134,7 +134,7 @@ class Measure(NamedTuple):
     #: See `Input` for the arguments.
     function: Callable[..., Result]
     inputs: Input
-    #: The same as in `docs/reference/measures.md`; `tests/test_measures_docs.py` checks this.
+    #: `tests/reference.py` writes it into `docs/reference/measures.md`.
     formula: str
     source: str
     #: One line, as in Prometheus' `# HELP`.

@@ -227,7 +227,7 @@ def expected(
 
     Returns
     -------
-    Measured
+    MeasuredValues
         A row for each period.
     """
     found = _new(len(rows), _NOT_ESTIMATED)
@@ -357,7 +357,7 @@ def expected_of(
 
     Returns
     -------
-    Measured
+    MeasuredValues
         One row, for the period.
     """
     found, one = _new(1, _NOT_ESTIMATED), np.zeros(1, dtype=np.int64)

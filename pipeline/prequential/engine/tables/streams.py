@@ -6,7 +6,7 @@ import hashlib
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, Words, inner
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, Words, inlined, inner
 from prequential.engine.tables.store import NO_CLASS
 
 
@@ -181,6 +181,12 @@ class SegmentRows(NamedTuple):
     """By model, key and position of the value: the segment's entity, 0 for none yet."""
 
     entity: Ints32
+
+
+@inlined
+def is_beyond_horizon(t0: int, t1: int, horizon: int) -> bool:
+    """Whether a label at t1 is too late for an instance that arrived at t0; exactly t0 + H is in time."""
+    return t1 - t0 > horizon
 
 
 @inner
