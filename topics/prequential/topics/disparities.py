@@ -32,9 +32,8 @@ class Disparity(msgspec.Struct, gc=False):
     ts
         Label time of the newest outcome, in epoch milliseconds.
     groups
-        By value of the key: outcomes `n` counted so far (recall: positives; the newest wait), their `value`,
-        and, from 100 in six clusters on, the `difference` from all other groups at the same time with its
-        `interval`.
+        By value of the key: outcomes `n` counted so far (recall: positives), their `value`, and, from 100 in
+        six clusters on, the `difference` from all others with its `interval`.
     largest
         Group with the largest value, of those with an interval; null: too few.
     smallest
