@@ -110,14 +110,15 @@ def costs_of(costs: Mapping[Any, Mapping[Any, float]] | None) -> dict[str, dict[
 
 
 def asks_for(merged: Mapping[str, Any], *measures: str) -> bool:
-    """Whether one of these is a measure, or a signal, of a stream for regression.
+    """Whether one of these is a measure, a signal or the loss of incidents of a stream for regression.
 
     >>> settings = {"task": "regression", "measures": [], "detectors": [{"signal": "all:interval_width"}]}
     >>> asks_for(settings, "mae", "interval_width"), asks_for(settings, "mae")
     (True, False)
     """
     signals = [str(one.get("signal", "")).rpartition(":")[2] for one in merged["detectors"] or ()]
-    return merged["task"] == "regression" and not {*merged["measures"], *signals}.isdisjoint(measures)
+    asked = {*merged["measures"], *signals, merged.get("incident_loss")}
+    return merged["task"] == "regression" and not asked.isdisjoint(measures)
 
 
 def asks_for_probabilities(merged: Mapping[str, Any]) -> bool:
