@@ -194,6 +194,35 @@ class TestEvaluate:
         assert len(page) == size
         assert page.startswith(b"<!DOCTYPE html>") or page.startswith(b"<!doctype html>")
 
+    @pytest.mark.parametrize(
+        ("settings", "shown"),
+        [
+            ({}, ["accuracy", "kappa", "kappa_per"]),
+            ({"measures": ["ece", "f1", "accuracy"]}, ["accuracy", "f1", "ece"]),
+            ({"measures": ["cost"], "costs": {"1": {"0": 2}}}, ["cost"]),
+            ({"measures": ["mae"]}, []),
+            ({"task": "regression"}, ["mae", "rmse", "r2"]),
+            ({"task": "regression", "measures": ["bias", "mape"]}, ["bias", "mape"]),
+            ({"task": "regression", "measures": ["wis", "pinball", "mse"]}, ["wis", "pinball", "mse"]),
+        ],
+    )  # fmt: skip
+    def test_columns_are_of_measures_that_are_configured(
+        self, settings: dict[str, Any], shown: list[str]
+    ) -> None:
+        result = evaluate({"y_pred": [1, 0] * 5, "y_true": [1, 1] * 5}, **settings)
+        html = result._repr_html_()
+        head = html[html.index("<table") : html.index("</tr>")]
+        assert [name.partition("<")[0] for name in head.split("<th>")[4:]] == [
+            *(f"{name}, whole run" for name in shown[:1]), *(f"{name}, latest" for name in shown),
+        ]  # fmt: skip
+        text = repr(result)
+        head = text[text.index("; latest: ") : text.index("final*")]
+        known = ("accuracy", "kappa", "kappa_per", "mae", "rmse", "r2", *shown)
+        assert {name for name in known if f" {name} " in head.replace("over time", "")} - {*shown} <= {
+            "mae" if settings.get("task") else "accuracy"  # the course's
+        }
+        assert all(f" {name} " in head for name in shown)
+
     def test_names_in_html_are_text(self) -> None:
         rows = [{"model": "<script>", "y_pred": "<b>", "y_true": "<b>"}] * 3
         html = evaluate(rows, rows, stream="<i>")._repr_html_()
@@ -386,6 +415,41 @@ class TestEvaluator:
         assert said == list(expected[: len(said)])
         right = sum(row["y_pred"] == row["y_true"] for row in rows)
         assert evaluator.get("accuracy", estimator="all") == right / 500
+
+    def test_tables_and_plots_end_with_the_state_at_this_time(self) -> None:
+        """Also before the first message is due: as of a run that ends there. Reading adds none."""
+        r = random.Random(6)
+        rows = [
+            {"instance_id": i, "y_pred": r.choice("ab"), "y_true": r.choice("ab"), "model": model,
+             "segments": {"g": r.choice("xy")}}
+            for i in range(100) for model in "pq"
+        ]  # fmt: skip
+        settings: dict[str, Any] = {
+            "estimators": ["all"], "emit": {"outcomes": 80, "every": None, "comparisons": None},
+            "disparity": {"segments": ["g"], "measures": ["error"]},
+        }  # fmt: skip
+        evaluator, done = Evaluator(**settings), 0
+        for count in (20, 80, 100):
+            for row in rows[2 * done : 2 * count]:
+                evaluator.predict(
+                    row["instance_id"], row["y_pred"], model=row["model"], segments=row["segments"]
+                )
+                if row["model"] == "q":
+                    evaluator.learn(row["instance_id"], row["y_true"])
+            done = count
+            labels = [{"instance_id": row["instance_id"], "y_true": row["y_true"]} for row in rows[1::2]]
+            run = evaluate(
+                [{**row, "y_true": None, "ts": row["instance_id"]} for row in rows[: 2 * count]],
+                [{**row, "ts": row["instance_id"]} for row in labels[:count]], **settings,
+            )  # fmt: skip
+            before = evaluator.result().messages
+            for result in (evaluator.result(), evaluator.result()):
+                assert len(result.plot("accuracy").lines[0].y) == len(run.plot("accuracy").lines[0].y) > 0
+                assert result.metrics["accuracy"].to_pylist() == run.metrics["accuracy"].to_pylist()
+                assert max(result.metrics["outcomes"].to_pylist()) == count
+                assert result.comparisons.num_rows == run.comparisons.num_rows > 0
+                assert result.disparities.num_rows == run.disparities.num_rows
+            assert evaluator.result().messages == before
 
     def test_calls_count_in_their_order(self) -> None:
         """Whatever their times are: a label of an earlier time comes when it comes."""

@@ -80,6 +80,11 @@ class Result:
         self._latest = latest
 
     @cached_property
+    def all_messages(self) -> Sequence[Message]:
+        """`messages`, and for an `Evaluator` those about its state at this time, as at the end of a run."""
+        return [*self.messages, *self._latest()]
+
+    @cached_property
     def metrics(self) -> Any:
         """Measures over time: an Arrow table, with a row for each message of a sequence and estimator.
 
@@ -113,7 +118,7 @@ class Result:
         >>> groups.select(["group", "n", "group_value", "verdict"]).to_pylist()[-1]
         {'group': 'south', 'n': 32, 'group_value': 0.5, 'verdict': 'too_few'}
         """
-        found = rows_of_groups(one for one in self.messages if isinstance(one, Disparity))
+        found = rows_of_groups(one for one in self.all_messages if isinstance(one, Disparity))
         return table_of(list(found), GroupRow)
 
     @cached_property
@@ -494,24 +499,24 @@ class Result:
         """
         streams = ", ".join(dict.fromkeys(one.stream for one in self.summary.outcomes))
         report = Report(title or streams, self._config)
-        for message in (*self.messages, *self._latest()):
+        for message in self.all_messages:
             report.put(message)
         report.findings += [finding_in_words(one) for one in self.summary.findings]
         return Path(path).write_bytes(report.html())
 
     def __repr__(self) -> str:
-        return text_of(partial(show, self.summary, more=IN_PYTHON))
+        return text_of(partial(show, self.summary, self._config, more=IN_PYTHON))
 
     def _repr_html_(self) -> str:
-        return page_of(self.summary)
+        return page_of(self.summary, self._config)
 
     @property
     def _metrics(self) -> list[Metrics]:
-        return [one for one in self.messages if isinstance(one, Metrics)]
+        return [one for one in self.all_messages if isinstance(one, Metrics)]
 
     def _segments(self) -> str:
         found = {one.segment for one in self._metrics if one.segment is not None}
         return ", ".join(sorted(found)) or "none"
 
     def _table(self, kind: Any) -> Any:
-        return table_of([one for one in self.messages if isinstance(one, kind)], kind)
+        return table_of([one for one in self.all_messages if isinstance(one, kind)], kind)
