@@ -292,8 +292,8 @@ class TestUnusable:
         predictions = [b"stream,model,instance_id,y_pred", *(b"elec2,nb,%d,UP" % i for i in range(20))]
         assert case.finding("unusable", predictions, records()[1]) == (
             "21 of 21 predictions are invalid; most often: JSON is malformed: invalid character (byte 0) "
-            "(each record is one JSON object, in files one per line; a CSV file needs a name that ends in "
-            ".csv)"
+            "(each record is one JSON object, and a file has one JSON object per line; a CSV file needs a "
+            "name that ends in .csv)"
         )
         assert case.status == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -332,6 +333,18 @@ class TestEvaluate:
                 {"columns": {"ts": {"path": "at", "unit": "sec"}}}, ConfigError,
                 "columns: ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or",
             ),
+            ({"columns": ["y_true"]}, ConfigError, "columns is ['y_true']: expected a dict such as {"),
+            ({"columns": "y_true"}, ConfigError, "columns is 'y_true': expected a dict such as"),
+            ({"model": ""}, ValueError, "model is '': expected a name"),
+            ({"model": None}, ValueError, "model is None: expected a name"),
+            ({"stream": ""}, ValueError, "stream is '': expected a name"),
+            ({"stream": None}, ValueError, "stream is None: expected a name"),
+            ({"reference": [1]}, ConfigError, "reference: columns['labels']: predictions has no field"),
+            ({"reference": []}, WorkError, "reference: nothing was evaluated: there are no predictions"),
+            ({"reference": (1, 2)}, TypeError, "reference: predictions is 1: expected a table"),
+            ({"reference": "nowhere.csv"}, UsageError, "reference: can't read 'nowhere.csv'"),
+            ({"predictions": pd.DataFrame()}, ConfigError, "no column y_pred; it has no columns; expected"),
+            ({"predictions": pa.table({})}, ConfigError, "no column y_pred; it has no columns; expected"),
             ({"predictions": 7}, TypeError, "predictions is 7: expected a table"),
             ({"predictions": [[1]]}, TypeError, "predictions: row 0 is [1]: expected a dict of fields"),
             ({"predictions": {"y_pred": [1], "ts": []}}, TypeError, "predictions has columns of several"),
@@ -346,6 +359,26 @@ class TestEvaluate:
         with pytest.raises(error) as raised:
             evaluate(**given)
         assert words in str(raised.value)
+
+
+    def test_arguments_that_make_no_sense_are_quoted(self) -> None:
+        result = evaluate({"y_pred": [1, 0] * 5, "y_true": [1, 1] * 5})
+        for ask, words in (
+            (lambda: result.measures("accuracy", stream="x"), "stream 'x': expected one of default"),
+            (lambda: result.measures(stream="x"), "stream 'x': expected one of default"),
+            (lambda: result.plot("accuracy", stream="x"), "stream 'x': expected one of default"),
+            (lambda: result.explain(None), "incident is None: expected an ID, a number or an incident"),  # type: ignore[arg-type]
+            (lambda: result.explain(1.5), "incident is 1.5: expected an ID"),  # type: ignore[arg-type]
+            (lambda: result.periods.measure("kappa"), "expected the setting period, such as period='1d'"),
+        ):  # fmt: skip
+            with pytest.raises(ValueError, match=re.escape(words)):
+                ask()
+
+    def test_an_array_in_a_file_is_no_record(self, tmp_path: Path) -> None:
+        path = tmp_path / "rows.json"
+        path.write_text(json.dumps([{"y_pred": 1, "y_true": 1}] * 5))
+        with pytest.raises(WorkError, match="a file has one JSON object per line"):
+            evaluate(str(path))
 
 
 def feed(evaluator: Evaluator, predictions: list[Row], labels: list[Row], ask: bool = False) -> None:
@@ -450,6 +483,13 @@ class TestEvaluator:
                 assert result.comparisons.num_rows == run.comparisons.num_rows > 0
                 assert result.disparities.num_rows == run.disparities.num_rows
             assert evaluator.result().messages == before
+
+    def test_streams_and_models_have_names(self) -> None:
+        with pytest.raises(ValueError, match="stream is '': expected a name"):
+            Evaluator(stream="")
+        for model in ("", None):
+            with pytest.raises(ValueError, match=f"model is {model!r}: expected a name"):
+                Evaluator().predict(1, 1, model=model)  # type: ignore[arg-type]
 
     def test_calls_count_in_their_order(self) -> None:
         """Whatever their times are: a label of an earlier time comes when it comes."""

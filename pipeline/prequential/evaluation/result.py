@@ -15,7 +15,7 @@ from prequential.evaluation.ending import sequences_of, table_of_models, values_
 from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.html import page_of
 from prequential.evaluation.inputs import Inputs
-from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking
+from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking, several
 from prequential.evaluation.messages import table_of
 from prequential.evaluation.periods import PeriodTable, periods_of
 from prequential.evaluation.plots import plot_of
@@ -315,6 +315,8 @@ class Result:
         >>> lines[3]
         'how bad       accuracy 90.8% (89.1% to 92.4%, 1,503 outcomes) → 46.7% (42.5% to 50.9%, ...'
         """
+        if not isinstance(incident, (str, int, Incident)):
+            raise ValueError(f"incident is {incident!r:.40}: expected an ID, a number or an incident")
         known = ExplainingMessages()
         for message in self.messages:
             known.put(message)
@@ -429,12 +431,11 @@ class Result:
         >>> [(row["detector"], row["alarms"], row["found"]) for row in found.rows()[:2]]
         [('adwin error', 1, 1), ('ddm error', 1, 1)]
         """
-        rises = [inject] if isinstance(inject, str) else list(inject)
-        named = [detectors] if isinstance(detectors, (str, Mapping)) else list(detectors)
         wanted = {"stream": stream, "model": model, "segment": segment,
                   "stage": None if stage is None else stage_name(stage)}  # fmt: skip
         return Looking(self._inputs, self._config, self.summary).backtest(
-            named, list(changes), rises, wanted, tolerance=tolerance, seeds=seeds, block=block
+            *map(several, (detectors, changes, inject)), wanted,
+            tolerance=tolerance, seeds=seeds, block=block,
         )
 
     @with_short_errors

@@ -138,7 +138,8 @@ _REMEDIES = (
     (r"^not UTF-8", "records are JSON in UTF-8"),
     (
         r"malformed|truncated|^expected `object`",
-        "each record is one JSON object, in files one per line; a CSV file needs a name that ends in .csv",
+        "each record is one JSON object, and a file has one JSON object per line; a CSV file needs a name "
+        "that ends in .csv",
     ),
 )  # fmt: skip
 
