@@ -567,7 +567,7 @@ def test_nobody_blames_ids_where_records_are_lost() -> None:
 
 def test_a_class_that_only_the_configuration_names_is_no_form_of_another_one() -> None:
     """A false hint otherwise: `no` and `0` would differ only in how a boolean is written."""
-    given: Row = {"classes": ("0", "1"), "named": ("no", "0", "1"), "labelled": ("0", "1"), "at_horizon": "no"}
+    given: Row = {"named": ("no", "0", "1"), "labelled": ("0", "1"), "at_horizon": "no"}
     assert of(stream(predicted=("0", "1"), **given)) == [
         "s: label_at_horizon names 'no', which was never seen among predictions and labels; seen: '0', '1'"
     ]

@@ -374,6 +374,44 @@ class TestEvaluate:
             with pytest.raises(ValueError, match=re.escape(words)):
                 ask()
 
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"measures": ["mae", "mase"]}, ["mase has no value, because the season isn't configured"]),
+            ({"measures": ["mase"], "season": "1d"}, []),
+            ({"measures": ["pinball"]}, ["pinball has no value, because the quantile isn't configured"]),
+            ({"measures": ["pinball"], "quantile": 0.5}, []),
+            ({"incident_loss": "wis"}, ["wis has no value, because no outcome has quantiles"]),
+            (
+                {"measures": ["interval_width", "wis", "interval_coverage"]},
+                ["interval_width, interval_coverage have no value, because no outcome", "wis has"],
+            ),
+            ({"task": "classification", "measures": ["cost"]}, ["cost has no value, because costs aren't"]),
+            ({"task": "classification", "measures": ["cost"], "costs": {"1": {"0": 2}}}, []),
+            ({"task": "classification", "incident_loss": "log_loss"}, ["log_loss has no value"]),
+            ({"task": "classification", "incident_loss": "brier", "proba": True}, []),
+            ({"task": "classification"}, []),
+            ({}, []),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("estimators", [["all"], ["window:5", "all"]])
+    def test_measures_that_lack_their_input(
+        self, settings: dict[str, Any], said: list[str], estimators: list[str]
+    ) -> None:
+        """Also if one of two models has it, there is none to be told of."""
+        given = {"task": "regression", "estimators": estimators, **settings}
+        rows = [
+            {"instance_id": i, "y_pred": i % 2, "y_true": int(i % 3 == 0), "model": model, "ts": i * 60_000}
+            for i in range(40) for model in "ab"
+        ]  # fmt: skip
+        if given.pop("proba", False):
+            for row in rows[1::2]:
+                row["y_proba"] = {"0": 0.4, "1": 0.6}
+        found = evaluate(rows, **given).summary.findings
+        sentences = [one.sentence for one in found if one.code == "measures"]
+        assert len(sentences) == len(said)
+        assert all(map(str.startswith, sentences, said)), sentences
+
     def test_an_array_in_a_file_is_no_record(self, tmp_path: Path) -> None:
         path = tmp_path / "rows.json"
         path.write_text(json.dumps([{"y_pred": 1, "y_true": 1}] * 5))
