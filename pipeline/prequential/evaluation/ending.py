@@ -29,8 +29,8 @@ def sequences_of(
     found = list(sequences)
     rows = [one for one in found if stream in (None, one.stream)]
     if found and not rows:
-        known = dict.fromkeys(one.stream for one in found)
-        raise ValueError(f"no outcomes of stream {stream!r}: expected one of {listed(known)}")
+        streams = dict.fromkeys(one.stream for one in found)
+        raise ValueError(f"no outcomes of stream {stream!r}: expected one of {listed(streams)}")
     stage = stage_name(stage)
     chosen = []
     for one in rows:

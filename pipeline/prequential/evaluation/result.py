@@ -434,8 +434,8 @@ class Result:
         wanted = {"stream": stream, "model": model, "segment": segment,
                   "stage": None if stage is None else stage_name(stage)}  # fmt: skip
         return Looking(self._inputs, self._config, self.summary).backtest(
-            *map(several, (detectors, changes, inject)), wanted,
-            tolerance=tolerance, seeds=seeds, block=block,
+            several(detectors), several(changes), several(inject), wanted, tolerance=tolerance, seeds=seeds,
+            block=block,
         )
 
     @with_short_errors

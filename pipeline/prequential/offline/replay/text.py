@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -81,8 +82,7 @@ def show(summary: Summary, config: Config, console: Console, more: Elsewhere = A
     for task in COLUMNS:
         if rows := [one for one in summary.sequences if one.task == task]:
             shown = rows[:_ROWS]
-            measures = measures_in_table(rows, config)
-            print_wide(lambda wide, of=(shown, task, measures): _table(*of, wide), console)  # type: ignore[misc]
+            print_wide(partial(_table, shown, task, measures_in_table(rows, config)), console)
             if len(rows) > len(shown):
                 _print(f"… and {len(rows) - len(shown):,} more{more.sequences}", console)
     compared, incidents = report(summary.comparisons, more.pairs), incident_lines(summary, more)

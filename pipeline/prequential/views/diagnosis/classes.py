@@ -132,7 +132,7 @@ def _forms(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Find
     """Yield classes that may be one."""
     named = {one: None for part in parts for one in part.named}
     written = _written(parts)
-    for part in parts:  # a class that only the configuration names is told by `_configured`
+    for part in parts:  # `_configured` reports a class that no record has
         if part.at_horizon is not None and part.at_horizon not in written:
             named.pop(part.at_horizon, None)
     foreign = {one: None for part in parts for one in part.foreign if OTHER_FORM.get(one) not in named}

@@ -152,7 +152,7 @@ def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
 
 
 def _lacking(shard: Shard, stream: Stream) -> dict[str, str]:
-    """Return explicitly configured measures for which all models' outcomes lack the input, with the reason."""
+    """Return measures that are explicitly configured, and lack their input in all models, with the reason."""
     config, outcomes = stream.config, shard.catalog.columns.entities.outcomes
     chosen = config.measures not in (DEFAULT_MEASURES, MULTILABEL_MEASURES)
     wanted = [*(config.measures if chosen else ()), config.incident_loss]
