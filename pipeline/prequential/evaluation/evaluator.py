@@ -20,7 +20,7 @@ from prequential.engine.stepping import Stepper
 from prequential.engine.tables.errors import Unusable
 from prequential.evaluation.compiling import compile_once
 from prequential.evaluation.errors import with_short_errors
-from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource
+from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, check_name
 from prequential.evaluation.present import Present
 from prequential.evaluation.result import Result
 from prequential.evaluation.settings import Settings, with_settings
@@ -93,6 +93,7 @@ class Evaluator:
         self._config = _without_time(combined(config, settings))
         compile_once(self._config)
         self._stream = values.text("stream", stream)
+        check_name("stream", stream)
         self._shard = Shard(self._config)
         self._shard.state.courses = PastCourses()
         self._shard.catalog.untimed = True  # until a record has a time
@@ -159,6 +160,7 @@ class Evaluator:
         """
         if y_pred is None:
             return
+        check_name("model", model)
         record = Prediction(
             self._stream, values.text("model", model), values.identifier("instance_id", instance_id),
             self._target("y_pred", y_pred), None, values.probabilities(y_proba, y_pred),
