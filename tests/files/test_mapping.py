@@ -280,24 +280,23 @@ def test_lists_of_columns_are_columns_by_their_names() -> None:
         "quantiles": {"0.1": '"0.1"', "0.9": '"0.9"'},
     }  # fmt: skip
     found, wanted = (parse(one, PREDICTIONS, bare=True) for one in (lists, names))
-    assert (found.y_proba, found.segments, found.quantiles) == (
-        wanted.y_proba, wanted.segments, wanted.quantiles,
-    )  # fmt: skip
+    assert set(found.objects) == {"y_proba", "segments", "quantiles"}
+    assert found.objects == wanted.objects
 
 
 def test_keys_of_segments_are_columns_of_their_names() -> None:
     columns = ["y_pred", "carrier", "a.b", "segments.origin"]
     found = same_names(PREDICTIONS, columns, segments=["carrier", "a.b", "origin", "tail"])
-    assert found.segments == {
+    assert found.objects["segments"] == {
         key: Field(Path("value", keys, text))
         for key, keys, text in (
             ("carrier", ("carrier",), "carrier"), ("a.b", ("a.b",), '"a.b"'),
             ("origin", ("segments", "origin"), "segments.origin"),
         )
     }  # fmt: skip
-    whole = same_names(PREDICTIONS, ["carrier", "segments"], segments=["carrier"]).segments
+    whole = same_names(PREDICTIONS, ["carrier", "segments"], segments=["carrier"]).objects["segments"]
     assert whole == Path("value", ("segments",), "segments")
-    assert same_names(PREDICTIONS, ["y_pred"], segments=["carrier"]).segments is None
+    assert not same_names(PREDICTIONS, ["y_pred"], segments=["carrier"]).objects
 
 
 def test_bare_names_and_same_names() -> None:

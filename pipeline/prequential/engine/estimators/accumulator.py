@@ -123,7 +123,7 @@ class Accumulator:
                 target[new_rows] = source[rows]
 
     def counts_of(self, row: int) -> Ints:
-        """The counts of a sequence that may be above 0."""
+        """The places of a sequence's counts that may be above 0, (n,)."""
         columns = [getattr(self.table, name)[row] != 0 for name in self._loops.by_cell]
         return np.flatnonzero(np.logical_or.reduce(columns))
 

@@ -163,7 +163,7 @@ class Estimator:
     # ---- readings of one sequence
 
     def cells_of(self, sequence: int) -> JointCells:
-        """A sequence's joint cells."""
+        """The counts or weights of a sequence's joint cells, with their keys where only some are listed."""
         self.widen()
         weights = self.cells.counted(np.array([sequence])).cells[0]
         if self.joint.places:

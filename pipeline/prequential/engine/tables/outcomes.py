@@ -122,13 +122,13 @@ class JointCells(NamedTuple):
 
 @inlined
 def label_of(key: int) -> int:
-    """The label of a joint cell's key."""
+    """The class code of the label in a joint cell's key (`keys_of`)."""
     return np.int64(key) >> 18
 
 
 @inlined
 def prediction_of(key: int) -> int:
-    """The prediction of a joint cell's key.
+    """The class code of the prediction in a joint cell's key (`keys_of`).
 
     >>> key = cell_of(70, 3, 1, KEY_CAPACITY)
     >>> label_of(key), prediction_of(key), key & 3
@@ -163,7 +163,7 @@ def listed_at(cells: JointCells, at: int) -> tuple[int, float, float, float, flo
 
 
 def keys_of(cells: Ints, capacity: int) -> Ints32:
-    """The keys of joint cells with room for `capacity` classes.
+    """The keys of joint cells with room for `capacity` classes, (n,): the same for any room.
 
     >>> keys_of(np.array([11]), 2).tolist() == [cell_of(1, 0, 3, KEY_CAPACITY)]
     True
@@ -173,7 +173,7 @@ def keys_of(cells: Ints, capacity: int) -> Ints32:
 
 
 def places_of(keys: Ints32, capacity: int) -> Ints:
-    """The joint cells of these keys, with room for `capacity` classes.
+    """The joint cells of these keys, (n,), with room for `capacity` classes.
 
     >>> places_of(keys_of(np.array([3, 11]), 2), 2).tolist()
     [3, 11]
