@@ -25,7 +25,7 @@ from prequential.engine.tables.outcomes import (
     JointCells,
     is_listed,
     label_of,
-    listed_at,
+    listed_weight,
     prediction_of,
     weight_of,
 )
@@ -96,8 +96,7 @@ def paid_of(
     if is_listed(cells):
         while at < len(cells.keys):
             key = cells.keys[at]
-            at, neither, majority, persistent, both = listed_at(cells, at)
-            cell = (neither + majority) + (persistent + both)
+            at, cell = listed_weight(cells, at)
             total += cell * positives.costs[first + label_of(key), prediction_of(key)]
         return Paid(DEFINED, n, total, whole)
     for label in range(k):

@@ -26,7 +26,7 @@ from prequential.engine.tables.outcomes import (
     KEY_CAPACITY,
     JointCells,
     is_listed,
-    listed_at,
+    listed_weight,
     weight_of,
 )
 
@@ -83,8 +83,7 @@ def sum_labels(
                     elif not is_listed(cells):
                         cell = weight_of(cells.weights, y * k + h)
                     elif at < len(cells.keys) and np.int64(cells.keys[at]) >> 2 == y * KEY_CAPACITY + h:
-                        at, neither, majority, persistent, everything = listed_at(cells, at)
-                        cell = (neither + majority) + (persistent + everything)
+                        at, cell = listed_weight(cells, at)
                 if cell > 0.0:
                     shared = either = 0
                     for i in range(members.shape[1]):

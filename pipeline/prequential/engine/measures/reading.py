@@ -25,7 +25,7 @@ def parts_asked(config: StreamConfig) -> set[ScorePart]:
 def fields_read(config: StreamConfig) -> frozenset[str]:
     """The fields of records that mean something to a stream; the other optional ones of these are ignored.
 
-    They follow from measures, signals, bounds, the loss of incidents, and the keys of numbers.
+    A measure, a signal, a bound or the loss of incidents needs them, or a setting such as `cost_per_value`.
 
     >>> sorted(fields_read(StreamConfig(task="regression", measures=("interval_width", "wis"))))
     ['quantiles', 'y_lower', 'y_upper']

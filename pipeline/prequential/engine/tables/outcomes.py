@@ -162,6 +162,13 @@ def listed_at(cells: JointCells, at: int) -> tuple[int, float, float, float, flo
     return at, neither, majority, persistent, both
 
 
+@inner
+def listed_weight(cells: JointCells, at: int) -> tuple[int, float]:
+    """As `listed_at`, with one weight: that of all bits, added as `weight_of` does."""
+    at, neither, majority, persistent, both = listed_at(cells, at)
+    return at, (neither + majority) + (persistent + both)
+
+
 def keys_of(cells: Ints, capacity: int) -> Ints32:
     """The keys of joint cells with room for `capacity` classes, (n,): the same for any room.
 

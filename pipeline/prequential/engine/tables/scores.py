@@ -101,7 +101,7 @@ OF_WEIGHTS = ScorePart((WEIGHTS, WEIGHTED_ERRORS), outcomes.WEIGHTED, ("weight",
 #: In the order of the outcomes' numbers.
 PARTS = OF_INTERVALS, SEASONS, OF_QUANTILES, OF_WEIGHTS
 
-#: Places of numbers of predictions.
+#: Where `NUMBERS` has these fields.
 _LOWER, _UPPER, _WEIGHT = map(list(NUMBERS).index, ("y_lower", "y_upper", "weight"))
 
 #: A label nearer to 0 than this is 0 for relative errors, so that those of numbers up to 1e100 are finite, as
