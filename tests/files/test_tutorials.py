@@ -27,8 +27,9 @@ TUTORIALS = Path(__file__).parents[2] / "docs" / "learn"
 
 _BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-#: Seconds for a command, and for a process beside it to have done its work.
-_PATIENCE = 300
+#: Seconds for a command, and for a process beside it to have done its work. A test may take longer, so that a failure shows
+#: what was printed so far.
+_PATIENCE = 240
 
 
 class Block(NamedTuple):
@@ -74,13 +75,19 @@ def said_by(block: Block, names: dict[str, Any]) -> str:
         with redirect_stdout(out):
             exec(compile(block.text, "tutorial", "exec"), names)
         return out.getvalue()
-    done = subprocess.run(
-        ["bash", "-e"], input=block.text, capture_output=True, text=True, timeout=_PATIENCE,
-        env=environment(),
+    shell = subprocess.Popen(
+        ["bash", "-e"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**environment(), "PYTHONFAULTHANDLER": "1"}, start_new_session=True,
     )  # fmt: skip
+    try:
+        out, err = shell.communicate(block.text, timeout=_PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(shell.pid, signal.SIGABRT)  # Python then prints what it was doing
+        out, err = shell.communicate()
+        pytest.fail(f"not done after {_PATIENCE} s:\n{block.text}\n{out}\n{err}\n{said_beside()}")
     if block.about != "until":
-        assert (done.returncode != 0) == (block.about == "fails"), done.stderr
-    return done.stdout + done.stderr
+        assert (shell.returncode != 0) == (block.about == "fails"), err
+    return out + err
 
 
 def missing(shown: str, said: str) -> list[str]:
@@ -117,8 +124,14 @@ def run(blocks: list[Block]) -> dict[str, Any]:
                     time.sleep(1)
                     said = said_by(block, names)
             else:
-                assert not missing(block.text, said), said
+                assert not missing(block.text, said), said + said_beside()
     return names
+
+
+def said_beside() -> str:
+    """What the background process of this folder printed."""
+    log = Path("background.log")
+    return f"\nIn the background:\n{log.read_text('utf-8')}" if log.exists() else ""
 
 
 def drop_clients(names: dict[str, Any]) -> None:
@@ -146,6 +159,7 @@ def test_quickstart_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.slow
 @pytest.mark.embedded
+@pytest.mark.timeout(600)
 def test_quickstart_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At another port than the reader's, so that the machine's own broker is left alone."""
     monkeypatch.chdir(tmp_path)
@@ -211,6 +225,7 @@ def test_avro_and_cdc(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.slow
 @pytest.mark.kafka
+@pytest.mark.timeout(600)
 def test_kserve(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(tutorial_blocks("kserve.md", at_home(cluster)))
