@@ -24,6 +24,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from prequential.cli.main import main
+from prequential.mapping.model import Path as FieldPath
+from prequential.offline.tables.arrowfile import ArrowRows
 
 from tests.nightly import few
 
@@ -154,6 +156,28 @@ FORMATS: dict[str, tuple[Callable[[Path, list[Row]], Path], str]] = {
     "lines": (write_lines, "jsonl"), "parquet": (write_parquet, "parquet"), "times": (write_times, "parquet"),
     "feather": (write_feather, "feather"), "stream": (write_stream, "arrows"),
 }  # fmt: skip
+
+
+def test_the_values_of_arrow_columns() -> None:
+    """Short ways to Python's values give what Arrow's own list gives, with and without nulls."""
+    chosen = random.Random(1)
+    places = [chosen.randrange(128) for _ in range(500)]
+    names = pa.array([f"c{place}" for place in range(128)])
+    for nulls in ([False] * 500, [chosen.random() < 0.1 for _ in places], [True] * 500):
+        mask = pa.array(nulls).to_numpy(zero_copy_only=False)
+        numbers = pa.array(places, pa.int64(), mask=mask)
+        columns = {
+            "numbers": numbers, "floats": numbers.cast(pa.float64()), "names": names.take(numbers), "texts": names.take(numbers).cast(pa.large_string()),
+            "true": pa.array([place > 60 for place in places], mask=mask),
+            "days": numbers.cast(pa.int32()).cast(pa.date32()).dictionary_encode(),
+            "categories": pa.DictionaryArray.from_arrays(numbers.cast(pa.int8()), names),
+            "null category": pa.DictionaryArray.from_arrays(
+                pa.array([place % 2 for place in places]), pa.array([None, "a"])
+            ),
+        }  # fmt: skip
+        rows = ArrowRows(pa.record_batch(columns).slice(3))
+        for name, column in columns.items():
+            assert rows.column(FieldPath("value", (name,), name)) == column.to_pylist()[3:]
 
 
 def without(rows: list[Row], *names: str) -> list[Row]:

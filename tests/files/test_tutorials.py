@@ -27,8 +27,8 @@ TUTORIALS = Path(__file__).parents[2] / "docs" / "learn"
 
 _BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-#: Seconds for a command, and for a process beside it to have done its work. A test may take longer, so that a failure shows
-#: what was printed so far.
+#: Seconds for a command, and for a process beside it to have done its work. A test may take longer, so
+#: that a failure shows what was printed so far.
 _PATIENCE = 240
 
 

@@ -74,8 +74,12 @@ def _is_nested(field: Any) -> bool:
 
 
 def _plain(column: Any) -> list[Any]:
-    """Return Python's values; much faster for a column without nulls."""
+    """Return Python's values; faster than Arrow's own list for columns without nulls, and for categories."""
     kind = column.type
+    if pa.types.is_dictionary(kind):
+        values = [*_plain(column.dictionary), None]
+        places = column.indices.cast(pa.int64()).fill_null(len(values) - 1)
+        return list(map(values.__getitem__, places.to_numpy().tolist()))
     if column.null_count == 0 and (
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
         or pa.types.is_string(kind) or pa.types.is_large_string(kind)
