@@ -25,9 +25,10 @@ PREDICTION = {
 LABEL = {"stream": {"const": "s"}, "instance_id": "value.id", "y_true": "value.y"}
 
 
-def translated(section: dict[str, Any], kind: int, *values: Any, **options: Any) -> Any:
-    """What a batch of values becomes."""
-    return Translator(parse(section, kind), **options)(KafkaRecords(values))
+def translated(section: dict[str, Any], kind: int, *values: Any, **options: Any) -> tuple[Any, Any, Any]:
+    """What a batch of values becomes: records, why some are invalid, and the places that were passed over."""
+    made = Translator(parse(section, kind), **options)(KafkaRecords(values))
+    return made.records, made.reasons, made.passed
 
 
 def only(section: dict[str, Any], kind: int, value: Any, **options: Any) -> Any:
@@ -124,7 +125,8 @@ def test_the_example_of_a_request_log() -> None:
         {**about, "request": {"id": 1}, "score": 0.7}, {**about, "request": {"id": "2"}, "score": 0.25},
         {"kind": "health"}, {**about, "request": {}, "score": 1}, {**about, "request": {"id": 5}, "score": 2},
     ]  # fmt: skip
-    records, reasons, passed = Translator(parse(section))(KafkaRecords(rows))
+    made = Translator(parse(section))(KafkaRecords(rows))
+    records, reasons, passed = made.records, made.reasons, made.passed
     first, second = records[:2]
     assert (first.stream, first.instance_id, first.model, first.model_version) == ("fraud", "1", "nb", "3")
     assert (first.y_pred, first.y_proba, first.ts) == ("fraud", {"fraud": 0.7, "ok": 1 - 0.7}, 17_000)

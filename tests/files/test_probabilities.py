@@ -154,8 +154,8 @@ ABOUT = {"as": "predictions", "stream": {"const": "s"}, "model": {"const": "m"},
 def translated(value: dict[str, Any], **section: Any) -> Any:
     """The prediction that `ingest` and mapped files make of a value, or why they make none."""
     section = {**ABOUT, "y_pred": "value.y", "y_proba": "value.p", **section}
-    records, reasons, _ = Translator(parse(section))(KafkaRecords([{"id": 1, **value}]))
-    return records[0] if records[0] is not None else reasons[0]
+    made = Translator(parse(section))(KafkaRecords([{"id": 1, **value}]))
+    return made.records[0] if made.records[0] is not None else made.reasons[0]
 
 
 def test_keys_in_records_of_topics() -> None:

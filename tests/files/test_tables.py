@@ -167,7 +167,8 @@ def test_the_values_of_arrow_columns() -> None:
         mask = pa.array(nulls).to_numpy(zero_copy_only=False)
         numbers = pa.array(places, pa.int64(), mask=mask)
         columns = {
-            "numbers": numbers, "floats": numbers.cast(pa.float64()), "names": names.take(numbers), "texts": names.take(numbers).cast(pa.large_string()),
+            "numbers": numbers, "floats": numbers.cast(pa.float64()), "names": names.take(numbers),
+            "texts": names.take(numbers).cast(pa.large_string()),
             "true": pa.array([place > 60 for place in places], mask=mask),
             "days": numbers.cast(pa.int32()).cast(pa.date32()).dictionary_encode(),
             "categories": pa.DictionaryArray.from_arrays(numbers.cast(pa.int8()), names),

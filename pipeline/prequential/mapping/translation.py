@@ -13,10 +13,11 @@ An empty cell, NaN and null all count as no value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from functools import partial
+from functools import cached_property, partial, reduce
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
+import numpy as np
 from prequential.mapping import conversion
 from prequential.mapping.clocks import Clocks
 from prequential.mapping.columns import whole_column
@@ -37,6 +38,9 @@ from prequential.topics.messages import (
 
 #: Structs by kind.
 STRUCTS: tuple[type[Any], ...] = (Instance, Prediction, Label)
+
+#: Types of which no value is absent, and those of predictions that aren't text.
+_NEVER_ABSENT, _NO_TEXT = {str, int, bool}, {int, float, bool}
 
 _REQUIRED = ("stream", "model", "instance_id", *TARGETS)
 
@@ -88,12 +92,70 @@ def _header(headers: Any, name: str) -> Any:
     return next((content for key, content in reversed(headers or ()) if key == name), None)
 
 
-class Translated(NamedTuple):
-    """Input records by place in the batch: None for places in `reasons` (invalid) or `passed` (skipped)."""
+class ObjectColumns(NamedTuple):
+    """A field of records that is an object: the names of its entries, and a column of values for each."""
 
-    records: list[Record | None]
-    reasons: dict[int, str]
-    passed: frozenset[int]
+    names: tuple[str, ...]
+    columns: list[list[Any]]
+
+    def objects(self) -> list[dict[str, Any] | None]:
+        """Return the objects, without absent values; None for empty ones."""
+        rows = zip(*self.columns)
+        if self.names and not any(None in column for column in self.columns):
+            return [dict(zip(self.names, row)) for row in rows]
+        return [
+            {name: value for name, value in zip(self.names, row) if value is not None} or None
+            for row in rows
+        ]
+
+
+#: The values of one field of all selected records; None for a field that no record has.
+FieldColumn = Union[list[Any], ObjectColumns, None]
+
+
+class Translated:
+    """Input records of a batch: columns of values, from which objects are made when they are asked for."""
+
+    def __init__(
+        self, struct: type[Any], fields: Mapping[str, FieldColumn], count: int, kept: Sequence[int],
+        reasons: dict[int, str],
+    ) -> None:  # fmt: skip
+        #: The values of the selected records, by field.
+        self.fields = fields
+        #: The places of these records in the batch; records at other places were passed over.
+        self.kept = kept
+        #: Why records are invalid, by place.
+        self.reasons = reasons
+        self._struct, self._count = struct, count
+
+    @property
+    def passed(self) -> frozenset[int]:
+        """The places of records that were passed over."""
+        kept = self.kept
+        return frozenset() if len(kept) == self._count else frozenset(range(self._count)).difference(kept)
+
+    @cached_property
+    def records(self) -> list[Record | None]:
+        """Records by place in the batch: None for invalid ones, and for those that were passed over."""
+        made = self.some(slice(None))
+        if len(self.kept) == self._count and not self.reasons:
+            return made
+        records: list[Record | None] = [None] * self._count
+        for place, record in zip(self.kept, made):
+            if place not in self.reasons:
+                records[place] = record
+        return records
+
+    def some(self, which: slice) -> list[Record | None]:
+        """Return some of the selected records."""
+        count = len(range(len(self.kept))[which])
+        columns: list[Any] = []
+        for column in self.fields.values():
+            if isinstance(column, ObjectColumns):
+                columns.append(column._replace(columns=[one[which] for one in column.columns]).objects())
+            else:
+                columns.append(repeat(None, count) if column is None else column[which])
+        return list(map(self._struct, *columns))
 
 
 class Translator:
@@ -140,22 +202,21 @@ class Translator:
         batch = _Batch(table, kept, {})
         if isinstance(table, RowColumns) and table.refused:
             batch.reasons.update({place: table.refused[place] for place in kept if place in table.refused})
-        columns: list[Any] = []
+        fields: dict[str, FieldColumn] = {}
         for name in self._struct.__struct_fields__:
-            columns.append(self._column(name, batch, columns[0] if columns else []))
+            fields[name] = self._column(name, batch, fields.get("stream"))
         if "y_proba" in mapping.objects:
-            of_fields = dict(zip(self._struct.__struct_fields__, columns))
-            self._name_as_predictions(of_fields["y_proba"], of_fields["y_pred"], batch)
-        made: list[Record | None] = list(map(self._struct, *columns))
+            fields["y_proba"] = self._named_as_predictions(fields["y_proba"], fields["y_pred"], batch)
         if isinstance(table, RowColumns):
             batch.reasons.update((place, table.named(place, why)) for place, why in batch.reasons.items())
-        if len(kept) == count and not batch.reasons:
-            return Translated(made, {}, frozenset())
-        records: list[Record | None] = [None] * count
-        for place, record in zip(kept, made):
-            if place not in batch.reasons:
-                records[place] = record
-        return Translated(records, batch.reasons, frozenset(range(count)).difference(kept))
+        return Translated(self._struct, fields, count, kept, batch.reasons)
+
+    @property
+    def paths_of_times(self) -> list[Path]:
+        """The paths that `times` reads."""
+        one = self.mapping.fields.get("ts")
+        paths = [] if one is None else one.paths
+        return [*paths, *(condition.path for condition in self._conditions)]
 
     def times(self, table: SourceColumns) -> tuple[frozenset[int], list[int | None]]:
         """Return the places of the skipped records, and the `ts` (ms) of all others in their order.
@@ -165,28 +226,29 @@ class Translator:
         count = len(table)
         batch = _Batch(table, self._kept(table, count), {})
         passed = frozenset(range(count)).difference(batch.kept)
-        return passed, list(self._column("ts", batch, []))
+        return passed, self._column("ts", batch, None) or [None] * len(batch.kept)
+
+    @property
+    def _conditions(self) -> tuple[RecordCondition, ...]:
+        if self._unlabelled:
+            label = self.mapping.fields["y_true"]
+            if label.path is not None and label.default is None:
+                return (*self.mapping.when, RecordCondition(label.path))
+        return self.mapping.when
 
     def _kept(self, table: SourceColumns, count: int) -> Sequence[int]:
         """Return the places of the records that the conditions select."""
         kept: Sequence[int] = range(count)
-        conditions = self.mapping.when
-        if self._unlabelled:
-            label = self.mapping.fields["y_true"]
-            if label.path is not None and label.default is None:
-                conditions = (*conditions, RecordCondition(label.path))
-        for number, condition in enumerate(conditions):
+        for number, condition in enumerate(self._conditions):
             column, asked = table.column(condition.path), kept
-            if condition.value is None:  # text is never absent
-                kept = [one for one in kept if type(column[one]) is str or _holds(condition, column[one])]
-            else:
+            if condition.value is not None or not {*map(type, column)} <= _NEVER_ABSENT:
                 kept = [one for one in kept if _holds(condition, column[one])]
             if number < len(self.mapping.when):
                 self.uses.note_condition(number, [column[place] for place in asked], len(kept))
         return kept
 
-    def _column(self, name: str, batch: _Batch, streams: Sequence[Any]) -> Any:
-        """Return the values of one field."""
+    def _column(self, name: str, batch: _Batch, streams: Any) -> Any:
+        """Return the values of one field; `streams` are those of the field `stream`."""
         mapping = self.mapping
         if name == "y_proba":
             return _probabilities(mapping.objects.get(name), batch)
@@ -194,7 +256,7 @@ class Translator:
             return _object_of(name, mapping.objects[name], batch)
         one = mapping.fields.get(name)
         if one is None:
-            return repeat(None, len(batch.kept))
+            return None
         if name == "instance_id":
             return _ids(one, batch)
         if one.path is None:
@@ -216,8 +278,8 @@ class Translator:
             )
         return batch.converted(column, one.path, converter, required=name in _REQUIRED)
 
-    def _name_as_predictions(self, probabilities: list[Any], predictions: list[Any], batch: _Batch) -> None:
-        """Rename the classes of probabilities as the same values are named in predictions.
+    def _named_as_predictions(self, given: Any, predictions: Any, batch: _Batch) -> FieldColumn:
+        """Return probabilities whose classes are named as the same values in predictions.
 
         The `map` of predictions also applies to these classes. Text such as `1.0` or `True` is read as a
         number or a boolean if the prediction is one, or if the source contains only text.
@@ -231,23 +293,30 @@ class Translator:
                 return read
             return as_text(names.get(name, names.get(as_text(values.class_of_text(name)), read)))
 
+        types = {*map(type, predictions)}
+        if isinstance(given, ObjectColumns) and (self._text or types == {str} or types <= _NO_TEXT):
+            made = tuple(renamed(name, self._text or types <= _NO_TEXT) for name in given.names)
+            if len(set(made)) == len(made):
+                return given._replace(names=made)
+        probabilities = given.objects() if isinstance(given, ObjectColumns) else given
         new_names = {
             (name, plain): renamed(name, plain)
             for name in set().union(*filter(None, probabilities)) for plain in (False, True)
         }  # fmt: skip
         if all(name == new for (name, _), new in new_names.items()):
-            return
-        for index, (given, prediction) in enumerate(zip(probabilities, predictions)):
-            if not given:
+            return probabilities
+        for index, (shares, prediction) in enumerate(zip(probabilities, predictions)):
+            if not shares:
                 continue
             plain = self._text or (prediction is not None and not isinstance(prediction, str))
-            made = {new_names[name, plain]: share for name, share in given.items()}
-            if len(made) < len(given):
-                twice = ", ".join(map(values.quoted, given))
-                batch.fail(index, f"y_proba has a class twice: {twice} are {', '.join(made)}")
-            probabilities[index] = made
+            named = {new_names[name, plain]: share for name, share in shares.items()}
+            if len(named) < len(shares):
+                twice = ", ".join(map(values.quoted, shares))
+                batch.fail(index, f"y_proba has a class twice: {twice} are {', '.join(named)}")
+            probabilities[index] = named
+        return probabilities
 
-    def _targets(self, column: list[Any], streams: Sequence[Any]) -> list[Any]:
+    def _targets(self, column: list[Any], streams: Any) -> list[Any]:
         """Return targets as numbers or classes, by their stream and source, before they are checked."""
         tasks = {name: self._task_of(name) for name in set(streams) if name is not None}
         if not {"regression", "multilabel"}.isdisjoint(tasks.values()):
@@ -378,7 +447,10 @@ def _probabilities(given: Any, batch: _Batch) -> Any:
         columns.append(batch.converted(batch.column(one.path, one.default), one.path, convert))
     if any(None in column for column in columns):
         _refuse_parts(list(given.values()), columns, batch)
-    made = _objects(tuple(given), columns)
+    parts = ObjectColumns(tuple(given), columns)
+    if _are_within_sum(columns):
+        return parts
+    made = parts.objects()
     for index, probabilities in enumerate(made):
         if probabilities and sum(probabilities.values()) > SUM_SURELY_WITHIN:
             try:
@@ -407,23 +479,19 @@ def _object_of(name: str, given: Any, batch: _Batch) -> Any:
         else batch.converted(batch.column(one.path, one.default), one.path, _converter(name, one))
         for key, one in given.items()
     ]  # fmt: skip
-    return _objects(tuple(given), columns)
+    return ObjectColumns(tuple(given), columns)
+
+
+def _are_within_sum(columns: list[list[Any]]) -> bool:
+    """Return whether all records have all probabilities, with sums that need no closer look."""
+    if not columns or any(None in column for column in columns):
+        return False
+    return bool((reduce(np.add, map(np.array, columns)) <= SUM_SURELY_WITHIN).all())
 
 
 def _whole(path: Path | None, batch: _Batch, convert: Converter) -> Any:
     """Return the values of a field that is an object in the source."""
-    if path is None:
-        return repeat(None, len(batch.kept))
-    return batch.converted(batch.column(path), path, convert)
-
-
-def _objects(names: tuple[str, ...], columns: list[list[Any]]) -> list[dict[str, Any] | None]:
-    """Return objects of these entries, without absent values; None for empty objects."""
-    if names and not any(None in column for column in columns):
-        return [dict(zip(names, row)) for row in zip(*columns)]
-    return [
-        {name: value for name, value in zip(names, row) if value is not None} or None for row in zip(*columns)
-    ]
+    return None if path is None else batch.converted(batch.column(path), path, convert)
 
 
 #: The function that converts a field's values.

@@ -9,7 +9,7 @@ Both ways give the same values, field by field.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Ints
@@ -43,7 +43,7 @@ from prequential.topics.messages import MAX_NAME_BYTES, NUMBERS
 from prequential.topics.values import LabelSet
 
 #: Most names that a parser keeps: they come from strangers. With more, it starts from scratch.
-_MOST_NAMES = 100_000
+MOST_NAMES = 100_000
 
 #: If more records of a batch than this, and than this share of them, aren't taken by the loop, it is faster
 #: to decode the batch.
@@ -53,8 +53,46 @@ _MOST_OTHERS, _SHARE_OF_OTHERS = 16, 0.125
 _SHARE_BYTES, _SEGMENT_BYTES = 5, 6
 
 
+class RecordObjects(Protocol):
+    """Records of one kind, from which objects are made when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def part(self, start: int, stop: int) -> RecordObjects:
+        """Some of these records."""
+
+    def record(self, place: int) -> Any:
+        """The record at a place."""
+
+    def records(self) -> list[Any]:
+        """All records; None for invalid ones."""
+
+
+class RecordTexts:
+    """Records as the JSON of their values."""
+
+    def __init__(self, kind: int, values: Sequence[bytes | None]) -> None:
+        self._kind, self._values = kind, values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def part(self, start: int, stop: int) -> RecordTexts:
+        """Some of these records."""
+        return RecordTexts(self._kind, self._values[start:stop])
+
+    def record(self, place: int) -> Any:
+        """The record at a place."""
+        (record,), _ = decode(self._kind, [self._values[place]])
+        return record
+
+    def records(self) -> list[Any]:
+        """All records; None for invalid ones."""
+        return decode(self._kind, self._values).records
+
+
 class Plain:
-    """Records of a batch, or of some batches of one parser, as columns.
+    """Records of a batch as columns, or of some batches that number names in the same way.
 
     The columns of an invalid record mean nothing.
     """
@@ -62,13 +100,12 @@ class Plain:
     __slots__ = ("columns", "known", "reasons", "sources")
 
     def __init__(
-        self, columns: Columns, known: list[str], sources: list[tuple[int, Sequence[bytes | None]]],
-        reasons: dict[int, str],
-    ) -> None:  # fmt: skip
+        self, columns: Columns, known: list[str], sources: Sequence[RecordObjects], reasons: dict[int, str]
+    ) -> None:
         self.columns = columns
-        #: The parser's names, by number; its identity shows which parser the numbers belong to.
+        #: Names by number; the list's identity shows which columns have the same numbers.
         self.known = known
-        #: Kinds and values, in order.
+        #: The records as objects, in order.
         self.sources = sources
         #: Why records are invalid, by their places.
         self.reasons = reasons
@@ -78,10 +115,10 @@ class Plain:
 
     def part(self, start: int, stop: int) -> Plain:
         """Some of these records; there is one source."""
-        ((kind, values),) = self.sources
+        (source,) = self.sources
         columns = _part(self.columns, start, stop)
         reasons = {at - start: why for at, why in self.reasons.items() if start <= at < stop}
-        return Plain(columns, self.known, [(kind, values[start:stop])], reasons)
+        return Plain(columns, self.known, [source.part(start, stop)], reasons)
 
     def instance_ids(self, places: Ints) -> list[str]:
         """The instances of these records."""
@@ -91,16 +128,15 @@ class Plain:
 
     def record(self, place: int) -> Any:
         """Returns the record at a place as an object; IndexError beyond the last one."""
-        for kind, values in self.sources:
-            if place < len(values):
-                (record,), _ = decode(kind, [values[place]])
-                return record
-            place -= len(values)
+        for source in self.sources:
+            if place < len(source):
+                return source.record(place)
+            place -= len(source)
         raise IndexError(place)
 
     def records(self) -> list[Any]:
         """Returns all of the records as objects, in their order; None for invalid ones."""
-        return [record for kind, values in self.sources for record in decode(kind, values).records]
+        return [record for source in self.sources for record in source.records()]
 
 
 def _part(c: Columns, start: int, stop: int) -> Columns:
@@ -194,7 +230,7 @@ class Parser:
 
     def _plain(self, kind: int, values: Sequence[bytes | None]) -> Plain | None:
         """None if it isn't worth it."""
-        if len(self._known) > _MOST_NAMES:
+        if len(self._known) > MOST_NAMES:
             self._begin()
         joined, bounds = _joined(values)
         count, text = len(values), np.frombuffer(joined, dtype=np.uint8)
@@ -226,7 +262,7 @@ class Parser:
         self._note_names()
         used = _part(columns, 0, count)
         ends = {name: getattr(used, name).copy() for name in ("ids", "classes", "shares", "segments")}
-        return Plain(used._replace(**ends), self._known, [(kind, values)], reasons)
+        return Plain(used._replace(**ends), self._known, [RecordTexts(kind, values)], reasons)
 
     def _note_names(self) -> None:
         if len(self._known) < self._names.counts[0]:

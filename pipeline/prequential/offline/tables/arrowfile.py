@@ -147,10 +147,12 @@ class ArrowFile:
         name = whole if whole in self.columns else path.keys[0]
         return name if name in self.columns else None
 
-    def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[ArrowRows]:
+    def batches(
+        self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
+    ) -> Iterator[ArrowRows]:
         """Yield the rows in their order, in batches."""
         count = 0
-        for batch in self._batches():
+        for batch in self._batches(only):
             for start in range(0, batch.num_rows, BATCH):
                 rows = ArrowRows(batch.slice(start, BATCH))
                 yield rows
@@ -159,12 +161,15 @@ class ArrowFile:
 
     def hold(self) -> HeldTable:
         """Read all rows into memory."""
-        return HeldTable(list(self._batches()))
+        return HeldTable(list(self._batches(None)))
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self, only: Sequence[Path] | None) -> Iterator[Any]:
+        wanted = self._wanted
+        if only is not None:
+            wanted = list(dict.fromkeys(filter(None, map(self._column, only)))) or list(self.columns[:1])
         try:
-            for batch in self._read(self._wanted):
-                yield batch if self._wanted is None else batch.select(self._wanted)
+            for batch in self._read(wanted):
+                yield batch if wanted is None else batch.select(wanted)
         except (pa.ArrowException, OSError) as error:
             raise WorkError(f"can't read {self.name!r}: {' '.join(str(error).split())}") from error
 
@@ -184,25 +189,29 @@ class HeldTable:
 class ArrowTable(ArrowFile):
     """A table in memory with `rows` rows; reading makes batches of at most `BATCH` rows."""
 
-    def __init__(self, name: str, schema: Any, rows: int, read: Callable[[], Iterator[Any]]) -> None:
-        super().__init__(name, schema, rows, lambda wanted: read())
-        self._rows, self._made = rows, read
+    def __init__(
+        self, name: str, schema: Any, rows: int, read: Callable[[list[str] | None], Iterator[Any]]
+    ) -> None:
+        super().__init__(name, schema, rows, read)
+        self._rows = rows
 
     def __len__(self) -> int:
         return self._rows
 
     def numbered(self, field: str) -> ArrowTable:
         """Return the same table with an added column of row numbers, counted from 0."""
-        schema = self._schema.append(pa.field(field, pa.int64()))
+        added = pa.field(field, pa.int64())
 
-        def read() -> Iterator[Any]:
+        def read(wanted: list[str] | None) -> Iterator[Any]:
             row = 0
-            for batch in self._made():
+            if wanted is not None:
+                wanted = [name for name in wanted if name != field] or [*self.columns[:1]]
+            for batch in self._read(wanted):
                 numbers = pa.array(range(row, row + batch.num_rows), pa.int64())
-                yield pa.record_batch([*batch.columns, numbers], schema=schema)
+                yield pa.record_batch([*batch.columns, numbers], schema=batch.schema.append(added))
                 row += batch.num_rows
 
-        numbered = ArrowTable(self.name, schema, self._rows, read)
+        numbered = ArrowTable(self.name, self._schema.append(added), self._rows, read)
         numbered.own_columns, numbered.is_numbered = self.columns, True
         return numbered
 
@@ -217,7 +226,7 @@ def of_object(name: str, table: Any) -> ArrowTable:
         arrow = pa.Table.from_batches([pa.record_batch(table)])
     schema = pa.schema(list(map(_without_view, arrow.schema)))
 
-    def read() -> Iterator[Any]:
+    def read(wanted: list[str] | None) -> Iterator[Any]:
         for batch in arrow.to_batches():
             for start in range(0, batch.num_rows, BATCH):
                 yield batch.slice(start, BATCH).cast(schema)
@@ -235,11 +244,13 @@ def of_pandas(name: str, table: Any) -> ArrowTable:
     present = pa.Schema.from_pandas(table, preserve_index=index).remove_metadata()
     schema = pa.schema(list(map(_without_view, present)))
 
-    def read() -> Iterator[Any]:
+    def read(wanted: list[str] | None) -> Iterator[Any]:
+        names = schema.names if wanted is None else wanted
+        before, after = (pa.schema([one.field(name) for name in names]) for one in (present, schema))
         for start in range(0, len(table), BATCH):
             rows = table.iloc[start : start + BATCH]
-            for batch in pa.Table.from_pandas(rows, present, index, nthreads=1).to_batches():
-                yield batch.replace_schema_metadata(None).cast(schema)
+            for batch in pa.Table.from_pandas(rows, before, index, nthreads=1).to_batches():
+                yield batch.replace_schema_metadata(None).cast(after)
 
     return ArrowTable(name, schema, len(table), read)
 

@@ -122,7 +122,9 @@ class CsvFile:
         """Return None: CSV has no type of times."""
         return None
 
-    def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[CsvRows]:
+    def batches(
+        self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
+    ) -> Iterator[CsvRows]:
         """Yield the rows in their order, in batches; empty lines are skipped."""
         count = 0
         with self._reading() as (lines, stream):

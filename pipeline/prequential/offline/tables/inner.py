@@ -143,7 +143,9 @@ class InnerFile:
         record = int(self._records[row])
         return self._file.record(record) if isinstance(self._file, InnerFile) else record
 
-    def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[FileRows]:
+    def batches(
+        self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
+    ) -> Iterator[FileRows]:
         """Yield the rows in their order, in a batch for each batch of records."""
         records, places, count = [self._records[:0]], [self._records[:0]], 0
         for outer in self._file.batches(progress):

@@ -72,7 +72,9 @@ class JsonFile:
         """Return None: JSON has no type of times."""
         return None
 
-    def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[JsonRows]:
+    def batches(
+        self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
+    ) -> Iterator[JsonRows]:
         """Yield the lines in their order, in batches."""
         count = 0
         with closing(self._open_file()) as stream:

@@ -91,7 +91,9 @@ class DictRows:
         """Return None: each object has its own types."""
         return None
 
-    def batches(self, progress: Progress = lambda rows, share: None) -> Iterator[ObjectRows]:
+    def batches(
+        self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
+    ) -> Iterator[ObjectRows]:
         """Yield the objects in their order, in batches of at most `BATCH`."""
         for start in range(0, len(self._objects), BATCH):
             yield ObjectRows(self._objects[start : start + BATCH], number=self._number)

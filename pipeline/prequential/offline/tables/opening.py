@@ -16,6 +16,7 @@ from prequential.mapping.parsing import same_names
 from prequential.offline.replay.sources import Located, Source, read_lines
 from prequential.offline.tables.checks import check_columns
 from prequential.offline.tables.formats import Stored, format_of, open_rows
+from prequential.offline.tables.plain_columns import NameNumbers
 from prequential.offline.tables.rows import Progress, RowFile
 from prequential.offline.tables.source import TableSource
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
@@ -74,10 +75,11 @@ def table_sources(
             mappings[kind] = [_completed(one, mappings[PREDICTIONS][0]) for one in mappings[kind]]
         mappings[kind] = [_with_defaults(one, file, defaults or {}) for one in mappings[kind]]
     check_columns([(files[kind], of_kind) for kind, of_kind in mappings.items()])
+    numbers = NameNumbers()
     return {
         kind: TableSource(
             kind, files[kind], of_kind, lambda stream: config.stream(stream).task,
-            unlabelled=shared, progress=progress(kind),
+            unlabelled=shared, progress=progress(kind), numbers=numbers,
         )
         for kind, of_kind in mappings.items()
     }  # fmt: skip

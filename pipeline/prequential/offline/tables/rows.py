@@ -84,8 +84,11 @@ class RowFile(Protocol):
     def select(self, paths: Sequence[Path]) -> None:
         """Select paths to read, in addition to those selected before; other columns need not be read."""
 
-    def batches(self, progress: Progress = ...) -> Iterator[FileRows]:
-        """Yield the rows in their order, in batches. Raises WorkError if the file is unreadable."""
+    def batches(self, progress: Progress = ..., only: Sequence[Path] | None = None) -> Iterator[FileRows]:
+        """Yield the rows in their order, in batches. Raises WorkError if the file is unreadable.
+
+        The caller needs `only` these paths of the selected ones (None: all); a reader may read more.
+        """
 
     def hold(self) -> Held:
         """Read all rows into memory, for access in any order. Raises WorkError if the file is unreadable."""

@@ -9,7 +9,7 @@ file in memory.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import replace
 from typing import Any, NamedTuple, Union
 
@@ -17,15 +17,17 @@ import numpy as np
 from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.input.merge import Batch
+from prequential.engine.input.plain import Plain
 from prequential.mapping.clocks import Clocks, TimeColumn
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
 from prequential.mapping.model import Path, RecordMapping
-from prequential.mapping.translation import Translator
+from prequential.mapping.translation import Translated, Translator
 from prequential.mapping.uses import Uses
 from prequential.offline.replay.summary import Place
 from prequential.offline.tables.checks import check_first
 from prequential.offline.tables.inner import InnerFile, InnerRows, PartRows
 from prequential.offline.tables.jsonfile import JsonFile
+from prequential.offline.tables.plain_columns import NameNumbers, plain_of
 from prequential.offline.tables.rows import BATCH, FileRows, Progress, RowFile
 from prequential.topics.decoding import LABELS, Decoded
 from prequential.topics.errors import Fault, WorkError, existing
@@ -39,12 +41,15 @@ _NONE = -(1 << 62)
 _RECENT = 4 * BATCH
 
 
+#: Fewest records of a file for which columns are worth their compiled loops.
+FEWEST_PLAIN = 10_000
+
+
 class _Read(NamedTuple):
     """The records of a batch of rows; `places` contains the row of each record within the batch."""
 
-    places: Sequence[int]
-    records: list[Record | None]
-    reasons: dict[int, str]
+    places: Sequence[int] | Ints
+    content: Decoded | Plain
 
 
 class _Recent(NamedTuple):
@@ -80,8 +85,10 @@ class TableSource:
         *,
         unlabelled: bool = False,
         progress: Progress = lambda rows, share: None,
+        numbers: NameNumbers | None = None,
     ) -> None:
         self.kind, self.file = kind, file
+        self._numbers = NameNumbers() if numbers is None else numbers
         #: The section of its mapping, for sentences.
         self.section = mappings[0].origin.section
         #: Columns that may contain times, if its records have none.
@@ -145,14 +152,14 @@ class TableSource:
         self._recent.clear()
         start = 0
         for row, rows, read in self._in_file_order() if self._order is None else self._in_order_of_time():
-            stop = start + len(read.records)
+            stop = start + len(read.places)
             if stop > len(self):
                 break
             self._recent.append(_Recent(start, stop, row, rows))
             while self._recent[0].stop < start - _RECENT:
                 self._recent.popleft()
             times = _array(self._record_times[start:stop])
-            yield Batch(self.kind, range(start, stop), times, Decoded(read.records, read.reasons))
+            yield Batch(self.kind, range(start, stop), times, read.content)
             start = stop
         if start != len(self):
             raise WorkError(f"{self.file.name!r} changed while it was read")
@@ -179,7 +186,9 @@ class TableSource:
     def find(self, stream: str, instance_id: str) -> Place | None:
         """Return the place of the first record about an instance; None if there is none."""
         for row, _, read in self._in_file_order():
-            for place, record in zip(read.places, read.records):
+            content = read.content
+            records = content.records() if isinstance(content, Plain) else content.records
+            for place, record in zip(read.places, records):
                 if record is not None and (record.stream, record.instance_id) == (stream, instance_id):
                     return self._place(self._file_row(row + place))
         return None
@@ -198,11 +207,16 @@ class TableSource:
         rows_of: list[Numbers] = []
         which: list[Any] = []
         times_of: list[Ints | None] = []
+        needed = [path for translator in self._translators for path in translator.paths_of_times]
+        first = next(iter(self.file.batches()), None)
+        for translator in self._translators:
+            if first is not None:
+                check_first(translator.mapping, self.file, first)
+        if not needed and len(self._translators) == 1 and isinstance(self.file, Sized):
+            progress(len(self.file), 1.0)
+            return range(len(self.file)), None, None
         row = 0
-        for rows in self.file.batches(progress):
-            if row == 0:
-                for translator in self._translators:
-                    check_first(translator.mapping, self.file, rows)
+        for rows in self.file.batches(progress, needed):
             for_each = [self._times_of(*one, rows) for one in zip(self._translators, types)]
             places, of_mapping = self._places(rows, [passed for passed, _ in for_each])
             of_rows = np.full((len(self._translators), len(rows)), _NONE)
@@ -258,7 +272,7 @@ class TableSource:
         for rows in self.file.batches():
             translated = [translator(rows) for translator in self._translators]
             places, of_mapping = self._places(rows, [one.passed for one in translated])
-            yield row, rows, _read(rows, places, of_mapping, translated)
+            yield row, rows, self._read(rows, places, of_mapping, translated)
             row += len(rows)
 
     def _in_order_of_time(self) -> Iterator[tuple[None, FileRows, _Read]]:
@@ -269,22 +283,28 @@ class TableSource:
             which = np.zeros(len(rows), dtype=np.uint16)
             if self._which is not None:
                 which = self._which[start : start + BATCH]
-            yield None, rows, _read(rows, np.arange(len(rows)), which, translated)
+            yield None, rows, self._read(rows, np.arange(len(rows)), which, translated)
 
-
-def _read(rows: FileRows, places: Ints, of_mapping: Any, translated: Sequence[Any]) -> _Read:
-    first = translated[0]
-    if len(translated) == 1 and not rows.reasons and len(places) == len(rows):
-        return _Read(range(len(rows)), first.records, first.reasons)
-    records: list[Record | None] = []
-    reasons: dict[int, str] = {}
-    numbers = places.tolist()
-    for index, (place, which) in enumerate(zip(numbers, of_mapping.tolist())):
-        reason = rows.reasons.get(place) or translated[which].reasons.get(place)
-        if reason is not None:
-            reasons[index] = reason
-        records.append(None if reason is not None else translated[which].records[place])
-    return _Read(numbers, records, reasons)
+    def _read(
+        self, rows: FileRows, places: Ints, of_mapping: Any, translated: Sequence[Translated]
+    ) -> _Read:
+        """Return records at these places, as columns where their values allow it."""
+        first = translated[0]
+        if len(translated) == 1 and not rows.reasons:
+            if len(self) >= FEWEST_PLAIN and not first.reasons:
+                plain = plain_of(first, self._numbers)
+                if plain is not None:
+                    return _Read(places, plain)
+            if len(places) == len(rows):
+                return _Read(range(len(rows)), Decoded(first.records, first.reasons))
+        records: list[Record | None] = []
+        reasons: dict[int, str] = {}
+        for index, (place, which) in enumerate(zip(places.tolist(), of_mapping.tolist())):
+            reason = rows.reasons.get(place) or translated[which].reasons.get(place)
+            if reason is not None:
+                reasons[index] = reason
+            records.append(None if reason is not None else translated[which].records[place])
+        return _Read(places, Decoded(records, reasons))
 
 
 def _array(numbers: Numbers) -> Ints:

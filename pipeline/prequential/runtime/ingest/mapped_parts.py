@@ -51,14 +51,14 @@ def mapped_parts(translator: Translator, table: KafkaRecords) -> MappedParts:
     """Apply a mapping to the parts of a batch, or to the rows within them; returns the records made."""
     path = translator.mapping.rows
     if path is None:
-        records, reasons, passed = translator(table)
-        return MappedParts(None, records, range(len(table)), reasons, passed, {})
+        whole = translator(table)
+        return MappedParts(None, whole.records, range(len(table)), whole.reasons, whole.passed, {})
     rows = RowColumns(table, path, [one for _, one in translator.mapping.paths()])
-    records, wrong, without = translator(rows)
-    meant = {place for index, place in enumerate(rows.places) if index not in without}
+    of_rows = translator(rows)
+    meant = {place for index, place in enumerate(rows.places) if index not in of_rows.passed}
     passed = frozenset(range(len(table))) - meant
-    made = MappedParts(rows, records, rows.places, {}, passed, {})
-    made.note(wrong, made.reasons)
+    made = MappedParts(rows, of_rows.records, rows.places, {}, passed, {})
+    made.note(of_rows.reasons, made.reasons)
     return made
 
 

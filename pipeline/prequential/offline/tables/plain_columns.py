@@ -1,0 +1,186 @@
+"""Make columns for the engine from a table's translated columns, without an object for each record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32
+from prequential.engine.input.plain import MOST_NAMES, Plain
+from prequential.engine.input.record_scanner import (
+    ABSENT,
+    ALL_NUMBERS,
+    MODEL,
+    MODEL_VERSION,
+    NO_TIME,
+    NUMBER,
+    PROPENSITY,
+    STREAM,
+    TARGET,
+    TARGET_NUMBER,
+    Columns,
+)
+from prequential.mapping.model import TARGETS
+from prequential.mapping.translation import ObjectColumns, Translated
+from prequential.topics.messages import NUMBERS
+
+#: Fields that are names, or numbers, with their places in `Columns`.
+_NAMES = {"stream": STREAM, "model": MODEL, "model_version": MODEL_VERSION}
+_NUMBERS = {"label_propensity": PROPENSITY, **{name: place for place, name in enumerate(NUMBERS, NUMBER)}}
+
+#: Most different whole numbers of a batch that are named as classes; with more they are amounts, as a rule.
+_MOST_CLASSES = 5_000
+
+
+class NameNumbers(dict[str, int]):
+    """The number of each name, which may be new. Sources that share it have columns that go together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The names by number.
+        self.known: list[str] = []
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = len(self.known)
+        self.known.append(name)
+        return number
+
+    def begin(self) -> None:
+        """Begin a batch: names come from tables, so with very many of them the numbers begin at 0 again."""
+        if len(self.known) > MOST_NAMES:
+            self.clear()
+            self.known = []
+
+    def of(self, column: list[str | None]) -> Ints32:
+        """Return the numbers of names, (n,) int32; -1 for None."""
+        number_of: Callable[[Any], int] = self.__getitem__
+        if column and column[0] is not None and column.count(column[0]) == len(column):
+            return np.full(len(column), self[column[0]], np.int32)
+        if None in column:
+            return np.array([-1 if name is None else self[name] for name in column], np.int32)
+        return np.fromiter(map(number_of, column), np.int32, len(column))
+
+
+class _TableRecords:
+    """The records of a table as objects (`RecordObjects`)."""
+
+    def __init__(self, translated: Translated, start: int, stop: int) -> None:
+        self._translated, self._start, self._stop = translated, start, stop
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def part(self, start: int, stop: int) -> _TableRecords:
+        """Return some of these records."""
+        return _TableRecords(self._translated, self._start + start, min(self._start + stop, self._stop))
+
+    def record(self, place: int) -> Any:
+        """Return the record at a place."""
+        return self._translated.some(slice(self._start + place, self._start + place + 1))[0]
+
+    def records(self) -> list[Any]:
+        """Return all records."""
+        return self._translated.some(slice(self._start, self._stop))
+
+
+def plain_of(translated: Translated, numbers: NameNumbers) -> Plain | None:
+    """Return the selected records of a batch as columns; None for values that need objects.
+
+    Objects are needed for quantiles, sets of labels, labels that are withdrawn, probabilities that are not in
+    columns of their own, and classes of several types.
+    """
+    numbers.begin()
+    fields, count = translated.fields, len(translated.kept)
+    names, amounts = np.full((count, 4), -1, np.int32), np.full((count, ALL_NUMBERS), ABSENT)
+    version = np.zeros(count, np.int64)
+    objects: dict[str, ObjectColumns] = {}
+    try:
+        for field, column in fields.items():
+            if column is None or field in ("instance_id", "ts"):
+                continue
+            if field in TARGETS:
+                if not _write_targets(column, names, amounts, numbers):
+                    return None
+            elif isinstance(column, ObjectColumns):
+                objects[field] = column
+            elif field in _NAMES:
+                names[:, _NAMES[field]] = numbers.of(column)
+            elif field in _NUMBERS:
+                amounts[:, _NUMBERS[field]] = np.array(column, np.float64)
+            elif field == "version":
+                version[:] = [one or 0 for one in column]
+            else:
+                return None
+    except OverflowError:  # a number beyond all floats
+        return None
+    shares = _shares(objects.pop("y_proba", None), count, numbers)
+    segments = _segments(objects.pop("segments", None), count, numbers)
+    if objects or shares is None:
+        return None
+    ids, id_bounds = _ids(fields["instance_id"])
+    columns = Columns(
+        names, amounts, _times(fields["ts"], count), version, id_bounds, shares[0], segments[0], ids,
+        shares[1], shares[2], segments[1],
+    )  # fmt: skip
+    return Plain(columns, numbers.known, [_TableRecords(translated, 0, count)], {})
+
+
+def _write_targets(column: Any, names: Ints32, amounts: Floats, numbers: NameNumbers) -> bool:
+    """Write classes or numbers; False if they need objects."""
+    types = {*map(type, column)}
+    if types == {str}:
+        names[:, TARGET] = numbers.of(column)
+        return True
+    if types != {bool} and not types <= {int, float}:
+        return False
+    if bool not in types:
+        amounts[:, TARGET_NUMBER] = column
+    whole = {value for value in column if type(value) is not float}
+    if len(whole) <= _MOST_CLASSES:
+        classes = {value: numbers[str(value).lower()] for value in whole}
+        names[:, TARGET] = [-1 if type(value) is float else classes[value] for value in column]
+    return True
+
+
+def _ids(column: Any) -> tuple[Any, Ints]:
+    """Return ids one after the other in UTF-8, and where each begins, (n + 1,) int64."""
+    text = "".join(column)
+    sizes = map(len, column) if text.isascii() else (len(one.encode()) for one in column)
+    bounds = np.zeros(len(column) + 1, np.int64)
+    np.cumsum(np.fromiter(sizes, np.int64, len(column)), out=bounds[1:])
+    return np.frombuffer(bytearray(text.encode()), np.uint8), bounds
+
+
+def _times(column: Any, count: int) -> Ints:
+    if column is None:
+        return np.full(count, NO_TIME)
+    return np.array([NO_TIME if time is None else time for time in column], np.int64)
+
+
+def _shares(
+    given: ObjectColumns | None, count: int, numbers: NameNumbers
+) -> tuple[Ints, Ints32, Floats] | None:
+    """Return where each record's probabilities begin, their classes and values; None if some are absent."""
+    if given is None or not given.names:
+        return np.zeros(count + 1, np.int64), np.zeros(0, np.int32), np.zeros(0)
+    if any(None in column for column in given.columns):
+        return None
+    classes = numbers.of(list(given.names))
+    shares = np.array(given.columns, np.float64).T
+    return np.arange(count + 1) * len(classes), np.tile(classes, count), shares.ravel()
+
+
+def _segments(given: ObjectColumns | None, count: int, numbers: NameNumbers) -> tuple[Ints, Ints32]:
+    """Return where each record's segments begin, and their keys and values, (all, 2) int32."""
+    bounds = np.zeros(count + 1, np.int64)
+    if given is None or not given.names:
+        return bounds, np.zeros((0, 2), np.int32)
+    keys = numbers.of(list(given.names))
+    pairs = np.empty((count, len(keys), 2), np.int32)
+    pairs[:, :, 0] = keys
+    for place, column in enumerate(given.columns):
+        pairs[:, place, 1] = numbers.of(column)
+    known = pairs[:, :, 1] >= 0
+    np.cumsum(known.sum(1), out=bounds[1:])
+    return bounds, pairs[known]
