@@ -11,6 +11,7 @@ from typing import IO, Protocol
 import numpy as np
 from prequential.configuration.settings.model import Config
 from prequential.engine.input.merge import Batch
+from prequential.engine.input.plain import Plain
 from prequential.engine.past.course import PastCourses
 from prequential.engine.past.past import PastOutcomes
 from prequential.engine.shard import Shard
@@ -24,6 +25,9 @@ from prequential.topics.outputs import Output
 
 #: Records that are decoded at once and buffered for each file; numpy and msgspec reach full speed well below.
 _BATCH = 10_000
+
+#: A file with fewer records is read as objects, which need no compiled loops.
+FEWEST_PLAIN = 10_000
 
 #: A watermark above all times, for a file that is read to its end.
 _ENDED = 1 << 62
@@ -96,8 +100,12 @@ class Source:
 
     uses: Sequence[Uses] = ()
 
-    def __init__(self, kind: int, lines: list[bytes], name: str = "") -> None:
+    def __init__(
+        self, kind: int, lines: list[bytes], name: str = "",
+        parse: Callable[[int, Sequence[bytes | None]], Decoded | Plain] = decode,
+    ) -> None:  # fmt: skip
         self.kind = kind
+        self._parse = parse if len(lines) >= FEWEST_PLAIN else decode
         self.lines = lines
         self.name = name
         times = np.fromiter(_times(kind, lines), dtype=np.int64, count=len(lines))
@@ -128,7 +136,7 @@ class Source:
             stop = min(start + _BATCH, len(self.lines))
             values = [self.lines[place] for place in self.order[start:stop]]
             times = self._all_times[start:stop]
-            yield Batch(self.kind, range(start, stop), times, decode(self.kind, values))
+            yield Batch(self.kind, range(start, stop), times, self._parse(self.kind, values))
 
     def __len__(self) -> int:
         return len(self.lines)

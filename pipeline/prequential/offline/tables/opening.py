@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import msgspec
 from prequential.configuration.settings.model import Config, ConfigError
+from prequential.engine.input.plain import Parser
+from prequential.engine.measures.reading import all_fields_read
 from prequential.mapping.clocks import TimeColumn, time_names
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
 from prequential.mapping.model import Field, MappingError, MappingOrigin, Path, RecordMapping
@@ -37,11 +39,12 @@ def open_sources(
     shared = paths.get(PREDICTIONS) is not None and paths.get(PREDICTIONS) == paths.get(LABELS)
     opened: dict[str, RowFile] = {}
     sources: dict[int, Located] = {}
+    parser = Parser(all_fields_read(config), config.segment_keys)
     for kind, path in sorted(paths.items()):
         sections = config.files.get(KINDS[kind], ())
         if not sections and format_of(stored[path]) == "jsonl" and (kind == INSTANCES or not shared):
             report = progress(kind)
-            sources[kind] = _lines(kind, stored[path])
+            sources[kind] = _lines(kind, stored[path], parser)
             report(len(sources[kind]), 1.0)
             continue
         formats = {one.format for one in sections if one.format is not None}
@@ -107,10 +110,10 @@ def in_order(sources: Mapping[int, Located], *, by_row: bool = False) -> list[Lo
     return list(sources.values())
 
 
-def _lines(kind: int, stored: Stored) -> Source:
+def _lines(kind: int, stored: Stored, parser: Parser) -> Source:
     try:
         with stored.open() as stream:
-            return Source(kind, read_lines(stream), stored.name)
+            return Source(kind, read_lines(stream), stored.name, parser.parse)
     except (OSError, EOFError, zlib.error) as error:
         raise WorkError(f"can't read {stored.name!r}: {error}") from error
 

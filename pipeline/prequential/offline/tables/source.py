@@ -23,6 +23,7 @@ from prequential.mapping.evaluations import FORMATS_WITH_PARTS
 from prequential.mapping.model import Path, RecordMapping
 from prequential.mapping.translation import Translated, Translator
 from prequential.mapping.uses import Uses
+from prequential.offline.replay.sources import FEWEST_PLAIN
 from prequential.offline.replay.summary import Place
 from prequential.offline.tables.checks import check_first
 from prequential.offline.tables.inner import InnerFile, InnerRows, PartRows
@@ -39,10 +40,6 @@ _NONE = -(1 << 62)
 #: The number of latest records whose rows are kept. A replay buffers at most two batches, and reports invalid
 #: records at once.
 _RECENT = 4 * BATCH
-
-
-#: Fewest records of a file for which columns are worth their compiled loops.
-FEWEST_PLAIN = 10_000
 
 
 class _Read(NamedTuple):
