@@ -219,7 +219,7 @@ class Estimator:
     def by_cluster(self, sequence: int, length: int) -> ClusteredOutcomes | None:
         """The outcomes in a sequence's window by cluster of prediction time, of a `length` in ms.
 
-        None if length is 0, or if not all prediction times are known: only windows that are `timed` keep them.
+        None if length is 0 or if a prediction time is unknown: only windows that are `timed` keep them.
         """
         if self.times is None or not length:
             return None
