@@ -94,8 +94,8 @@ class Metrics(msgspec.Struct, gc=False):
     intervals
         Detail: 95% intervals of shares, as [low, high] by measure.
     cluster
-        What intervals of a window rest on, with clusters: `length_ms` of one, their `count`, how many are
-        `effective`, and a `reason` for too few.
+        Basis of a window's intervals, with clusters: `length_ms` of one, their `count`, the `effective` number, and
+        the `reason` without intervals.
     dependence
         Detail: autocorrelation of errors and of labels.
     worse_than_baseline
