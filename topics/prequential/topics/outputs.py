@@ -94,8 +94,8 @@ class Metrics(msgspec.Struct, gc=False):
     intervals
         Detail: 95% intervals of shares, as [low, high] by measure.
     cluster
-        Basis of a window's intervals, with clusters: `length_ms` of one, their `count`, the `effective` number, and
-        the `reason` without intervals.
+        Basis of a window's intervals, with clusters: `length_ms` of one, their `count`, the `effective`
+        number, and the `reason` without intervals.
     dependence
         Detail: autocorrelation of errors and of labels.
     worse_than_baseline

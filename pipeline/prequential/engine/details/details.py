@@ -280,9 +280,10 @@ def _worth_by_clusters(clustered: ClusteredOutcomes, positive: int) -> dict[str,
 
 def cluster_as_message(clustered: ClusteredOutcomes) -> dict[str, Any]:
     """What intervals by cluster rest on, as messages have it."""
-    sizes = np.bincount(clustered.cluster).tolist()
-    number = effective_clusters(sizes)
-    said = {"length_ms": clustered.length, "count": len(sizes), "effective": round(number, 2)}
+    sizes = np.bincount(clustered.cluster)
+    number = effective_clusters(sizes.tolist())
+    count = int(np.count_nonzero(sizes))
+    said = {"length_ms": clustered.length, "count": count, "effective": round(number, 2)}
     return said if number >= LEAST_CLUSTERS else said | {"reason": "few_clusters"}
 
 

@@ -182,11 +182,11 @@ def clustered_worth(cluster: Ints, part: Bools, whole: Bools) -> float | None:
     >>> round(1000 * worth, 1)  # fewer than the 20 clusters, as their variance isn't known
     16.7
     """
-    w = np.bincount(cluster[whole]).tolist()
+    w = np.bincount(cluster, whole).astype(np.int64).tolist()
     number = effective_clusters(w)
     if number < LEAST_CLUSTERS:
         return None
-    a = np.bincount(cluster[whole & part], minlength=len(w)).tolist()
+    a = np.bincount(cluster, whole & part).astype(np.int64).tolist()
     in_part, total = sum(a), sum(w)
     # Whole numbers: W⁴ times the sum, and times the variance of independent outcomes.
     apart = sum((total * x - in_part * y) ** 2 for x, y in zip(a, w)) * number / (number - 1)

@@ -32,7 +32,7 @@ class ClusteredOutcomes(NamedTuple):
 
     length: int  # of a cluster, ms
     keys: Ints32  # (n,) of their joint cells (`engine.tables.outcomes.keys_of`)
-    cluster: Ints  # (n,) number of the cluster, from 0
+    cluster: Ints  # (n,) number of the cluster, 0 or more and below n
 
 
 class Estimator:
@@ -219,7 +219,8 @@ class Estimator:
     def by_cluster(self, sequence: int, length: int) -> ClusteredOutcomes | None:
         """The outcomes in a sequence's window by cluster of prediction time, of a `length` in ms.
 
-        None if length is 0 or if a prediction time is unknown: only windows that are `timed` keep them.
+        None if length is 0, without outcomes, or if a prediction time is unknown: only windows that are `timed`
+        keep them.
         """
         if self.times is None or not length:
             return None
@@ -232,7 +233,12 @@ class Estimator:
         ts = times.values[sequence, (known - ages) % size, 0].astype(np.int64)[ring != WITHDRAWN]
         ring = ring[ring != WITHDRAWN]
         keys = self.joint.keys_of(sequence)[ring] if self.joint.places else keys_of(ring, self.capacity)
-        return ClusteredOutcomes(length, keys, np.unique(ts // length, return_inverse=True)[1])
+        if not len(ts):
+            return None
+        cluster = ts // length - ts.min() // length
+        if cluster.max() >= len(ts):  # few of many numbers
+            cluster = np.unique(cluster, return_inverse=True)[1]
+        return ClusteredOutcomes(length, keys, cluster)
 
     def effective(self, sequence: int, n: float, paired: bool) -> float:
         """The effective sample size of a weight `n`, of joint cells or (`paired`) of pairs of errors."""
