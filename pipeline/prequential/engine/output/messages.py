@@ -251,7 +251,7 @@ class Reporter:
                     )
                     if found is not None:
                         details["reference"] = found
-                if side.clustered is not None:
+                if side.clustered is not None and ("intervals" in names or "reference" in details):
                     details["cluster"] = cluster_as_message(side.clustered)
                 histogram = estimator.histogram_of(sequence) if SCORES in names else None
                 if histogram is not None and (scores := as_message(histogram, estimator.memory.whole)):
