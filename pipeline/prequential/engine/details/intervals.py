@@ -171,9 +171,9 @@ def clustered_worth(cluster: Ints, part: Bools, whole: Bools) -> float | None:
 
     References
     ----------
-    Carter, Schnepel, Steigerwald: Asymptotic behavior of a t-test robust to cluster heterogeneity, Review of
-    Economics and Statistics 99, 2017. Korn, Graubard: Confidence intervals for proportions with small
-    expected number of positive counts estimated from survey data, Survey Methodology 24, 1998.
+    Carter, Schnepel, Steigerwald, Review of Economics and Statistics 99, 2017, on effective clusters. Korn,
+    Graubard: Confidence intervals for proportions with small expected number of positive counts estimated
+    from survey data, Survey Methodology 24, 1998.
 
     Examples
     --------

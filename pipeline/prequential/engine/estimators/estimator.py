@@ -219,8 +219,8 @@ class Estimator:
     def by_cluster(self, sequence: int, length: int) -> ClusteredOutcomes | None:
         """The outcomes in a sequence's window by cluster of prediction time, of a `length` in ms.
 
-        None if length is 0, if there are no outcomes, or if a prediction time is unknown: only windows that are
-        `timed` keep them.
+        None if length is 0, if there are no outcomes, or if a prediction time is unknown: only windows that
+        are `timed` keep them.
         """
         if self.times is None or not length:
             return None
