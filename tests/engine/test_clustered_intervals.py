@@ -206,6 +206,7 @@ def test_a_reference_without_an_interval_while_there_are_few_clusters() -> None:
 RUNS = 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("per_day", "today"), [(500, 0.44), (100, 0.83)])
 def test_intervals_hold_where_days_differ(per_day: int, today: float) -> None:
     """Of nominal 95%, for days that are right in 75% or in 85%; by neighbours they hold far less often."""
