@@ -17,8 +17,10 @@ from prequential.engine.details.details import details_of
 from prequential.engine.estimators.measuring import measured
 from prequential.engine.join import scoring
 from prequential.engine.measures.declaration import NO_POSITIVE, REASONS
+from prequential.engine.measures.per_class import new_classes
 from prequential.engine.measures.positive import Positives, positive_of
 from prequential.engine.measures.registry import INDEX, NAMES
+from prequential.engine.measures.table import sum_up
 from prequential.engine.tables.outcomes import OUTCOME, REVISION, SCORED, Log, new_log
 from prequential.engine.tables.streams import OTHER, SORTS, name_hash
 
@@ -95,17 +97,22 @@ class Outcomes:
         self.plan.adopt(old, row, row)
 
     def update(
-        self, outcomes: Sequence[Codes], scores: Mapping[int, Score] | None = None
-    ) -> list[Alarmed]:
-        """More outcomes, with what is scored of some; returns the alarms."""
+        self, outcomes: Sequence[Codes], scores: Mapping[int, Score] | None = None,
+        ts: Sequence[int] | None = None,
+    ) -> list[Alarmed]:  # fmt: skip
+        """More outcomes, with what is scored of some, and prediction times; returns the alarms."""
         log = log_of(outcomes, scores)
+        if ts is not None:
+            log.ts[:] = ts
         log.number[:] = np.arange(self.seen + 1, self.seen + 1 + len(outcomes))
         self.seen += len(outcomes)
         return self._consume(log)
 
-    def revise(self, number: int, label: int, outcome: Codes) -> None:
-        """The outcome of this number, from 1, gets another label."""
+    def revise(self, number: int, label: int, outcome: Codes, before: int | None = None) -> None:
+        """The outcome of this number, from 1, gets another label than `before`, by default its first one."""
         log = log_of([outcome])
+        if before is not None:
+            log.label[:] = before
         log.kind[:], log.number[:], log.revised[:] = REVISION, number, label
         self._consume(log)
 
@@ -130,8 +137,11 @@ class Outcomes:
     def _estimator(self, name: str) -> Any:
         return next(estimator for estimator in self.plan.estimators if estimator.name == name)
 
-    def measured(self, name: str, *, chance: bool = False) -> Measured:
-        """All measures, and the details that are configured; with `chance` of random predictions."""
+    def measured(self, name: str, *, chance: bool = False, cluster: int = 0) -> Measured:
+        """All measures, and the details that are configured; with `chance` of random predictions.
+
+        `cluster` is the length of clusters, ms.
+        """
         estimator = self._estimator(name)
         found = measured(estimator, np.zeros(1, dtype=np.int64), self.positives, chance)
         values, undefined = {}, {}
@@ -144,11 +154,13 @@ class Outcomes:
         details: dict[str, Any] = {}
         if self.plan.config.details:
             cells, capacity = estimator.cells_of(0), self.plan.capacity
-            code = positive_of(self.positives, 0, cells.weights.reshape(capacity, -1).sum(axis=1))
+            matrix = new_classes(capacity)
+            sum_up(cells, matrix)
+            code = positive_of(self.positives, 0, matrix.labels)
             details = details_of(
                 self.plan.config.details, cells, capacity,
                 estimator.memory.whole, partial(estimator.effective, 0), self.pairs(name), code, self.names,
-                estimator.knows_labels(0),
+                estimator.knows_labels(0), clustered=estimator.by_cluster(0, cluster),
             )  # fmt: skip
         return Measured(float(found.n[0]), values, undefined, details)
 

@@ -29,6 +29,7 @@ defaults:
   estimators: [all, "window:200", "fading:0.99", "decay:1h"]
   details: [confusion, per_class, class_ratio, intervals, dependence, normalised, scores]
   positive_class: a
+  cluster: 10m
   objective: {reference: 2h}
   stages: [initial, final, bins]
   bins: 2

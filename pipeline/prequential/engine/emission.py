@@ -33,7 +33,9 @@ class Emission:
 
     def __init__(self, state: ShardState, outbox: Outbox) -> None:
         self._state, self._outbox = state, outbox
-        self.reporter = Reporter(state.catalog, state.accounts, state.notes)
+        self.reporter = Reporter(
+            state.catalog, state.accounts, state.notes, lambda stream: state.timeline.cluster[stream]
+        )
         self.comparisons = ComparisonReporter(state.catalog, state.pairing, outbox)
         self.disparities = DisparityReporter(state.catalog, outbox)
         #: By stream: whether records have come since its last tick. This matters only once a stream has

@@ -12,7 +12,7 @@ import numpy as np
 from prequential.configuration.reading.reader import combined
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, ConfigError, Objective, StreamConfig
-from prequential.engine.details.details import WeightedShare
+from prequential.engine.details.details import SHARES, WeightedShare
 from prequential.engine.details.references import difference, short
 from prequential.evaluation.result import Result
 from prequential.topics.errors import UsageError, existing
@@ -69,7 +69,7 @@ def _of_all(config: Config, changed: Callable[[StreamConfig], StreamConfig]) -> 
 
 def check_result(reference: Result) -> None:
     """Raise UsageError if another evaluation has no intervals."""
-    if not any(one.intervals for one in _newest(reference.all_messages).values()):
+    if not any(one.intervals or one.cluster for one in _newest(reference.all_messages).values()):
         raise UsageError(
             "the reference was evaluated without intervals, which the intervals of differences need: "
             "expected a result with details=['intervals'], or the table"
@@ -115,15 +115,15 @@ def _newest(messages: Any) -> Mapping[tuple[str, str, str, str], Metrics]:
 def _beside(present: Metrics, other: Metrics) -> dict[str, Any]:
     now, then = present.intervals or {}, other.intervals or {}
     measures = {}
-    for name in then:
-        if name in now and name in present.measures and name in other.measures:
+    for name in SHARES:
+        if name in present.measures and name in other.measures:
             shares = [
-                WeightedShare(one.measures[name], 0.0, ends[name])
+                WeightedShare(one.measures[name], 0.0, ends.get(name))
                 for one, ends in ((present, now), (other, then))
             ]
-            low, high = difference(*shares)
+            interval = difference(*shares)
             measures[name] = {
                 "value": short(shares[1].value), "difference": short(shares[0].value - shares[1].value),
-                "interval": (short(low), short(high)),
+                "interval": None if interval is None else (short(interval[0]), short(interval[1])),
             }  # fmt: skip
     return {"outcomes": other.outcomes, "measures": measures}

@@ -93,6 +93,9 @@ class Metrics(msgspec.Struct, gc=False):
         Detail: share of positives, and how measures depend on it.
     intervals
         Detail: 95% intervals of shares, as [low, high] by measure.
+    cluster
+        Basis of a window's intervals, with clusters: `length_ms` of one, their `count`, the `effective`
+        number, and the `reason` without intervals.
     dependence
         Detail: autocorrelation of errors and of labels.
     worse_than_baseline
@@ -144,6 +147,7 @@ class Metrics(msgspec.Struct, gc=False):
     normalised: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
     class_ratio: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     intervals: dict[str, tuple[float, float]] | msgspec.UnsetType = msgspec.UNSET
+    cluster: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     dependence: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     worse_than_baseline: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     scores: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET

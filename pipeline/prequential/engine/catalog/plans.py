@@ -71,6 +71,7 @@ class Plan:
             self.reference = ReferenceTables(reference, 16, capacity, self.joint)
         by_details = not self.numbers and bool({"intervals", "dependence"} & set(config.details))
         paired = by_details or self.reference is not None
+        self._timed = not self.numbers and ("intervals" in config.details or self.reference is not None)
         self.estimators = [self._estimator(name, paired) for name in config.estimators]
         self.last_signs = new_last_signs(16)
         self.paired = paired
@@ -86,7 +87,7 @@ class Plan:
         histogram = keeps_histogram(memory, self.config.measures, self.config.details)
         return Estimator(
             name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value,
-            extends_scores(self.config), RESIDUALS in self.config.details, self.joint,
+            extends_scores(self.config), RESIDUALS in self.config.details, self.joint, self._timed,
         )  # fmt: skip
 
     # ---- rows

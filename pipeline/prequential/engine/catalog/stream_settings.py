@@ -55,7 +55,10 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     s.estimates[code] = config.objective is not None and config.objective.estimate is not None and not numbers
     s.probabilities[code], s.expects[code] = _scores_probabilities(config), _expects(config)
     verdicts = (config.compare != "off" and bool(config.compare_losses)) or config.disparity is not None
-    s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
+    referred = config.objective is not None and config.objective.reference is not None
+    intervals = not numbers and ("intervals" in config.details or referred)
+    harm = any(d.detector == "harm" for d in every_detector(config))
+    s.by_cohorts[code] = verdicts or intervals or harm
     s.cluster[code] = config.cluster or 0
     s.weights[code] = reads_propensities(config)
     s.reads[code], s.quantiles[code] = stream.reads, "quantiles" in stream.fields

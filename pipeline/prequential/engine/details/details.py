@@ -10,7 +10,10 @@ import numpy as np
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details.gradients import class_ratio_gradients, moves_with_class_ratio
 from prequential.engine.details.intervals import (
+    LEAST_CLUSTERS,
     autocorrelation,
+    clustered_worth,
+    effective_clusters,
     error_worth,
     less_one,
     precision_worth,
@@ -18,6 +21,7 @@ from prequential.engine.details.intervals import (
     wilson,
 )
 from prequential.engine.details.normalisation import RATIOS, normalised
+from prequential.engine.estimators.estimator import ClusteredOutcomes
 from prequential.engine.estimators.pairs import CELL, MAJORITY, PERSISTENT, WRONG
 from prequential.engine.measures.agreement import Totals
 from prequential.engine.measures.declaration import NO_POSITIVE, REASONS
@@ -31,11 +35,14 @@ from prequential.engine.measures.per_class import (
     recall,
 )
 from prequential.engine.measures.table import sum_up
-from prequential.engine.tables.outcomes import JointCells, by_class
+from prequential.engine.tables.outcomes import KEY_CAPACITY, JointCells, by_class
 from prequential.topics.values import labels_of
 
 #: The signs of pairs that intervals are made of (see `engine.estimators.pairs`).
 _SIGNS = (WRONG, PERSISTENT, MAJORITY)
+
+#: The measures that have intervals, in the order of messages.
+SHARES = "error", "accuracy", "p_per", "p_maj", "recall", "specificity", "precision"
 
 #: Outcomes up to which values are normalised: two measures take time in proportion to them, so that a
 #: message about so many costs 1 ms more, and one about ten times as many 9 ms.
@@ -53,6 +60,7 @@ def details_of(
     class_names: list[str],
     known: bool,
     has_sets: bool = False,
+    clustered: ClusteredOutcomes | None = None,
 ) -> dict[str, Any]:
     """The details of these names (see `DETAILS` in `configuration.settings.model`) that an estimator has.
 
@@ -76,6 +84,8 @@ def details_of(
         Whether baselines had a label to predict by at any of the outcomes.
     has_sets
         Whether classes are sets of labels, so that `per_class` is about each label.
+    clustered
+        The outcomes by cluster, which intervals then go by; None: they go by neighbours.
 
     Returns
     -------
@@ -101,8 +111,10 @@ def details_of(
         details["class_ratio"] = _class_ratio(one, totals.n)
     if pairs:
         if "intervals" in names:
-            shares = shares_of(totals, one, pairs, effective(totals.n, False), known)
-            details["intervals"] = {name: share.interval for name, share in shares.items()}
+            size = effective(totals.n, False)
+            shares = shares_of(totals, one, pairs, size, known, clustered, positive)
+            if intervals := {name: one.interval for name, one in shares.items() if one.interval}:
+                details["intervals"] = intervals
         if "dependence" in names:
             size = effective(float(np.sum(pairs[WRONG])), True)
             details["dependence"] = _error_dependence(autocorrelation(pairs[WRONG]), size)
@@ -191,12 +203,13 @@ class WeightedShare(NamedTuple):
 
     value: float
     whole: float
-    interval: tuple[float, float]
+    interval: tuple[float, float] | None  # None: too few clusters
 
 
 def shares_of(
-    totals: Totals, one: Binary | None, pairs: list[Floats], size: float, known: bool
-) -> dict[str, WeightedShare]:
+    totals: Totals, one: Binary | None, pairs: list[Floats], size: float, known: bool,
+    clustered: ClusteredOutcomes | None, positive: int,
+) -> dict[str, WeightedShare]:  # fmt: skip
     """The measures that are shares of outcomes, by name, in the order of messages.
 
     Parameters
@@ -209,33 +222,69 @@ def shares_of(
         How many equal outcomes the total weight counts as.
     known
         Whether baselines had a label to predict by at any of the outcomes.
+    clustered, positive
+        The outcomes by cluster (None: intervals go by `pairs`), and the positive class's code.
     """
     n = totals.n
+    parts = {"error": (totals.wrong, n), "accuracy": (totals.right, n)}
+    if known:
+        parts["p_per"], parts["p_maj"] = (totals.persistent, n), (totals.majority, n)
+    if one is not None:
+        parts["recall"] = one.tp, one.tp + one.fn
+        parts["specificity"] = one.tn, one.tn + one.fp
+        parts["precision"] = one.tp, one.tp + one.fp
+    if clustered is None:
+        worth = _worth_by_neighbours(pairs, size, n)
+    else:
+        worth = _worth_by_clusters(clustered, positive)
+    shares = {}
+    for name, (part, whole) in parts.items():
+        if whole:
+            value, each = min(1.0, part / whole), worth[name]
+            interval = None
+            if each is not None:
+                corrected = name == "precision" and clustered is None
+                interval = wilson(value, less_one(whole * each) if corrected else whole * each)
+            shares[name] = WeightedShare(value, whole, interval)
+    return shares
+
+
+def _worth_by_neighbours(pairs: list[Floats], size: float, n: float) -> dict[str, float | None]:
+    """By measure, how many independent outcomes one counts as; n of them count as `size` equal ones."""
     worth = {sign: shrunk(size, autocorrelation(pairs[sign])) / n for sign in _SIGNS}
     of_errors = min(worth[WRONG], error_worth(pairs[CELL], pairs[WRONG]) * size / n)
-    worth[CELL] = min(worth[WRONG], precision_worth(pairs[CELL]) * size / n)
-    parts = {
-        "error": (totals.wrong, n, of_errors),
-        "accuracy": (totals.right, n, of_errors),
-    }
-    if known:
-        parts["p_per"] = totals.persistent, n, worth[PERSISTENT]
-        parts["p_maj"] = totals.majority, n, worth[MAJORITY]
-    if one is not None:
-        parts["recall"] = one.tp, one.tp + one.fn, worth[WRONG]
-        parts["specificity"] = one.tn, one.tn + one.fp, worth[WRONG]
-    shares = {}
-    for name, (part, whole, each) in parts.items():
-        if whole:
-            value = min(1.0, part / whole)
-            shares[name] = WeightedShare(value, whole, wilson(value, whole * each))
-    if one is not None and one.tp + one.fp:
-        predicted = one.tp + one.fp
-        value = min(1.0, one.tp / predicted)
-        shares["precision"] = WeightedShare(
-            value, predicted, wilson(value, less_one(predicted * worth[CELL]))
-        )
-    return shares
+    return {
+        "error": of_errors, "accuracy": of_errors,
+        "p_per": worth[PERSISTENT], "p_maj": worth[MAJORITY],
+        "recall": worth[WRONG], "specificity": worth[WRONG],
+        "precision": min(worth[WRONG], precision_worth(pairs[CELL]) * size / n),
+    }  # fmt: skip
+
+
+def _worth_by_clusters(clustered: ClusteredOutcomes, positive: int) -> dict[str, float | None]:
+    """By measure, how many independent outcomes one counts as; None: there are too few clusters."""
+    cluster, capacity = clustered.cluster, KEY_CAPACITY
+    labels, predictions = np.divmod(clustered.keys.astype(np.int64) >> 2, capacity)
+    wrong, is_positive, found = labels != predictions, labels == positive, predictions == positive
+    every = np.ones(len(cluster), dtype=bool)
+    of_errors = clustered_worth(cluster, wrong, every)
+    return {
+        "error": of_errors, "accuracy": of_errors,
+        "p_per": clustered_worth(cluster, clustered.keys & 2 != 0, every),
+        "p_maj": clustered_worth(cluster, clustered.keys & 1 != 0, every),
+        "recall": clustered_worth(cluster, ~wrong, is_positive),
+        "specificity": clustered_worth(cluster, ~found, ~is_positive),
+        "precision": clustered_worth(cluster, ~wrong, found),
+    }  # fmt: skip
+
+
+def cluster_as_message(clustered: ClusteredOutcomes) -> dict[str, Any]:
+    """What intervals by cluster rest on, as messages have it."""
+    sizes = np.bincount(clustered.cluster)
+    number = effective_clusters(sizes.tolist())
+    count = int(np.count_nonzero(sizes))
+    said = {"length_ms": clustered.length, "count": count, "effective": round(number, 2)}
+    return said if number >= LEAST_CLUSTERS else said | {"reason": "few_clusters"}
 
 
 def _error_dependence(correlation: float | None, size: float) -> dict[str, float]:

@@ -18,7 +18,7 @@ import numpy as np
 from prequential.configuration.settings.model import StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details.details import WeightedShare, shares_of
-from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.estimator import ClusteredOutcomes, Estimator
 from prequential.engine.estimators.reference import ReferenceTables
 from prequential.engine.measures.declaration import NO_POSITIVE
 from prequential.engine.measures.per_class import binary, new_classes
@@ -44,12 +44,15 @@ class ReferenceSide(NamedTuple):
     cells: JointCells
     pairs: list[Floats]
     known: bool
+    clustered: ClusteredOutcomes | None
     #: effective(n, paired): how many equal outcomes a weight of n counts as.
     effective: Callable[[float, bool], float]
 
 
-def difference(present: WeightedShare, reference: WeightedShare) -> tuple[float, float]:
+def difference(present: WeightedShare, reference: WeightedShare) -> tuple[float, float] | None:
     """The 95% interval, (low, high), of the difference of two shares of disjoint outcomes.
+
+    None if a share has no interval.
 
     References
     ----------
@@ -60,10 +63,11 @@ def difference(present: WeightedShare, reference: WeightedShare) -> tuple[float,
     --------
     >>> from prequential.engine.details.intervals import wilson
     >>> before = WeightedShare(56 / 70, 70, wilson(56 / 70, 70))
-    >>> low, high = difference(before, WeightedShare(48 / 80, 80, wilson(0.6, 80)))
-    >>> round(low, 4), round(high, 4)  # table II, a
-    (0.0524, 0.3339)
+    >>> difference(before, WeightedShare(48 / 80, 80, wilson(0.6, 80)))  # table II, a
+    (0.0524..., 0.3338...)
     """
+    if present.interval is None or reference.interval is None:
+        return None
     (low, high), (lowest, highest) = present.interval, reference.interval
     d = present.value - reference.value
     below = _both(present.value - low, highest - reference.value)
@@ -130,11 +134,10 @@ def beside(
     found: dict[str, dict[str, Any]] = {}
     for name, value in then.items():
         if name in measures and name in present:
-            interval = None
-            if name in since:
+            interval = difference(since[name], value) if name in since else None
+            if interval is not None:
                 part = since[name].whole / present[name].whole
-                low, high = difference(since[name], value)
-                interval = short(part * low), short(part * high)
+                interval = short(part * interval[0]), short(part * interval[1])
             off = present[name].value - value.value
             found[name] = {"value": short(value.value), "difference": short(off), "interval": interval}
     return {"outcomes": size, "measures": found} if found else None
@@ -145,10 +148,14 @@ def short(value: float) -> float:
     return round(value, _DECIMALS) + 0.0  # no -0.0
 
 
-def side_of(estimator: Estimator, sequence: int, cells: JointCells) -> ReferenceSide:
-    """What an estimator has counted of a sequence, of which these are the joint cells."""
+def side_of(estimator: Estimator, sequence: int, cells: JointCells, cluster: int = 0) -> ReferenceSide:
+    """What an estimator has counted of a sequence, of which these are the joint cells.
+
+    `cluster` is the length of clusters (ms); 0: there are none.
+    """
     pairs, known = estimator.pairs_of(sequence), estimator.knows_labels(sequence)
-    return ReferenceSide(cells, pairs, known, partial(estimator.effective, sequence))
+    clustered = estimator.by_cluster(sequence, cluster)
+    return ReferenceSide(cells, pairs, known, clustered, partial(estimator.effective, sequence))
 
 
 def _less(whole: ReferenceSide, part: ReferenceSide) -> ReferenceSide:
@@ -159,7 +166,7 @@ def _less(whole: ReferenceSide, part: ReferenceSide) -> ReferenceSide:
         weights[np.searchsorted(whole.cells.keys, part.cells.keys)] -= part.cells.weights
     else:
         weights -= part.cells.weights
-    return ReferenceSide(whole.cells._replace(weights=weights), pairs, whole.known, whole.effective)
+    return whole._replace(cells=whole.cells._replace(weights=weights), pairs=pairs)
 
 
 def _shares(side: ReferenceSide, capacity: int, positive: int) -> dict[str, WeightedShare]:
@@ -168,4 +175,5 @@ def _shares(side: ReferenceSide, capacity: int, positive: int) -> dict[str, Weig
     if not totals.n:
         return {}
     one = None if positive == NO_POSITIVE else binary(totals.n, matrix, positive)
-    return shares_of(totals, one, side.pairs, side.effective(totals.n, False), side.known)
+    size = side.effective(totals.n, False)
+    return shares_of(totals, one, side.pairs, size, side.known, side.clustered, positive)

@@ -162,13 +162,13 @@ class Accumulator:
         ]
         return sum(column.itemsize * int(np.prod(column.shape[1:])) for column in columns)
 
-    def part(self, rows: Ints | slice) -> Accumulator:
+    def part(self, rows: Ints | slice, whole: bool = False) -> Accumulator:
         """A copy of only these sequences, in rows from 0 on, for reading.
 
-        It has no columns that only updates need.
+        Unless it is `whole`, it has no columns that readings of counts and sums don't need.
         """
         part = copy.copy(self)
-        unread = dict.fromkeys(self._loops.unread, self.table.n)
+        unread = {} if whole else dict.fromkeys(self._loops.unread, self.table.n)
         some = taken(self.table._replace(**unread), rows)
         part.table = some._replace(**{name: getattr(self.table, name)[:0] for name in unread})
         return part

@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32
 from prequential.engine.compiled.repeated import Run, run
 from prequential.engine.estimators import pairs, sums
 from prequential.engine.estimators.accumulator import Accumulator
-from prequential.engine.estimators.declaration import COUNTS, UNREAD_COUNTS, CountCodes, Counted, Payload
+from prequential.engine.estimators.declaration import (
+    COUNTS,
+    UNREAD_COUNTS,
+    WITHDRAWN,
+    CountCodes,
+    Counted,
+    Payload,
+)
 from prequential.engine.estimators.histograms import OF_SCORES
 from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers
 from prequential.engine.estimators.residuals import OF_RESIDUALS, bins_of
 from prequential.engine.estimators.rows import LogRows, payload_of_cells, payload_of_scores, places
 from prequential.engine.tables import scores
-from prequential.engine.tables.outcomes import IN_TOP, RANKED, JointCells, places_of
+from prequential.engine.tables.outcomes import IN_TOP, RANKED, JointCells, keys_of, places_of
 from prequential.engine.tables.scores import PARTS, SEASONS, WIDTH
+
+
+class ClusteredOutcomes(NamedTuple):
+    """The outcomes in a window, by the cluster that their predictions are in."""
+
+    length: int  # of a cluster, ms
+    keys: Ints32  # (n,) of their joint cells (`engine.tables.outcomes.keys_of`)
+    cluster: Ints  # (n,) number of the cluster, 0 or more and below n
 
 
 class Estimator:
     """One estimator of all sequences of a plan.
 
     It has joint cells and sums of scores. If configured, it also has pairs of neighbours, a histogram of
-    scores, costs by value, and residuals by prediction. `extended`: how many values more than usual are kept
-    of each outcome. `joint`: the numbers of joint cells.
+    scores, costs by value, and residuals by prediction; a window has prediction times if it is `timed`.
+    `extended`: how many values more than usual are kept of each outcome. `joint`: the numbers of joint cells.
     """
 
     def __init__(
         self, name: str, rows: int, capacity: int, numbers: bool, paired: bool, histogram: bool = False,
         paid: bool = False, extended: int = 0, residuals: bool = False, joint: CellNumbers = ALL_CELLS,
+        timed: bool = False,
     ) -> None:  # fmt: skip
         self.name = name
         self.capacity = capacity
@@ -46,8 +62,10 @@ class Estimator:
         self.paid = Accumulator(name, sums.OF_COSTS, rows) if paid and not numbers else None
         #: Whether there are residuals; a window computes them from the outcomes that it keeps.
         self.with_residuals = residuals and numbers
-        own = self.with_residuals and self.cells.memory.rank is None
+        is_window = self.cells.memory.rank is not None
+        own = self.with_residuals and not is_window
         self.residuals = Accumulator(name, OF_RESIDUALS, rows) if own else None
+        self.times = Accumulator(name, sums.OF_TIMES, rows) if timed and is_window else None
         self.memory, self.parameter = self.cells.memory, self.cells.parameter
 
     @property
@@ -67,6 +85,8 @@ class Estimator:
             yield self.residuals
         if self.summed:
             yield self.sums
+        if self.times is not None:  # the last one: snapshots number them in this order
+            yield self.times
 
     def ensure(self, rows: int) -> None:
         """Make room for at least this many sequences; new ones have no outcomes."""
@@ -103,6 +123,8 @@ class Estimator:
             self.paid.add(rows.costs, run=rows.run)
         if self.residuals is not None:
             self.residuals.add(rows.scores, run=rows.run)
+        if self.times is not None:
+            self.times.add(rows.times, run=rows.run)
 
     def tables(self) -> Iterator[Any]:
         """The tables of all its payloads; each has a row for each sequence."""
@@ -154,6 +176,8 @@ class Estimator:
                 self.residuals.adopt(other.residuals, rows, new_rows)
             else:
                 self.residuals.follow(self.cells, new_rows)
+        if self.times is not None and other.times is not None:
+            self.times.adopt(other.times, rows, new_rows)
 
     def begin(self, rows: Ints, outcomes: Ints) -> None:
         """Set how many outcomes these sequences had before; revisions of those are ignored."""
@@ -191,6 +215,30 @@ class Estimator:
     def knows_labels(self, sequence: int) -> bool:
         """Whether baselines had a label to predict from at any outcome in a sequence's memory."""
         return bool(self.cells.counted(np.array([sequence])).known[0])
+
+    def by_cluster(self, sequence: int, length: int) -> ClusteredOutcomes | None:
+        """The outcomes in a sequence's window by cluster of prediction time, of a `length` in ms.
+
+        None if length is 0, if there are no outcomes, or if a prediction time is unknown: only windows that
+        are `timed` keep them.
+        """
+        if self.times is None or not length:
+            return None
+        cells, times = self.cells.table, self.times.table
+        size, n, known = cells.ring.shape[1], int(cells.n[sequence]), int(times.n[sequence])
+        ages = 1 + np.arange(min(n, size))
+        if known < len(ages):
+            return None
+        ring = cells.ring[sequence, (n - ages) % size]
+        ts = times.values[sequence, (known - ages) % size, 0].astype(np.int64)[ring != WITHDRAWN]
+        ring = ring[ring != WITHDRAWN]
+        keys = self.joint.keys_of(sequence)[ring] if self.joint.places else keys_of(ring, self.capacity)
+        if not len(ts):
+            return None
+        cluster = ts // length - ts.min() // length
+        if cluster.max() >= len(ts):  # few of many numbers
+            cluster = np.unique(cluster, return_inverse=True)[1]
+        return ClusteredOutcomes(length, keys, cluster)
 
     def effective(self, sequence: int, n: float, paired: bool) -> float:
         """The effective sample size of a weight `n`, of joint cells or (`paired`) of pairs of errors."""

@@ -80,6 +80,13 @@ class LogRows:
         self.run(sums.costs_of, self.log, self.rows, positives, into)
         return into
 
+    @cached_property
+    def times(self) -> Additions:
+        """The prediction times of the rows that are new outcomes."""
+        into = sums.additions(len(self.rows), sums.OF_TIMES)
+        self.run(sums.times_of, self.log, self.rows, into)
+        return into
+
 
 def payload_of_cells(capacity: int, joint: CellNumbers) -> Payload:
     """The payload of joint cells: by label, prediction, and which baselines were right."""

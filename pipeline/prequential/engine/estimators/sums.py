@@ -27,7 +27,7 @@ from prequential.engine.estimators.residuals import add_residual, fade_residuals
 from prequential.engine.measures import costs
 from prequential.engine.measures.positive import Positives
 from prequential.engine.tables import outcomes, scores
-from prequential.engine.tables.outcomes import REVISION, UNREVISED, Log
+from prequential.engine.tables.outcomes import OUTCOME, REVISION, UNREVISED, Log
 from prequential.engine.tables.scores import ERROR, LABELS, MEAN, REST, SPREAD, VALUE
 from prequential.engine.tables.store import NO_CLASS
 
@@ -55,6 +55,9 @@ def losses(count: int) -> Payload:
 
 #: Costs by value: an outcome adds its cost, and 1 if it has a value, at the places of `measures.costs`.
 OF_COSTS = losses(costs.SUMS - 1)._replace(rests=scores.RESTS_OF_COSTS)
+
+#: Times of predictions (ms), of which windows keep each; they are never summed.
+OF_TIMES = losses(1)
 
 
 # The additions of outcomes
@@ -120,6 +123,15 @@ def costs_of(log: Log, rows: Ints32, positives: Positives, into: Additions) -> N
             into.values[i, costs.COST] = of_label[label, np.int64(log.prediction[row])] * log.stake[row]
             into.values[i, costs.VALUED] = 1.0
         into.flags[i] = outcomes.SCORED
+
+
+@kernel
+def times_of(log: Log, rows: Ints32, into: Additions) -> None:
+    """Write the prediction times of new outcomes among these rows of the log."""
+    for i in range(len(rows)):
+        row = rows[i]
+        into.sequence[i] = log.sequence[row] if log.kind[row] == OUTCOME else NO_OUTCOME
+        into.values[i, 0], into.flags[i] = log.ts[row], outcomes.SCORED
 
 
 def additions(rows: int, payload: Payload) -> Additions:

@@ -17,7 +17,7 @@ from prequential.engine.delay import coverage as coverage_of
 from prequential.engine.delay import latency, maturity, selection
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.details.deciles import as_message as deciles_as_message
-from prequential.engine.details.details import details_of
+from prequential.engine.details.details import cluster_as_message, details_of
 from prequential.engine.details.notes import Notes
 from prequential.engine.details.references import beside, refers, side_of
 from prequential.engine.detectors.watch import Watch
@@ -71,8 +71,11 @@ class Estimate(NamedTuple):
 class Reporter:
     """Makes the messages about a catalog's streams and entities."""
 
-    def __init__(self, catalog: Catalog, accounts: Accounts, notes: Notes) -> None:
+    def __init__(
+        self, catalog: Catalog, accounts: Accounts, notes: Notes, cluster_of: Callable[[int], int]
+    ) -> None:
         self._catalog, self._accounts, self._notes = catalog, accounts, notes
+        self._cluster_of = cluster_of  # by stream: the length of its clusters now (ms), 0 without
         #: The values of estimators in its messages.
         self.of_estimators = Estimates(catalog)
         self.expectations = Expectations(catalog, accounts)
@@ -233,11 +236,13 @@ class Reporter:
             matrix = new_classes(estimator.capacity)
             if sum_up(cells, matrix).n:
                 positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
-                side = side_of(estimator, sequence, cells)
+                has_intervals = "intervals" in names or referring
+                cluster = int(self._cluster_of(stream.code)) if has_intervals else 0
+                side = side_of(estimator, sequence, cells, cluster)
                 if names:
                     details = details_of(
                         names, cells, estimator.capacity, estimator.memory.whole, side.effective, side.pairs,
-                        positive, stream.class_names, side.known, stream.config.has_sets,
+                        positive, stream.class_names, side.known, stream.config.has_sets, side.clustered,
                     )  # fmt: skip
                 if referring and plan.reference is not None:
                     newest = int(entities.outcomes[row]), int(entities.newest_ts[row])
@@ -246,6 +251,8 @@ class Reporter:
                     )
                     if found is not None:
                         details["reference"] = found
+                if side.clustered is not None and ("intervals" in names or "reference" in details):
+                    details["cluster"] = cluster_as_message(side.clustered)
                 histogram = estimator.histogram_of(sequence) if SCORES in names else None
                 if histogram is not None and (scores := as_message(histogram, estimator.memory.whole)):
                     details[SCORES] = scores

@@ -103,6 +103,8 @@ def _row_bytes(plan: Plan, scored: bool) -> int:
     total = row_bytes(plan.joint.table, "slots")
     for estimator in plan.estimators:
         total += sum(one.row_bytes for one in (estimator.cells, *estimator.pairs))
+        if estimator.times is not None:
+            total += estimator.times.row_bytes + row_bytes(estimator.cells.table)
         if estimator.histogram is not None and scored:
             total += estimator.histogram.row_bytes
         if estimator.paid is not None:
@@ -157,9 +159,10 @@ def take(
     accounts = Accounts()
     if len(part.streams):
         accounts = state.accounts.part(models, read_snapshot.segment_rows_of(models), part.streams)
+    lengths = state.timeline.cluster.copy()
     left_out = {code: state.pairing.left_out.get(code, 0) for code in part.streams.tolist()}
     return ReadSnapshot(
-        part, read_snapshot, accounts, Reporter(read_snapshot, accounts, notes),
+        part, read_snapshot, accounts, Reporter(read_snapshot, accounts, notes, lengths.__getitem__),
         pair_statuses.take(comparisons, state.pairing, rows.tolist(), shows),
         state.incidents.model_statuses(rows.tolist()), left_out,
     )  # fmt: skip
@@ -188,7 +191,9 @@ def _estimator(estimator: Estimator, rows: Ints, joint: CellNumbers, with_sums: 
     part.joint = joint
     part.summed = estimator.summed and with_sums
     part.sums = estimator.sums.part(rows if part.summed else slice(0))
-    part.cells = estimator.cells.part(rows)
+    part.cells = estimator.cells.part(rows, whole=estimator.times is not None)
+    if estimator.times is not None:
+        part.times = estimator.times.part(rows)
     part.pairs = [one.part(rows) for one in estimator.pairs]
     if estimator.histogram is not None:
         part.histogram = estimator.histogram.part(rows) if with_sums else None

@@ -34,7 +34,7 @@ class Streams(NamedTuple):
     final: Bytes
     bins: Ints32  # how many are evaluated
     compared: Bytes  # whether any two of its models are compared
-    by_cohorts: Bytes  # whether verdicts or tests count outcomes by their predictions' time
+    by_cohorts: Bytes  # whether verdicts, tests or intervals count outcomes by their predictions' time
     cluster: Ints  # length of clusters of these, ms; 0: it follows from the data
     versions: Bytes  # whether any prediction has named a version of its model
     keys: Ints32  # keys of segments
