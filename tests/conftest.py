@@ -25,7 +25,7 @@ from prequential.demo import broker as _ports  # noqa: E402
 from prequential.engine.detectors import DETECTORS  # noqa: E402
 from prequential.engine.warmup import ALL, config_of  # noqa: E402
 from prequential.runtime.program.compilation import compile_loops  # noqa: E402
-from prequential.topics import secrets  # noqa: E402
+from prequential.topics import errors  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
 from prequential.topics.specs import topic_specs  # noqa: E402
@@ -60,7 +60,7 @@ _ports._PORTS = _ports._PORTS[int(_OWN.removeprefix("gw")) :: int(_ALL)]
 @pytest.fixture(autouse=True)
 def _forgotten_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test has secrets of its own: those of others would be hidden in its texts."""
-    monkeypatch.setattr(secrets, "_known", set())
+    monkeypatch.setattr(errors, "_known", set())
 
 
 #: Files that take some seconds or more altogether: all of their tests are `slow`.

@@ -53,7 +53,7 @@ from prequential.engine.measures.declaration import (
 from prequential.engine.measures.registry import MEASURES
 from prequential.runtime.ingest.counting import SourceCounts
 from prequential.runtime.ingest.counting import exposition as ingested
-from prequential.runtime.notifying.counting import exposition as notified
+from prequential.runtime.notifying.app import exposition as notified
 from prequential.runtime.worker.scrape import Scrape
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.disparities import Disparity

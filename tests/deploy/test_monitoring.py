@@ -24,9 +24,9 @@ from prequential.configuration.settings.model import (
 )
 from prequential.engine import warmup
 from prequential.engine.shard import Shard
-from prequential.runtime.notifying.counting import Sending, exposition
+from prequential.runtime.notifying.app import Sending, exposition
+from prequential.runtime.worker.arrivals import OpenTransaction
 from prequential.runtime.worker.exporter import Exporter
-from prequential.runtime.worker.open_transactions import OpenTransaction
 from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.decoding import KINDS
 from prequential.topics.messages import Label, Prediction, Record

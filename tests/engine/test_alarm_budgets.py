@@ -20,8 +20,8 @@ from prequential.engine.detectors.run_lengths import RATIO, SPREADS
 from prequential.engine.detectors.watch import Watch, watches_of
 from prequential.engine.measures.losses import ABSOLUTE, ERROR
 from prequential.engine.shard import Shard
+from prequential.runtime.worker.arrivals import OpenTransaction
 from prequential.runtime.worker.exporter import Exporter
-from prequential.runtime.worker.open_transactions import OpenTransaction
 from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.decoding import KINDS
 from prometheus_client.parser import text_string_to_metric_families

@@ -19,11 +19,10 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 from prequential.configuration.settings.model import Config, StreamConfig, WorkerConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
-from prequential.runtime.kafka.consumer_records import ConsumerRecords
 from prequential.runtime.kafka.fetching import Fetched
+from prequential.runtime.kafka.readers import ConsumerRecords
 from prequential.runtime.worker import runner as runner_module
-from prequential.runtime.worker.journal import Idle, JournalEntry, decode_entry, standing
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.journal import Idle, JournalEntry, TopicsOrigin, decode_entry, standing
 from prequential.runtime.worker.publisher import Outgoing
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
 from prequential.runtime.worker.runner import ShardRunner

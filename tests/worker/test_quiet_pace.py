@@ -15,7 +15,7 @@ from prequential.engine.input.merge import Batch
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.readers import sorted_out
 from prequential.runtime.worker import checkpoint as module
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from prequential.configuration.settings.model import Config, StreamConfig
 from prequential.engine.input.plain import Parser
 from prequential.engine.shard import Shard
-from prequential.runtime.kafka.consumer_records import ConsumerRecords
+from prequential.runtime.kafka.readers import ConsumerRecords
 from prequential.runtime.worker.batches import SharedParser, to_batch
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.decoding import KINDS

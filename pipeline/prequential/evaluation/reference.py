@@ -15,9 +15,8 @@ from prequential.configuration.settings.model import Config, ConfigError, Object
 from prequential.engine.details.details import WeightedShare
 from prequential.engine.details.references import difference, short
 from prequential.evaluation.result import Result
-from prequential.topics.errors import UsageError, existing
+from prequential.topics.errors import UsageError, existing, listed
 from prequential.topics.outputs import Metrics
-from prequential.topics.reasons import listed
 
 #: The detail from which differences between evaluations are computed.
 _NEEDED = "intervals"

@@ -10,21 +10,17 @@ from typing import Any, overload
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import stage_name
-from prequential.evaluation.disparities import GroupRow, rows_of_groups
-from prequential.evaluation.ending import sequences_of, table_of_models, values_of
-from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.html import page_of
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking, several
-from prequential.evaluation.messages import table_of
-from prequential.evaluation.periods import PeriodTable, periods_of
-from prequential.evaluation.plots import plot_of
-from prequential.evaluation.residuals import Residuals, residuals_of
-from prequential.evaluation.scores import Scores, scores_of
+from prequential.evaluation.messages import GroupRow, rows_of_groups, table_of
+from prequential.evaluation.periods import PeriodTable, periods_of, sequences_of, table_of_models, values_of
+from prequential.evaluation.scores import Residuals, Scores, residuals_of, scores_of
 from prequential.evaluation.shown import Table, pandas_of, text_of
-from prequential.evaluation.svg import Plot
+from prequential.evaluation.svg import Plot, plot_of
 from prequential.evaluation.wanted import Wanted
-from prequential.offline.backtesting.backtest import TOLERANCE
+from prequential.evaluation.warning import with_short_errors
+from prequential.offline.backtesting.making import TOLERANCE
 from prequential.offline.calibration.calibrating import OUTCOMES
 from prequential.offline.replay.summary import Summary
 from prequential.offline.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
@@ -33,8 +29,8 @@ from prequential.topics.disparities import Disparity
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from prequential.views.report import Report
+from prequential.views.wording.comparing import referred
 from prequential.views.wording.explaining import ExplainingMessages, explain
-from prequential.views.wording.references import referred
 
 
 class Result:

@@ -11,8 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 from prequential.configuration.reading.names import parse_estimator
-from prequential.configuration.settings.budget import parse_budget
-from prequential.configuration.settings.durations import duration, exact_duration
+from prequential.configuration.settings.durations import duration, exact_duration, parse_budget
 from prequential.configuration.settings.model import (
     ALL_SERIES,
     BASELINES,

@@ -38,8 +38,7 @@ from prequential.mapping.model import KNOWN_FIELDS, MappingError, MappingOrigin,
 from prequential.mapping.parsing import parse
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
-from prequential.topics.errors import UsageError
-from prequential.topics.secrets import remember_value
+from prequential.topics.errors import UsageError, remember_value
 
 #: Sections of a configuration.
 SECTIONS = ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest", "notify")

@@ -16,7 +16,7 @@ from prequential.configuration.settings.model import (
     PeriodAlarmConfig,
     StreamConfig,
 )
-from prequential.topics.secrets import is_secret
+from prequential.topics.errors import is_secret
 
 #: Keys whose values are times in ms.
 DURATIONS = frozenset(

@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import Any, Final, Union
 
 import msgspec
-from prequential.configuration.settings.budget import DEFAULT_BUDGET
-from prequential.configuration.settings.durations import MINUTE, WEEK
+from prequential.configuration.settings.durations import DEFAULT_BUDGET, MINUTE, WEEK
 from prequential.configuration.settings.notifying import NotifyConfig
 from prequential.configuration.settings.stages import FINAL, INITIAL, evaluated, parse, reported, sides
 from prequential.mapping.model import RecordMapping

@@ -28,13 +28,13 @@ from prequential.engine.measures.per_class import new_classes
 from prequential.engine.measures.positive import positive_of
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import sum_up
-from prequential.engine.output.counts import counts_of
 from prequential.engine.output.estimates import (
     EntityMessages,
     Estimates,
     EstimatorState,
     MessageSubject,
     States,
+    counts_of,
     state_of,
 )
 from prequential.engine.output.expectations import Expectations

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 from prequential.configuration.settings.durations import shown_duration
-from prequential.offline.backtesting.scores import PER, DetectionScores
+from prequential.offline.backtesting.changes import PER, DetectionScores
 from prequential.topics.dead_letters import clock
+from prequential.topics.errors import printable
 from prequential.topics.outputs import Alarm, Incident
-from prequential.topics.reasons import printable
 from rich.table import Table
 from rich.text import Text
 

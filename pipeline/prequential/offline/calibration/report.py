@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import msgspec
 from prequential.configuration.settings.model import DetectorConfig, Value
 from prequential.engine.detectors import DETECTORS
-from prequential.topics.errors import WorkError
-from prequential.topics.reasons import printable
+from prequential.topics.errors import WorkError, printable
 from rich.table import Table
 from rich.text import Text
 

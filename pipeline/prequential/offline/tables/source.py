@@ -17,11 +17,10 @@ import numpy as np
 from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.input.merge import Batch
-from prequential.mapping.clocks import Clocks, TimeColumn
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
-from prequential.mapping.model import Path, RecordMapping
+from prequential.mapping.model import Path, RecordMapping, Uses
 from prequential.mapping.translation import Translator
-from prequential.mapping.uses import Uses
+from prequential.mapping.units import Clocks, TimeColumn
 from prequential.offline.replay.summary import Place
 from prequential.offline.tables.checks import check_first
 from prequential.offline.tables.inner import InnerFile, InnerRows, PartRows

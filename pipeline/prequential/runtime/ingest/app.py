@@ -8,14 +8,12 @@ from collections.abc import AsyncIterable, Mapping
 from time import monotonic
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http.endpoint import INGEST_PORT, TEXT, Answer, Endpoint
 from prequential.runtime.http.exposition import CONTENT_TYPE
-from prequential.runtime.ingest.checking import check_topics
+from prequential.runtime.http.server import INGEST_PORT, TEXT, Answer, Endpoint
 from prequential.runtime.ingest.counting import SourceCounts, exposition
 from prequential.runtime.ingest.reading import Assignment, SourceBatch, SourceFetcher
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
-from prequential.runtime.ingest.sources import translators
-from prequential.runtime.kafka.group_transactions import GroupTransactions, Place
+from prequential.runtime.ingest.sources import check_topics, translators
 from prequential.runtime.kafka.process import (
     NO_ANSWER,
     BatchSchema,
@@ -29,10 +27,9 @@ from prequential.runtime.kafka.process import (
     unless_stopped,
 )
 from prequential.runtime.kafka.rejected import rejected, say, tell
-from prequential.runtime.kafka.transactions import Expelled, Fenced, Outgoing
+from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
 from prequential.topics.admin import partition_counts
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.reasons import printable
+from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.topics.specs import INPUTS
 from prequential.views.diagnosis.times import zone_findings
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config
-from prequential.runtime.kafka.complaints import complain
 from prequential.runtime.kafka.fetching import new_fetch_client, new_member
-from prequential.runtime.kafka.group_transactions import Place
+from prequential.runtime.kafka.rejected import complain
+from prequential.runtime.kafka.transactions import Place
 from prequential.topics.clients import is_stranded, is_temporary
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join, why_unread

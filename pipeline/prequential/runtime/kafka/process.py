@@ -13,7 +13,7 @@ from concurrent.futures import TimeoutError as _Unanswered
 from typing import Any, TypeVar
 
 import faust
-from prequential.runtime.http.endpoint import TEXT, Answer
+from prequential.runtime.http.server import TEXT, Answer
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.views.wording.console import complain, flush

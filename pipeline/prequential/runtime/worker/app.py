@@ -11,8 +11,8 @@ from itertools import repeat
 from typing import Any
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http.endpoint import TEXT, Answer, Endpoint
 from prequential.runtime.http.exposition import CONTENT_TYPE
+from prequential.runtime.http.server import TEXT, Answer, Endpoint
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.process import (
     NO_ANSWER,
@@ -31,11 +31,10 @@ from prequential.runtime.worker.batches import MANY, Content
 from prequential.runtime.worker.exporter import Exporter
 from prequential.runtime.worker.findings import LOOK_SECONDS, Findings
 from prequential.runtime.worker.heap import give_back
-from prequential.runtime.worker.merge_notes import require_room
-from prequential.runtime.worker.merging import Merging
-from prequential.runtime.worker.origin import TopicsOrigin, present_origin
+from prequential.runtime.worker.journal import TopicsOrigin, present_origin
+from prequential.runtime.worker.merging import Merging, require_room
 from prequential.runtime.worker.runner import ShardRunner
-from prequential.runtime.worker.snapshot_turn import SnapshotTurn
+from prequential.runtime.worker.snapshots import SnapshotTurn
 from prequential.topics.admin import (
     PRODUCERS_TIMES,
     check,
@@ -45,9 +44,8 @@ from prequential.topics.admin import (
     present,
 )
 from prequential.topics.clients import KafkaConfig, connect
-from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
-from prequential.topics.reasons import printable
 from prequential.topics.specs import (
     COMPARISONS,
     DISPARITIES,

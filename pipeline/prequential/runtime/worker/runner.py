@@ -17,22 +17,21 @@ from typing import Any
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.worker.arrivals import Arrivals
-from prequential.runtime.worker.back_pressure import BackPressure
+from prequential.runtime.worker.arrivals import Arrivals, BackPressure, OpenTransaction, SilenceTimer
 from prequential.runtime.worker.batches import Content, Originals, SharedParser, to_batch
 from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.isolation import Isolation, to_quarantine
-from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, standing
-from prequential.runtime.worker.lineage import made_anew
-from prequential.runtime.worker.losses import LostRecords, instruction, refusal
-from prequential.runtime.worker.open_transactions import OpenTransaction
-from prequential.runtime.worker.origin import TopicsOrigin
-from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost
-from prequential.runtime.worker.recovery import RecoveredState, read_known
-from prequential.runtime.worker.side_thread import SideThread
-from prequential.runtime.worker.silence import SilenceTimer
-from prequential.runtime.worker.snapshot_turn import SnapshotTurn
-from prequential.runtime.worker.snapshots import MANIFEST_KEY
+from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, TopicsOrigin, standing
+from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost, SideThread
+from prequential.runtime.worker.recovery import (
+    LostRecords,
+    RecoveredState,
+    instruction,
+    made_anew,
+    read_known,
+    refusal,
+)
+from prequential.runtime.worker.snapshots import MANIFEST_KEY, SnapshotTurn
 from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.errors import WorkError, existing
 from prequential.topics.specs import INPUTS, SNAPSHOTS

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
+from prequential.configuration.settings.stages import PERIOD
 from prequential.engine.delay.records import LEAST
+from prequential.engine.detectors.period_alarms import MISS
 from prequential.engine.measures.declaration import LESS
 from prequential.engine.measures.registry import LOSSES, MEASURES
 from prequential.topics.dead_letters import clock
+from prequential.topics.errors import printable
 from prequential.views.wording.measures import COMPARED
 
 #: Stated next to each of these numbers.
@@ -150,3 +153,32 @@ def in_words(
 
 def _number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
+
+
+class AlarmFields(Protocol):
+    """The fields of an alarm that are needed."""
+
+    stage: str
+    detector: str
+    signal: str
+    statistic: float
+
+
+def of_period(alarm: AlarmFields) -> str | None:
+    """Return an alarm of a period in words; None if the alarm is about outcomes.
+
+    >>> from types import SimpleNamespace
+    >>> one = SimpleNamespace(stage="period", detector="objective", signal="accuracy", statistic=0.971)
+    >>> of_period(one)
+    'accuracy of a period will miss its objective when the labels come: 97%'
+    >>> one.detector, one.signal, one.statistic = "unusual-period", "concept", -5.2
+    >>> of_period(one)
+    'concept of a period unusual: -5.2 standard deviations'
+    """
+    if alarm.stage != PERIOD:
+        return None
+    name = printable(alarm.signal)
+    if alarm.detector == MISS:
+        chance = f"{100 * alarm.statistic:.0f}%"
+        return f"{name} of a period will miss its objective when the labels come: {chance}"
+    return f"{name} of a period unusual: {alarm.statistic:+.1f} standard deviations"
