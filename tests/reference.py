@@ -24,17 +24,13 @@ from prequential.cli.process import add_process_options
 from prequential.cli.sources import add_source_options
 from prequential.configuration.reading import keys
 from prequential.configuration.settings import listing
-from prequential.configuration.settings.model import (
+from prequential.configuration.settings.model import Config, HttpConfig, Limits, NotifyConfig, WorkerConfig
+from prequential.configuration.settings.streams import (
     DEFAULT_MEASURES,
     MULTILABEL_MEASURES,
-    Config,
     DisparityConfig,
-    HttpConfig,
-    Limits,
     Objective,
-    WorkerConfig,
 )
-from prequential.configuration.settings.notifying import NotifyConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.measures.declaration import (
     CLASSES,

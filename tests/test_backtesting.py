@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from prequential.cli.main import main
-from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.offline.backtesting.changes import (
     Injection,

@@ -6,7 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.offline.past.sequences import (
     PastSequence,

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from prequential.cli.main import main
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.durations import Budget, parse_budget
-from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.compiled.kernel import Floats, taken
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.adwin import AdwinParameters

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import Consumer
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.plain import JoinedValues
 from prequential.runtime.kafka.partition_queues import reader_of
 from prequential.runtime.kafka.readers import ConsumerRecords, PartitionReader

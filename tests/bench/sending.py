@@ -19,7 +19,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 from prequential.cli.worker import quiet_collector
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.librdkafka import produce_batch
 from prequential.runtime.program.compilation import compile_loops

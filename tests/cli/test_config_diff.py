@@ -17,7 +17,8 @@ from prequential.configuration.changes.diff import Section, compare, lines
 from prequential.configuration.changes.trial import Effects, Pair, trial, trials
 from prequential.configuration.reading import keys
 from prequential.configuration.settings.listing import DURATIONS, is_secret, of_rest, of_stream
-from prequential.configuration.settings.model import Config, HttpConfig, StreamConfig, WorkerConfig
+from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.topics.clients import KafkaConfig
 
 SECRETS = (

@@ -43,7 +43,8 @@ from helpers import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.configuration.settings.model import Config, DetectorConfig, Limits, StreamConfig
+from prequential.configuration.settings.model import Config, Limits
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.streams import EndedEntities
 from prequential.engine.compiled.space import Space
 from prequential.engine.details.label_dependence import Increments, LabelDependence, RecentDependence

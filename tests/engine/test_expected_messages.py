@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers import metrics_of
 from oracle_cases import inst, lab, pred
-from prequential.configuration.settings.model import Objective
+from prequential.configuration.settings.streams import Objective
 from prequential.engine.compiled.pool import find
 from prequential.engine.delay.calibrating import EXPECTED, SCALE, WAITING
 from prequential.engine.delay.expected import open_rows

@@ -24,7 +24,7 @@ from partitioned import (
     with_periods,
     world,
 )
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.merging.merger import Merger
 from prequential.engine.merging.messages import Merged
 from prequential.engine.merging.periods import MergedPeriod, news

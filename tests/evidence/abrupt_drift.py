@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.offline.backtesting.changes import DetectionScores, KnownChange
 from prequential.offline.backtesting.making import on_the_past

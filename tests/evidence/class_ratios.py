@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Bytes, Floats
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.declaration import MIN_OUTCOMES

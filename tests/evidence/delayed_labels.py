@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.offline.backtesting.plot import Panel, figure
 from prequential.offline.replay.sources import Source, replay

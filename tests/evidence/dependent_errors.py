@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import DEFAULT_DETECTORS, DetectorConfig, StreamConfig
+from prequential.configuration.settings.streams import DEFAULT_DETECTORS, DetectorConfig, StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.detectors import DETECTORS
 from prequential.offline.backtesting.changes import PER

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, ConfigError
-from prequential.configuration.settings.notifying import NotifyConfig
+from prequential.configuration.settings.model import Config, ConfigError, NotifyConfig
 from prequential.runtime.notifying.app import chosen
 from prequential.runtime.notifying.forms import body, identifier, read
 from prequential.runtime.notifying.posting import WebhookAnswer, checked_url, key_of

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
-from prequential.configuration.settings.model import Config, StreamConfig, WorkerConfig
+from prequential.configuration.settings.model import Config, WorkerConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched

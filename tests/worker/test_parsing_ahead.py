@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.plain import Parser, Plain
 from prequential.engine.input.record_scanner import READ_ON_DEMAND
 from prequential.engine.shard import Shard

@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
-from prequential.configuration.settings.model import Config, StreamConfig, WorkerConfig
+from prequential.configuration.settings.model import Config, WorkerConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.readers import sorted_out

@@ -11,7 +11,8 @@ import pytest
 from comparison import assert_as_replayed, assert_published_once
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.plain import Parser
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.readers import ConsumerRecords

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.comparisons.reporting import ComparisonReporter
 from prequential.engine.compiled.kernel import Ints32
 from prequential.engine.incidents.incident import ALARM, Raised

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 from prequential.configuration.reading.reader import combined
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.fields import news_of, number_of, stream_of
 from prequential.engine.input.merge import Batch
 from prequential.engine.past.course import PastCourses

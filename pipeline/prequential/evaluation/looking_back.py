@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from prequential.configuration.settings.durations import parse_budget
-from prequential.configuration.settings.model import Config, DetectorConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.shown import Shown
 from prequential.evaluation.warning import compile_once

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import PERIOD, stage_name
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.measures.registry import MEASURES
 from prequential.evaluation.shown import Table
 from prequential.evaluation.wanted import check

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import reported, stage_name
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.estimators.measuring import SequenceMeasures
 from prequential.engine.measures.registry import INDEX, MEASURES

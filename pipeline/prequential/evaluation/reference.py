@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 from prequential.configuration.reading.reader import combined
 from prequential.configuration.settings.durations import duration
-from prequential.configuration.settings.model import Config, ConfigError, Objective, StreamConfig
+from prequential.configuration.settings.model import Config, ConfigError
+from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.engine.details.details import WeightedShare
 from prequential.engine.details.references import difference, short
 from prequential.evaluation.result import Result

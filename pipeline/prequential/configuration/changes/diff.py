@@ -10,8 +10,9 @@ import msgspec
 from prequential.configuration.changes import consequences
 from prequential.configuration.changes.trial import Effects, Pair, trials
 from prequential.configuration.settings.listing import difference, of_rest, of_stream
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import sides
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.begun import Item
 
 #: Stands for a key that isn't there.

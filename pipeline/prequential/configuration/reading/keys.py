@@ -12,8 +12,10 @@ from typing import Any
 
 from prequential.configuration.reading.names import parse_estimator
 from prequential.configuration.settings.durations import duration, exact_duration, parse_budget
-from prequential.configuration.settings.model import (
-    ALL_SERIES,
+from prequential.configuration.settings.model import ALL_SERIES, FORMS, NOTIFIED, SERIES, STATUSES, Limits
+from prequential.configuration.settings.stages import parse as stage_key
+from prequential.configuration.settings.stages import parse_configured, parse_pair
+from prequential.configuration.settings.streams import (
     BASELINES,
     COMPARE,
     COMPARE_LOSSES,
@@ -23,14 +25,9 @@ from prequential.configuration.settings.model import (
     KEYS,
     LOSSES,
     MAX_CLASSES,
-    SERIES,
     TASKS,
     VERSIONS,
-    Limits,
 )
-from prequential.configuration.settings.notifying import FORMS, NOTIFIED, STATUSES
-from prequential.configuration.settings.stages import parse as stage_key
-from prequential.configuration.settings.stages import parse_configured, parse_pair
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
 from prequential.engine.measures.registry import MEASURES, NAMES

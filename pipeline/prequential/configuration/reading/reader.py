@@ -14,23 +14,25 @@ from prequential.configuration.reading.names import detectors_of_task, objective
 from prequential.configuration.reading.nodes import NodeReader, document_of, node_of, scalars_of
 from prequential.configuration.reading.together import flaws
 from prequential.configuration.settings.model import (
+    Config,
+    ConfigError,
+    HttpConfig,
+    Limits,
+    NotifyConfig,
+    SourceConfig,
+    WorkerConfig,
+)
+from prequential.configuration.settings.streams import (
     BY_INSTANCE,
     COMPARE_LOSSES,
     DEFAULT_DETECTORS,
     INCIDENT_LOSSES,
     OF_TASK,
-    Config,
-    ConfigError,
     DetectorConfig,
     DisparityConfig,
-    HttpConfig,
-    Limits,
     Objective,
-    SourceConfig,
     StreamConfig,
-    WorkerConfig,
 )
-from prequential.configuration.settings.notifying import NotifyConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
 from prequential.mapping.evaluations import FILE_FORMATS

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 from prequential.configuration.settings.durations import exact_duration
-from prequential.configuration.settings.model import (
-    Config,
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import (
     DetectorConfig,
     DisparityConfig,
     Objective,

@@ -12,9 +12,10 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import BASELINES, Config, StreamConfig
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
+from prequential.configuration.settings.streams import BASELINES, StreamConfig
 from prequential.engine.catalog.class_tables import CostTables, LabelTables
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import EndedEntities, Entity, Stream, write_settings

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators.histograms import SCORES
 from prequential.engine.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE

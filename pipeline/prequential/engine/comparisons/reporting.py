@@ -8,8 +8,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import INITIAL
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons import DEFINED, REASONS, VERDICTS, measuring

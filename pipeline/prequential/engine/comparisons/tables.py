@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.cohorts.blocks import new_blocks
 from prequential.engine.cohorts.pending import new_closed, new_pending
 from prequential.engine.comparisons import confidence_sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from prequential.configuration.settings.model import Value
+from prequential.configuration.settings.streams import Value
 from prequential.engine.compiled.kernel import inner
 from prequential.topics.errors import Fault
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.cohorts.blocks import LENGTHS, Blocks, inflation
 from prequential.engine.cohorts.blocks import add as add_block
 from prequential.engine.cohorts.pending import PLACES, Closed, PendingCohorts, Position, begin, new_closed

@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL, INITIAL, PERIOD, parts, reported
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import OTHER
 from prequential.engine.comparisons import DEFINED, REASONS
 from prequential.engine.comparisons.measuring import (

@@ -278,7 +278,8 @@ def add_periods(part: Part, state: ShardState, spoken_of: Mapping[int, Sequence[
             one.periods = [
                 PeriodPart(
                     of.start, of.end, of.predictions, _memory_of_period(state, stream, plan, of.row),
-                    of.labelled, of.revisions, of.corrections, of.at_horizon, of.newest_ts if of.labelled else 0,
+                    of.labelled, of.revisions, of.corrections, of.at_horizon,
+                    of.newest_ts if of.labelled else 0,
                     of.is_final, of.row in said, foreseen.get(of.row),
                 ) for of in known
             ]  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.delay import records
 from prequential.engine.delay.accounts import samples
 from prequential.engine.delay.due_periods import PeriodState

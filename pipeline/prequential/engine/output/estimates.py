@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import FINAL, INITIAL, INTERMEDIATE, parts, reported
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.mathematics import added, exp, log

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.configuration.settings.model import DetectorConfig
 from prequential.configuration.settings.stages import parse as parse_stage
+from prequential.configuration.settings.streams import DetectorConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.detectors import DETECTORS

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.durations import DEFAULT_BUDGET, Budget, parse_budget
-from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.compiled.kernel import taken
 from prequential.engine.detectors import DETECTORS
 from prequential.offline.backtesting.changes import Injection, SequenceChange

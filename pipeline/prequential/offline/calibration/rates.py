@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.configuration.settings.model import DetectorConfig
+from prequential.configuration.settings.streams import DetectorConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.compiled.kernel import Floats, Ints, as_columns
 from prequential.engine.detectors import DETECTORS

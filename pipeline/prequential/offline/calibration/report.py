@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 import msgspec
-from prequential.configuration.settings.model import DetectorConfig, Value
+from prequential.configuration.settings.streams import DetectorConfig, Value
 from prequential.engine.detectors import DETECTORS
 from prequential.topics.errors import WorkError, printable
 from rich.table import Table

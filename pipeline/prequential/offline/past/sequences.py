@@ -19,7 +19,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats, Ints, taken
 from prequential.engine.detectors import signals
 from prequential.engine.measures.losses import SQUARED, own_column

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 from prequential.configuration.settings.durations import shown_duration
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.comparisons import VERDICTS
 from prequential.engine.comparisons import pair_statuses as comparisons

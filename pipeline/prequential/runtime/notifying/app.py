@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import Message
-from prequential.configuration.settings.model import Config
-from prequential.configuration.settings.notifying import NotifyConfig
+from prequential.configuration.settings.model import Config, NotifyConfig
 from prequential.runtime.http.exposition import CONTENT_TYPE, COUNTER, GAUGE, Family, labels
 from prequential.runtime.http.server import NOTIFY_PORT, TEXT, Answer, Endpoint
 from prequential.runtime.notifying.forms import body, identifier, read

@@ -7,8 +7,9 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import HttpConfig, StreamConfig
+from prequential.configuration.settings.model import HttpConfig
 from prequential.configuration.settings.stages import INITIAL, INTERMEDIATE, reported
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons.pair_statuses import pair_statuses
 from prequential.engine.delay import coverage, latency, maturity, selection

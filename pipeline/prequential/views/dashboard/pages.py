@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import shown_order
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.details.curves import (
     THRESHOLDS,
     Costs,

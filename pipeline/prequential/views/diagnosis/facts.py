@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-from prequential.configuration.settings.model import DEFAULT_MEASURES, MULTILABEL_MEASURES, StreamConfig
+from prequential.configuration.settings.streams import DEFAULT_MEASURES, MULTILABEL_MEASURES, StreamConfig
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled import ids
 from prequential.engine.delay import latency
