@@ -20,8 +20,8 @@ for _folder in (_TESTS / "dashboard", _TESTS / "deploy", _TESTS, _TESTS.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
-from prequential.configuration.settings.model import Config
-from prequential.configuration.settings.streams import DetectorConfig
+from prequential.configuration.settings.model import Config  # noqa: E402
+from prequential.configuration.settings.streams import DetectorConfig  # noqa: E402
 from prequential.demo import broker as _ports  # noqa: E402
 from prequential.engine.detectors import DETECTORS  # noqa: E402
 from prequential.engine.warmup import ALL, config_of  # noqa: E402

@@ -30,7 +30,8 @@ from prequential.engine.estimators.all_history import AllCounts
 from prequential.engine.estimators.declaration import COUNTS, Additions, Payload
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.naming import parse_signal
-from prequential.engine.estimators.sums import losses, unrevised
+from prequential.engine.estimators.rows import unrevised
+from prequential.engine.estimators.sums import losses
 from prequential.engine.estimators.window import WindowCounts
 from prequential.engine.input.fields import class_name
 from prequential.engine.measures.losses import ERROR

@@ -32,7 +32,7 @@ from prequential.engine.estimators.pairs import (
     codes_of,
     new_last_signs,
 )
-from prequential.engine.estimators.sums import unrevised
+from prequential.engine.estimators.rows import unrevised
 from scipy.stats import binomtest
 from sequences import NO_CLASS, Outcomes, log_of, positives_of
 

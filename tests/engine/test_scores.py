@@ -21,7 +21,7 @@ from prequential.engine.compiled.mathematics import log
 from prequential.engine.detectors import signals
 from prequential.engine.estimators import sums as tables
 from prequential.engine.estimators.estimator import Estimator
-from prequential.engine.estimators.sums import LogRows
+from prequential.engine.estimators.rows import LogRows
 from prequential.engine.measures.declaration import DEFINED, REASONS
 from prequential.engine.measures.losses import ABSOLUTE
 from prequential.engine.measures.probabilistic import brier, ece, log_loss

@@ -16,7 +16,7 @@ from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.watch import Signal, WatchedRows
 from prequential.engine.estimators import pairs
 from prequential.engine.estimators.estimator import Estimator
-from prequential.engine.estimators.sums import unrevised
+from prequential.engine.estimators.rows import unrevised
 from prequential.engine.measures.losses import ERROR, SQUARED
 from prequential.engine.measures.positive import Positives
 from prequential.engine.tables import outcomes

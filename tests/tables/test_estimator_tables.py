@@ -30,7 +30,8 @@ from prequential.engine.estimators import pairs, window
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.declaration import COUNTS, Payload
 from prequential.engine.estimators.estimator import Estimator
-from prequential.engine.estimators.sums import OF_CLASSES, OF_NUMBERS, SPREAD, LogRows, is_any, unrevised
+from prequential.engine.estimators.rows import LogRows, unrevised
+from prequential.engine.estimators.sums import OF_CLASSES, OF_NUMBERS, SPREAD, is_any
 from prequential.engine.tables import outcomes, score_bins, scores
 from prequential.engine.tables.outcomes import OUTCOME, REVISION, Log
 

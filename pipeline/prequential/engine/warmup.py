@@ -33,7 +33,7 @@ from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators import MEMORIES
 from prequential.engine.estimators.indexes import CellNumbers
-from prequential.engine.estimators.sums import unrevised
+from prequential.engine.estimators.rows import unrevised
 from prequential.engine.incidents import lasting, phases
 from prequential.engine.incidents.closing import decision
 from prequential.engine.incidents.following import follow, follow_events

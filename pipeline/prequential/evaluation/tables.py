@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from prequential.mapping.model import KNOWN_FIELDS, as_text
 from prequential.offline.tables.formats import Stored, needs_pyarrow, open_rows
-from prequential.offline.tables.jsonfile import DictRows
+from prequential.offline.tables.objects import DictRows
 from prequential.offline.tables.rows import RowFile
 
 

@@ -18,7 +18,8 @@ from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.configuration.settings.streams import BASELINES, StreamConfig
 from prequential.engine.catalog.class_tables import CostTables, LabelTables
 from prequential.engine.catalog.plans import Plan
-from prequential.engine.catalog.streams import EndedEntities, Entity, Stream, write_settings
+from prequential.engine.catalog.stream_settings import write_settings
+from prequential.engine.catalog.streams import EndedEntities, Entity, Stream
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, as_columns, grown, records
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
 from prequential.engine.measures.positive import Positives

@@ -24,7 +24,7 @@ from prequential.engine.estimators.naming import parse_estimator
 from prequential.engine.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
 from prequential.engine.estimators.reference import ReferenceTables
 from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
-from prequential.engine.estimators.sums import unrevised
+from prequential.engine.estimators.rows import unrevised
 from prequential.engine.measures.losses import own_column
 from prequential.engine.measures.positive import Positives
 from prequential.engine.measures.reading import extends_scores

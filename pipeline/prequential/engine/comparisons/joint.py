@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
 from prequential.engine.estimators.declaration import COUNTS, Additions, CountCodes, Payload
-from prequential.engine.estimators.sums import additions, losses, unrevised
+from prequential.engine.estimators.rows import unrevised
+from prequential.engine.estimators.sums import additions, losses
 from prequential.engine.measures.losses import own_loss
 from prequential.engine.measures.positive import Positives
 from prequential.engine.measures.registry import INDEX

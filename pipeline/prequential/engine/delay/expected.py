@@ -79,17 +79,8 @@ _SIZES = 30
 #: Columns of a model that, with the width of its periods, determine its counters.
 FIXED = ("calendar", "horizon", "bins", "losses", "sampled", "at_horizon")
 
-
-def _edges() -> Floats:
-    """(BUCKETS + 1,): bounds of the buckets as shares of the horizon, 0 and 1 the outer ones."""
-    edges = np.ones(BUCKETS + 1)
-    for place in range(BUCKETS - 1, 0, -1):
-        edges[place] = edges[place + 1] * _RATIO
-    edges[0] = 0.0
-    return edges
-
-
-EDGES = _edges()
+#: (BUCKETS + 1,): bounds of the buckets as shares of the horizon, 0 and 1 the outer ones.
+EDGES = np.concatenate(([0.0], np.cumprod(np.full(BUCKETS - 1, _RATIO))[::-1], [1.0]))
 
 
 class ExpectedModels(NamedTuple):

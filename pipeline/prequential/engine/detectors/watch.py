@@ -24,7 +24,8 @@ from prequential.engine.estimators.histograms import keeps_histogram, rank_bins
 from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers
 from prequential.engine.estimators.measuring import NO_SUMS, MeasureRequest, block_of, measure, new_measured
 from prequential.engine.estimators.naming import SCALED, canonical, parse_estimator, parse_signal
-from prequential.engine.estimators.sums import ONE_RIGHT_OR_WRONG, LogRows, additions, losses
+from prequential.engine.estimators.rows import LogRows
+from prequential.engine.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
 from prequential.engine.measures.declaration import COSTS
 from prequential.engine.measures.losses import ERROR, SQUARED
 from prequential.engine.measures.positive import Positives

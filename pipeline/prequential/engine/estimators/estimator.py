@@ -14,7 +14,7 @@ from prequential.engine.estimators.declaration import COUNTS, UNREAD_COUNTS, Cou
 from prequential.engine.estimators.histograms import OF_SCORES
 from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers
 from prequential.engine.estimators.residuals import OF_RESIDUALS, bins_of
-from prequential.engine.estimators.sums import LogRows, payload_of_cells, payload_of_scores, places
+from prequential.engine.estimators.rows import LogRows, payload_of_cells, payload_of_scores, places
 from prequential.engine.tables import scores
 from prequential.engine.tables.outcomes import IN_TOP, RANKED, JointCells, places_of
 from prequential.engine.tables.scores import PARTS, SEASONS, WIDTH

@@ -19,7 +19,7 @@ from prequential.engine.compiled.repeated import Run
 from prequential.engine.estimators.declaration import NO_CELL
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers
-from prequential.engine.estimators.sums import LogRows, unrevised
+from prequential.engine.estimators.rows import LogRows, unrevised
 from prequential.engine.tables.outcomes import OUTCOME, Log
 
 

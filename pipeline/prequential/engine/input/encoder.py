@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.catalog.catalog import Catalog
-from prequential.engine.catalog.streams import Entity, Stream, reads_probabilities, reads_propensities
+from prequential.engine.catalog.stream_settings import reads_probabilities, reads_propensities
+from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.input.admission import Admission, reason_of
 from prequential.engine.input.fields import (

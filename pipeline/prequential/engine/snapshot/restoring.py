@@ -23,8 +23,8 @@ from prequential.engine.details.label_dependence import LabelDependence
 from prequential.engine.incidents import saving as saved_incidents
 from prequential.engine.snapshot import waiting
 from prequential.engine.snapshot.restored import Restored, compared
+from prequential.engine.snapshot.segment_moves import SegmentMoves
 from prequential.engine.snapshot.snapshot import read
-from prequential.engine.snapshot.waiting import SegmentMoves
 from prequential.engine.state import ShardState
 from prequential.engine.tables.logs import REMEMBERED
 from prequential.engine.tables.streams import (

@@ -11,7 +11,7 @@ from prequential.engine.compiled.kernel import Ints
 from prequential.mapping.evaluations import RecordPart, Unreadable
 from prequential.mapping.model import ROW, Path
 from prequential.mapping.rows import RowColumns
-from prequential.offline.tables.jsonfile import ObjectRows
+from prequential.offline.tables.objects import ObjectRows
 from prequential.offline.tables.rows import FileRows, Held, Progress, RowFile
 
 if TYPE_CHECKING:
