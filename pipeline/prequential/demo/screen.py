@@ -1,4 +1,4 @@
-"""The demo's screen: a live picture for a terminal, plain lines for anything else."""
+"""The demo's screen: a live picture for a terminal, plain lines for anything else; and its last lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's model server: predicts an instance, again while it waits, and learns from its label."""
+"""The demo's model server: predicts instances, again while they wait, and learns; its models and its feed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's worker: a process of its own, as in production, with a configuration for the demo."""
+"""The demo's worker: a process of its own, as in production, with a configuration of its own; its metrics."""
 
 from __future__ import annotations
 

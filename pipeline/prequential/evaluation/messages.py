@@ -1,4 +1,4 @@
-"""Messages as Arrow tables, with a row for each message and plain values in the cells."""
+"""Messages as Arrow tables, with a row for each message and plain values in the cells; disparity by group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's results by day: what each day was expected to be, and what it was in the end."""
+"""A model's measures at the end of a run, and by day: as expected, and as they were in the end."""
 
 from __future__ import annotations
 

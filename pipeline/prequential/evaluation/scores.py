@@ -1,4 +1,4 @@
-"""A model's scores in a result: their histogram, and the curves computed from it."""
+"""A model's scores in a result, their histogram and the curves computed from it; and residuals."""
 
 from __future__ import annotations
 

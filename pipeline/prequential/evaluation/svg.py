@@ -1,4 +1,4 @@
-"""Plots as SVG, made without any library: lines, and incidents in a lane below them."""
+"""Plots as SVG, made without any library: lines, and incidents in a lane below them; and whose lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convert the tables of Python users to rows: pandas, polars, Arrow, lists of dicts, files."""
+"""Convert the tables of Python users to rows: pandas, polars, Arrow, lists of dicts, files; their indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python warnings about what an evaluation found."""
+"""What Python users see meanwhile: warnings, short tracebacks, and that loops are compiled."""
 
 from __future__ import annotations
 

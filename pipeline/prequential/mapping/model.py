@@ -1,4 +1,4 @@
-"""The model of a mapping, which names the place of each input field in a source's records.
+"""The model of a mapping: the place of each input field in a source's records; which entries occurred.
 
 You write a mapping as YAML (`files:` and `ingest:` in the configuration, see `map-columns.md`) or as a dict
 of the same form. `parse` reads both. `prequential.mapping.translation` applies the mapping. This module does

@@ -1,4 +1,4 @@
-"""The rows within records: the elements of an array, or the rows of tensors.
+"""Paths into records, and the rows within records: the elements of an array, or the rows of tensors.
 
 Tensors have the form of the Open Inference Protocol (KServe's version 2): objects with `name`, `shape` and
 `data`. The data are nested arrays, or one flat array in row-major order. The first dimension counts the rows.

@@ -1,4 +1,4 @@
-"""The forms of times: units for numbers, forms of text, and time zones."""
+"""The forms of times: units for numbers, forms of text, time zones, and how often each occurs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Errors meant for the person at the command line: one clear sentence, no traceback."""
+"""Errors meant for the person at the command line: one clear sentence, no traceback.
+
+Secrets are taken out of all text here, and text from outside is shown so that it can't control a terminal.
+"""
 
 from __future__ import annotations
 

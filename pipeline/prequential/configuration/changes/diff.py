@@ -1,4 +1,4 @@
-"""Two configurations, key by key: what was, what is, and what happens to the state."""
+"""Two configurations, key by key: what was, what is, what happens to the state; as lines to read."""
 
 from __future__ import annotations
 

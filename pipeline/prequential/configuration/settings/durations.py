@@ -1,4 +1,4 @@
-"""Durations: integer milliseconds, written as `500ms`, `5m` or `7d`."""
+"""Durations: integer milliseconds, written as `500ms`, `5m` or `7d`; and budgets such as `1 per 30d`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables by class of some streams, as compiled loops read them."""
+"""Tables by class of some streams, as compiled loops read them: labels of sets, and costs."""
 
 from __future__ import annotations
 

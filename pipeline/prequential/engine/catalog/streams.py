@@ -1,4 +1,4 @@
-"""A stream's names, and its entities by their names in messages.
+"""A stream's names, its entities by their names in messages, and the numbers of ended entities.
 
 Message ids are computed from names and numbers. Suppose that an entity ends with one configuration and starts
 again with another. Without the stored numbers, its new messages would have the ids of earlier messages with

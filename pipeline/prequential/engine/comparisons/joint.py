@@ -1,4 +1,4 @@
-"""Joint outcomes: instances for which both models of a pair have an outcome, in a stage (and a segment).
+"""Joint outcomes: instances with an outcome of both models of a pair, in a stage (and a segment).
 
 The join writes all outcomes of an instance one after the other. If a model joins later, the join writes its
 outcomes together with a reference to the others' (see `engine.join.references`). So pairs are found

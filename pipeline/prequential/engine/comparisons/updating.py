@@ -1,11 +1,11 @@
-"""Add joint outcomes to the verdicts' sequences, and find the sequences that have messages due.
+"""Verdicts: add joint outcomes to their sequences, find those that have messages due, and forget (`recent`).
 
-This is the confidence sequence of the verdict over the whole run, started again at each confirmed change. A
-change is confirmed when the differences since some outcome deviate from the running mean before each of them
-by more than the bound allows. The place of a change isn't known, so each outcome since the last change is a
-candidate. The bound's level is divided by the number of independent candidates, so that all of them together
-have the level. For each j, one candidate between 2^j and 2^(j+1) outcomes old is tested. The reported change
-is the candidate with the largest deviation for its variance:
+The verdict that forgets is the confidence sequence of the verdict over the whole run, started again at each
+confirmed change. A change is confirmed when the differences since some outcome deviate from the running mean
+before each of them by more than the bound allows. The place of a change isn't known, so each outcome since
+the last change is a candidate. The bound's level is divided by the number of independent candidates, so that
+all of them together have the level. For each j, one candidate between 2^j and 2^(j+1) outcomes old is tested.
+The reported change is the candidate with the largest deviation for its variance:
 
     |D_T - D_k| beyond the bound of v = Σ_(k < t <= T) d_t² at level/(1 + v_T/f),   D_T = Σ d_t - m_(t-1)
 

@@ -1,4 +1,4 @@
-"""Logarithm, exponential, powers and roots with the same bits on every processor and C library.
+"""Logarithm, exponential, powers, roots, the normal distribution: the same bits on every processor.
 
 The functions of the C library differ in their last bit from version to version. The functions here use only +
 - * / and operations that are exact in IEEE 754 (square roots, scaling by powers of two), in a fixed order, as

@@ -1,7 +1,8 @@
-"""The data of a model that estimates of its periods need: shares of labels by stratum, and by age.
+"""What estimates of a model's periods need of its data: shares of labels by stratum and age, and deviations.
 
-The unit of each deviation is the standard deviation that independent predictions would give by chance. Its
-usual size, with all dependence, follows from previous periods (`usual`).
+A period deviates from the past in concept, delays and inputs. The unit of each deviation is the standard
+deviation that independent predictions would give by chance. Its usual size, with all dependence, follows from
+previous periods (`usual`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _AGES = 4
 #: The smallest share whose inverse is the weight of a label.
 _LEAST_SHARE = 0.02
 
-#: Columns of the estimates of a period next to its matrix; the last three are from `deviating`.
+#: Columns of the estimates of a period next to its matrix; the last three are from `deviate`.
 LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS = range(8)
 COLUMNS = 8
 
@@ -76,7 +77,7 @@ class CalibrationScratch(NamedTuple):
     #: (J, K, 2): means of 1/F and of (1 - F)/F² of the labels that have come; where they are sampled of 1/F².
     weights: Floats
     row: Floats  # (K,)
-    events: Floats  # (K, 3): see `at_horizon`
+    events: Floats  # (K, 3): see `correcting`
     sums: Floats  # (J, K, BUCKETS + 1): of labels by delay
     all_sums: Floats  # (BUCKETS + 1,)
 

@@ -1,8 +1,8 @@
 """The correction of calibration by labels: how it changes between periods, and how it is applied.
 
-Instances without a label by the horizon get that class (`label_at_horizon`). So labels that come earlier are
-of the other classes only. If N predictions of class j will have the label k, about N·F labels have come by
-now. For these classes, the correction is the excess of labels over their expected number. The class at the
+With `label_at_horizon`, instances without a label by the horizon get that class. So labels that come earlier
+are of the other classes only. If N predictions of class j will have the label k, about N·F labels have come
+by now. For these classes, the correction is the excess of labels over their expected number. The class at the
 horizon gets the opposite of the sum of these corrections.
 """
 

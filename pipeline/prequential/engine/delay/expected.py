@@ -261,24 +261,9 @@ def known_of(models: ExpectedModels, whose: Ints, clocks: Ints) -> Any:
     return (models.at_horizon[whose] == 0) | (clocks > models.since[whose] + models.horizon[whose])
 
 
-def shape_of(models: ExpectedModels, model: int, layout: int | None = None) -> Shape:
-    """The layout of a model's counters.
-
-    Parameters
-    ----------
-    models
-        The tables of models.
-    model
-        The model's row.
-    layout
-        How classes are distinguished; None: as for the model.
-
-    Returns
-    -------
-    Shape
-        The layout of the model's block, and of its periods' blocks.
-    """
-    layout = int(models.layout[model]) if layout is None else layout
+def shape_of(models: ExpectedModels, model: int) -> Shape:
+    """The layout of the blocks of counters of a model (its row), and of its periods."""
+    layout = int(models.layout[model])
     own = (int(column[model]) for column in (models.bins, models.losses, models.sampled))
     return Shape(PREDICTED[layout], LABELS[layout], *own)
 

@@ -54,7 +54,7 @@ def details_of(
     known: bool,
     has_sets: bool = False,
 ) -> dict[str, Any]:
-    """The details of these names (see `DETAILS` in `configuration.settings.model`) that an estimator has.
+    """The details of these names (see `DETAILS` in `configuration.settings.streams`) that an estimator has.
 
     Parameters
     ----------

@@ -6,8 +6,8 @@ log are first converted to these additions (`CountCodes`, `Additions`), once for
 loops of memories add them. A new memory is a module here and a line of the registry; a new payload makes
 `CountCodes` or `Additions`.
 
-The steps are in the loops' closures. Each loop's name begins with the name of its memory
-(`engine.compiled.kernel.named`).
+The factory of loops puts the steps of a memory in the loops' closures. Each loop's name begins with the name
+of its memory (`engine.compiled.kernel.named`).
 """
 
 from __future__ import annotations

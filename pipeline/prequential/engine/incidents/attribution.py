@@ -7,7 +7,8 @@ and mean losses l,
 
 The first sum is the effect of other weights alone, at the earlier losses. The second sum is the effect of
 other losses for the same weights: worse (or better) service of the same groups. With groups by label, the
-first sum is the class-ratio component (Brzezinski et al. 2019).
+first sum is the class-ratio component (Brzezinski et al. 2019). `causes`, at the end, puts all causes
+together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a model's clusters show of a worsening: both levels, where it began, its causes and its severity."""
+"""What a model's clusters show of a worsening: both levels, where it began, its causes, its severity.
+
+A `View` is what is known of a model: its clusters, and those of the stream's other models.
+"""
 
 from __future__ import annotations
 

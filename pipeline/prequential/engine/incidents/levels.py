@@ -1,4 +1,7 @@
-"""Levels: the mean loss over some blocks, with its interval; how severe a change is, and when it ends."""
+"""Levels and weights: the mean loss over some blocks with its interval, and outcomes in groups.
+
+They give how severe a change is, when it ends, and how much of it results from other weights of groups.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The phases before and after a change, and which part of them each possible cause is tested on.
+"""The phases before and after a change, which part of them each cause is tested on, and who got a label.
 
 A cause comes before the change or with it. The quantity that a cause is about (versions, label latencies, …)
 may have moved at another time. Then the outcomes between the two times decide. If they are surely as bad as

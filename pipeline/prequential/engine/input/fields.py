@@ -1,4 +1,4 @@
-"""Fields of messages as they are evaluated, or why a record is none: classes, numbers, what is at stake."""
+"""Fields of messages as they are evaluated, or why a record is none; and names that aren't known yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as columns found in their text, without an object for each record.
+"""Records as columns found in their text, without an object for each record, and the ids of outcomes.
 
 A compiled loop finds the fields of a record (`record_scanner`), and each name gets a number with its first
 record. Some records aren't taken by the loop: invalid ones, and such as have rare forms.

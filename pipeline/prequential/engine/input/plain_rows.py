@@ -1,4 +1,4 @@
-"""Rows of records as columns: tables turn the numbers of names into codes, without their texts."""
+"""Rows of records as columns: tables turn numbers of names, and hashes of class names, into codes."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""What was seen of records, by stream and kind: how many, and the earliest and the latest `ts`.
+"""What was seen of records: how many with which `ts` by stream and kind, and why some were invalid.
 
 It isn't part of the state: it covers only records that the present process has read. Reports of likely
 mistakes are made from it (`views.diagnosis.findings`).
-
-It isn't part of the state: it covers only records that the present process has read (see
-`views.diagnosis.findings`).
 """
 
 from __future__ import annotations

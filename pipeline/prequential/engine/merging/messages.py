@@ -1,4 +1,4 @@
-"""Messages about a stream in all partitions, at one moment: the sums of its parts.
+"""Messages about a stream in all partitions, at one moment: the sums of its parts, by merged names.
 
 Models and segments come to partitions in different orders, and each partition applies the limits separately.
 The merged names are as in a single partition. They are ordered by their first record in any partition. A

@@ -1,4 +1,7 @@
-"""Parts: a shard's results for a stream in all partitions, by names, as far as results can be added up."""
+"""Parts: a shard's results for a stream in all partitions, by names, as far as results can be added up.
+
+That includes periods of prediction time, and expectations for those that aren't final.
+"""
 
 from __future__ import annotations
 

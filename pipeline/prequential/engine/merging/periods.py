@@ -1,4 +1,4 @@
-"""Periods of prediction time of a stream in all partitions: their sums, and when messages report them.
+"""Periods of prediction time of a stream in all partitions: their sums, and expected values.
 
 The result depends only on the parts at a moment and at the previous one, and on the periods that partitions
 reported themselves at this moment. The stream's clock is the largest clock of the partitions. By this clock

@@ -1,4 +1,4 @@
-"""The values of entities' estimators, for all at once, and the lines of messages that they belong to."""
+"""The values of entities' estimators, for all at once, their lines of messages, and the `counts` of these."""
 
 from __future__ import annotations
 

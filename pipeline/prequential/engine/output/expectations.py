@@ -1,4 +1,4 @@
-"""Estimates of final values in messages about periods, and their grades."""
+"""Estimates of final values in messages about periods, their grades, and the risk to miss an objective."""
 
 from __future__ import annotations
 

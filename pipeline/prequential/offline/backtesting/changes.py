@@ -1,4 +1,7 @@
-"""Known changes and injected changes, as you write them on a command line or in Python."""
+"""Known and injected changes, as you write them, and how alarms compare with them.
+
+Definitions: docs/do/backtest-detectors.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of detectors on sequences of the past."""
+"""A backtest: detectors on sequences of the past, and generated streams like it with rises of the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prepare a past for calibration: find its best phase, and the range of dependence in it.
+"""Prepare a past for calibration: its best phase, the range of dependence in it, and streams like it.
 
 A past with a drift contains true alarms, and thresholds before and after the drift differ. The past is
 therefore cut where its mean loss changes (binary segmentation; Vostrikova 1981), and only the phases with the
@@ -7,9 +7,9 @@ lowest mean loss are kept. A change counts only if it is large against the stand
 That variance is the largest over blocks of 16, 32, 64, … outcomes. It is estimated from the median of squared
 differences between neighbouring blocks. A few changes don't affect the median, but it includes daily cycles.
 
-This is a matched-block bootstrap (Carlstein, Do, Hall, Hesterberg and Künsch 1998). A block may follow
-another one only if the losses before it equal those at the other's end. Blocks that start anywhere would lose
-the dependence at each joint: runs of errors would become shorter, and false alarms rarer.
+Streams like a past are made by a matched-block bootstrap (Carlstein, Do, Hall, Hesterberg and Künsch 1998). A
+block may follow another one only if the losses before it equal those at the other's end. Blocks that start
+anywhere would lose the dependence at each joint: runs of errors would become shorter, and false alarms rarer.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 They are made by driving the shard that workers drive, so they are the outcomes that detectors see, in the
 order in which they see them.
 
-A circular block bootstrap (Politis and Romano 1992): a run is made of blocks of consecutive outcomes that
-begin anywhere in the past; behind the last one comes the first. Within a block outcomes depend on each other
-as they did. All columns of the outcome log go with an outcome, so any signal can be made of a run.
+Streams like a past result from a circular block bootstrap (Politis and Romano 1992). A run is made of blocks
+of consecutive outcomes that begin anywhere in the past; behind the last one comes the first. Within a block
+outcomes depend on each other as they did. All columns of the outcome log go with an outcome, so any signal
+can be made of a run.
 """
 
 from __future__ import annotations

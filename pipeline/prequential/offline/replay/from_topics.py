@@ -1,8 +1,8 @@
 """Replaying a cluster's own input topics: the result is identical to what the workers published.
 
-A part contains all periods that are not forgotten, and each partition has one part for every `emit.every`.
-The parts are kept as text, in files once they exceed a limit of memory. They are merged in order of time, so
-only a few are decoded at once.
+Streams in all partitions are merged from parts. A part contains all periods that are not forgotten, and each
+partition has one part for every `emit.every`. The parts are kept as text, in files once they exceed a limit
+of memory. They are merged in order of time, so only a few are decoded at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An aiohttp application, served from a thread of its own at an address of IPv4 or IPv6."""
+"""HTTP: an aiohttp application in a thread of its own, who may read it, and the endpoint of a process."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 A decoder takes the messages of a batch and returns their content. Only the parts of JSON that a mapping's
 paths need are decoded, because request logs have many more fields.
 
-In both modes, paths address the event in the same form: its attributes (`value.id`, `value.type`,
+CloudEvents 1.0 over Kafka have two modes, as KServe's payload logger sends them through Knative. In both,
+paths address the event in the same form: its attributes (`value.id`, `value.type`,
 `value.inferenceservicename`) and its content (`value.data`). A request of KServe has the type
 `org.kubeflow.serving.inference.request`; its response has the type `….response` and the same ID.
 (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/kafka-protocol-binding.md)

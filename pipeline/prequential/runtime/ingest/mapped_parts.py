@@ -1,4 +1,4 @@
-"""Apply a mapping to the parts of records, and to the rows within them."""
+"""Apply a mapping to the parts of records, and to the rows within them; and to records that delete a row."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _LAG_SECONDS = 1.0
 
 #: Seconds that one request for committed offsets may take. The broker does not answer while a transaction of
 #: the previous member is open. It aborts that transaction after a time
-#: (`runtime.kafka.group_transactions`).
+#: (`runtime.kafka.transactions`).
 _COMMITTED_SECONDS = 5.0
 
 #: The start of librdkafka's serialised group metadata: these bytes, then the generation in 32 bits.

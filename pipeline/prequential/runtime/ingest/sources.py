@@ -1,4 +1,4 @@
-"""Make a translator for each configured source."""
+"""Make a translator for each configured source, and check the topics before records are taken."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ What is called is its public interface (`rdkafka.h`). Of confluent-kafka one thi
 promise: its clients' structure has librdkafka's handle first, behind Python's own head, in all versions
 (`confluent_kafka.h`, `Handle`). That is verified before the handle is used.
 
-One call for each message costs about 3 µs with the lock, and its delivery report takes the lock once more.
+Many messages are passed in one call, without the interpreter's lock. One call for each message costs about 3
+µs with the lock, and its delivery report takes the lock once more.
 """
 
 from __future__ import annotations

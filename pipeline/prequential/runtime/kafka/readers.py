@@ -1,4 +1,4 @@
-"""Return the fetched records of one topic, partition by partition.
+"""The fetched records of one topic as columns, partition by partition.
 
 librdkafka keeps fetched records in a queue for each partition. A compiled loop copies them from there
 (`partition_queues`), at a tenth of the cost of an object for each record. Where the loop is not available,

@@ -1,4 +1,4 @@
-"""Log invalid records: at most one line a minute, however many records there are.
+"""Log without flooding: invalid records at most once a minute, the same error at most every 10 seconds.
 
 While no broker is reachable, each client of librdkafka tries again up to twenty times a second. librdkafka
 reports each failure, and also writes it to its own log on standard error.

@@ -1,7 +1,7 @@
 """A transactional producer that retries its calls until they work, or until they cannot work any more.
 
 Shards publish with it (`runtime.worker.publisher`), and `ingest` writes with it
-(`runtime.kafka.group_transactions`). All methods block, so call them in a separate thread.
+(`GroupTransactions`). All methods block, so call them in a separate thread.
 
 The network may delay a commit request while its client has already sent another one. When the delayed request
 arrives, the broker commits the transaction that the producer has open at that time, and half of it becomes
@@ -10,7 +10,8 @@ visible. KIP-890 describes this, and librdkafka does not have its defence
 left such a request behind. The new producer has another epoch, and the broker refuses all requests of the
 old one. The new producer then looks up whether the transaction in question was committed.
 
-Each process has one transactional producer with a unique id. The group keeps the previous owner of a
+`ingest` writes messages and the next input offsets in one transaction. Each process has one transactional
+producer with a unique id. The group keeps the previous owner of a
 partition from writing. A transaction carries the membership with which its records were read. The group's
 coordinator refuses the offsets of a member that it has replaced, and with them the transaction (KIP-447).
 The next reader of a partition asks for its committed offsets. The broker does not return them while a

@@ -1,4 +1,4 @@
-"""The process of `prequential notify`, which sends each output message to a webhook at least once."""
+"""The process of `prequential notify`: which output messages it sends to a webhook, at least once each."""
 
 from __future__ import annotations
 

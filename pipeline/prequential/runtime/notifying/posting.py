@@ -1,6 +1,9 @@
-"""Make one request to the webhook, with a timeout, and without the address in any message about it.
+"""Make one signed request to the webhook, interpret its answer, and choose when to send again.
 
-The libraries of Standard Webhooks verify the signature: https://github.com/standard-webhooks/standard-webhooks
+No message about it contains the address. Signatures follow Standard Webhooks (symmetric, `v1`).
+
+The libraries of Standard Webhooks verify the signature:
+https://github.com/standard-webhooks/standard-webhooks
 """
 
 from __future__ import annotations

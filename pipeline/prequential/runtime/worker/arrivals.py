@@ -1,4 +1,8 @@
-"""When the records of a shard arrived, and up to which offset its topics were read."""
+"""Arrival of a shard's records: up to which offsets and times its topics were read, and what holds them back.
+
+Open transactions and silences delay a shard; back-pressure keeps the fetcher from reading more than it can
+buffer.
+"""
 
 from __future__ import annotations
 

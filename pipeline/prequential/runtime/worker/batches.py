@@ -1,4 +1,4 @@
-"""Converts fetched records to batches for the engine, and finds the original record of a dead letter."""
+"""Converts fetched records to batches for the engine, finds originals of dead letters, reads tombstones."""
 
 from __future__ import annotations
 

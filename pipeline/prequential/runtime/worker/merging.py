@@ -5,9 +5,9 @@ as a consumer group, and each worker reads the partitions assigned to it. It wri
 transaction with the offset from which on parts are still needed, and each stream's newest published moment.
 So a worker that takes a partition over publishes the same next message.
 
-Kafka keeps 4,096 bytes of the text (`offset.metadata.max.bytes` of the broker), so the text is short. The
-length does not depend on the moments, so a worker can refuse a configuration with too many streams at the
-start.
+A group commits these moments as text with its offsets. Kafka keeps 4,096 bytes of the text
+(`offset.metadata.max.bytes` of the broker), so the text is short. The length does not depend on the moments,
+so a worker can refuse a configuration with too many streams at the start.
 """
 
 from __future__ import annotations

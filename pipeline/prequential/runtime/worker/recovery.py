@@ -167,7 +167,7 @@ class RecoveredState(NamedTuple):
     journal: list[JournalEntry]  # entries after the snapshot
     journal_number: int  # of the last entry
     journal_offset: int  # after the last entry
-    made_anew: bool = False  # the parts are not from a snapshot: see `runtime.worker.lineage`
+    made_anew: bool = False  # the parts are not from a snapshot: see `made_anew`
     #: Losses that were accepted earlier, and the loss beyond them that is not accepted yet.
     accepted: tuple[Lost, ...] = ()
     lost: Lost | None = None

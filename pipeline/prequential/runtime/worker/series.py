@@ -1,4 +1,4 @@
-"""Series of disparity between segments: the difference between groups, and whether they differ."""
+"""Series of disparity, of pairs of models, of estimated performance, and of streams in all partitions."""
 
 from __future__ import annotations
 

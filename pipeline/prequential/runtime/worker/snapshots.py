@@ -4,9 +4,10 @@ A shard writes its state in parts (see `Shard.snapshot`), which are concatenated
 fit a Kafka message. Snapshots alternate between two sets of keys, so the newest complete snapshot stays
 readable until the next one's manifest is written. Snapshots never contain pickled objects.
 
-So a running worker needs memory for only one copy of a shard's tables, however many shards it has, and the
-process does not repeatedly allocate and free this memory. Between two turns there is time to publish outputs
-that a snapshot has delayed.
+One shard of a worker has the turn to write a snapshot, in memory that the next shard reuses. So a worker
+needs memory for only one copy of a shard's tables, however many shards it has, and the process does not
+repeatedly allocate and free this memory. Between two turns there is time to publish outputs that a snapshot
+has delayed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Return the courses of values over time as the page's JSON."""
+"""Return the courses of values over time as the page's JSON, and small plots of each stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep the history of the output topics: messages in, courses out. No clock, no I/O."""
+"""Keep the history of the output topics: messages in, courses and incidents out. No clock, no I/O."""
 
 from __future__ import annotations
 

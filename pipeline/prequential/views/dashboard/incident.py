@@ -1,4 +1,4 @@
-"""Return one incident, or the list of all, as the page's JSON."""
+"""Return one incident, or the list of all, as the page's JSON; and events for charts."""
 
 from __future__ import annotations
 

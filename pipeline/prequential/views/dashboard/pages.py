@@ -1,4 +1,4 @@
-"""Return the page of one model as JSON."""
+"""Return the page of one model as JSON: its headline values, curves, calibration of probabilities."""
 
 from __future__ import annotations
 

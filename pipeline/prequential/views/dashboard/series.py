@@ -1,4 +1,4 @@
-"""Keep the course of a sequence's values: its points, up to a limit."""
+"""Keep the course of a sequence's values up to a limit of points, and a model's newest periods."""
 
 from __future__ import annotations
 

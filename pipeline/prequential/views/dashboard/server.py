@@ -1,4 +1,4 @@
-"""Serve the page over HTTP: read-only, without resources from other hosts, and without inline code."""
+"""Serve the page over HTTP, also live: read-only, without resources from other hosts or inline code."""
 
 from __future__ import annotations
 

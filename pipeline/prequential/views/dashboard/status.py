@@ -1,4 +1,4 @@
-"""The status of a model: its most urgent one, with the sentence that explains it."""
+"""The status of a model: its most urgent one, with the sentence that explains it; and verdicts against it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings about classes: one class in two forms, probabilities of other names, classes that never occur."""
+"""Findings about classes: one class in two forms, probabilities of other names, unused classes and values."""
 
 from __future__ import annotations
 

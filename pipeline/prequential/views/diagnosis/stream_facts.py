@@ -1,4 +1,4 @@
-"""Facts about streams and their records, and findings, which are sentences about likely mistakes."""
+"""Facts about streams and their records, forms of ids, and findings: sentences about likely mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings about times of records: in another unit, far ahead, or without a time zone."""
+"""Findings about times of records: in another unit, far ahead, without a time zone, or not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions on which a build fails, such as `accuracy < 0.9`."""
+"""Conditions on which a build fails, such as `accuracy < 0.9` or `challenger not better`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard's pages with their data, scripts and styles in one file."""
+"""A report: the dashboard's pages with their data, scripts and styles in one file of bounded size."""
 
 from __future__ import annotations
 

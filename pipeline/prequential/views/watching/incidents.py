@@ -1,4 +1,4 @@
-"""The current incidents of one model, and their lines of text."""
+"""The current incidents of one model, their lines of text, and alarms grouped by change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live screen: all models, the worst first, or one of them; and the effects of keys."""
+"""The live screen: all models, the worst first, or one of them; and keys with their effects."""
 
 from __future__ import annotations
 

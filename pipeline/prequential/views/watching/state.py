@@ -1,4 +1,4 @@
-"""The state of all models, built from messages, without a clock and without I/O."""
+"""The state of all models, built from messages: values, silence, expectations. No clock and no I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons of models in words, for the demo, replays and `watch`."""
+"""Comparisons in words: of models, of segments, and with a reference."""
 
 from __future__ import annotations
 

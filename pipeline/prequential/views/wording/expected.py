@@ -1,4 +1,4 @@
-"""Estimated performance in words."""
+"""Estimated performance, and alarms of periods, in words."""
 
 from __future__ import annotations
 

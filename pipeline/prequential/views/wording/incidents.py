@@ -1,4 +1,4 @@
-"""Incidents in words, for terminals."""
+"""Incidents in words, for terminals, with other models that changed at the same time."""
 
 from __future__ import annotations
 

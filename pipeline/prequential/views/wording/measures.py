@@ -1,4 +1,4 @@
-"""The most important measures: columns of tables, and measures by which models are compared."""
+"""The most important measures: columns of tables, and measures by which models are compared; and stages."""
 
 from __future__ import annotations
 
