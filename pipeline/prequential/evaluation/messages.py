@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 from prequential.offline.tables.formats import needs_pyarrow
 from prequential.topics.disparities import Disparity
-from prequential.topics.outputs import Comparison, Incident
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import Comparison, Incident, Message
+from prequential.views.wording.explaining import ExplainingMessages, explain
 
 
 class GroupRow(msgspec.Struct, gc=False):
@@ -218,3 +220,25 @@ def _column(pa: Any, cells: list[Any], kind: Any) -> Any:
         return pa.array(cells, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+
+
+def explanation_of(messages: Iterable[Message], incident: str | int | Incident) -> list[str]:
+    """The lines that explain an incident, which is named as in `Result.explain`.
+
+    Raises ValueError if there is no such incident.
+    """
+    if not isinstance(incident, (str, int, Incident)):
+        raise ValueError(f"incident is {incident!r:.40}: expected an ID, a number or an incident")
+    known = ExplainingMessages()
+    for message in messages:
+        known.put(message)
+    found = known.newest()
+    if isinstance(incident, int):
+        if not -len(found) <= incident < len(found):
+            many = f"there are {len(found):,}" if len(found) != 1 else "there is 1"
+            raise ValueError(f"no incident number {incident}: {many}")
+        incident = found[incident]
+    try:
+        return list(explain(known, known.by_id(incident) if isinstance(incident, str) else incident))
+    except WorkError as error:
+        raise ValueError(str(error)) from None

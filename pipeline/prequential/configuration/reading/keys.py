@@ -92,7 +92,7 @@ def _integer(least: int, most: int = 1 << 40) -> Parser:
 
 
 def _real(fits: Callable[[float], bool], what: str) -> Parser:
-    """Return a parser of numbers that fit, of which `what` says which they are."""
+    """Return a parser of the numbers that fit; `what` describes them in errors."""
 
     def parse(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not fits(value):

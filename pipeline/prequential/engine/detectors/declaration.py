@@ -187,7 +187,7 @@ def loop_of(name: str, step: Callable[..., tuple[bool, float, float]]) -> Callab
 def loop_with_warnings(
     name: str, step: Callable[..., tuple[bool, float, float]]
 ) -> Callable[..., None]:
-    """As `loop_of`, for tables whose column `warning` says whether there is a warning: its start is noted."""
+    """As `loop_of`, for tables with a column `warning`: 1 while there is one, whose start is noted."""
 
     def run(
         table: Any, settings: Any, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,

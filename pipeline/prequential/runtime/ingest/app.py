@@ -9,7 +9,7 @@ from time import monotonic
 
 from prequential.configuration.settings.model import Config
 from prequential.runtime.http.exposition import CONTENT_TYPE
-from prequential.runtime.http.server import INGEST_PORT, TEXT, Answer, Endpoint
+from prequential.runtime.http.server import INGEST_PORT, Answer, Endpoint
 from prequential.runtime.ingest.counting import SourceCounts, exposition
 from prequential.runtime.ingest.reading import Assignment, SourceBatch, SourceFetcher
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
@@ -231,7 +231,7 @@ class Ingest(Served):
         self._loop = asyncio.get_running_loop()
         stop = stop_on_signals(self._loop)
         endpoint = Endpoint(  # step 1
-            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready},
+            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self.ready},
             INGEST_PORT,
         )  # fmt: skip
         log.info("metrics: %s/metrics", endpoint.address)
@@ -298,13 +298,6 @@ class Ingest(Served):
     async def _exposition(self) -> str:
         lag, lost = self._fetcher.lag(), self._fetcher.lost
         return exposition(self.config.group, self._topics, self.counts, lag, lost)
-
-    def _ready(self) -> Answer:
-        try:
-            ready, text = self.ask(self._readiness())
-        except Late:
-            return NO_ANSWER
-        return (200 if ready else 503), TEXT, text.encode()
 
     async def _readiness(self) -> tuple[bool, str]:
         """Return whether the group has assigned partitions and this process reads them, with a message."""

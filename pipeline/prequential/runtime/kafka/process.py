@@ -58,6 +58,18 @@ class Served:
             return NO_ANSWER
         return 200, TEXT, b"alive\n"
 
+    def ready(self) -> Answer:
+        """The answer of `/ready`: what the process reports, with status 200 if it is ready."""
+        try:
+            ready, text = self.ask(self._readiness())
+        except Late:
+            return NO_ANSWER
+        return (200 if ready else 503), TEXT, text.encode()
+
+    async def _readiness(self) -> tuple[bool, str]:
+        """Return whether the process is ready, and a text about that."""
+        raise NotImplementedError
+
 
 class BatchSchema(faust.Schema[Any, Any]):
     """Events carry the fetched batches as they are, so Faust decodes nothing."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from prequential.configuration.settings.model import Config
 from prequential.runtime.http.exposition import CONTENT_TYPE
-from prequential.runtime.http.server import TEXT, Answer, Endpoint
+from prequential.runtime.http.server import Answer, Endpoint
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.process import (
     NO_ANSWER,
@@ -248,7 +248,7 @@ class Worker(Served):
         self._origin = await unless_stopped(stop, self._check_topics)  # step 1
         self.app.shard_count = self._origin.partitions
         self.endpoint = self.endpoint or Endpoint(self.config.http, {})  # step 2
-        self.endpoint.serve({"/metrics": self._metrics, "/live": self.live, "/ready": self._ready})
+        self.endpoint.serve({"/metrics": self._metrics, "/live": self.live, "/ready": self.ready})
         log.info("metrics: %s/metrics", self.endpoint.address)
         await self.app.start()  # step 3
         stopping = asyncio.ensure_future(stop.wait())
@@ -375,13 +375,6 @@ class Worker(Served):
         except Late:
             return NO_ANSWER
         return 200, CONTENT_TYPE, text.encode()
-
-    def _ready(self) -> Answer:
-        try:
-            ready, text = self.ask(self._readiness())
-        except Late:
-            return NO_ANSWER
-        return (200 if ready else 503), TEXT, text.encode()
 
     async def _readiness(self) -> tuple[bool, str]:
         """Return whether the worker is ready, and the text that describes its shards.

@@ -14,6 +14,7 @@ from prequential.engine.measures.registry import LOSSES, MEASURES
 from prequential.topics.dead_letters import clock
 from prequential.topics.errors import printable
 from prequential.views.wording.measures import COMPARED
+from prequential.views.wording.status import number
 
 #: Stated next to each of these numbers.
 ASSUMPTION = (
@@ -95,17 +96,17 @@ def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
     """
     when = f"rows {one.start:,} to {one.end - 1:,}" if untimed else f"from {clock(one.start)}"
     share = f"{100 * one.labelled_share:.0f}% of predictions"
-    so_far = "-" if one.labelled_so_far is None else _number(one.labelled_so_far)
+    so_far = "-" if one.labelled_so_far is None else number(one.labelled_so_far)
     if one.final is not None:
-        said = f"final {_number(one.final)} ({share} labelled)"
+        said = f"final {number(one.final)} ({share} labelled)"
     elif one.expected is None:
         said = f"labelled so far {so_far} ({share})"
     elif one.interval is None:
         no_interval = f"no interval until {LEAST} periods are graded"
-        said = f"expected {_number(one.expected)} ({no_interval}), labelled so far {so_far} ({share})"
+        said = f"expected {number(one.expected)} ({no_interval}), labelled so far {so_far} ({share})"
     else:
         low, high = one.interval
-        expected = f"expected {_number(one.expected)} [{_number(low)}, {_number(high)}]"
+        expected = f"expected {number(one.expected)} [{number(low)}, {number(high)}]"
         if one.coverage is not None:
             expected += f" (held in {100 * one.coverage:.0f}% of {one.finals} earlier periods)"
         if one.labelled_so_far is None or low <= one.labelled_so_far <= high:
@@ -149,10 +150,6 @@ def in_words(
         yield period_in_words(period, untimed=untimed)
     if waiting is not None:
         yield waiting_in_words(waiting)
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
 
 
 class AlarmFields(Protocol):
