@@ -20,12 +20,13 @@ for _folder in (_TESTS / "dashboard", _TESTS / "deploy", _TESTS, _TESTS.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
-from prequential.configuration.settings.model import Config, DetectorConfig  # noqa: E402
+from prequential.configuration.settings.model import Config  # noqa: E402
+from prequential.configuration.settings.streams import DetectorConfig  # noqa: E402
 from prequential.demo import broker as _ports  # noqa: E402
 from prequential.engine.detectors import DETECTORS  # noqa: E402
 from prequential.engine.warmup import ALL, config_of  # noqa: E402
 from prequential.runtime.program.compilation import compile_loops  # noqa: E402
-from prequential.topics import secrets  # noqa: E402
+from prequential.topics import errors  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402
 from prequential.topics.specs import topic_specs  # noqa: E402
@@ -60,7 +61,7 @@ _ports._PORTS = _ports._PORTS[int(_OWN.removeprefix("gw")) :: int(_ALL)]
 @pytest.fixture(autouse=True)
 def _forgotten_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test has secrets of its own: those of others would be hidden in its texts."""
-    monkeypatch.setattr(secrets, "_known", set())
+    monkeypatch.setattr(errors, "_known", set())
 
 
 #: Files that take some seconds or more altogether: all of their tests are `slow`.

@@ -24,17 +24,13 @@ from prequential.cli.process import add_process_options
 from prequential.cli.sources import add_source_options
 from prequential.configuration.reading import keys
 from prequential.configuration.settings import listing
-from prequential.configuration.settings.model import (
+from prequential.configuration.settings.model import Config, HttpConfig, Limits, NotifyConfig, WorkerConfig
+from prequential.configuration.settings.streams import (
     DEFAULT_MEASURES,
     MULTILABEL_MEASURES,
-    Config,
     DisparityConfig,
-    HttpConfig,
-    Limits,
     Objective,
-    WorkerConfig,
 )
-from prequential.configuration.settings.notifying import NotifyConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.measures.declaration import (
     CLASSES,
@@ -53,7 +49,7 @@ from prequential.engine.measures.declaration import (
 from prequential.engine.measures.registry import MEASURES
 from prequential.runtime.ingest.counting import SourceCounts
 from prequential.runtime.ingest.counting import exposition as ingested
-from prequential.runtime.notifying.counting import exposition as notified
+from prequential.runtime.notifying.app import exposition as notified
 from prequential.runtime.worker.scrape import Scrape
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.disparities import Disparity

@@ -10,14 +10,24 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from prequential.cli.main import main
-from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.detectors import DETECTORS
-from prequential.offline.backtesting.changes import Injection, KnownChange, changes_of, parse_injection
+from prequential.offline.backtesting.changes import (
+    Injection,
+    Judged,
+    KnownChange,
+    SequenceChange,
+    always,
+    changes_of,
+    judge,
+    never,
+    parse_injection,
+    scores,
+)
 from prequential.offline.backtesting.detectors import name_of, parse_detector
-from prequential.offline.backtesting.running import alarms_of, inject
-from prequential.offline.backtesting.scores import Judged, SequenceChange, always, judge, never, scores
-from prequential.offline.past.bootstrap import ResampledRun, log_of
-from prequential.offline.past.sequences import PastSequence, sequences
+from prequential.offline.backtesting.making import alarms_of, inject
+from prequential.offline.past.sequences import PastSequence, ResampledRun, log_of, sequences
 from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Output

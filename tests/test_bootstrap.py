@@ -6,10 +6,19 @@ import json
 
 import numpy as np
 import pytest
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
-from prequential.offline.past.bootstrap import ResampledRun, block_length, blocks, generator, log_of, risen
-from prequential.offline.past.sequences import PastSequence, sequences
+from prequential.offline.past.sequences import (
+    PastSequence,
+    ResampledRun,
+    block_length,
+    blocks,
+    generator,
+    log_of,
+    risen,
+    sequences,
+)
 from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS
 

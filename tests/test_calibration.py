@@ -18,15 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prequential.cli.main import main
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.budget import Budget, parse_budget
-from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.configuration.settings.durations import Budget, parse_budget
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.compiled.kernel import Floats, taken
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.adwin import AdwinParameters
 from prequential.offline.calibration.calibrating import CalibrationOptions, calibrate
 from prequential.offline.calibration.cuts import cuts_of
 from prequential.offline.calibration.excursions import STEP, StepSums, exponent
-from prequential.offline.calibration.pasts import best_phase, far, reach_of
+from prequential.offline.calibration.pasts import best_phase, contexts, far, matched_blocks, reach_of
 from prequential.offline.calibration.rates import (
     Curve,
     ThresholdRates,
@@ -39,7 +40,6 @@ from prequential.offline.calibration.rates import (
     with_threshold,
 )
 from prequential.offline.calibration.report import CalibrationReport, lines
-from prequential.offline.calibration.resampling import contexts, matched_blocks
 from prequential.offline.past.sequences import PastSequence, sequences
 from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS

@@ -99,7 +99,8 @@ def by_default() -> list[str]:
 def later() -> list[str]:
     """Loops that are compiled, or fetched from the cache, after all should have been."""
     from helpers import catch_up, live, small_logs
-    from prequential.configuration.settings.model import Config, DetectorConfig
+    from prequential.configuration.settings.model import Config
+    from prequential.configuration.settings.streams import DetectorConfig
     from prequential.engine.detectors import DETECTORS
     from prequential.engine.warmup import ALL, config_of, warm_consumers
     from prequential.runtime.program.compilation import compile_loops

@@ -14,17 +14,19 @@ from hypothesis import strategies as st
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import (
-    DEFAULT_MEASURES,
     SERIES,
     Config,
     ConfigError,
-    DetectorConfig,
     HttpConfig,
     Limits,
+    WorkerConfig,
+)
+from prequential.configuration.settings.streams import (
+    DEFAULT_MEASURES,
+    DetectorConfig,
     Objective,
     PeriodAlarmConfig,
     StreamConfig,
-    WorkerConfig,
 )
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.measuring import measured

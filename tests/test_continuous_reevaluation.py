@@ -17,7 +17,8 @@ from operator import add
 from typing import Any, NamedTuple
 
 import pytest
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.serving.waiting import WaitingInstances
 from test_replay import Lines, last_of, outputs_of
 

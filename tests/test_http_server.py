@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 from prequential.configuration.settings.model import HttpConfig
-from prequential.runtime.http.endpoint import TEXT, Answer, Endpoint
+from prequential.runtime.http.server import TEXT, Answer, Endpoint
 
 from tests.skipping import needs_ipv6
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import ConfigError, StreamConfig
+from prequential.configuration.settings.model import ConfigError
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.runtime.worker.growing import grow
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.producer import StreamProducer

@@ -28,7 +28,8 @@ import oracle_detection
 import pytest
 from prequential.cli.main import main
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.offline.replay.emission import every_for
 from prequential.offline.replay.sources import Source, read_lines, replay
 from prequential.offline.replay.sources import for_files as files_config

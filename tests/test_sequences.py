@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.offline.past.sequences import PastSequence, sequences
 from prequential.offline.replay.sources import Source

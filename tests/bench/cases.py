@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.detectors import DETECTORS
 
 #: The easy case; those that the product alone can evaluate are compared with it.

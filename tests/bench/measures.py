@@ -20,7 +20,8 @@ from time import thread_time
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.configuration.settings.model import DETAILS, Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DETAILS, StreamConfig
 from prequential.engine.measures.registry import NAMES
 from prequential.engine.shard import Shard
 from prequential.runtime.program.compilation import compile_loops

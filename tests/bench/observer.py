@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import Consumer
-from prequential.configuration.settings.model import StreamConfig
-from prequential.engine.input.joined_values import JoinedValues
-from prequential.runtime.kafka.consumer_records import ConsumerRecords
+from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine.input.plain import JoinedValues
 from prequential.runtime.kafka.partition_queues import reader_of
-from prequential.runtime.kafka.readers import PartitionReader
+from prequential.runtime.kafka.readers import ConsumerRecords, PartitionReader
 from prequential.runtime.worker.journal import decode_entry
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import COMPARISONS, INPUTS, JOURNAL, METRICS

@@ -21,7 +21,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.configuration.settings.model import ALL_SERIES, SERIES, Config, HttpConfig, StreamConfig
+from prequential.configuration.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
 from prequential.runtime.program.compilation import compile_loops
 from prequential.runtime.worker.exporter import Exporter

@@ -19,9 +19,10 @@ from typing import Any
 
 from confluent_kafka import Producer
 from prequential.cli.worker import quiet_collector
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
-from prequential.runtime.kafka.batch_producing import produce_batch
+from prequential.runtime.kafka.librdkafka import produce_batch
 from prequential.runtime.program.compilation import compile_loops
 from prequential.topics.outputs import Encoded
 from prequential.topics.specs import COMPARISONS, METRICS

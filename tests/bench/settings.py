@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.runtime.kafka.fetching import FETCH_SETTINGS
 
 _DEFAULT: Final = StreamConfig()

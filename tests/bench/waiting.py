@@ -26,7 +26,8 @@ from time import thread_time
 from typing import Any
 
 from prequential.cli.worker import quiet_collector
-from prequential.configuration.settings.model import Config, Limits, StreamConfig
+from prequential.configuration.settings.model import Config, Limits
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.space import Space
 from prequential.engine.shard import Shard
 from prequential.runtime.program.compilation import compile_loops

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from prequential.cli.main import main
 from prequential.configuration.changes import consequences
-from prequential.configuration.changes.diff import Section, compare
-from prequential.configuration.changes.text import lines
+from prequential.configuration.changes.diff import Section, compare, lines
 from prequential.configuration.changes.trial import Effects, Pair, trial, trials
 from prequential.configuration.reading import keys
 from prequential.configuration.settings.listing import DURATIONS, is_secret, of_rest, of_stream
-from prequential.configuration.settings.model import Config, HttpConfig, StreamConfig, WorkerConfig
+from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.topics.clients import KafkaConfig
 
 SECRETS = (

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from prequential.cli.main import main
 from prequential.configuration.changes.live import Use, live, uses
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import METRICS, topic_specs

@@ -18,11 +18,10 @@ from prequential.cli.process import start_log
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.runtime.ingest.registry import SchemaRegistry
-from prequential.runtime.kafka.complaints import Complaints
+from prequential.runtime.kafka.rejected import Complaints
 from prequential.runtime.notifying.posting import Poster
 from prequential.topics.clients import KafkaConfig, connect, resolved
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.secrets import redacted
+from prequential.topics.errors import UsageError, WorkError, redacted
 
 from tests.ingest.registry_server import RegistryServer
 

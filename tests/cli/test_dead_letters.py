@@ -17,8 +17,8 @@ from prequential.cli.main import main
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.dead_letters import Letter, from_line, headers_of, to_line
 from prequential.topics.decoding import LABELS, PREDICTIONS, decode
+from prequential.topics.errors import kind_of
 from prequential.topics.partitioning import partition_of
-from prequential.topics.reasons import kind_of
 from prequential.topics.specs import INPUTS
 
 from tests.groups import group_ids

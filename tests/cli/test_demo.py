@@ -12,12 +12,9 @@ from statistics import median
 
 import pytest
 from prequential.cli.main import main
-from prequential.demo.board import DemoBoard
-from prequential.demo.models import build_models
-from prequential.demo.screen import table
-from prequential.demo.server import AGES, ModelServer
+from prequential.demo.screen import DemoBoard, compared, table, worth
+from prequential.demo.server import AGES, ModelServer, build_models
 from prequential.demo.stream import HISTORY, HORIZON, STREAM, Arrival, StreamPlan, Truth, events, observations
-from prequential.demo.summary import compared, worth
 from prequential.topics.errors import WorkError
 from rich.console import Console
 

@@ -21,7 +21,7 @@ from prequential.configuration.reading.reader import load_config
 from prequential.evaluation import evaluate
 from prequential.offline.calibration.report import lines as configuration_lines
 from prequential.runtime.ingest import dryrun
-from prequential.topics.reasons import printable
+from prequential.topics.errors import printable
 from prequential.views.wording.console import Console, complain, say
 from rich.table import Table
 

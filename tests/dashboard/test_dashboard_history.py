@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from boards import DAY, START, a_drift, alarm, comparison, history_of, incident, metrics, period
-from prequential.configuration.settings.model import Config, Objective, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.history import History
 from prequential.views.dashboard.incident import incident_page

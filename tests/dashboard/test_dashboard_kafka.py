@@ -18,7 +18,7 @@ from boards import START, a_drift, alarm, metrics
 from confluent_kafka import Producer
 from prequential.configuration.settings.model import Config
 from prequential.topics.clients import KafkaConfig
-from prequential.views.dashboard import live
+from prequential.views.dashboard import server
 from prequential.views.watching.tail import OutputRecord
 
 from tests.browser import ready
@@ -102,9 +102,9 @@ def test_beside_something_else_it_takes_a_free_port_and_ends_with_it(cluster: Ka
     """As the demo has it."""
     publish(cluster, list(a_drift()))
     day = 86_400_000  # ms
-    with live.Page(Config(cluster), day, "127.0.0.1", 0) as first:
+    with server.Page(Config(cluster), day, "127.0.0.1", 0) as first:
         port = int(first.address.rpartition(":")[2].strip("/"))
-        with live.Page(Config(cluster), day, "127.0.0.1", port) as second:
+        with server.Page(Config(cluster), day, "127.0.0.1", port) as second:
             assert second.address != first.address
             for address in (first.address, second.address):
                 with urlopen(f"{address}api/events?view=overview", timeout=60) as events:

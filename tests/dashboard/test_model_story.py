@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, served
-from prequential.configuration.settings.model import Config, Objective, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.engine.details.curves import Costs, best_threshold, histogram_of, points
-from prequential.views.dashboard.pages import model_page
-from prequential.views.dashboard.probabilities import curves_of
+from prequential.views.dashboard.pages import curves_of, model_page
 from prequential.views.watching.state import ModelKey
 
 from tests.browser import opened, ready

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, period, served
-from prequential.configuration.settings.model import Config, Objective, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.views.dashboard.overview import Overview
 from prequential.views.watching.ranking import Choice
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from boards import a_drift, comparison, history_of, incident, metrics, period, served
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.views.dashboard.history import PairKey
 from prequential.views.dashboard.pair import pair_page
 from prequential.views.dashboard.promotion import Promotion

@@ -22,7 +22,7 @@ import pytest
 import yaml
 from dashboard import DEPLOY, load
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.demo import feeder
 from prequential.demo.stream import HORIZON, STREAM
 

@@ -8,7 +8,8 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.state import ensure_rows, new_store

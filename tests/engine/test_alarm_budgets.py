@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 from helpers import World, alarms_of, assert_cuts_change_no_bit, catch_up, decoded, snapshot_of
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, ConfigError, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config, ConfigError
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.detectors.run_lengths import RATIO, SPREADS
 from prequential.engine.detectors.watch import Watch, watches_of
 from prequential.engine.measures.losses import ABSOLUTE, ERROR
 from prequential.engine.shard import Shard
+from prequential.runtime.worker.arrivals import OpenTransaction
 from prequential.runtime.worker.exporter import Exporter
-from prequential.runtime.worker.open_transactions import OpenTransaction
 from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.decoding import KINDS
 from prometheus_client.parser import text_string_to_metric_families

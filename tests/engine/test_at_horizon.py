@@ -21,7 +21,7 @@ from helpers import (
 )
 from oracle import Record
 from oracle_cases import inst, lab, pred, tick
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
 from prequential.evaluation import Evaluator
 from prequential.topics.errors import UsageError

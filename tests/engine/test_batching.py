@@ -43,12 +43,11 @@ from helpers import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.configuration.settings.model import Config, DetectorConfig, Limits, StreamConfig
-from prequential.engine.catalog.ended import EndedEntities
+from prequential.configuration.settings.model import Config, Limits
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
+from prequential.engine.catalog.streams import EndedEntities
 from prequential.engine.compiled.space import Space
-from prequential.engine.details.dependence import RecentDependence
-from prequential.engine.details.increments import Increments
-from prequential.engine.details.label_dependence import LabelDependence
+from prequential.engine.details.label_dependence import Increments, LabelDependence, RecentDependence
 from prequential.engine.detectors import DETECTORS as REGISTRY
 from prequential.engine.input.merge import Batch, Merge
 from prequential.engine.input.plain import Parser

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from helpers import ENDED, batch_of, dead_letters_of, metrics_of, small_logs, snapshot_of
 from oracle_cases import inst, lab, pred
-from prequential.configuration.settings.model import Config, DetectorConfig, Limits, StreamConfig
+from prequential.configuration.settings.model import Config, Limits
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.state import check
 from prequential.engine.delay import coverage
 from prequential.engine.shard import Shard

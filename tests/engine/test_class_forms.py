@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 from helpers import ENDED, batch_of, metrics_of, snapshot_of
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
 from prequential.topics.decoding import LABELS, PREDICTIONS
 

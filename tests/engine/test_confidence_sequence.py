@@ -25,7 +25,7 @@ from prequential.engine.cohorts.blocks import new_blocks
 from prequential.engine.cohorts.timeline import CLOSED, OPEN
 from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS, normal_mixture
 from prequential.engine.comparisons import confidence_sequence as sequence
-from prequential.engine.comparisons import recent as forgetting
+from prequential.engine.comparisons import updating as forgetting
 from prequential.engine.comparisons.joint import new_joint
 from prequential.engine.comparisons.updating import PairSettings, PairVerdicts, Times, step_losses
 from prequential.engine.compiled.kernel import Floats, zeros

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from oracle_estimators import Estimator, Outcome
 from oracle_records import settings_of
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.details.details import confusion
 from prequential.engine.tables.outcomes import JointCells
 from sequences import NO_CLASS, Outcomes

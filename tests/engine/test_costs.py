@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from helpers import ENDED, batch_of, metrics_of
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
 from prequential.topics.outputs import Metrics
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 from helpers import ENDED, batch_of, metrics_of, snapshot_of
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Metrics

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.engine.details.dependence import FirstOrder, RecentDependence
-from prequential.engine.details.increments import Increments
+from prequential.engine.details.label_dependence import FirstOrder, Increments, RecentDependence
 
 ELEC2 = Path(__file__).parents[1] / "data" / "elec2.csv.gz"
 DOWN = 1

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from helpers import ENDED, alarms_of, batch_of, restored, snapshot_of
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, ConfigError, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config, ConfigError
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.compiled.kernel import Ints, zeros
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.declaration import Detector, Parameter

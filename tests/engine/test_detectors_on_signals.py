@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from helpers import alarms_of, batch_of, restored, snapshot_of, vector
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, ConfigError, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config, ConfigError
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.watch import Signal, WatchedRows
 from prequential.engine.measures.losses import ERROR

@@ -19,7 +19,7 @@ from prequential.engine.shard import Shard
 from prequential.engine.snapshot.split import split
 from prequential.evaluation import evaluate
 from prequential.runtime.http.exposition import GAUGE, Family
-from prequential.runtime.worker import disparity_series
+from prequential.runtime.worker.series import DISPARITY_FAMILIES, add_disparities
 from prequential.topics.disparities import Disparity
 from prequential.topics.outputs import identity
 
@@ -297,16 +297,16 @@ def test_a_removed_model_has_no_messages() -> None:
 
 def test_series_say_what_messages_say() -> None:
     shard = catch_up(world(1)).shard
-    families = {name: Family(name, kind, text, "") for name, kind, text in disparity_series.FAMILIES}
-    assert {kind for _, kind, _ in disparity_series.FAMILIES} == {GAUGE}
+    families = {name: Family(name, kind, text, "") for name, kind, text in DISPARITY_FAMILIES}
+    assert {kind for _, kind, _ in DISPARITY_FAMILIES} == {GAUGE}
     http = shard.config.http
-    disparity_series.add(families, shard.catalog, shard.emission.disparities, [0], http)
+    add_disparities(families, shard.catalog, shard.emission.disparities, [0], http)
     text = "".join(family.text() for family in families.values())
     where = 'stream="s",partition="0",model="a",stage="final",key="region",measure="error"'
     assert f"disparity_verdict{{{where}}} 1" in text
     assert text.count("disparity_verdict{") == 6
-    hidden = {name: Family(name, kind, "", "") for name, kind, _ in disparity_series.FAMILIES}
-    disparity_series.add(
+    hidden = {name: Family(name, kind, "", "") for name, kind, _ in DISPARITY_FAMILIES}
+    add_disparities(
         hidden, shard.catalog, shard.emission.disparities, [0], replace(http, stages=("bins",))
     )
     assert "{" not in "".join(family.text() for family in hidden.values())

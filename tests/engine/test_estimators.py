@@ -15,7 +15,8 @@ import pytest
 from helpers import ENDED, SIGNALS, alarms_of, batch_of, dead_letters_of, examples, vector
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.configuration.settings.model import Config, DetectorConfig, Limits, StreamConfig
+from prequential.configuration.settings.model import Config, Limits
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.state import new_store
 from prequential.engine.catalog.streams import Stream

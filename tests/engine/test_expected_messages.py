@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from helpers import metrics_of
 from oracle_cases import inst, lab, pred
-from prequential.configuration.settings.model import Objective
+from prequential.configuration.settings.streams import Objective
 from prequential.engine.compiled.pool import find
 from prequential.engine.delay.calibrating import EXPECTED, SCALE, WAITING
 from prequential.engine.delay.expected import open_rows
 from prequential.engine.delay.records import graded, maturity_of
 from prequential.engine.measures.registry import INDEX, MEASURES
-from prequential.engine.output.missing import miss
+from prequential.engine.output.expectations import miss
 from prequential.offline.replay.summary import Account
 from prequential.offline.replay.text import expected_lines
-from prequential.runtime.worker import expecting
+from prequential.runtime.worker.series import EXPECTED_FAMILIES, add_expectations
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Metrics
 from prequential.views.wording.expected import period_in_words
@@ -148,9 +148,9 @@ def test_the_probability_is_a_normal_tail(measure: str, value: float, wanted: fl
 def test_series_are_those_of_the_newest_whole_period() -> None:
     lives = Lives(**PERIOD, objective=Objective({"accuracy": 0.5}))
     lives.go(*records(0, 400)[:-8])
-    families = {name: _Kept() for name, _, _ in expecting.FAMILIES}
+    families = {name: _Kept() for name, _, _ in EXPECTED_FAMILIES}
     shard = lives.shard
-    expecting.add(families, shard.catalog, shard.emission.reporter, [0])  # type: ignore[arg-type]
+    add_expectations(families, shard.catalog, shard.emission.reporter, [0])  # type: ignore[arg-type]
     assert any('measure="accuracy"' in one for one in families["expected"].labels)
     assert len(families["expected_miss"].labels) == 1
     signals = families["expected_signal"].labels
@@ -188,8 +188,8 @@ def test_what_waits_has_an_interval_once_open_periods_have_records() -> None:
     low, high = waiting.right - waiting.half, waiting.right + waiting.half
     assert message["interval"] == [max(0, low), min(waiting.labels, high)]
     assert message["level"] == 0.9
-    families = {name: _Kept() for name, _, _ in expecting.FAMILIES}
-    expecting.add(families, catalog, lives.shard.reporter, [0])  # type: ignore[arg-type]
+    families = {name: _Kept() for name, _, _ in EXPECTED_FAMILIES}
+    add_expectations(families, catalog, lives.shard.reporter, [0])  # type: ignore[arg-type]
     values = [families[f"waiting_expected_{name}"].values for name in ("right", "right_low", "right_high")]
     assert values == [[waiting.right], *([end] for end in message["interval"])]
     lives.shard.reporter.forget([row])

@@ -21,15 +21,15 @@ from helpers import ENDED, Feed, World, batch_of, comparisons_of, examples, metr
 from hypothesis import example, given
 from hypothesis import strategies as st
 from prequential.configuration.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
-from prequential.demo.endpoint import parse
+from prequential.demo.worker import parse
 from prequential.engine.compiled.kernel import columns_of
 from prequential.engine.measures.registry import NAMES
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot import read_snapshot
-from prequential.runtime.http.endpoint import TEXT, Endpoint
-from prequential.runtime.worker.compared import FAMILIES
+from prequential.runtime.http.server import TEXT, Endpoint
+from prequential.runtime.worker.arrivals import OpenTransaction
 from prequential.runtime.worker.exporter import Exporter
-from prequential.runtime.worker.open_transactions import OpenTransaction
+from prequential.runtime.worker.series import PAIR_FAMILIES
 from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
@@ -233,7 +233,7 @@ def of_incidents(outputs: list[Output], messages: list[Metrics]) -> Samples:
 
 
 #: Families of pairs.
-COMPARISONS = {f"prequential_{name}" for name, _, _ in FAMILIES} - {
+COMPARISONS = {f"prequential_{name}" for name, _, _ in PAIR_FAMILIES} - {
     "prequential_champion_info", "prequential_comparison_pairs_left_out"
 }  # fmt: skip
 

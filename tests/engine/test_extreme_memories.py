@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 from helpers import ENDED, batch_of, metrics_of
-from prequential.configuration.settings.model import DETAILS, Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DETAILS, StreamConfig
 from prequential.engine.measures.registry import NAMES
 from prequential.engine.shard import Shard
 from prequential.topics.outputs import Metrics

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from helpers import catch_up
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
 from prequential.engine.tables.logs import DUPLICATE, EXPIRED_PREDICTION, LATE_LABEL, LATE_PREDICTION

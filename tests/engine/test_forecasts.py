@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from helpers import ENDED, World, batch_of, catch_up, metrics_of
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, ConfigError, StreamConfig
+from prequential.configuration.settings.model import Config, ConfigError
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.measures.reading import extends_scores
 from prequential.engine.shard import Shard
 from test_costs_by_value import lab, pred, said_of, shard_of

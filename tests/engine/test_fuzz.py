@@ -33,7 +33,8 @@ from helpers import (
     snapshot_of,
     vector,
 )
-from prequential.configuration.settings.model import Config, Limits, StreamConfig
+from prequential.configuration.settings.model import Config, Limits
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Parser
 from prequential.engine.shard import Shard

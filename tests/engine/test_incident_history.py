@@ -13,8 +13,8 @@ import pytest
 from incident_streams import ENDED, LATENCY, QUIET, Stream, batches, steps
 from prequential.configuration.settings.model import Config
 from prequential.engine.incidents import clusters, history, levels
-from prequential.engine.incidents.groups import Groups, shift
 from prequential.engine.incidents.history import OrderedClusters
+from prequential.engine.incidents.levels import Groups, shift
 from prequential.engine.shard import Shard
 
 from tests.nightly import few

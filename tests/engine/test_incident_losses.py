@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from helpers import decoded, snapshot_of
 from incident_streams import ENDED, QUIET, STEP, Stream, batches, incidents
-from prequential.configuration.settings.model import INCIDENT_LOSSES, Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import INCIDENT_LOSSES, StreamConfig
 from prequential.engine.incidents.history import read
 from prequential.engine.measures.registry import MEASURES, OWN_LOSSES
 from prequential.engine.shard import Shard

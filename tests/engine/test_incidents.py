@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from helpers import ENDED, snapshot_of
 from incident_streams import LATENCY, QUIET, STEP, Stream, batches, incidents, live, steps
-from prequential.configuration.settings.model import Config, DetectorConfig, Objective, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.incidents import lasting
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard

@@ -13,7 +13,7 @@ import pytest
 from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details.intervals import (
     autocorrelation,

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from sequences import NO_CLASS, Codes, Measured, Outcomes
 
 #: `make quick` leaves it out.

@@ -13,7 +13,7 @@ from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle_measures import FURTHER, Kind, measures
-from prequential.configuration.settings.model import DEFAULT_MEASURES, StreamConfig
+from prequential.configuration.settings.streams import DEFAULT_MEASURES, StreamConfig
 from prequential.engine.measures import (
     agreement,
     costs,

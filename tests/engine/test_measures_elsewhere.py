@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import vector
-from prequential.configuration.settings.model import DEFAULT_MEASURES, StreamConfig
+from prequential.configuration.settings.streams import DEFAULT_MEASURES, StreamConfig
 from prequential.engine.measures.registry import OF_NUMBERS
 from prequential.engine.tables.scores import CLIP
 from river import metrics as river

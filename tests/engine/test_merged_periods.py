@@ -24,15 +24,14 @@ from partitioned import (
     with_periods,
     world,
 )
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.merging.merger import Merger
 from prequential.engine.merging.messages import Merged
 from prequential.engine.merging.periods import MergedPeriod, news
 from prequential.engine.tables.streams import MODEL
 from prequential.runtime.http.exposition import GAUGE, Family
-from prequential.runtime.worker import expecting
-from prequential.runtime.worker import merged as merged_series
-from prequential.runtime.worker.latest import LatestMessages
+from prequential.runtime.worker.merging import LatestMessages
+from prequential.runtime.worker.series import EXPECTED_FAMILIES, MERGED_FAMILIES, add_merged
 from prequential.topics import parts
 from prequential.topics.outputs import ALL_PARTITIONS, Encoded, Metrics, decoded
 from prequential.topics.specs import PARTS
@@ -355,9 +354,9 @@ def test_series_of_all_partitions_have_no_partition_and_only_the_newest_whole_pe
     for part in shuffled(rng, parts_of(config, given.topics, 2, rng)):
         said += merger.add(part, 0)
     said = said[: len(said) // 2]  # as long as something waits
-    names = (*config.http.measures, *(name for name, _, _ in (*merged_series.FAMILIES, *expecting.FAMILIES)))
+    names = (*config.http.measures, *(name for name, _, _ in (*MERGED_FAMILIES, *EXPECTED_FAMILIES)))
     families = {name: Family(name, GAUGE, "") for name in names}
-    merged_series.add(families, cast(Any, StandIn(said)), config)
+    add_merged(families, cast(Any, StandIn(said)), config)
     lines = [line for one in families.values() for line in one.text().splitlines() if "#" not in line]
     assert not any("partition=" in line or 'stage="period"' in line for line in lines)
     messages = list(map(decoded, said))

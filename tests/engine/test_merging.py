@@ -24,8 +24,8 @@ from partitioned import (
     world,
 )
 from prequential.engine.merging.merger import Merger
-from prequential.engine.merging.names import PartNames
-from prequential.runtime.worker.kept_parts import KeptParts
+from prequential.engine.merging.messages import PartNames
+from prequential.offline.replay.from_topics import KeptParts
 from prequential.topics import parts
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Metrics, decoded
 

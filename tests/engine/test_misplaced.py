@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from helpers import ENDED, batch_of, metrics_of
 from oracle_cases import Record, inst, lab, pred
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Metrics

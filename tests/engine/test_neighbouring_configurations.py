@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 from helpers import ENDED, Feed, Topics, decoded, snapshot_of
 from prequential.configuration.changes.trial import trial
-from prequential.configuration.settings.model import (
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import (
     DEFAULT_MEASURES,
     DETAILS,
-    Config,
     DetectorConfig,
     DisparityConfig,
     Objective,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.details import normalisation
 from prequential.engine.details.normalisation import RATIOS, count_at_most, level, normalised
 from sequences import NO_CLASS, Codes, Outcomes

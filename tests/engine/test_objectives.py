@@ -12,7 +12,8 @@ import pytest
 from helpers import alarms_of, batch_of, catch_up, live, restored, snapshot_of
 from oracle_detectors import TESTS
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, DetectorConfig, Objective, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.shard import Shard
 from prequential.topics.outputs import Alarm

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from helpers import alarms_of, read
 from oracle_cases import lab, pred
-from prequential.configuration.settings.model import Objective, PeriodAlarmConfig
+from prequential.configuration.settings.streams import Objective, PeriodAlarmConfig
 from prequential.engine.detectors.period_alarms import MISS, UNUSUAL
 from prequential.topics.outputs import Incident, Metrics, Output
 from test_between_lives import Lives

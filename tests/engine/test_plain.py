@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import typeof
-from prequential.configuration.settings.model import Config, Limits, StreamConfig
+from prequential.configuration.settings.model import Config, Limits
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.input import plain as plain_module
 from prequential.engine.input.encoder import Encoder

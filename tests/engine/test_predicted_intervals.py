@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.configuration.settings.model import Config, DetectorConfig, Objective, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors import objectives
 from prequential.engine.measures.declaration import INTERVALS
 from prequential.engine.measures.reading import fields_read

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.engine.comparisons import DEFINED, NO_DISCORDANT, REASONS, ZERO_LOSS
-from prequential.engine.comparisons.mcnemar import ENOUGH, p_value, signed, threshold
-from prequential.engine.comparisons.q import q
+from prequential.engine.comparisons.measuring import ENOUGH, p_value, q, signed, threshold
 from scipy import stats
 
 losses = st.floats(1e-100, 1e100)

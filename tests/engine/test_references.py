@@ -13,7 +13,8 @@ import pytest
 from helpers import Life, batch_of, catch_up, metrics_of, restored, snapshot_of
 from oracle_cases import lab, pred
 from prequential.configuration.reading.reader import combined
-from prequential.configuration.settings.model import Config, ConfigError, Objective, StreamConfig
+from prequential.configuration.settings.model import Config, ConfigError
+from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.engine.details.details import WeightedShare
 from prequential.engine.details.intervals import autocorrelation, error_worth, shrunk, wilson
 from prequential.engine.details.references import beside, difference, side_of

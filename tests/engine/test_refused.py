@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from helpers import ENDED, batch_of, dead_letters_of, restored, small_logs, snapshot_of
 from oracle_cases import inst, lab, pred
-from prequential.configuration.settings.model import Config, Limits, StreamConfig
+from prequential.configuration.settings.model import Config, Limits
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import DeadLetter, Output

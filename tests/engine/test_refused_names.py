@@ -21,7 +21,8 @@ from helpers import (
     snapshot_of,
 )
 from oracle_cases import Record, inst, lab, pred
-from prequential.configuration.settings.model import Config, Limits, StreamConfig
+from prequential.configuration.settings.model import Config, Limits
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
 from prequential.topics.decoding import KINDS
 

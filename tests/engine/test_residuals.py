@@ -10,7 +10,8 @@ import pytest
 from helpers import ENDED, batch_of
 from oracle_residuals import bins_of as oracle_bins
 from oracle_residuals import residuals as oracle_residuals
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details.deciles import Decile, as_message, deciles_of
 from prequential.engine.estimators.residuals import (

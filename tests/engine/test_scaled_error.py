@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from helpers import ENDED, alarms_of, batch_of, vector
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.detectors.signals import SCALE_OUTCOMES

@@ -14,7 +14,8 @@ import pytest
 from helpers import ENDED, batch_of, examples, metrics_of, vector
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats, Ints32
 from prequential.engine.compiled.mathematics import log
 from prequential.engine.detectors import signals

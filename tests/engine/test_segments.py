@@ -10,7 +10,8 @@ import msgspec
 import pytest
 from helpers import assert_cuts_change_no_bit, catch_up, known_of, metrics_of
 from oracle_cases import inst, lab, pred
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
 from prequential.engine.tables.store import EXPIRED, WAITING

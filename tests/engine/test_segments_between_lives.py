@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from helpers import alarms_of, comparisons_of, metrics_of
 from oracle_cases import Record, inst, lab, pred
-from prequential.configuration.settings.model import DetectorConfig
+from prequential.configuration.settings.streams import DetectorConfig
 from prequential.engine.incidents.history import column_of_segment
 from prequential.engine.incidents.incidents import Incidents
 from prequential.topics.outputs import Metrics, Output

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from helpers import ENDED, alarms_of, batch_of, metrics_of
-from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.measures.registry import NAMES, OF_NUMBERS, OF_SETS
 from prequential.engine.shard import Shard
 from prequential.topics.outputs import Output

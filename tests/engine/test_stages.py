@@ -15,7 +15,8 @@ import pytest
 from helpers import ENDED, World, batch_of, catch_up, examples, metrics_of, small_logs
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.measures.registry import NAMES
 from prequential.engine.output.estimates import EstimatorState, intermediate

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from helpers import ENDED, alarms_of, batch_of, comparisons_of, decoded, metrics_of, snapshot_of
 from oracle_cases import lab, pred
-from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine import warmup
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.comparisons.tables import Comparisons, codes_of

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.configuration.settings.model import TOP_K, Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import TOP_K, StreamConfig
 from prequential.engine.shard import Shard
 from sklearn.metrics import top_k_accuracy_score
 from test_costs_by_value import lab, pred, said_of, shard_of

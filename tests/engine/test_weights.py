@@ -12,7 +12,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from helpers import ENDED, batch_of
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Parser, Plain
 from prequential.engine.measures.reading import fields_read

@@ -13,14 +13,14 @@ from typing import Any
 from helpers import HOUR, SIGNALS, Topics, World
 from oracle_scores import FURTHER_NUMERIC, NUMERIC
 from prequential.configuration.settings.durations import duration
-from prequential.configuration.settings.model import (
+from prequential.configuration.settings.stages import CONFIGURED, parse
+from prequential.configuration.settings.streams import (
     BASELINES,
     COMPARE_LOSSES,
     DEFAULT_MEASURES,
     DETAILS,
     INCIDENT_LOSSES,
 )
-from prequential.configuration.settings.stages import CONFIGURED, parse
 from prequential.engine.measures.registry import NAMES as MEASURES
 from prequential.engine.measures.registry import OF_SETS
 

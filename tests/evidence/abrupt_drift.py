@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.compiled.kernel import Floats
-from prequential.offline.backtesting.changes import KnownChange
+from prequential.offline.backtesting.changes import DetectionScores, KnownChange
 from prequential.offline.backtesting.making import on_the_past
-from prequential.offline.backtesting.scores import DetectionScores
-from prequential.offline.backtesting.svg import Panel, figure
+from prequential.offline.backtesting.plot import Panel, figure
 from prequential.offline.past.sequences import PastSequence as Outcomes
 from prequential.topics.outputs import Alarm
 from river import tree

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.delay.records import MATURITIES, share_of
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.detectors import DETECTORS

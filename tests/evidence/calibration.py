@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.configuration.settings.budget import parse_budget
-from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.durations import parse_budget
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.compiled.kernel import Bytes, Floats
 from prequential.offline.calibration.calibrating import CalibrationOptions, calibrate

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Bytes, Floats
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.declaration import MIN_OUTCOMES
@@ -24,8 +24,8 @@ from prequential.engine.detectors.watch import Signal, WatchedRows
 from prequential.engine.measures.losses import ERROR
 from prequential.engine.tables.alarms import new_alarms
 from prequential.engine.tables.outcomes import Log
-from prequential.offline.past.bootstrap import ResampledRun, log_of
 from prequential.offline.past.sequences import PastSequence as Outcomes
+from prequential.offline.past.sequences import ResampledRun, log_of
 from river import tree
 from river.datasets import synth
 

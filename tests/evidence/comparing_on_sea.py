@@ -22,10 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.comparisons import DEFINED, UNDECIDED, VERDICTS
-from prequential.engine.comparisons.mcnemar import signed, threshold
-from prequential.engine.comparisons.q import q
+from prequential.engine.comparisons.measuring import q, signed, threshold
 from prequential.engine.compiled.kernel import Bytes, Floats
-from prequential.offline.backtesting.svg import Panel, figure
+from prequential.offline.backtesting.plot import Panel, figure
 from river import drift, naive_bayes
 from river.datasets import synth
 

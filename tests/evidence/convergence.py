@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.offline.replay.sources import Source, replay
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Metrics, Output, decoded

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import DEFAULT_DETECTORS, DetectorConfig, StreamConfig
+from prequential.configuration.settings.streams import DEFAULT_DETECTORS, DetectorConfig, StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.detectors import DETECTORS
+from prequential.offline.backtesting.changes import PER
 from prequential.offline.backtesting.making import on_the_past
-from prequential.offline.backtesting.scores import PER
 from river import drift, naive_bayes
 
 from tests.evidence.sequences import Said, evaluated

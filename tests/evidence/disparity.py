@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import Config, DisparityConfig, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DisparityConfig, StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.cohorts.timeline import CLOSED
 from prequential.engine.disparity.following import ComparedGroups

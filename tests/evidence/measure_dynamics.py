@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details.normalisation import RATIOS as MEASURES
 from prequential.engine.details.normalisation import level

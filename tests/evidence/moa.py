@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import Value
+from prequential.configuration.settings.streams import Value
 from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.tables.alarms import new_alarms

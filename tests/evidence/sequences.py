@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.offline.past.sequences import PastSequence as Outcomes
 from prequential.offline.past.sequences import sequences
 from prequential.offline.replay.sources import Source

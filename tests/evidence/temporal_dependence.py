@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.offline.replay.sources import Source, replay
 from prequential.serving.temporal import TemporalCorrection, TemporallyAugmented
 from prequential.topics.decoding import LABELS, PREDICTIONS

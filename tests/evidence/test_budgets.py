@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numba
 import pytest
-from prequential.configuration.settings.model import DetectorConfig
+from prequential.configuration.settings.streams import DetectorConfig
 
 from tests.evidence.budgets import IN_THE_ENGINE, RATIO, WORLDS, World, in_the_engine, realised
 from tests.nightly import few

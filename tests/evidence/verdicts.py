@@ -16,7 +16,7 @@ from prequential.engine.cohorts import pending as cohorts
 from prequential.engine.cohorts import timeline as time
 from prequential.engine.cohorts.blocks import Blocks, new_blocks
 from prequential.engine.comparisons import confidence_sequence as sequence
-from prequential.engine.comparisons import recent as forgetting
+from prequential.engine.comparisons import updating as forgetting
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints
 from scipy import special
 

@@ -15,7 +15,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from prequential.configuration.settings.model import Config, ConfigError, StreamConfig
+from prequential.configuration.settings.model import Config, ConfigError
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.evaluation import Evaluator, evaluate
 from prequential.offline.replay.sources import Source, replay
 from prequential.topics.errors import UsageError, WorkError

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from prequential import Evaluator, evaluate
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, ConfigError, StreamConfig
+from prequential.configuration.settings.model import Config, ConfigError
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.evaluation import Result
 from prequential.mapping.parsing import parse
 from prequential.mapping.translation import KafkaRecords, Translator

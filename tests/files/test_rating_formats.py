@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from prequential import evaluate
 from prequential.cli.main import main
-from prequential.mapping.evaluations import mlflow_parts, otel_parts
-from prequential.mapping.parts import Unreadable
+from prequential.mapping.evaluations import Unreadable, mlflow_parts, otel_parts
 
 from tests.ingest.translating import become, record, translator
 

@@ -11,8 +11,7 @@ from ingesting import IngestProcess, create_sources, produce, write_config, writ
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.runtime.ingest.reading import Assignment, SourceFetcher, generation_of
-from prequential.runtime.kafka.group_transactions import GroupTransactions
-from prequential.runtime.kafka.transactions import Expelled, Outgoing
+from prequential.runtime.kafka.transactions import Expelled, GroupTransactions, Outgoing
 from prequential.topics.clients import KafkaConfig, connect
 
 from tests.worker.processes import HANGS, eventually, read_topic

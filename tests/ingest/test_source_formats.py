@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.runtime.ingest.counting import SourceCounts, exposition
 from prequential.runtime.ingest.dryrun import _show

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from confluent_kafka.admin import NewPartitions
 from notifying import NotifyProcess, Receiver, write_config
-from prequential.runtime.notifying.signing import headers, key_of
+from prequential.runtime.notifying.posting import headers, key_of
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.outputs import encode

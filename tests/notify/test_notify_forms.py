@@ -9,13 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config, ConfigError
-from prequential.configuration.settings.notifying import NotifyConfig
-from prequential.runtime.notifying.choosing import chosen
+from prequential.configuration.settings.model import Config, ConfigError, NotifyConfig
+from prequential.runtime.notifying.app import chosen
 from prequential.runtime.notifying.forms import body, identifier, read
-from prequential.runtime.notifying.posting import checked_url
-from prequential.runtime.notifying.retrying import WebhookAnswer
-from prequential.runtime.notifying.signing import key_of
+from prequential.runtime.notifying.posting import WebhookAnswer, checked_url, key_of
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Incident, encode
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from boards import a_drift, alarm, comparison, incident, metrics, period
 from prequential.cli.main import main
-from prequential.configuration.settings.model import Config, Objective, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.topics.errors import UsageError
 from prequential.views.dashboard.history import History
 from prequential.views.report import Promotion, markdown, parse_condition

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from boards import START, a_drift, alarm, comparison, incident, metrics, without_times
-from prequential.configuration.settings.model import Config, Objective, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.topics.outputs import Alarm, Metrics
 from prequential.views.dashboard.server import static_files
 from prequential.views.report import Report, write_report

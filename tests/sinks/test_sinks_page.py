@@ -22,7 +22,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 from prequential.configuration.reading.reader import load_config
-from prequential.runtime.notifying.signing import headers, key_of
+from prequential.runtime.notifying.posting import headers, key_of
 from prequential.topics.avro import avro_schema
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.outputs import Alarm, Metrics, encode

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, Decoded, decode
+from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, Decoded, decode, milliseconds
 from prequential.topics.messages import (
     MAX_NAME_BYTES,
     MAX_NESTING,
     MAX_PROBABILITY_SUM,
     MAX_VALUE_BYTES,
 )
-from prequential.topics.times import milliseconds
 
 ALL = (INSTANCES, PREDICTIONS, LABELS)
 

@@ -9,10 +9,9 @@ import termios
 from collections.abc import Iterator
 
 import pytest
-from prequential.views.watching import keyboard
-from prequential.views.watching.keyboard import CLOSED, Keyboard
+from prequential.views.watching import screen
 from prequential.views.watching.ranking import Choice, Ranking
-from prequential.views.watching.screen import Screen
+from prequential.views.watching.screen import CLOSED, Keyboard, Screen
 from prequential.views.watching.state import WatchState
 from prequential.views.watching.table import whole_table
 from rich.cells import cell_len
@@ -370,13 +369,13 @@ class TestKeyboard:
     ) -> None:
         """Over a slow line: the rest is waited for."""
         parts = [b"\x1b", b"[", b"B"]
-        monkeypatch.setattr(keyboard.os, "read", lambda *_: parts.pop(0))
+        monkeypatch.setattr(screen.os, "read", lambda *_: parts.pop(0))
         with Keyboard() as keys:
             os.write(ends[0], b"x")  # there is something to read
             assert keys.wait(10) == ["down"]
 
     def test_the_end_of_input_is_told(self, ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(keyboard.os, "read", lambda *_: b"")
+        monkeypatch.setattr(screen.os, "read", lambda *_: b"")
         with Keyboard() as keys:
             os.write(ends[0], b"x")
             assert keys.wait(10) == [CLOSED]

@@ -21,8 +21,7 @@ from prequential.cli import dashboard
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import HttpConfig
 from prequential.demo.broker import pick_port
-from prequential.runtime.http.access import Access
-from prequential.runtime.http.endpoint import INGEST_PORT, TEXT, WORKER_PORT, Answer, Endpoint
+from prequential.runtime.http.server import INGEST_PORT, TEXT, WORKER_PORT, Access, Answer, Endpoint
 from prequential.topics.errors import UsageError, WorkError
 from prequential.views.dashboard.server import Server
 from prequential.views.dashboard.views import Board

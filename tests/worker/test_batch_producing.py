@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from prequential.runtime.kafka import batch_producing, librdkafka, partition_queues
-from prequential.runtime.kafka.batch_producing import produce_batch
+from prequential.runtime.kafka import librdkafka, partition_queues
+from prequential.runtime.kafka.librdkafka import produce_batch
 from prequential.runtime.kafka.readers import ObjectReader
 from prequential.runtime.kafka.transactions import Outgoing, Transactions
 from prequential.topics.clients import KafkaConfig
@@ -84,11 +84,11 @@ def test_what_is_too_large_is_refused(mocked: Producer) -> None:
 
 def test_without_the_library_nothing_is_taken(mocked: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(librdkafka, "library", lambda: None)
-    batch_producing._functions.cache_clear()
+    librdkafka._functions.cache_clear()
     try:
         assert produce_batch(mocked, TOPIC, 0, [b"k"], [b"v"]) == 0
     finally:
-        batch_producing._functions.cache_clear()
+        librdkafka._functions.cache_clear()
 
 
 class AnotherProducer(Producer):

@@ -16,14 +16,15 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
-from prequential.configuration.settings.model import Config, StreamConfig, WorkerConfig
+from prequential.configuration.settings.model import Config, WorkerConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
-from prequential.runtime.kafka.consumer_records import ConsumerRecords
 from prequential.runtime.kafka.fetching import Fetched
+from prequential.runtime.kafka.readers import ConsumerRecords
+from prequential.runtime.worker import pace
 from prequential.runtime.worker import runner as runner_module
-from prequential.runtime.worker.journal import Idle, JournalEntry, decode_entry, standing
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.journal import Idle, JournalEntry, TopicsOrigin, decode_entry, standing
 from prequential.runtime.worker.publisher import Outgoing
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
 from prequential.runtime.worker.runner import ShardRunner
@@ -315,7 +316,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool, int]]:
         monkeypatch.setattr(runner_module, "Publisher", life.publisher)
         monkeypatch.setattr(runner_module, "read_known", log.known)
         # Small rounds, each published.
-        monkeypatch.setattr(runner_module, "_PAUSE_SECONDS", 0.01 if stops else 0.0)
+        monkeypatch.setattr(pace, "_PAUSE_SECONDS", 0.01 if stops else 0.0)
         rng = random.Random(next(seeds))
         monkeypatch.setattr(runner_module, "SilenceTimer", lambda config: SometimesSilent(rng))
         survived = asyncio.run(asyncio.wait_for(live(life, topics, rng, stops=stops), HANGS))

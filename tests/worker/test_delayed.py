@@ -13,8 +13,7 @@ from confluent_kafka import Producer
 from prequential.configuration.settings.model import Config
 from prequential.runtime.kafka import transactions
 from prequential.runtime.worker import publisher as publisher_module
-from prequential.runtime.worker.journal import JournalEntry, encode_entry
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.journal import JournalEntry, TopicsOrigin, encode_entry
 from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from comparison import assert_published_once
 from conftest import fresh_cluster
-from prequential.configuration.settings.model import BASELINES, DETAILS
+from prequential.configuration.settings.streams import BASELINES, DETAILS
 from prequential.engine.measures.registry import NAMES, OF_NUMBERS
 from processes import HANGS, WorkerProcess, await_published, prequential, read_topic, write_config
 from workload import HORIZON, SETTLE, STEP, Record, Sender, records

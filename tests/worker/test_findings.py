@@ -14,7 +14,8 @@ from typing import Any
 import processes
 import pytest
 from conftest import fresh_cluster
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
 from prequential.runtime.worker import findings as findings_module

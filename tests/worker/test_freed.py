@@ -20,10 +20,10 @@ import pytest
 from confluent_kafka import Producer
 from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.runtime.kafka import transactions
-from prequential.runtime.kafka.consumer_records import ConsumerRecords
 from prequential.runtime.kafka.fetching import Fetched
+from prequential.runtime.kafka.readers import ConsumerRecords
 from prequential.runtime.worker import runner as runner_module
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.publisher import Publisher, ShardLost
 from prequential.runtime.worker.recovery import RecoveredState
 from prequential.runtime.worker.runner import ShardRunner

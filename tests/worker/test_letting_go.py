@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from prequential.configuration.settings.model import Config
 from prequential.demo.broker import pick_port
 from prequential.runtime.kafka.fetching import Fetcher
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.clients import KafkaConfig
 from processes import HANGS

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.merging.merger import NEVER, ReportedMoments
-from prequential.runtime.worker.merge_notes import MOST, moments_of, require_room, text_of
+from prequential.runtime.worker.merging import MOST, moments_of, require_room, text_of
 from prequential.topics.errors import WorkError
 
 MOMENTS = st.integers(NEVER, 10**13)

@@ -19,13 +19,12 @@ from prequential.runtime.ingest import dryrun
 from prequential.runtime.ingest.app import Ingest
 from prequential.runtime.ingest.reading import SourceFetcher
 from prequential.runtime.kafka import process
-from prequential.runtime.kafka.complaints import complain
 from prequential.runtime.kafka.fetching import Fetcher
 from prequential.runtime.kafka.readers import failure_of
+from prequential.runtime.kafka.rejected import complain
 from prequential.runtime.worker import app
 from prequential.runtime.worker.app import Worker
-from prequential.runtime.worker.journal import Generation
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.journal import Generation, TopicsOrigin
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from prequential.configuration.settings.model import Config
 from prequential.runtime.worker import app
-from prequential.runtime.worker.origin import TopicsOrigin, present_origin
+from prequential.runtime.worker.journal import TopicsOrigin, present_origin
 from prequential.topics.admin import create, identities
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError

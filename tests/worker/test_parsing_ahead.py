@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.plain import Parser, Plain
 from prequential.engine.input.record_scanner import READ_ON_DEMAND
 from prequential.engine.shard import Shard
-from prequential.runtime.kafka.consumer_records import ConsumerRecords
+from prequential.runtime.kafka.readers import ConsumerRecords
 from prequential.runtime.worker.batches import MANY, SharedParser, to_batch
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.outputs import DeadLetter, Message, decoded

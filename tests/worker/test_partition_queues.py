@@ -12,9 +12,14 @@ import numba
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Message, Producer
 from prequential.runtime.kafka import partition_queues
-from prequential.runtime.kafka.consumer_records import ConsumerRecords, Original
 from prequential.runtime.kafka.partition_queues import QueueReader, reader_of
-from prequential.runtime.kafka.readers import ObjectReader, PartitionReader, TopicRead
+from prequential.runtime.kafka.readers import (
+    ConsumerRecords,
+    ObjectReader,
+    Original,
+    PartitionReader,
+    TopicRead,
+)
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="the loops need the compiler")
 

@@ -24,11 +24,11 @@ from prequential.runtime.worker.journal import (
     JournalStatus,
     Quarantine,
     Suspicion,
+    TopicsOrigin,
     decode_entry,
     encode_entry,
     standing,
 )
-from prequential.runtime.worker.origin import TopicsOrigin
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError

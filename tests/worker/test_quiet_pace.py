@@ -10,12 +10,13 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
-from prequential.configuration.settings.model import Config, StreamConfig, WorkerConfig
+from prequential.configuration.settings.model import Config, WorkerConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.readers import sorted_out
 from prequential.runtime.worker import checkpoint as module
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import Decoded
@@ -81,11 +82,11 @@ def test_a_small_round_waits_for_the_next_commit(commit_every: int, ago: float, 
     async def next_round() -> float:
         config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every))
         runner = alone(config)
-        runner._round_at = 100.0
-        runner.checkpoint._paced_at = runner._round_at - ago
-        found = runner._next_round - runner._round_at
+        runner._pace._ended_at = 100.0
+        runner.checkpoint._paced_at = runner._pace._ended_at - ago
+        found = runner._next_round - runner._pace._ended_at
         runner.checkpoint._backlog = True  # its end is published at once
-        assert runner._next_round == runner._round_at + 0.04
+        assert runner._next_round == runner._pace._ended_at + 0.04
         runner.checkpoint._backlog = False
         runner._journal.append((1, 1, 1))  # to be followed as fast as it can be
         assert runner._next_round == 0.0
@@ -110,8 +111,8 @@ def test_messages_that_time_makes_due_wait_half_as_long(
     async def run() -> None:
         config = Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=commit_every))
         runner = alone(config)
-        runner._round_at = runner.checkpoint._paced_at = 100.0
-        assert not runner._tick_has_come  # as long as there are no records
+        runner._pace._ended_at = runner.checkpoint._paced_at = 100.0
+        assert not runner._pace.tick_has_come  # as long as there are no records
         reach(runner, newest, 1_000)
         assert runner._next_round - 100.0 == pytest.approx(expected)
 
@@ -128,9 +129,9 @@ def test_commits_that_are_rarer_than_ticks_stay_so(commit_every: int, expected: 
         runner = alone(Config(kafka=_NOBODY, defaults=each_second, worker=worker))
         assert list(runner.shard.state.ticks) == [1_000]
         reach(runner, [1_000, 1_000, 1_000], 1_000)
-        assert runner._tick_has_come is expected
+        assert runner._pace.tick_has_come is expected
         runner.shard.state.next_tick = 1_001
-        assert runner._tick_is_near is expected
+        assert runner._pace.tick_is_near is expected
 
     asyncio.run(run())
 
@@ -222,7 +223,7 @@ def test_shards_come_to_the_same_moments() -> None:
     async def moments() -> list[float]:
         runners = [alone(Config(kafka=_NOBODY, worker=WorkerConfig(commit_every=250))) for _ in range(3)]
         for runner, began in zip(runners, (100.01, 100.125, 100.24)):
-            runner.checkpoint._paced_at = runner._round_at = began
+            runner.checkpoint._paced_at = runner._pace._ended_at = began
         return [runner._next_round for runner in runners]
 
     assert asyncio.run(moments()) == pytest.approx([100.25, 100.25, 100.28])  # rounds are 40 ms apart
@@ -294,7 +295,7 @@ def test_a_backlogs_last_records_wait_for_grace_and_no_longer(
         runner.checkpoint._backlog, runner._begun = backlog, begun
         if journal:
             runner._journal.append((1, 1, 1))
-        monkeypatch.setattr("prequential.runtime.worker.runner.monotonic", lambda: 50.0)
+        monkeypatch.setattr("prequential.runtime.worker.pace.monotonic", lambda: 50.0)
         assert runner._next_look == 0.05  # nothing has come
         for at, newest in ((49.93, 7), (49.95, 8)):
             runner._arrivals.add(Fetched(0, 0, None, None, at), newest)
@@ -310,7 +311,7 @@ def test_a_backlogs_last_commit_waits_for_the_one_before_it_alone(monkeypatch: p
         runner = alone(Config(kafka=_NOBODY))
         # No pause is ever over.
         monkeypatch.setattr("prequential.runtime.worker.runner.monotonic", lambda: 50.0)
-        runner._round_at, runner.recovering, runner._begun = 50.0, False, True
+        runner._pace._ended_at, runner.recovering, runner._begun = 50.0, False, True
         checkpoint, begun = runner.checkpoint, []
         checkpoint._backlog, over = True, asyncio.get_running_loop().create_future()
 
@@ -354,7 +355,7 @@ def test_messages_of_a_tick_are_on_their_way_before_the_next_shard_makes_its_own
         for runner in runners:
             runner.recovering, runner._begun = False, True
             reach(runner, [1_000, 1_000, 1_000], 1_000)
-            runner._round_at = runner.checkpoint._paced_at = -1e9
+            runner._pace._ended_at = runner.checkpoint._paced_at = -1e9
 
             async def made(runner: ShardRunner = runner) -> int:
                 course.append(("made", runner.partition))

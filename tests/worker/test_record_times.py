@@ -11,10 +11,11 @@ import pytest
 from comparison import assert_as_replayed, assert_published_once
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.plain import Parser
 from prequential.engine.shard import Shard
-from prequential.runtime.kafka.consumer_records import ConsumerRecords
+from prequential.runtime.kafka.readers import ConsumerRecords
 from prequential.runtime.worker.batches import SharedParser, to_batch
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.decoding import KINDS

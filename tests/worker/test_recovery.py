@@ -13,10 +13,14 @@ from prequential.configuration.settings.model import Config
 from prequential.demo.broker import pick_port
 from prequential.engine.input.merge import OffsetVector
 from prequential.runtime.worker import recovery
-from prequential.runtime.worker.journal import JournalEntry, Lost, encode_entry
-from prequential.runtime.worker.losses import refusal
-from prequential.runtime.worker.origin import TopicsOrigin
-from prequential.runtime.worker.recovery import GENERATION, RecoveredState, read_known, read_partition
+from prequential.runtime.worker.journal import JournalEntry, Lost, TopicsOrigin, encode_entry
+from prequential.runtime.worker.recovery import (
+    GENERATION,
+    RecoveredState,
+    read_known,
+    read_partition,
+    refusal,
+)
 from prequential.runtime.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
 from prequential.topics import reading
 from prequential.topics.clients import KafkaConfig

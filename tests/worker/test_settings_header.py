@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 from prequential.configuration.settings.listing import ListedSettings, texts
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Stream
 from prequential.runtime.kafka.transactions import Outgoing
-from prequential.runtime.worker.settings_header import SettingsHeader
+from prequential.runtime.worker.publisher import SettingsHeader
 from prequential.topics.outputs import DeadLetter, Encoded, Output
 from prequential.topics.specs import COMPARISONS, METRICS
 

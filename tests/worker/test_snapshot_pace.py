@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prequential.configuration.settings.model import Config
 from prequential.runtime.worker import checkpoint as module
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.runtime.worker.snapshots import CHUNK_BYTES
 from prequential.topics.clients import KafkaConfig

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.engine.input.merge import Batch
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.runner import ShardRunner
-from prequential.runtime.worker.snapshot_turn import SnapshotTurn
-from prequential.runtime.worker.snapshots import MANIFEST_KEY
+from prequential.runtime.worker.snapshots import MANIFEST_KEY, SnapshotTurn
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import decode
 from prequential.topics.specs import JOURNAL, SNAPSHOTS

@@ -16,10 +16,9 @@ from comparison import assert_as_replayed
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, TopicPartition
 from prequential.configuration.settings.model import Config, WorkerConfig
 from prequential.runtime.kafka import fetching
-from prequential.runtime.kafka.consumer_records import ConsumerRecords
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.kafka.readers import ObjectReader
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.kafka.readers import ConsumerRecords, ObjectReader
+from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.partitioning import partition_of

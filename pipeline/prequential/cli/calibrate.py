@@ -14,7 +14,7 @@ from prequential.cli.sources import (
     given_sources,
     past_of,
 )
-from prequential.configuration.settings.budget import DEFAULT_BUDGET, parse_budget
+from prequential.configuration.settings.durations import DEFAULT_BUDGET, parse_budget
 from prequential.offline.calibration.calibrating import (
     LEAST_OUTCOMES,
     MOST_OUTCOMES,
@@ -23,11 +23,11 @@ from prequential.offline.calibration.calibrating import (
     calibrate,
 )
 from prequential.offline.calibration.report import check_found, lines, tables
-from prequential.offline.past.reading import watched
-from prequential.offline.replay.table import print_wide
+from prequential.offline.past.sequences import watched
+from prequential.offline.replay.text import print_wide
 from prequential.runtime.program.compilation import compile_loops
 from prequential.runtime.program.progress import progress_bar
-from prequential.topics.reasons import as_text
+from prequential.topics.errors import as_text
 from prequential.views.wording.console import Console, complain, write
 
 _HELP = "thresholds of drift detectors for a budget of false alarms"

@@ -74,9 +74,9 @@ def _check(args: argparse.Namespace) -> int:
 
 def _starting_faults(config: Config) -> Iterator[str]:
     """Faults that each program reports when it starts, as far as they show without secrets and files."""
-    from prequential.runtime.http.access import Access  # only here, as other actions need none of these
-    from prequential.runtime.ingest.checking import refuse_own_topics
+    from prequential.runtime.http.server import Access  # only here, as other actions need none of these
     from prequential.runtime.ingest.registry import refuse_without_registry
+    from prequential.runtime.ingest.sources import refuse_own_topics
     from prequential.runtime.notifying.posting import checked_url
 
     http = config.http
@@ -99,8 +99,8 @@ def _starting_faults(config: Config) -> Iterator[str]:
 def _diff(args: argparse.Namespace) -> int:
     from prequential.configuration.changes.diff import (
         compare,  # the engine is slow to import: only where it is needed
+        lines,
     )
-    from prequential.configuration.changes.text import lines
 
     try:
         difference = compare(load_config(args.before), load_config(args.after))

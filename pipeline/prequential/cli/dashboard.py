@@ -12,13 +12,11 @@ from prequential.cli.common import add_kafka_options, load, open_input, sigterm_
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config
 from prequential.offline.replay.sources import lines_of
-from prequential.runtime.http.access import Access
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.reasons import as_text
+from prequential.runtime.http.server import Access
+from prequential.topics.errors import UsageError, WorkError, as_text
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
 from prequential.views.dashboard.history import History
-from prequential.views.dashboard.live import MOST_RECORDS, board_of, take
-from prequential.views.dashboard.server import Server
+from prequential.views.dashboard.server import MOST_RECORDS, Server, board_of, take
 from prequential.views.dashboard.sources import records_of
 from prequential.views.dashboard.views import Board
 from prequential.views.wording.console import say

@@ -32,11 +32,10 @@ from prequential.topics.dead_letters import (
     to_line,
 )
 from prequential.topics.decoding import decode
-from prequential.topics.errors import UsageError, WorkError, existing
+from prequential.topics.errors import UsageError, WorkError, as_text, existing, kind_of, printable
 from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
 from prequential.topics.reading import TopicReader
-from prequential.topics.reasons import as_text, kind_of, printable
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DEAD_LETTERS, INPUTS
 from prequential.views.wording.console import complain, say
 

@@ -17,12 +17,13 @@ from prequential.cli.dashboard import HOST, PORT
 from prequential.cli.process import address
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
-from prequential.demo.board import TOPICS, DemoBoard
 from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
-from prequential.demo.endpoint import scrape
-from prequential.demo.feed import Feed
-from prequential.demo.models import build_models
 from prequential.demo.screen import (
+    NEXT,
+    TOPICS,
+    DemoBoard,
+    compared,
+    detected,
     drift,
     incident_line,
     legend,
@@ -31,18 +32,19 @@ from prequential.demo.screen import (
     progress,
     read_snapshot,
     recent_line,
+    totals,
+    worth,
 )
-from prequential.demo.server import ModelServer
+from prequential.demo.server import Feed, ModelServer, build_models
 from prequential.demo.stream import StreamPlan
-from prequential.demo.summary import NEXT, compared, detected, totals, worth
-from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker, evaluated
+from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker, evaluated, scrape
 from prequential.runtime.program.compilation import compile_loops
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Incident
 from prequential.topics.specs import topic_specs
-from prequential.views.dashboard.live import Page
+from prequential.views.dashboard.server import Page
 from prequential.views.watching.tail import Tail
 from prequential.views.wording.console import Console, is_read, say
 from rich.live import Live

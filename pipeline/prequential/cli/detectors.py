@@ -15,14 +15,6 @@ from prequential.cli.sources import (
     given_sources,
     past_of,
 )
-from prequential.offline.backtesting.backtest import (
-    MOST_OUTCOMES,
-    MOST_SEEDS,
-    SEEDS,
-    TOLERANCE,
-    BacktestOptions,
-    backtest,
-)
 from prequential.offline.backtesting.changes import (
     KnownChange,
     is_outcomes,
@@ -31,15 +23,22 @@ from prequential.offline.backtesting.changes import (
     parse_outcomes,
 )
 from prequential.offline.backtesting.detectors import parse_detector, with_detectors
+from prequential.offline.backtesting.making import (
+    MOST_OUTCOMES,
+    MOST_SEEDS,
+    SEEDS,
+    TOLERANCE,
+    BacktestOptions,
+    backtest,
+)
 from prequential.offline.backtesting.plot import plot
 from prequential.offline.backtesting.report import tables
-from prequential.offline.past.reading import CHOICES, watched
+from prequential.offline.past.sequences import CHOICES, watched
 from prequential.offline.replay.sources import lines_of
-from prequential.offline.replay.table import print_wide
+from prequential.offline.replay.text import print_wide
 from prequential.runtime.program.compilation import compile_loops
-from prequential.topics.errors import UsageError
+from prequential.topics.errors import UsageError, as_text
 from prequential.topics.outputs import Output
-from prequential.topics.reasons import as_text
 from prequential.views.wording.console import Console, complain, write
 
 _HELP = "backtest drift detectors: their alarms on the past, and how many changes they find"

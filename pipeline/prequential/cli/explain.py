@@ -11,10 +11,9 @@ from typing import Any
 from prequential.cli.common import add_kafka_options, kafka_from, open_input
 from prequential.offline.replay.sources import lines_of
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.reasons import as_text
+from prequential.topics.decoding import milliseconds
+from prequential.topics.errors import UsageError, WorkError, as_text
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.topics.times import milliseconds
 from prequential.views.wording.console import complain, say
 from prequential.views.wording.explaining import ExplainingMessages, explain
 

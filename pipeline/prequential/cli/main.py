@@ -13,8 +13,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from prequential.runtime.program.version import VERSION
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.secrets import redacted
+from prequential.topics.errors import UsageError, WorkError, redacted
 from prequential.views.wording.console import complain, flush, printable_lines
 
 _COMMANDS = (

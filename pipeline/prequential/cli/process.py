@@ -9,9 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from prequential.configuration.settings.model import Config, HttpConfig
-from prequential.topics.errors import UsageError
-from prequential.topics.reasons import printable
-from prequential.topics.secrets import redacted
+from prequential.topics.errors import UsageError, printable, redacted
 from prequential.views.wording.console import printable_lines
 
 _LEVELS = {

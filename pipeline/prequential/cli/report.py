@@ -8,8 +8,7 @@ from typing import Any
 
 from prequential.cli.common import add_kafka_options, load, open_input, open_output, refuse_one_file_twice
 from prequential.offline.replay.sources import lines_of
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.reasons import as_text, printable
+from prequential.topics.errors import UsageError, WorkError, as_text, printable
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
 from prequential.views.dashboard.history import History
 from prequential.views.dashboard.sources import records_of

@@ -8,8 +8,7 @@ from typing import Any
 
 from prequential.cli.common import refuse_one_file_twice
 from prequential.configuration.settings.model import Config
-from prequential.offline.past.reading import read_past
-from prequential.offline.past.sequences import PastSequence
+from prequential.offline.past.sequences import PastSequence, read_past
 from prequential.offline.replay.sources import Located
 from prequential.offline.tables.opening import open_sources
 from prequential.runtime.program.progress import progress_bar, reading

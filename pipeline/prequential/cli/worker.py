@@ -12,7 +12,7 @@ from typing import Any
 
 from prequential.cli.common import add_kafka_options, load
 from prequential.cli.process import add_process_options, start_log, with_address
-from prequential.runtime.http.endpoint import TEXT, Endpoint
+from prequential.runtime.http.server import TEXT, Endpoint
 from prequential.runtime.program.compilation import compile_loops
 from prequential.runtime.worker.heap import share_arenas
 from prequential.topics.clients import resolved

@@ -15,9 +15,7 @@ from datetime import datetime, timezone
 from itertools import count
 
 from prequential.configuration.reading.reader import load_config
-from prequential.demo.feed import Feed
-from prequential.demo.models import DemoModel, build_models
-from prequential.demo.server import ModelServer, PreparedMessage
+from prequential.demo.server import DemoModel, Feed, ModelServer, PreparedMessage, build_models
 from prequential.demo.stream import StreamPlan
 from prequential.runtime.program.stopping import Stop, stop_signals
 from prequential.topics.clients import KafkaConfig

@@ -1,23 +1,142 @@
-"""The demo's screen: a live picture for a terminal, plain lines for anything else."""
+"""The demo's screen: a live picture for a terminal, plain lines for anything else; and its last lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prequential.demo.board import LATEST, RECENT, STAGES, DemoBoard
-from prequential.demo.feed import Feed
-from prequential.demo.server import AGES, ModelServer
-from prequential.demo.stream import DELAY_MEDIAN
-from prequential.demo.worker import RATIO
-from prequential.offline.replay.table import ModelRow, models_table, number, print_wide, with_courses
-from prequential.topics.outputs import Alarm, Incident
-from prequential.views.wording.comparing import WHOLE
+import msgspec
+from prequential.demo.server import AGES, Feed, ModelServer
+from prequential.demo.stream import DELAY_MEDIAN, HORIZON, STREAM
+from prequential.demo.worker import EMIT_OUTCOMES, RATIO, Readings
+from prequential.offline.replay.text import ModelRow, models_table, number, print_wide, with_courses
+from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
+from prequential.views.wording.comparing import WHOLE, NewestPairs, report
 from prequential.views.wording.console import Console
-from prequential.views.wording.incidents import cause_in_words, levels_in_words
-from prequential.views.wording.stages import caption_of_stages, marked
+from prequential.views.wording.incidents import NewestIncidents, cause_in_words, levels_in_words
+from prequential.views.wording.measures import caption_of_stages, marked
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
+
+#: Outcomes that the estimator of how good a model is now looks back at.
+LATEST = 1000
+RECENT = f"window:{LATEST}"
+
+STAGES = ("initial", "final")
+
+#: The topics that are read.
+TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
+
+_decode_metrics = msgspec.json.Decoder(Metrics).decode
+_decode_comparison = msgspec.json.Decoder(Comparison).decode
+_decode_alarm = msgspec.json.Decoder(Alarm).decode
+_decode_incident = msgspec.json.Decoder(Incident).decode
+
+
+class DemoBoard:
+    """Newest metrics of each sequence, how they went, incidents, and alarms in order of their outcomes."""
+
+    def __init__(self) -> None:
+        self.newest: dict[tuple[str, str, str], Metrics] = {}
+        #: By model and stage: recent accuracies, with the numbers of outcomes after which they were.
+        self.course: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        self.pairs = NewestPairs()
+        self.alarms: list[Alarm] = []
+        self.incidents = NewestIncidents()
+        self.readings: Readings | None = None
+        self.rate = 0.0
+        self._read_at = 0.0
+
+    def update(self, topic: str, value: bytes | None) -> Incident | None:
+        """Take a message of a topic (its name without prefix) in; returns it if it is about an incident."""
+        if topic == COMPARISONS:
+            comparison = _decode_comparison(value or b"")
+            if comparison.stream == STREAM:
+                self.pairs.update(comparison)
+            return None
+        if topic == DRIFT_ALARMS:
+            self.alarms.append(_decode_alarm(value or b""))
+            self.alarms.sort(key=lambda one: one.outcome)
+            return None
+        if topic == INCIDENTS:
+            incident = _decode_incident(value or b"")
+            self.incidents.add(incident)
+            return incident
+        metrics = _decode_metrics(value or b"")
+        if metrics.stream == STREAM:
+            self.newest[metrics.model, metrics.stage, metrics.estimator] = metrics
+            accuracy = metrics.measures.get("accuracy")
+            if metrics.estimator == RECENT and accuracy is not None:
+                course = self.course.setdefault((metrics.model, metrics.stage), [])
+                course.append((metrics.outcomes, accuracy))
+        return None
+
+    def read(self, readings: Readings | None, now: float) -> None:
+        """Take a reading of the endpoint in; `now` is in seconds of any clock."""
+        if readings is None:
+            return
+        if self.readings is not None and now > self._read_at:
+            self.rate = (readings.records - self.readings.records) / (now - self._read_at)
+        self.readings, self._read_at = readings, now
+
+    @property
+    def models(self) -> list[str]:
+        """The models that have metrics, in order of their names."""
+        return sorted({model for model, _, _ in self.newest})
+
+    @property
+    def outcomes(self) -> int:
+        """Outcomes that all models have had, as far as the messages tell; 0 before the first."""
+        newest = [one.outcomes for one in self.newest.values() if one.estimator == RECENT]
+        return min(newest, default=0)
+
+    def same(self, model: str, stage: str) -> list[str]:
+        """Stages of a model that are the same as one up to now."""
+        metrics = self.newest.get((model, stage, RECENT))
+        return [] if metrics is None else metrics.same or []
+
+    def stages(self, model: str) -> list[str]:
+        """Those that are shown of a model: not what is the same as another one."""
+        same = {other for stage in STAGES for other in self.same(model, stage)}
+        return [stage for stage in STAGES if stage not in same]
+
+    def measure(self, model: str, stage: str, estimator: str, name: str) -> float | None:
+        """A measure's newest value of a model, a stage and an estimator; None if it has none."""
+        metrics = self.newest.get((model, stage, estimator))
+        return None if metrics is None else metrics.measures.get(name)
+
+    def since(self, model: str, stage: str, outcome: int | None) -> float | None:
+        """Accuracy in the first `LATEST` outcomes none of which is before `outcome`; None without them.
+
+        Only messages after so many outcomes count: those of the clock differ from run to run.
+
+        >>> board = DemoBoard()
+        >>> board.course["nb", "final"] = [(1700, 0.9), (1790, 0.8), (1800, 0.7)]
+        >>> board.since("nb", "final", 701), board.since("nb", "final", 702), board.since("nb", "final", 802)
+        (0.9, 0.7, None)
+        """
+        if outcome is None:
+            return None
+        for after, accuracy in self.course.get((model, stage), []):
+            if after % EMIT_OUTCOMES == 0 and after - LATEST + 1 >= outcome:
+                return accuracy
+        return None
+
+    def count(self, name: str) -> int:
+        """One of the newest messages' counts that all models of a stream share."""
+        return max(self._counts(name).values(), default=0)
+
+    def total(self, name: str) -> int:
+        """One of the newest messages' counts, of all models together."""
+        return sum(self._counts(name).values())
+
+    def _counts(self, name: str) -> dict[str, int]:
+        counts = dict.fromkeys(self.models, 0)
+        for (model, _, _), one in self.newest.items():
+            counts[model] = max(counts[model], one.counts.get(name, 0))
+        return counts
+
 
 #: Incidents shown while it runs, the latest: what fits below the table on a screen of 24 lines.
 _INCIDENTS = 4
@@ -157,3 +276,81 @@ def print_lines(lines: Iterable[str], console: Console) -> None:
 def print_table(board: DemoBoard, server: ModelServer, console: Console) -> None:
     """Print the models' table for good, at the end of the run."""
     print_wide(lambda wide: table(board, server, wide), console)
+
+
+#: What to do after the demo, for a cluster of one's own.
+NEXT = (
+    "next, with your own Kafka: prequential topics create, then worker, then watch",
+    "(all take --bootstrap-servers); send with prequential.topics.producer.StreamProducer",
+)
+
+
+def totals(board: DemoBoard, server: ModelServer) -> list[str]:
+    """Return lines about the records, and about the faults that the demo injects."""
+    behind = server.outcomes - board.outcomes
+    waiting, repeated = (board.readings.waiting, board.readings.repeated) if board.readings else (0, 0)
+    return [
+        f"{server.instances:,} instances, {server.labels:,} labels; "
+        f"{server.outcomes:,} outcomes (prediction met label) of each model and stage"
+        + (f" (the worker is {behind:,} behind)" if behind >= EMIT_OUTCOMES else ""),
+        f"labels: {repeated:,} were repeated, {board.count('revisions'):,} were revised, "
+        f"{board.count('late_label'):,} came after {HORIZON / 1000:g} s and were dropped",
+        f"predictions: {board.total('expired'):,} got no label within {HORIZON / 1000:g} s and expired, "
+        f"{waiting:,} are pending",
+    ]
+
+
+def worth(board: DemoBoard, server: ModelServer) -> list[str]:
+    """Return lines about how much better the last predictions are than the first ones."""
+    lines = []
+    later = []
+    for model in server.learning:
+        initial, final = (board.measure(model, stage, WHOLE, "accuracy") for stage in STAGES)
+        if initial is not None and final is not None:
+            lines.append(
+                f"{model}: accuracy {initial:.3f} initial, {final:.3f} final: "
+                f"predicting again before the label added {_gain(initial, final)}"
+            )
+        initial, final = (board.since(model, stage, server.drift_outcome) for stage in STAGES)
+        if initial is not None and final is not None:
+            later.append(f"{_gain(initial, final)} to {model}")
+    if later:
+        lines.append(f"in the {LATEST:,} outcomes after the drift it added {', '.join(later)}")
+    return lines
+
+
+def compared(board: DemoBoard, server: ModelServer) -> list[str]:
+    """Return lines about pairs: which model is better, by how much, by which verdict, and since when."""
+    return list(report(board.pairs.known()))
+
+
+def _gain(initial: float, final: float) -> str:
+    """Return the difference of the two numbers as printed."""
+    return f"{round(final, 3) - round(initial, 3):.3f}"
+
+
+def detected(board: DemoBoard, server: ModelServer) -> list[str]:
+    """Return lines about the drift and the incidents up to the end of the run."""
+    number = server.plan.drift
+    first = server.drift_outcome
+    if first is None:
+        lines = [f"ended before the labels of the drift, which is at instance {number:,}"]
+    else:
+        after = next((alarm for alarm in board.alarms if alarm.outcome >= first), None)
+        lines = [
+            f"drift at instance {number:,}, outcome {first:,}; "
+            + (
+                "no alarm since"
+                if after is None
+                else f"first alarm {after.outcome - first:,} outcomes later: {_source(after)}"
+            )
+        ]
+    lines += [incident_line(one, server) for one in board.incidents]
+    incidents = len(lines) - 1
+    if incidents:
+        lines[0] += f"; {len(board.alarms)} alarms, {incidents} incident{'s' if incidents != 1 else ''}:"
+    return lines
+
+
+def _source(alarm: Alarm) -> str:
+    return f"{alarm.model} {alarm.stage}, {signal_name(alarm)}"

@@ -9,6 +9,7 @@ classes changes abruptly.
 from __future__ import annotations
 
 import heapq
+import importlib
 import math
 import random
 from collections.abc import Iterator
@@ -16,7 +17,18 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, NamedTuple, Union
 
-from prequential.demo.river import river
+from prequential.topics.errors import WorkError
+
+
+def river(module: str) -> Any:
+    """A module of river, such as `linear_model`. Raises WorkError if river is not installed."""
+    try:
+        return importlib.import_module(f"river.{module}")
+    except ModuleNotFoundError as error:
+        raise WorkError(
+            f"the demo's models need {error.name!r}, which is not installed: pip install 'prequential[demo]'"
+        ) from error
+
 
 #: The stream's name in all messages.
 STREAM = "demo"

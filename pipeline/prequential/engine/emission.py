@@ -8,13 +8,12 @@ from itertools import groupby
 from operator import attrgetter
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.comparisons.reporting import ComparisonReporter
 from prequential.engine.compiled.kernel import Ints32
 from prequential.engine.incidents.incident import ALARM, Raised
 from prequential.engine.merging.merger import LAST
-from prequential.engine.merging.parting import part_of
-from prequential.engine.merging.parting_periods import add_periods
+from prequential.engine.merging.parting import add_periods, part_of
 from prequential.engine.outbox import Outbox
 from prequential.engine.output.disparities import DisparityReporter
 from prequential.engine.output.messages import Reporter

@@ -12,7 +12,7 @@ from prequential.engine.catalog.plans import Plan, SingleRowRunner
 from prequential.engine.compiled.kernel import Ints32, columns_of
 from prequential.engine.details.label_dependence import LabelDependence
 from prequential.engine.incidents.incident import ALARM, WARNING, Raised
-from prequential.engine.input.origins import completed_ids
+from prequential.engine.input.plain import completed_ids
 from prequential.engine.output.messages import Reporter
 from prequential.engine.state import ShardState
 from prequential.engine.tables.alarms import Alarms

@@ -25,10 +25,10 @@ from prequential.engine.evaluating import Evaluation
 from prequential.engine.input import odd_times, recurrence, seen
 from prequential.engine.input.admission import Admission, reason_of
 from prequential.engine.input.encoder import Encoder
+from prequential.engine.input.fields import separate_versions
 from prequential.engine.input.merge import Batch, MicroBatch, OffsetVector
-from prequential.engine.input.refusals import Refusals
+from prequential.engine.input.seen import Refusals
 from prequential.engine.input.ticks import Ticks
-from prequential.engine.input.versions import separate_versions
 from prequential.engine.join.join import join
 from prequential.engine.outbox import Outbox
 from prequential.engine.snapshot import snapshot

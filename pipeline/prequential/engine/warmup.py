@@ -13,15 +13,14 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from prequential.configuration.settings.model import (
+from prequential.configuration.settings.model import Config, Limits
+from prequential.configuration.settings.streams import (
     BASELINES,
     BY_INSTANCE,
     DEFAULT_MEASURES,
     DETAILS,
-    Config,
     DetectorConfig,
     DisparityConfig,
-    Limits,
     Objective,
     StreamConfig,
 )

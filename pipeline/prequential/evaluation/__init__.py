@@ -14,9 +14,8 @@ from prequential.evaluation.evaluating import evaluate
 from prequential.evaluation.evaluator import Evaluator
 from prequential.evaluation.looking_back import Backtest, Calibration
 from prequential.evaluation.periods import PeriodTable
-from prequential.evaluation.residuals import Residuals
 from prequential.evaluation.result import Result
-from prequential.evaluation.scores import Scores
+from prequential.evaluation.scores import Residuals, Scores
 from prequential.evaluation.settings import Settings
 from prequential.evaluation.shown import Table
 from prequential.evaluation.svg import Plot

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from prequential.configuration.reading.reader import combined
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.engine.past.course import PastCourses
-from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.reference import (
     check_result,
@@ -21,7 +20,7 @@ from prequential.evaluation.reference import (
 )
 from prequential.evaluation.result import Result
 from prequential.evaluation.settings import Settings, with_settings
-from prequential.evaluation.warning import warn
+from prequential.evaluation.warning import warn, with_short_errors
 from prequential.offline.replay.sources import Located, place_of, replay
 from prequential.offline.replay.summary import Account, emission_of, refuse_reused_ids, why
 from prequential.runtime.program.compilation import loops_for

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 from prequential.configuration.reading.reader import combined
-from prequential.configuration.settings.model import Config, StreamConfig
-from prequential.engine.input.fields import number_of
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine.input.fields import news_of, number_of, stream_of
 from prequential.engine.input.merge import Batch
-from prequential.engine.input.news import news_of, stream_of
 from prequential.engine.past.course import PastCourses
 from prequential.engine.shard import Shard
 from prequential.engine.stepping import Stepper
 from prequential.engine.tables.errors import Unusable
-from prequential.evaluation.compiling import compile_once
-from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, check_name
 from prequential.evaluation.present import Present
 from prequential.evaluation.result import Result
 from prequential.evaluation.settings import Settings, with_settings
-from prequential.evaluation.warning import warn
+from prequential.evaluation.warning import compile_once, warn, with_short_errors
 from prequential.offline.replay.emission import most_with_period
 from prequential.offline.replay.summary import Account, Place, emission_of
 from prequential.topics import values

@@ -7,7 +7,7 @@ from html import escape
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL
-from prequential.evaluation.plots import course_plots
+from prequential.evaluation.svg import course_plots
 from prequential.offline.replay.summary import SequenceSummary, Summary
 from prequential.offline.replay.text import (
     IN_PYTHON,
@@ -19,10 +19,9 @@ from prequential.offline.replay.text import (
     reference_lines,
     shown_estimators,
 )
-from prequential.topics.reasons import printable
+from prequential.topics.errors import printable
 from prequential.views.wording.comparing import report
-from prequential.views.wording.measures import COLUMNS, baseline_references
-from prequential.views.wording.stages import stage_in_words
+from prequential.views.wording.measures import COLUMNS, baseline_references, stage_in_words
 
 #: The most rows in a table; and the most streams and models in sentences.
 _ROWS, _STREAMS, _MODELS = 40, 6, 4

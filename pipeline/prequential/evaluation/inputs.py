@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prequential.configuration.settings.model import Config, ConfigError
-from prequential.evaluation.indexes import check_indexes
-from prequential.evaluation.tables import rows_of
+from prequential.evaluation.tables import check_indexes, rows_of
 from prequential.mapping.evaluations import FILE_FORMATS
 from prequential.mapping.model import (
     OPTIONAL,

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from prequential.configuration.settings.budget import parse_budget
-from prequential.configuration.settings.model import Config, DetectorConfig
-from prequential.evaluation.compiling import compile_once
+from prequential.configuration.settings.durations import parse_budget
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.shown import Shown
+from prequential.evaluation.warning import compile_once
 from prequential.offline.backtesting import report as backtests
-from prequential.offline.backtesting.backtest import MOST_OUTCOMES, MOST_SEEDS, BacktestOptions, backtest
 from prequential.offline.backtesting.changes import parse_injection, parse_known
 from prequential.offline.backtesting.detectors import parse_detector, with_detectors
+from prequential.offline.backtesting.making import MOST_OUTCOMES, MOST_SEEDS, BacktestOptions, backtest
 from prequential.offline.backtesting.plot import plot
 from prequential.offline.calibration import calibrating
 from prequential.offline.calibration import report as calibrations
 from prequential.offline.calibration.calibrating import calibrate
-from prequential.offline.past.reading import read_past, watched
-from prequential.offline.past.sequences import PastSequence
+from prequential.offline.past.sequences import PastSequence, read_past, watched
 from prequential.offline.replay.summary import Summary
 from prequential.runtime.program.progress import progress_bar
 from prequential.topics.errors import UsageError

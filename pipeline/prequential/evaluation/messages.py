@@ -1,14 +1,59 @@
-"""Messages as Arrow tables, with a row for each message and plain values in the cells."""
+"""Messages as Arrow tables, with a row for each message and plain values in the cells; disparity by group."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from prequential.evaluation.disparities import GroupRow
 from prequential.offline.tables.formats import needs_pyarrow
-from prequential.topics.outputs import Comparison, Incident
+from prequential.topics.disparities import Disparity
+from prequential.topics.errors import WorkError
+from prequential.topics.outputs import Comparison, Incident, Message
+from prequential.views.wording.explaining import ExplainingMessages, explain
+
+
+class GroupRow(msgspec.Struct, gc=False):
+    """A group in a message about disparity; fields are those of the message, or of the group in it."""
+
+    model: str
+    n: int
+    stream: str
+    stage: str
+    outcomes: int
+    ts: int
+    key: str
+    measure: str
+    group: str
+    group_value: float
+    group_difference: float | None
+    interval: tuple[float, float] | None
+    largest: str | None
+    smallest: str | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    ratio: float | None
+    verdict: str
+    since: int | None
+    partition: int
+    id: str
+    config: str
+    untimed: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+def rows_of_groups(messages: Iterable[Disparity]) -> Iterator[GroupRow]:
+    """Yield the groups of these messages, message by message."""
+    for one in messages:
+        low, high = one.interval or (None, None)
+        for name, group in one.groups.items():
+            yield GroupRow(
+                one.model, group["n"], one.stream, one.stage, one.outcomes, one.ts, one.key, one.measure,
+                name, group["value"], group.get("difference"), group.get("interval"), one.largest,
+                one.smallest, one.difference, low, high, one.ratio, one.verdict, one.since, one.partition,
+                one.id, one.config, one.untimed,
+            )  # fmt: skip
+
 
 #: The first columns of a table, and the last ones; all others are between them in the order of the fields.
 _FIRST = ("model", "against", "estimator", "n", "stream", "segment", "stage", "outcomes", "ts")
@@ -175,3 +220,25 @@ def _column(pa: Any, cells: list[Any], kind: Any) -> Any:
         return pa.array(cells, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+
+
+def explanation_of(messages: Iterable[Message], incident: str | int | Incident) -> list[str]:
+    """The lines that explain an incident, which is named as in `Result.explain`.
+
+    Raises ValueError if there is no such incident.
+    """
+    if not isinstance(incident, (str, int, Incident)):
+        raise ValueError(f"incident is {incident!r:.40}: expected an ID, a number or an incident")
+    known = ExplainingMessages()
+    for message in messages:
+        known.put(message)
+    found = known.newest()
+    if isinstance(incident, int):
+        if not -len(found) <= incident < len(found):
+            many = f"there are {len(found):,}" if len(found) != 1 else "there is 1"
+            raise ValueError(f"no incident number {incident}: {many}")
+        incident = found[incident]
+    try:
+        return list(explain(known, known.by_id(incident) if isinstance(incident, str) else incident))
+    except WorkError as error:
+        raise ValueError(str(error)) from None

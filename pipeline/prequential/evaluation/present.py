@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import reported, stage_name
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.estimators.measuring import SequenceMeasures
 from prequential.engine.measures.registry import INDEX, MEASURES
@@ -16,7 +16,7 @@ from prequential.engine.shard import Shard
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
 from prequential.evaluation.wanted import check
 from prequential.offline.replay.text import shown_estimators
-from prequential.topics.reasons import listed
+from prequential.topics.errors import listed
 
 #: The kinds of entities that evaluate a stream as a whole, in any stage.
 _KINDS = (MODEL, BASELINE, CORRECTION, AGE, BASELINE_AGE)

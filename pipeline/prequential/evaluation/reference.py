@@ -11,13 +11,13 @@ import msgspec
 import numpy as np
 from prequential.configuration.reading.reader import combined
 from prequential.configuration.settings.durations import duration
-from prequential.configuration.settings.model import Config, ConfigError, Objective, StreamConfig
+from prequential.configuration.settings.model import Config, ConfigError
+from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.engine.details.details import SHARES, WeightedShare
 from prequential.engine.details.references import difference, short
 from prequential.evaluation.result import Result
-from prequential.topics.errors import UsageError, existing
+from prequential.topics.errors import UsageError, existing, listed
 from prequential.topics.outputs import Metrics
-from prequential.topics.reasons import listed
 
 #: The detail from which differences between evaluations are computed.
 _NEEDED = "intervals"

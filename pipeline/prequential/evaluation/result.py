@@ -10,31 +10,25 @@ from typing import Any, overload
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import stage_name
-from prequential.evaluation.disparities import GroupRow, rows_of_groups
-from prequential.evaluation.ending import sequences_of, table_of_models, values_of
-from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.html import page_of
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking, several
-from prequential.evaluation.messages import table_of
-from prequential.evaluation.periods import PeriodTable, periods_of
-from prequential.evaluation.plots import plot_of
-from prequential.evaluation.residuals import Residuals, residuals_of
-from prequential.evaluation.scores import Scores, scores_of
+from prequential.evaluation.messages import GroupRow, explanation_of, rows_of_groups, table_of
+from prequential.evaluation.periods import PeriodTable, periods_of, sequences_of, table_of_models, values_of
+from prequential.evaluation.scores import Residuals, Scores, residuals_of, scores_of
 from prequential.evaluation.shown import Table, pandas_of, text_of
-from prequential.evaluation.svg import Plot
+from prequential.evaluation.svg import Plot, plot_of
 from prequential.evaluation.wanted import Wanted
-from prequential.offline.backtesting.backtest import TOLERANCE
+from prequential.evaluation.warning import with_short_errors
+from prequential.offline.backtesting.making import TOLERANCE
 from prequential.offline.calibration.calibrating import OUTCOMES
 from prequential.offline.replay.summary import Summary
 from prequential.offline.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.topics.decoding import KINDS
 from prequential.topics.disparities import Disparity
-from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from prequential.views.report import Report
-from prequential.views.wording.explaining import ExplainingMessages, explain
-from prequential.views.wording.references import referred
+from prequential.views.wording.comparing import referred
 
 
 class Result:
@@ -70,9 +64,7 @@ class Result:
         self, outputs: Sequence[Message], summary: Summary, config: Config, inputs: Inputs | None = None,
         latest: Callable[[], Sequence[Message]] = tuple,
     ) -> None:  # fmt: skip
-        #: The messages, in order.
         self.messages: Sequence[Message] = outputs
-        #: How many records were used and dropped, and the models' measures (see `replay --summary`).
         self.summary = summary
         self._config = config
         self._inputs = inputs
@@ -272,7 +264,8 @@ class Result:
             and stage in (one.stage, *(one.same or ())) and stream in (None, one.stream)
         ]  # fmt: skip
         if not chosen:
-            raise ValueError(f"no message of segment {segment!r}: expected one of {self._segments()}")
+            known = ", ".join(sorted({one.segment for one in self._metrics if one.segment is not None}))
+            raise ValueError(f"no message of segment {segment!r}: expected one of {known or 'none'}")
         incidents = [one for one in self.summary.incidents if stream in (None, one.stream)]
         where = "" if segment is None else f", {segment}"
         return plot_of(chosen, measure, incidents, f"{measure}, {stage}, {estimator}{where}")
@@ -315,21 +308,7 @@ class Result:
         >>> lines[3]
         'how bad       accuracy 90.8% (89.1% to 92.4%, 1,503 outcomes) → 46.7% (42.5% to 50.9%, ...'
         """
-        if not isinstance(incident, (str, int, Incident)):
-            raise ValueError(f"incident is {incident!r:.40}: expected an ID, a number or an incident")
-        known = ExplainingMessages()
-        for message in self.messages:
-            known.put(message)
-        found = known.newest()
-        if isinstance(incident, int):
-            if not -len(found) <= incident < len(found):
-                many = f"there are {len(found):,}" if len(found) != 1 else "there is 1"
-                raise ValueError(f"no incident number {incident}: {many}")
-            incident = found[incident]
-        try:
-            return list(explain(known, known.by_id(incident) if isinstance(incident, str) else incident))
-        except WorkError as error:
-            raise ValueError(str(error)) from None
+        return explanation_of(self.messages, incident)
 
     @with_short_errors
     def scores(
@@ -514,10 +493,6 @@ class Result:
     @property
     def _metrics(self) -> list[Metrics]:
         return [one for one in self.all_messages if isinstance(one, Metrics)]
-
-    def _segments(self) -> str:
-        found = {one.segment for one in self._metrics if one.segment is not None}
-        return ", ".join(sorted(found)) or "none"
 
     def _table(self, kind: Any) -> Any:
         return table_of([one for one in self.all_messages if isinstance(one, kind)], kind)

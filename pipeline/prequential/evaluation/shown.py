@@ -11,8 +11,7 @@ from typing import Any
 
 from prequential.evaluation.html import STYLE
 from prequential.offline.tables.formats import needs_pyarrow
-from prequential.topics.errors import UsageError
-from prequential.topics.reasons import printable
+from prequential.topics.errors import UsageError, printable
 from prequential.views.wording.console import Console, printable_lines
 from rich.table import Table as RichTable
 from rich.text import Text

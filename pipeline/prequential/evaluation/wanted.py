@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from prequential.engine.measures.registry import MEASURES
+from prequential.topics.errors import listed
 from prequential.topics.outputs import Metrics
-from prequential.topics.reasons import listed
 
 
 class Wanted(NamedTuple):

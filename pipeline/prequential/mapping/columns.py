@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 from prequential.mapping import conversion
-from prequential.mapping.clocks import Clocks
-from prequential.mapping.units import UNITS
+from prequential.mapping.units import UNITS, Clocks
 from prequential.topics import values
 from prequential.topics.messages import MAX_NAME_BYTES
 from prequential.topics.zones import utc_of

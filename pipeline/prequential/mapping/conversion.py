@@ -15,13 +15,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from prequential.mapping.clocks import Clocks
 from prequential.mapping.model import Field, as_text
-from prequential.mapping.units import ISO, RFC3339, UNITS
+from prequential.mapping.units import ISO, RFC3339, UNITS, Clocks
 from prequential.topics import values
+from prequential.topics.decoding import milliseconds
 from prequential.topics.errors import Fault, existing
 from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities, clipped
-from prequential.topics.times import milliseconds
 
 #: An ASCII string of at most this many characters has at most `MAX_NAME_BYTES` bytes.
 _SHORT = MAX_NAME_BYTES

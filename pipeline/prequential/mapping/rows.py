@@ -1,4 +1,4 @@
-"""The rows within records: the elements of an array, or the rows of tensors.
+"""Paths into records, and the rows within records: the elements of an array, or the rows of tensors.
 
 Tensors have the form of the Open Inference Protocol (KServe's version 2): objects with `name`, `shape` and
 `data`. The data are nested arrays, or one flat array in row-major order. The first dimension counts the rows.
@@ -10,11 +10,62 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from prequential.mapping.following import SourceColumns, follow, has_name
 from prequential.mapping.model import ROW, Path
 from prequential.topics import values
+
+
+class SourceColumns(Protocol):
+    """A batch of a source's records, which returns columns by path."""
+
+    def __len__(self) -> int: ...
+
+    def column(self, path: Path) -> list[Any]:
+        """Return the value of every record at a path; None where there is none."""
+        ...
+
+    def has_null(self, path: Path, place: int) -> bool:
+        """Whether a record without a value at a path has it as null."""
+        ...
+
+
+def pick(values: Sequence[Any], keys: tuple[str, ...]) -> list[Any]:
+    """Return the entry of each value below these names, in their order; None where there is none.
+
+    >>> pick([{"a": [5, 6]}, {"a": None}], ("a", "1"))
+    [6, None]
+    """
+    column = list(values)
+    try:
+        for key in keys:
+            column = [one[key] for one in column]
+    except (KeyError, TypeError, IndexError):
+        return [follow(one, keys) for one in values]
+    return column
+
+
+def has_name(value: Any, keys: tuple[str, ...]) -> bool:
+    """Whether a value has an entry below these names, even null.
+
+    >>> has_name({"a": {"b": None}}, ("a", "b")), has_name({"a": {}}, ("a", "b"))
+    (True, False)
+    """
+    above = follow(value, keys[:-1])
+    return isinstance(above, Mapping) and keys[-1] in above
+
+
+def follow(one: Any, keys: tuple[str, ...]) -> Any:
+    """Return the entry of a value below these names or places; None if there is none."""
+    for key in keys:
+        if isinstance(one, Mapping):
+            one = one.get(key)
+        elif isinstance(one, (list, tuple)) and key.isdigit() and int(key) < len(one):
+            one = one[int(key)]
+        else:
+            return None
+    return one
+
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -19,12 +19,10 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 from prequential.mapping import conversion
-from prequential.mapping.clocks import Clocks
 from prequential.mapping.columns import whole_column
-from prequential.mapping.following import SourceColumns, has_name, pick
-from prequential.mapping.model import ROW, TARGETS, Field, Path, RecordCondition, RecordMapping, as_text
-from prequential.mapping.rows import RowColumns
-from prequential.mapping.uses import Uses
+from prequential.mapping.model import ROW, TARGETS, Field, Path, RecordCondition, RecordMapping, Uses, as_text
+from prequential.mapping.rows import RowColumns, SourceColumns, has_name, pick
+from prequential.mapping.units import Clocks
 from prequential.topics import values
 from prequential.topics.messages import (
     NUMBERS,

@@ -15,8 +15,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.secrets import is_secret_setting, redacted, remember_value
+from prequential.topics.errors import UsageError, WorkError, is_secret_setting, redacted, remember_value
 
 #: Seconds in which a broker must have answered: enough for one that is just starting (about 5 s)
 #: and for a TLS and SASL handshake over a slow line.

@@ -1,4 +1,4 @@
-"""Two configurations, key by key: what was, what is, and what happens to the state."""
+"""Two configurations, key by key: what was, what is, what happens to the state; as lines to read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import msgspec
 from prequential.configuration.changes import consequences
 from prequential.configuration.changes.trial import Effects, Pair, trials
 from prequential.configuration.settings.listing import difference, of_rest, of_stream
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import sides
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.begun import Item
 
 #: Stands for a key that isn't there.
@@ -165,3 +166,62 @@ def _with(before: StreamConfig, after: StreamConfig, keys: Iterable[str]) -> Str
 
 def _names(items: Iterable[Item]) -> list[str]:
     return [" ".join(filter(None, item)) for item in sorted(items)]
+
+
+#: Names of streams that are written out.
+_MOST_NAMES = 5
+
+
+def lines(difference: Difference) -> Iterator[str]:
+    """Section by section, key by key; nothing if nothing differs."""
+    for section in difference.sections:
+        yield from _section(section, difference.anew)
+    if not difference.same:
+        before, after = difference.digests
+        if before == after:
+            yield f"config {before[:12]} as before: outcomes are evaluated alike"
+        else:
+            yield f"config {before[:12]} -> {after[:12]} (prequential_config_info)"
+
+
+#: What it means that a stream's section is there only before, or only after.
+_SECTIONS = {
+    "added": " (a section of its own; `defaults` held for it before)",
+    "removed": " (no section of its own any more: `defaults` hold for it)",
+}
+
+
+def _section(section: Section, anew: bool) -> Iterator[str]:
+    if section.names:
+        yield f"{_some(section.names)}{_SECTIONS.get(section.section, '')}:"
+    indent = "  " if section.names else ""
+    for change in section.changes:
+        # If streams start again completely, no more lines are needed.
+        said = list(_change(change))[: 1 if anew and section.names else None]
+        yield from (indent + line for line in said)
+    if section.names and not section.changes:
+        yield f"{indent}nothing differs"
+    if section.refused:
+        yield f"{indent}refused: {section.refused}"
+        return
+    if section.begins_empty:
+        yield f"{indent}begin empty, by several keys together: {', '.join(section.begins_empty)}"
+    if section.ends:
+        yield f"{indent}end, by several keys together: {', '.join(section.ends)}"
+    if section.kept and any(change.begins_empty or change.ends for change in section.changes):
+        yield f"{indent}kept: {', '.join(section.kept)}"
+
+
+def _change(change: KeyChange) -> Iterator[str]:
+    yield f"{change.key}: {'; '.join(change.values)}"
+    if change.state:
+        yield f"  {change.state}"
+    if change.begins_empty:
+        yield f"  begins empty: {', '.join(change.begins_empty)}"
+    if change.ends:
+        yield f"  ends: {', '.join(change.ends)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

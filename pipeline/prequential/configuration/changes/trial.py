@@ -16,7 +16,8 @@ from dataclasses import replace
 from os import environ
 
 import msgspec
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.begun import Item
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard

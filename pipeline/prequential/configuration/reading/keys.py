@@ -5,16 +5,17 @@ Its parser makes the setting of YAML's value, or raises ValueError with what was
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
 from prequential.configuration.reading.names import parse_estimator
-from prequential.configuration.settings.budget import parse_budget
-from prequential.configuration.settings.durations import duration, exact_duration
-from prequential.configuration.settings.model import (
-    ALL_SERIES,
+from prequential.configuration.settings.durations import duration, exact_duration, parse_budget
+from prequential.configuration.settings.model import ALL_SERIES, FORMS, NOTIFIED, SERIES, STATUSES, Limits
+from prequential.configuration.settings.stages import parse as stage_key
+from prequential.configuration.settings.stages import parse_configured, parse_pair
+from prequential.configuration.settings.streams import (
     BASELINES,
     COMPARE,
     COMPARE_LOSSES,
@@ -24,14 +25,9 @@ from prequential.configuration.settings.model import (
     KEYS,
     LOSSES,
     MAX_CLASSES,
-    SERIES,
     TASKS,
     VERSIONS,
-    Limits,
 )
-from prequential.configuration.settings.notifying import FORMS, NOTIFIED, STATUSES
-from prequential.configuration.settings.stages import parse as stage_key
-from prequential.configuration.settings.stages import parse_configured, parse_pair
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
 from prequential.engine.measures.registry import MEASURES, NAMES
@@ -95,27 +91,31 @@ def _integer(least: int, most: int = 1 << 40) -> Parser:
     return parse
 
 
-def _number(least: float) -> Parser:
+def _real(fits: Callable[[float], bool], what: str) -> Parser:
+    """Return a parser of the numbers that fit; `what` describes them in errors."""
+
     def parse(value: Any) -> float:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not least <= value <= _LARGEST:
-            raise _expected(value, f"a number from {least:g} to {_LARGEST:g}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not fits(value):
+            raise _expected(value, what)
         return float(value)
 
     return parse
 
 
-def _alpha(value: Any) -> float:
-    least, most = _ALPHAS
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-        raise _expected(value, f"a number from {least:g} to {most:g}")
-    return float(value)
+def _number(least: float, most: float = _LARGEST) -> Parser:
+    return _real(lambda value: least <= value <= most, f"a number from {least:g} to {most:g}")
 
 
-def _positive_share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise _expected(value, "a share above 0 and up to 1")
-    return float(value)
+_positive_share = _real(lambda value: 0 < value <= 1, "a share above 0 and up to 1")
+_quantile = _real(lambda value: 0 < value < 1, "a quantile above 0 and below 1, as 0.9")
+_tolerance = _real(lambda value: 0 <= value < 1, "a difference between two shares, from 0 to below 1")
+_level = _real(
+    lambda value: _LEAST_LEVEL <= value <= _MOST_LEVEL,
+    f"a share of false verdicts from {_LEAST_LEVEL:g} to {_MOST_LEVEL:g}",
+)
+_value_limit = _real(
+    lambda value: 0 < value <= MAX_AMOUNT, f"the largest value at stake in an outcome, up to {MAX_AMOUNT:g}"
+)
 
 
 def _cluster(value: Any) -> int | None:
@@ -199,12 +199,6 @@ def _segment_keys(value: Any) -> tuple[str, ...]:
     return keys
 
 
-def _task(value: Any) -> str:
-    if value not in TASKS:
-        raise _expected(value, "classification, multilabel or regression")
-    return str(value)
-
-
 def _one_of(known: tuple[str, ...]) -> Parser:
     def parse(value: Any) -> str:
         # YAML 1.1 reads a plain `off` as false.
@@ -224,29 +218,27 @@ def _stages(value: Any) -> str:
     return str(parse_pair(value))
 
 
-def _level(value: Any) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not _LEAST_LEVEL <= value <= _MOST_LEVEL:
-        raise _expected(value, f"a share of false verdicts from {_LEAST_LEVEL:g} to {_MOST_LEVEL:g}")
-    return float(value)
-
-
-def _loss(value: Any) -> str:
-    if value not in LOSSES:
-        raise _expected(value, " or ".join(LOSSES))
-    return str(value)
-
-
 def _class(value: Any) -> str:
     with suppress(ValueError):
         return values.class_name("a class", value)
     raise _expected(value, "a class: a string, an integer or a boolean")
 
 
-def _measure(value: Any) -> str:
-    if not isinstance(value, str) or value not in MEASURES:
-        raise ValueError(f"unknown measure {value!r}; known: {', '.join(MEASURES)}")
-    return str(value)
+def _known(kind: str, known: Iterable[str]) -> Parser:
+    """Return a parser of names of a kind."""
+
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or value not in known:
+            raise ValueError(f"unknown {kind} {value!r}; known: {', '.join(known)}")
+        return value
+
+    return parse
+
+
+_measure = _known("measure", MEASURES)
+
+#: A detector's name.
+detector = _known("detector", DETECTORS)
 
 
 def _costs(value: Any) -> dict[str, dict[str, float]]:
@@ -260,49 +252,14 @@ def _costs(value: Any) -> dict[str, dict[str, float]]:
             raise _expected(by_prediction, shape)
         row = found.setdefault(_class(label), {})
         for prediction, amount in by_prediction.items():
-            is_number = isinstance(amount, (int, float)) and not isinstance(amount, bool)
-            if not is_number or not abs(amount) <= _MOST_COST:
-                raise _expected(amount, f"what {label!r} predicted as {prediction!r} costs: a number")
-            row[_class(prediction)] = float(amount)
+            what = f"what {label!r} predicted as {prediction!r} costs: a number"
+            row[_class(prediction)] = _real(lambda amount: abs(amount) <= _MOST_COST, what)(amount)
     return found
-
-
-def _value_limit(value: Any) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 < value <= MAX_AMOUNT:
-        raise _expected(value, f"the largest value at stake in an outcome, up to {MAX_AMOUNT:g}")
-    return float(value)
-
-
-def _quantile(value: Any) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 < value < 1:
-        raise _expected(value, "a quantile above 0 and below 1, as 0.9")
-    return float(value)
 
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise _expected(value, "true or false")
-    return value
-
-
-def _baseline(value: Any) -> str:
-    if value not in BASELINES:
-        raise ValueError(f"unknown baseline {value!r}; known: {', '.join(BASELINES)}")
-    return str(value)
-
-
-def _detail(value: Any) -> str:
-    if value not in DETAILS:
-        raise ValueError(f"unknown detail {value!r}; known: {', '.join(DETAILS)}")
-    return str(value)
-
-
-def detector(value: Any) -> str:
-    """A detector's name."""
-    if not isinstance(value, str) or value not in DETECTORS:
-        raise ValueError(f"unknown detector {value!r}; known: {', '.join(DETECTORS)}")
     return value
 
 
@@ -360,6 +317,7 @@ KAFKA: dict[str, Parser] = {
     "replication": _integer(1, 1000),
 }  # fmt: skip
 
+
 def _classes_limit(value: Any) -> int:
     if isinstance(value, int) and _MOST_CLASSES < value <= MAX_CLASSES:
         capacity = 1 << (value - 1).bit_length()
@@ -391,7 +349,7 @@ HTTP: dict[str, Parser] = {
 }  # fmt: skip
 
 STREAM: dict[str, Parser] = {
-    "task": _task, "loss": _loss, "positive_class": _optional(_class),
+    "task": _one_of(TASKS), "loss": _one_of(LOSSES), "positive_class": _optional(_class),
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
     "stages": _list_of(_stage, key=stage_key), "costs": _optional(_costs),
     "top_k": _integer(1, MAX_CLASSES), "quantile": _optional(_quantile), "season": _optional(_duration),
@@ -402,9 +360,10 @@ STREAM: dict[str, Parser] = {
     "cluster": _cluster, "incident_budget": _optional(_budget),
     "incident_loss": _one_of(tuple(dict.fromkeys(sum(INCIDENT_LOSSES.values(), ())))),
     "segments": _segment_keys, "segments_per_key": _integer(1, 10_000),
-    "baselines": _list_of(_baseline, empty=True), "details": _list_of(_detail, empty=True),
+    "baselines": _list_of(_known("baseline", BASELINES), empty=True),
+    "details": _list_of(_known("detail", DETAILS), empty=True),
     "dependence_order": _integer(1, 1_000),
-    "bins": _integer(1, 10_000), "alpha": _alpha,
+    "bins": _integer(1, 10_000), "alpha": _number(*_ALPHAS),
     "label_horizon": _duration, "label_at_horizon": _optional(_class), "settle": _duration,
     "key": _one_of(KEYS), "versions": _one_of(VERSIONS), "compare_stages": _list_of(_stages, empty=True),
     "compare": _one_of(COMPARE), "champion": _optional(_class),
@@ -425,15 +384,9 @@ OBJECTIVE: dict[str, Parser] = {
     "estimate": _optional(_class),
 }  # fmt: skip
 
+
 def _disparity_keys(value: Any) -> tuple[str, ...]:
     return _segment_keys(_list_of(_text)(value) and value)
-
-
-def _tolerance(value: Any) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < 1:
-        raise _expected(value, "a difference between two shares, from 0 to below 1")
-    return float(value)
 
 
 DISPARITY: dict[str, Parser] = {

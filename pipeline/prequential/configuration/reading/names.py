@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from prequential.configuration.settings.durations import exact_duration
-from prequential.configuration.settings.model import DetectorConfig, Objective, StreamConfig
 from prequential.configuration.settings.stages import parse
+from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import tested
 from prequential.engine.estimators import naming

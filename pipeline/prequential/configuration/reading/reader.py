@@ -14,23 +14,25 @@ from prequential.configuration.reading.names import detectors_of_task, objective
 from prequential.configuration.reading.nodes import NodeReader, document_of, node_of, scalars_of
 from prequential.configuration.reading.together import flaws
 from prequential.configuration.settings.model import (
+    Config,
+    ConfigError,
+    HttpConfig,
+    Limits,
+    NotifyConfig,
+    SourceConfig,
+    WorkerConfig,
+)
+from prequential.configuration.settings.streams import (
     BY_INSTANCE,
     COMPARE_LOSSES,
     DEFAULT_DETECTORS,
     INCIDENT_LOSSES,
     OF_TASK,
-    Config,
-    ConfigError,
     DetectorConfig,
     DisparityConfig,
-    HttpConfig,
-    Limits,
     Objective,
-    SourceConfig,
     StreamConfig,
-    WorkerConfig,
 )
-from prequential.configuration.settings.notifying import NotifyConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
 from prequential.mapping.evaluations import FILE_FORMATS
@@ -38,8 +40,7 @@ from prequential.mapping.model import KNOWN_FIELDS, MappingError, MappingOrigin,
 from prequential.mapping.parsing import parse
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
-from prequential.topics.errors import UsageError
-from prequential.topics.secrets import remember_value
+from prequential.topics.errors import UsageError, remember_value
 
 #: Sections of a configuration.
 SECTIONS = ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest", "notify")

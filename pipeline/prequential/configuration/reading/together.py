@@ -12,13 +12,13 @@ from prequential.configuration.reading.names import (
     signal_of_other_task,
     stage_without_outcomes,
 )
-from prequential.configuration.settings.model import (
+from prequential.configuration.settings.stages import sides
+from prequential.configuration.settings.streams import (
     BY_INSTANCE,
     COMPARE_LOSSES,
     INCIDENT_LOSSES,
     StreamConfig,
 )
-from prequential.configuration.settings.stages import sides
 from prequential.topics.errors import existing
 
 #: A flaw: the node that it is about, and the sentence.

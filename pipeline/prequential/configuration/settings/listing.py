@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 from prequential.configuration.settings.durations import exact_duration
-from prequential.configuration.settings.model import (
-    Config,
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import (
     DetectorConfig,
     DisparityConfig,
     Objective,
     PeriodAlarmConfig,
     StreamConfig,
 )
-from prequential.topics.secrets import is_secret
+from prequential.topics.errors import is_secret
 
 #: Keys whose values are times in ms.
 DURATIONS = frozenset(

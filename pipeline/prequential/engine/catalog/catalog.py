@@ -12,15 +12,14 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import BASELINES, Config, StreamConfig
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
-from prequential.engine.catalog.ended import EndedEntities
-from prequential.engine.catalog.label_sets import LabelTables
+from prequential.configuration.settings.streams import BASELINES, StreamConfig
+from prequential.engine.catalog.class_tables import CostTables, LabelTables
 from prequential.engine.catalog.plans import Plan
-from prequential.engine.catalog.prices import CostTables
 from prequential.engine.catalog.stream_settings import write_settings
-from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.catalog.streams import EndedEntities, Entity, Stream
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, as_columns, grown, records
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
 from prequential.engine.measures.positive import Positives

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import parse
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Ints, Ints32, columns_of, grown
 from prequential.engine.compiled.repeated import Repeated, Run, run
 from prequential.engine.detectors.watch import WatchedRows, watches_of

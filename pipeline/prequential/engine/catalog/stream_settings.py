@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators.histograms import SCORES

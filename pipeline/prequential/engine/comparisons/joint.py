@@ -1,4 +1,4 @@
-"""Joint outcomes: instances for which both models of a pair have an outcome, in a stage (and a segment).
+"""Joint outcomes: instances with an outcome of both models of a pair, in a stage (and a segment).
 
 The join writes all outcomes of an instance one after the other. If a model joins later, the join writes its
 outcomes together with a reference to the others' (see `engine.join.references`). So pairs are found
@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
+from prequential.engine.estimators.declaration import COUNTS, Additions, CountCodes, Payload
+from prequential.engine.estimators.rows import unrevised
+from prequential.engine.estimators.sums import additions, losses
 from prequential.engine.measures.losses import own_loss
 from prequential.engine.measures.positive import Positives
 from prequential.engine.measures.registry import INDEX
-from prequential.engine.tables.outcomes import OUTCOME, REFERENCE, Log
+from prequential.engine.tables.outcomes import OUTCOME, REFERENCE, SCORED, Log
 from prequential.engine.tables.streams import Registry
 
 #: Losses by code. `error` for classification is 0 or 1 and counted; the others are added up.
@@ -202,3 +206,30 @@ def find(
                         pair = pairs.next[pair]
         i = end
     return stop
+
+
+#: Cells 2·(A is wrong) + (B is wrong).
+RIGHT_AND_WRONG = Payload(COUNTS, 4)
+
+#: Losses of A, of B.
+LOSSES = losses(2)
+
+
+def counts_of(joint: Joint, rows: Ints32) -> CountCodes:
+    """The amounts that these rows of the log add, all of them rows of right and wrong."""
+    return unrevised(joint.sequence[rows], joint.t1[rows], joint.code[rows].astype(np.int32))
+
+
+def additions_of(joint: Joint, rows: Ints32) -> Additions:
+    """The amounts that these rows of the log add, all of them rows of losses."""
+    into = additions(len(rows), LOSSES)
+    _put(joint, rows, into)
+    return into
+
+
+@kernel
+def _put(joint: Joint, rows: Ints32, into: Additions) -> None:
+    for i in range(len(rows)):
+        row = rows[i]
+        into.sequence[i], into.t1[i], into.flags[i] = joint.sequence[row], joint.t1[row], SCORED
+        into.values[i, 0], into.values[i, 1] = joint.a[row], joint.b[row]

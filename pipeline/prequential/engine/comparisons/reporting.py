@@ -8,11 +8,11 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import INITIAL
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.comparisons import DEFINED, REASONS, VERDICTS, mcnemar
+from prequential.engine.comparisons import DEFINED, REASONS, VERDICTS, measuring
 from prequential.engine.comparisons.confidence_sequence import level_of
 from prequential.engine.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
 from prequential.engine.comparisons.pairing import DueReport, Pairing
@@ -261,7 +261,7 @@ class ComparisonReporter:
 
     def _threshold(self, level: float) -> float:
         if level not in self._thresholds:
-            self._thresholds[level] = mcnemar.threshold(level)
+            self._thresholds[level] = measuring.threshold(level)
         return self._thresholds[level]
 
     def _find(

@@ -12,18 +12,28 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.cohorts.blocks import new_blocks
 from prequential.engine.cohorts.pending import new_closed, new_pending
 from prequential.engine.comparisons import confidence_sequence
-from prequential.engine.comparisons.joint import ABSOLUTE, COST, ERROR, LOSS_NAMES, SQUARED, Joint
-from prequential.engine.comparisons.losses import LOSSES, RIGHT_AND_WRONG, additions_of, counts_of
+from prequential.engine.comparisons.joint import (
+    ABSOLUTE,
+    COST,
+    ERROR,
+    LOSS_NAMES,
+    LOSSES,
+    RIGHT_AND_WRONG,
+    SQUARED,
+    Joint,
+    additions_of,
+    counts_of,
+)
 from prequential.engine.comparisons.measuring import NAMES, from_counts, from_sums
-from prequential.engine.comparisons.recent import new_recent
 from prequential.engine.comparisons.updating import (
     PairSettings,
     PairVerdicts,
     Times,
+    new_recent,
     note_times,
     step_counted,
     step_losses,

@@ -1,16 +1,156 @@
-"""Add joint outcomes to the verdicts' sequences, and find the sequences that have messages due."""
+"""Verdicts: add joint outcomes to their sequences, find those that have messages due, and forget (`recent`).
+
+The verdict that forgets is the confidence sequence of the verdict over the whole run, started again at each
+confirmed change. A change is confirmed when the differences since some outcome deviate from the running mean
+before each of them by more than the bound allows. The place of a change isn't known, so each outcome since
+the last change is a candidate. The bound's level is divided by the number of independent candidates, so that
+all of them together have the level. For each j, one candidate between 2^j and 2^(j+1) outcomes old is tested.
+The reported change is the candidate with the largest deviation for its variance:
+
+    |D_T - D_k| beyond the bound of v = Σ_(k < t <= T) d_t² at level/(1 + v_T/f),   D_T = Σ d_t - m_(t-1)
+
+where m is the mean since the last change, with `PRIOR` outcomes without a difference added. Shin, Ramdas and
+Rinaldo use the sum over all k of such processes. See E-detectors: a nonparametric framework for sequential
+change detection, New England Journal of Statistics in Data Science 2, 2023. The false alarms of this verdict
+are in `docs/understand/validation.md`.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.cohorts.blocks import Blocks
+from prequential.engine.cohorts.blocks import LENGTHS, Blocks, clear, inflation, local_inflation
+from prequential.engine.cohorts.blocks import add as add_block
 from prequential.engine.cohorts.pending import Closed, PendingCohorts, Position
-from prequential.engine.comparisons.confidence_sequence import Sequences, step
+from prequential.engine.comparisons import UNDECIDED
+from prequential.engine.comparisons.confidence_sequence import FEWEST, Sequences, step, verdict_of
 from prequential.engine.comparisons.joint import Joint
-from prequential.engine.comparisons.recent import RecentTables, follow
-from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, inner, kernel
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+
+#: Outcomes without a difference with which a mean begins, so that the first outcomes don't set the mean from
+#: which they deviate.
+PRIOR = 20.0
+
+#: Least blocks from which their variance is known, where the mean may have moved.
+_LEAST = 16
+
+
+class RecentTables(NamedTuple):
+    """By sequence: since the last confirmed change."""
+
+    counted: Ints  # outcomes
+    total: Floats  # Σ d
+    variance: Floats  # Σ d²
+    before: Ints  # outcomes that counted before the change
+    deviation: Floats  # D
+    # The values of these four at multiples of 2^j of `counted`: the last one before the latest in column j,
+    # the latest in column LENGTHS + j.
+    mark_counted: Ints  # (sequences, 2·LENGTHS)
+    mark_total: Floats
+    mark_variance: Floats
+    mark_deviation: Floats
+    inflation: Floats  # f at the latest change, until blocks since then give a new one; 0: there was none
+    verdict: Bytes
+
+
+def new_recent(rows: int) -> RecentTables:
+    """Nothing has counted."""
+    marks = dict.fromkeys(("mark_counted", "mark_total", "mark_variance", "mark_deviation"), 2 * LENGTHS)
+    return zeros(RecentTables, rows, **marks)
+
+
+@inner
+def follow(
+    recent: RecentTables, blocks: Blocks, table: Sequences, row: int, closed: Closed, count: int
+) -> bool:
+    """Take the first `count` cohorts of `closed`; whether the verdict is another one now."""
+    verdict = recent.verdict[row]
+    if not table.largest[row] > 0.0:
+        recent.verdict[row] = UNDECIDED
+        return verdict != UNDECIDED
+    for i in range(count):
+        _add(recent, blocks, row, closed.n[i], closed.total[i], closed.squares[i])
+    if count == 0 or table.judged[row] != table.counted[row]:
+        return False
+    signs = table.signs[row] > 0
+    n = recent.counted[row]
+    if recent.inflation[row] > 0.0:
+        n = min(n, 2 * FEWEST)  # blocks begin when the change is confirmed
+    f = local_inflation(blocks, row, n, _LEAST) or recent.inflation[row]
+    if recent.counted[row] >= FEWEST and f > 0.0:
+        needed = table.needed[row] * (1.0 + recent.variance[row] / f)
+        mark = _changed(recent, row, f, needed, signs)
+        if mark >= 0:
+            _restart(recent, blocks, row, mark, f)
+    recent.verdict[row] = UNDECIDED
+    f = inflation(blocks, row, n) or recent.inflation[row]
+    if recent.counted[row] >= FEWEST and f > 0.0:
+        total, variance = recent.total[row] / f, recent.variance[row] / f
+        recent.verdict[row] = verdict_of(total, variance, table.needed[row], signs)
+    return recent.verdict[row] != verdict
+
+
+@inner
+def _add(recent: RecentTables, blocks: Blocks, row: int, count: int, total: float, variance: float) -> None:
+    """A cohort counts."""
+    mean = recent.total[row] / (recent.counted[row] + PRIOR)
+    recent.deviation[row] += total - count * mean
+    recent.counted[row] += count
+    recent.total[row] += total
+    recent.variance[row] += variance
+    add_block(blocks, row, count, total, variance)
+    n = recent.counted[row]
+    for j in range(LENGTHS):
+        if n >> j == (n - count) >> j:
+            break
+        _copy_mark(recent, row, LENGTHS + j, j)
+        _set_mark(recent, row, LENGTHS + j)
+
+
+@inner
+def _set_mark(recent: RecentTables, row: int, column: int) -> None:
+    """It is now."""
+    recent.mark_counted[row, column], recent.mark_total[row, column] = recent.counted[row], recent.total[row]
+    recent.mark_variance[row, column] = recent.variance[row]
+    recent.mark_deviation[row, column] = recent.deviation[row]
+
+
+@inner
+def _copy_mark(recent: RecentTables, row: int, source: int, column: int) -> None:
+    """It is another one."""
+    recent.mark_counted[row, column] = recent.mark_counted[row, source]
+    recent.mark_total[row, column] = recent.mark_total[row, source]
+    recent.mark_variance[row, column] = recent.mark_variance[row, source]
+    recent.mark_deviation[row, column] = recent.mark_deviation[row, source]
+
+
+@inner
+def _changed(recent: RecentTables, row: int, f: float, needed: float, signs: bool) -> int:
+    """The mark since which the mean has changed; -1: it hasn't."""
+    mark, most = -1, 0.0
+    for j in range(LENGTHS):
+        if 2 * (recent.counted[row] - recent.mark_counted[row, j]) < FEWEST:
+            continue
+        s = recent.deviation[row] - recent.mark_deviation[row, j]
+        v = max(recent.variance[row] - recent.mark_variance[row, j], 0.0)
+        if s * s / (v + 1.0) > most and verdict_of(s / f, v / f, needed, signs) != UNDECIDED:
+            mark, most = j, s * s / (v + 1.0)
+    return mark
+
+
+@inner
+def _restart(recent: RecentTables, blocks: Blocks, row: int, mark: int, f: float) -> None:
+    """Forget what counted up to a mark, and the dependence; f is kept for a start."""
+    recent.inflation[row] = f
+    recent.before[row] += recent.mark_counted[row, mark]
+    recent.counted[row] -= recent.mark_counted[row, mark]
+    recent.total[row] -= recent.mark_total[row, mark]
+    recent.variance[row] = max(recent.variance[row] - recent.mark_variance[row, mark], 0.0)
+    recent.deviation[row] = 0.0
+    for column in range(2 * LENGTHS):
+        _set_mark(recent, row, column)
+    clear(blocks, row)
 
 
 class PairVerdicts(NamedTuple):

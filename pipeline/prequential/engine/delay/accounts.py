@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Ints, with_tables
 from prequential.engine.delay import coverage, expected, following, latency, periods, selection
 from prequential.engine.tables.keys import StateTable

@@ -79,17 +79,8 @@ _SIZES = 30
 #: Columns of a model that, with the width of its periods, determine its counters.
 FIXED = ("calendar", "horizon", "bins", "losses", "sampled", "at_horizon")
 
-
-def _edges() -> Floats:
-    """(BUCKETS + 1,): bounds of the buckets as shares of the horizon, 0 and 1 the outer ones."""
-    edges = np.ones(BUCKETS + 1)
-    for place in range(BUCKETS - 1, 0, -1):
-        edges[place] = edges[place + 1] * _RATIO
-    edges[0] = 0.0
-    return edges
-
-
-EDGES = _edges()
+#: (BUCKETS + 1,): bounds of the buckets as shares of the horizon, 0 and 1 the outer ones.
+EDGES = np.concatenate(([0.0], np.cumprod(np.full(BUCKETS - 1, _RATIO))[::-1], [1.0]))
 
 
 class ExpectedModels(NamedTuple):
@@ -270,24 +261,9 @@ def known_of(models: ExpectedModels, whose: Ints, clocks: Ints) -> Any:
     return (models.at_horizon[whose] == 0) | (clocks > models.since[whose] + models.horizon[whose])
 
 
-def shape_of(models: ExpectedModels, model: int, layout: int | None = None) -> Shape:
-    """The layout of a model's counters.
-
-    Parameters
-    ----------
-    models
-        The tables of models.
-    model
-        The model's row.
-    layout
-        How classes are distinguished; None: as for the model.
-
-    Returns
-    -------
-    Shape
-        The layout of the model's block, and of its periods' blocks.
-    """
-    layout = int(models.layout[model]) if layout is None else layout
+def shape_of(models: ExpectedModels, model: int) -> Shape:
+    """The layout of the blocks of counters of a model (its row), and of its periods."""
+    layout = int(models.layout[model])
     own = (int(column[model]) for column in (models.bins, models.losses, models.sampled))
     return Shape(PREDICTED[layout], LABELS[layout], *own)
 

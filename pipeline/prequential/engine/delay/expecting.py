@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
-from prequential.engine.delay.at_horizon import correct_events
 from prequential.engine.delay.calibrating import (
     COLUMNS,
     CONCEPT,
@@ -35,6 +34,7 @@ from prequential.engine.delay.calibrating import (
     PeriodEstimates,
     add_up,
     calibrate,
+    deviate,
     share_arrived,
     weigh,
 )
@@ -45,10 +45,11 @@ from prequential.engine.delay.correcting import (
     NOISE,
     VARIANCE,
     believe,
+    correct_events,
+    expect_sampled,
     learn,
     spread_over,
 )
-from prequential.engine.delay.deviating import deviate
 from prequential.engine.delay.expected import (
     BUCKETS,
     EDGES,
@@ -59,7 +60,6 @@ from prequential.engine.delay.expected import (
     ends_of_periods,
     shape_of,
 )
-from prequential.engine.delay.sampled import expect_sampled
 
 
 class _Together(NamedTuple):

@@ -1,4 +1,4 @@
-"""How much periods usually deviate (see `deviating`), and how unusual a deviation is: three signals.
+"""How much periods usually deviate (see `calibrating`), and how unusual a deviation is: three signals.
 
 The tables have the mean and variance of about the last 50 periods, by model, signal and maturity. They
 include all dependence between predictions and labels. A signal is the deviation less this mean, in standard

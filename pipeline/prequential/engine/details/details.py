@@ -62,7 +62,7 @@ def details_of(
     has_sets: bool = False,
     clustered: ClusteredOutcomes | None = None,
 ) -> dict[str, Any]:
-    """The details of these names (see `DETAILS` in `configuration.settings.model`) that an estimator has.
+    """The details of these names (see `DETAILS` in `configuration.settings.streams`) that an estimator has.
 
     Parameters
     ----------

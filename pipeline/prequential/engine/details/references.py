@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details.details import WeightedShare, shares_of
 from prequential.engine.estimators.estimator import ClusteredOutcomes, Estimator

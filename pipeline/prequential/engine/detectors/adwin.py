@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.engine.compiled.kernel import Floats, Ints, inner, zeros
 from prequential.engine.compiled.mathematics import log as ln
-from prequential.engine.detectors.declaration import Detector, Parameter, bounded
-from prequential.engine.tables.alarms import Alarms, raise_alarm
-from prequential.engine.tables.outcomes import Log
+from prequential.engine.detectors.declaration import Detector, Parameter, bounded, loop_of
 
 #: Sizes of buckets, 1 to 2^31 values: with five of each a window of 10^10 values.
 SIZES = 32
@@ -134,25 +132,6 @@ def step(table: Adwin, settings: AdwinParameters, q: int, x: float) -> tuple[boo
     return raised, off, bound
 
 
-@kernel
-def run(
-    table: Adwin,
-    settings: AdwinParameters,
-    log: Log,
-    rows: Ints32,
-    values: Floats,
-    fed: Bytes,
-    detector: int,
-    alarms: Alarms,
-) -> None:
-    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
-    for i in range(len(rows)):
-        if fed[i]:
-            raised, off, bound = step(table, settings, log.sequence[rows[i]], values[i])
-            if raised:
-                raise_alarm(alarms, i, detector, off, bound)
-
-
 DETECTOR = Detector(
     (
         Parameter("delta", 0.002, "significance of a cut", 0, 1, above=True, below=True, rarer=-1),
@@ -163,5 +142,5 @@ DETECTOR = Detector(
     ),
     AdwinParameters,
     new_table,
-    run,
+    loop_of("adwin", step),
 )

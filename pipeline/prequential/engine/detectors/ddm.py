@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.engine.detectors.declaration import Detector, Parameter
-from prequential.engine.tables.alarms import Alarms, note_warning, raise_alarm
-from prequential.engine.tables.outcomes import Log
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, zeros
+from prequential.engine.detectors.declaration import Detector, Parameter, loop_with_warnings
 
 
 class Ddm(NamedTuple):
@@ -62,29 +60,6 @@ def step(table: Ddm, settings: DdmParameters, q: int, x: float) -> tuple[bool, f
     return raised, p + s, bound
 
 
-@kernel
-def run(
-    table: Ddm,
-    settings: DdmParameters,
-    log: Log,
-    rows: Ints32,
-    values: Floats,
-    fed: Bytes,
-    detector: int,
-    alarms: Alarms,
-) -> None:
-    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
-    for i in range(len(rows)):
-        if fed[i]:
-            q = log.sequence[rows[i]]
-            before = table.warning[q]
-            raised, statistic, bound = step(table, settings, q, values[i])
-            if raised:
-                raise_alarm(alarms, i, detector, statistic, bound)
-            elif table.warning[q] and not before:
-                note_warning(alarms, i, detector)
-
-
 DETECTOR = Detector(
     (
         Parameter("warm_start", 30, "outcomes before the first alarm", 1, 1 << 40),
@@ -93,6 +68,6 @@ DETECTOR = Detector(
     ),
     DdmParameters,
     new_table,
-    run,
+    loop_with_warnings("ddm", step),
     binary=True,
 )

@@ -1,12 +1,14 @@
-"""The declaration of a detector: its parameters, its table, and its loop."""
+"""The declaration of a detector: its parameters, its table, and its loop, made of its step by a factory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from prequential.configuration.settings.model import Value
-from prequential.engine.compiled.kernel import inner
+from prequential.configuration.settings.streams import Value
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints32, inner, kernel, named
+from prequential.engine.tables.alarms import Alarms, note_warning, raise_alarm
+from prequential.engine.tables.outcomes import Log
 from prequential.topics.errors import Fault
 
 #: The largest value of a numeric parameter, far beyond all sensible values.
@@ -161,3 +163,44 @@ class Detector(NamedTuple):
             for one in self.parameters
             if one.always or complete[one.name] != one.default
         }
+
+
+def loop_of(name: str, step: Callable[..., tuple[bool, float, float]]) -> Callable[..., None]:
+    """`run` of a detector without warnings, from `step(table, settings, q, value)` for sequence q.
+
+    The step, compiled for loops (`inner`), returns whether there is an alarm, the statistic and its bound.
+    """
+
+    def run(
+        table: Any, settings: Any, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,
+        alarms: Alarms,
+    ) -> None:  # fmt: skip
+        for i in range(len(rows)):
+            if fed[i]:
+                raised, statistic, bound = step(table, settings, log.sequence[rows[i]], values[i])
+                if raised:
+                    raise_alarm(alarms, i, detector, statistic, bound)
+
+    return kernel(named(run, name))
+
+
+def loop_with_warnings(
+    name: str, step: Callable[..., tuple[bool, float, float]]
+) -> Callable[..., None]:
+    """As `loop_of`, for tables with a column `warning`: 1 while there is one, whose start is noted."""
+
+    def run(
+        table: Any, settings: Any, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,
+        alarms: Alarms,
+    ) -> None:  # fmt: skip
+        for i in range(len(rows)):
+            if fed[i]:
+                q = log.sequence[rows[i]]
+                before = table.warning[q]
+                raised, statistic, bound = step(table, settings, q, values[i])
+                if raised:
+                    raise_alarm(alarms, i, detector, statistic, bound)
+                elif table.warning[q] and not before:
+                    note_warning(alarms, i, detector)
+
+    return kernel(named(run, name))

@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.engine.detectors.declaration import MIN_OUTCOMES, Detector, Parameter
-from prequential.engine.tables.alarms import Alarms, note_warning, raise_alarm
-from prequential.engine.tables.outcomes import Log
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, zeros
+from prequential.engine.detectors.declaration import MIN_OUTCOMES, Detector, Parameter, loop_with_warnings
 
 #: The weight λ of an outcome when it comes: the paper's, for which its limits are made.
 _WEIGHT = 0.2
@@ -82,29 +80,6 @@ def step(table: Ecdd, settings: EcddParameters, q: int, x: float) -> tuple[bool,
     return raised, z, p + room
 
 
-@kernel
-def run(
-    table: Ecdd,
-    settings: EcddParameters,
-    log: Log,
-    rows: Ints32,
-    values: Floats,
-    fed: Bytes,
-    detector: int,
-    alarms: Alarms,
-) -> None:
-    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
-    for i in range(len(rows)):
-        if fed[i]:
-            q = log.sequence[rows[i]]
-            before = table.warning[q]
-            raised, z, bound = step(table, settings, q, values[i])
-            if raised:
-                raise_alarm(alarms, i, detector, z, bound)
-            elif table.warning[q] and not before:
-                note_warning(alarms, i, detector)
-
-
 DETECTOR = Detector(
     (
         Parameter("average_run_length", 400, "outcomes between false alarms", among=_RUN_LENGTHS),
@@ -112,6 +87,6 @@ DETECTOR = Detector(
     ),
     EcddParameters,
     new_table,
-    run,
+    loop_with_warnings("ecdd", step),
     binary=True,
 )

@@ -9,10 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.engine.detectors.declaration import Detector, Parameter
-from prequential.engine.tables.alarms import Alarms, note_warning, raise_alarm
-from prequential.engine.tables.outcomes import Log
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, zeros
+from prequential.engine.detectors.declaration import Detector, Parameter, loop_with_warnings
 
 
 class Eddm(NamedTuple):
@@ -42,8 +40,8 @@ def new_table(rows: int, settings: EddmParameters) -> Eddm:
 
 
 @inner
-def step(table: Eddm, settings: EddmParameters, q: int, x: float) -> tuple[bool, float]:
-    """Feed sequence `q` an error (1) or none (0); returns whether there is an alarm, and the statistic.
+def step(table: Eddm, settings: EddmParameters, q: int, x: float) -> tuple[bool, float, float]:
+    """Feed sequence `q` an error (1) or none (0); returns whether it alarms, the statistic and its bound.
 
     The statistic is (p' + 2s')/(p'_max + 2s'_max): p' is the mean distance between errors, and s' its
     standard deviation. There is an alarm when it is below β at an error, after more than `warm_start` errors.
@@ -51,7 +49,7 @@ def step(table: Eddm, settings: EddmParameters, q: int, x: float) -> tuple[bool,
     n = table.n[q] + 1
     table.n[q] = n
     if x != 1.0:
-        return False, 0.0
+        return False, 0.0, settings.beta
     errors = table.errors[q] + 1
     distance = float(n - table.last[q])
     before = table.mean[q]
@@ -59,13 +57,13 @@ def step(table: Eddm, settings: EddmParameters, q: int, x: float) -> tuple[bool,
     squares = table.squares[q] + (distance - before) * (distance - mean)
     table.errors[q], table.last[q], table.mean[q], table.squares[q] = errors, n, mean, squares
     if n <= settings.warm_start:
-        return False, 0.0
+        return False, 0.0, settings.beta
     reach = mean + 2.0 * (math.sqrt(max(0.0, squares / (errors - 1))) if errors > 1 else 0.0)
     if reach > table.largest[q]:
         table.largest[q] = reach
-        return False, 0.0
+        return False, 0.0, settings.beta
     if errors <= settings.warm_start:
-        return False, 0.0
+        return False, 0.0, settings.beta
     level = reach / table.largest[q]
     raised = level < settings.beta
     table.warning[q] = level < settings.alpha and not raised
@@ -73,30 +71,7 @@ def step(table: Eddm, settings: EddmParameters, q: int, x: float) -> tuple[bool,
         table.alarms[q] += 1
         table.n[q] = table.last[q] = table.errors[q] = 0
         table.mean[q] = table.squares[q] = table.largest[q] = 0.0
-    return raised, level
-
-
-@kernel
-def run(
-    table: Eddm,
-    settings: EddmParameters,
-    log: Log,
-    rows: Ints32,
-    values: Floats,
-    fed: Bytes,
-    detector: int,
-    alarms: Alarms,
-) -> None:
-    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
-    for i in range(len(rows)):
-        if fed[i]:
-            q = log.sequence[rows[i]]
-            before = table.warning[q]
-            raised, level = step(table, settings, q, values[i])
-            if raised:
-                raise_alarm(alarms, i, detector, level, settings.beta)
-            elif table.warning[q] and not before:
-                note_warning(alarms, i, detector)
+    return raised, level, settings.beta
 
 
 def problem(values: Mapping[str, Any]) -> str:
@@ -114,7 +89,7 @@ DETECTOR = Detector(
     ),
     EddmParameters,
     new_table,
-    run,
+    loop_with_warnings("eddm", step),
     binary=True,
     problem=problem,
 )

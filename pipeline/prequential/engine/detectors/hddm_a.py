@@ -8,11 +8,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, zeros
 from prequential.engine.compiled.mathematics import log as ln
-from prequential.engine.detectors.declaration import Detector, Parameter
-from prequential.engine.tables.alarms import Alarms, note_warning, raise_alarm
-from prequential.engine.tables.outcomes import Log
+from prequential.engine.detectors.declaration import Detector, Parameter, loop_with_warnings
 
 
 class HddmA(NamedTuple):
@@ -87,29 +85,6 @@ def step(table: HddmA, settings: HddmAParameters, q: int, x: float) -> tuple[boo
     return raised, off, bound
 
 
-@kernel
-def run(
-    table: HddmA,
-    settings: HddmAParameters,
-    log: Log,
-    rows: Ints32,
-    values: Floats,
-    fed: Bytes,
-    detector: int,
-    alarms: Alarms,
-) -> None:
-    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
-    for i in range(len(rows)):
-        if fed[i]:
-            q = log.sequence[rows[i]]
-            before = table.warning[q]
-            raised, off, bound = step(table, settings, q, values[i])
-            if raised:
-                raise_alarm(alarms, i, detector, off, bound)
-            elif table.warning[q] and not before:
-                note_warning(alarms, i, detector)
-
-
 DETECTOR = Detector(
     (
         Parameter("drift_confidence", 0.001, "significance of an alarm (α)", 0, 1, above=True, below=True),
@@ -118,6 +93,6 @@ DETECTOR = Detector(
     ),
     HddmAParameters,
     new_table,
-    run,
+    loop_with_warnings("hddm-a", step),
     binary=True,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from prequential.configuration.settings.model import DetectorConfig, Objective, StreamConfig, Value
+from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig, Value
 from prequential.engine.measures.registry import LOSSES
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from prequential.configuration.settings.model import PeriodAlarmConfig
+from prequential.configuration.settings.streams import PeriodAlarmConfig
 from prequential.engine.delay.usual import SIGNALS
 from prequential.engine.measures.registry import INDEX
 

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.budget import parse_budget
-from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.durations import parse_budget
 from prequential.configuration.settings.stages import FINAL, INITIAL
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, viewed
 from prequential.engine.compiled.repeated import Run, run
 from prequential.engine.detectors import DETECTORS, signals

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import DISPARITY_MEASURES, DisparityConfig, StreamConfig
+from prequential.configuration.settings.streams import DISPARITY_MEASURES, DisparityConfig, StreamConfig
 from prequential.engine.cohorts.pending import Position
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
 from prequential.engine.disparity import DIFFERS, NO_DIFFERENCE, TOO_FEW

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.cohorts.blocks import LENGTHS, Blocks, inflation
 from prequential.engine.cohorts.blocks import add as add_block
 from prequential.engine.cohorts.pending import PLACES, Closed, PendingCohorts, Position, begin, new_closed
@@ -136,7 +136,7 @@ def means_of(table: GroupTables) -> GroupMeans:
 def needed_of(config: StreamConfig) -> float:
     """Return the N of each interval's bound (`needed_for`), two-sided, by a stream's level of disparity.
 
-    >>> from prequential.configuration.settings.model import DisparityConfig
+    >>> from prequential.configuration.settings.streams import DisparityConfig
     >>> config = StreamConfig(disparity=DisparityConfig(("region",), ("error",), 0.05), segments_per_key=20)
     >>> round(needed_of(config) / needed_for(0.05 / 21 / 2), 9)
     1.0

@@ -6,8 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, inlined, inner, zeros
-from prequential.engine.estimators.declaration import LOSSES, WITHDRAWN, Loops, Memory, Payload, no_parameter
-from prequential.engine.estimators.loops import CountSteps, SumSteps, count_loops, sum_loops
+from prequential.engine.estimators.declaration import (
+    LOSSES,
+    WITHDRAWN,
+    CountSteps,
+    Loops,
+    Memory,
+    Payload,
+    SumSteps,
+    count_loops,
+    no_parameter,
+    sum_loops,
+)
 from prequential.engine.estimators.sums import add_with_label, copied
 from prequential.engine.tables import scores
 

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 from prequential.configuration.settings.durations import duration, exact_duration
 from prequential.engine.compiled.kernel import Floats, Ints, inner, zeros
 from prequential.engine.compiled.mathematics import halved
-from prequential.engine.estimators.declaration import Loops, Memory, Payload
+from prequential.engine.estimators.declaration import Loops, Memory, Payload, count_loops, sum_loops
 from prequential.engine.estimators.lazy import Clock, steps_of
-from prequential.engine.estimators.loops import count_loops, sum_loops
 from prequential.engine.tables.scores import NO_WEIGHT
 
 #: Longest half-life, 100 years (ms).

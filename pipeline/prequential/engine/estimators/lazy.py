@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from prequential.engine.compiled.kernel import Floats, Function, inlined, inner, named
-from prequential.engine.estimators.loops import CountSteps, SumSteps
+from prequential.engine.estimators.declaration import CountSteps, SumSteps
 from prequential.engine.estimators.sums import copied, finish, fold
 from prequential.engine.tables.scores import NO_WEIGHT
 

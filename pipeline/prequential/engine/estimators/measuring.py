@@ -8,10 +8,9 @@ import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, allocating, viewed
 from prequential.engine.compiled.repeated import Repeated, Run, run
 from prequential.engine.estimators import histograms
-from prequential.engine.estimators.declaration import Additions, Counted, Payload
+from prequential.engine.estimators.declaration import Additions, Counted, Payload, total_of
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.indexes import CellIndex, put_in_order
-from prequential.engine.estimators.loops import total_of
 from prequential.engine.estimators.sums import OF_CLASSES, additions, is_any
 from prequential.engine.measures.costs import SUMS
 from prequential.engine.measures.declaration import NO_POSITIVE

@@ -13,11 +13,14 @@ from prequential.engine.estimators.declaration import (
     RIGHT_OR_WRONG,
     WITHDRAWN,
     Additions,
+    CountSteps,
     Loops,
     Memory,
     Payload,
+    SumSteps,
+    count_loops,
+    sum_loops,
 )
-from prequential.engine.estimators.loops import CountSteps, SumSteps, count_loops, sum_loops
 from prequential.engine.estimators.residuals import add_residual
 from prequential.engine.estimators.sums import IS_POSITIVE, POSITIVE, add_with_label, copied
 from prequential.engine.measures.declaration import NO_POSITIVE

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.budget import parse_budget
+from prequential.configuration.settings.durations import parse_budget
 from prequential.configuration.settings.stages import FINAL
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream
@@ -19,7 +19,7 @@ from prequential.engine.compiled.kernel import grown
 from prequential.engine.incidents import history
 from prequential.engine.incidents.closing import YOUNG, decision
 from prequential.engine.incidents.clusters import DAY
-from prequential.engine.incidents.finding import Change, View, examine, locate
+from prequential.engine.incidents.finding import Change, View, examine, locate, now_of, view_of
 from prequential.engine.incidents.following import FOLLOWED, LOOK_DUE, NEEDS_ROOM, follow, follow_events
 from prequential.engine.incidents.incident import (
     ALARM,
@@ -48,8 +48,7 @@ from prequential.engine.incidents.lasting import (
     course,
     deviation_at,
 )
-from prequential.engine.incidents.views import now_of, view_of
-from prequential.engine.input.origins import completed_ids
+from prequential.engine.input.plain import completed_ids
 from prequential.engine.measures.losses import BINARY, column_of, identity_of
 from prequential.engine.measures.positive import NO_OWNER, Positives
 from prequential.engine.tables.logs import EVENTS, OUTCOMES, Logs

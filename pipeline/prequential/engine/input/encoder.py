@@ -20,18 +20,19 @@ from prequential.engine.catalog.stream_settings import reads_probabilities, read
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.input.admission import Admission, reason_of
-from prequential.engine.input.class_hashes import ClassHashes
 from prequential.engine.input.fields import (
+    News,
     class_name,
+    family_of,
+    news_of,
     number_of,
     numbers_of,
     quantiles_of,
     set_name,
+    stream_of,
 )
-from prequential.engine.input.news import News, news_of, stream_of
 from prequential.engine.input.plain import PlainRecords
-from prequential.engine.input.plain_rows import PlainEncoder
-from prequential.engine.input.versions import family_of
+from prequential.engine.input.plain_rows import ClassHashes, PlainEncoder
 from prequential.engine.join.join import TOO_MANY_INSTANCES
 from prequential.engine.measures.reading import OF_KIND, all_fields_read, numbers_read
 from prequential.engine.tables.errors import Unusable

@@ -1,4 +1,4 @@
-"""Records as columns found in their text, without an object for each record.
+"""Records as columns found in their text, without an object for each record, and the ids of outcomes.
 
 A compiled loop finds the fields of a record (`record_scanner`), and each name gets a number with its first
 record. Some records aren't taken by the loop: invalid ones, and such as have rare forms.
@@ -14,7 +14,6 @@ from typing import Any, Protocol, overload
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.input import names as named
-from prequential.engine.input.joined_values import SEPARATOR, JoinedValues
 from prequential.engine.input.record_scanner import (
     ALL_NUMBERS,
     IDS,
@@ -38,9 +37,66 @@ from prequential.engine.input.record_scanner import (
     fields_of,
     scan,
 )
+from prequential.engine.tables.logs import CLOSINGS, Logs
 from prequential.topics.decoding import Decoded, decode
 from prequential.topics.messages import MAX_NAME_BYTES, NUMBERS
 from prequential.topics.values import LabelSet
+
+#: The byte behind each value, which no JSON has.
+SEPARATOR = b"\0"
+
+
+class JoinedValues(Sequence["bytes | None"]):
+    r"""Values of records, None for those that have none.
+
+    >>> import numpy as np
+    >>> text, bounds = np.frombuffer(b"a\0\0\0bc\0", dtype=np.uint8), np.array([0, 2, 3, 4, 7])
+    >>> values = JoinedValues(text, bounds, np.array([0, 1, 0, 0], dtype=np.uint8))
+    >>> list(values), values[3], list(values[1:3])
+    ([b'a', None, b'', b'bc'], b'bc', [None, b''])
+    >>> values[2:].joined()
+    (b'\x00bc\x00', array([0, 1, 4]))
+    """
+
+    __slots__ = ("absent", "bounds", "text")
+
+    def __init__(self, text: Bytes, bounds: Ints, absent: Bytes) -> None:
+        """`bounds`, (n + 1,): where each value begins in `text`, a separator behind each; `absent`, (n,)."""
+        self.text = text
+        self.bounds = bounds
+        self.absent = absent
+
+    def __len__(self) -> int:
+        return len(self.absent)
+
+    @overload
+    def __getitem__(self, which: int) -> bytes | None: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> JoinedValues: ...
+
+    def __getitem__(self, which: int | slice) -> bytes | JoinedValues | None:
+        if isinstance(which, slice):
+            start, stop, step = which.indices(len(self))
+            if step != 1:
+                raise ValueError(f"step {step}: expected values that lie together")
+            return JoinedValues(self.text, self.bounds[start : max(start, stop) + 1], self.absent[start:stop])
+        if not -len(self) <= which < len(self):
+            raise IndexError(which)
+        which %= len(self)
+        if self.absent[which]:
+            return None
+        return self.text[self.bounds[which] : self.bounds[which + 1] - 1].tobytes()
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        text, bounds, absent = self.text.data, self.bounds.tolist(), self.absent.tolist()
+        for place, missing in enumerate(absent):
+            yield None if missing else bytes(text[bounds[place] : bounds[place + 1] - 1])
+
+    def joined(self) -> tuple[bytes, Ints]:
+        """All of them with a separator behind each, and where each begins; absent ones are empty."""
+        return self.text[self.bounds[0] : self.bounds[-1]].tobytes(), self.bounds - self.bounds[0]
+
 
 #: Most names that a parser keeps: they come from strangers. With more, it starts from scratch.
 MOST_NAMES = 100_000
@@ -364,3 +420,35 @@ def _not_text(joined: bytes, values: Sequence[bytes | None]) -> Bytes:
             except UnicodeDecodeError:
                 found[place] = 1
     return found
+
+
+def completed_ids(logs: Logs, records: Sequence[Any], numbers: Ints) -> list[str]:
+    """The ids of the instances whose outcomes have these numbers in the log.
+
+    Parameters
+    ----------
+    logs
+        What the join has written.
+    records
+        The micro-batch's.
+    numbers
+        (n,) int64, the column `record` of outcomes (see `engine.tables.logs.Closings`).
+
+    Returns
+    -------
+    list of str
+        An id for each number.
+    """
+    count, closings = int(logs.used[CLOSINGS]), logs.closings
+    if not count:
+        return instance_ids(records, numbers)
+    own = closings.record[:count]
+    before = np.searchsorted(own, numbers)
+    closed = own[np.minimum(before, count - 1)] == numbers
+    ends = closings.end[:count].astype(np.int64)
+    begins = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
+    of_records = iter(instance_ids(records, (numbers - before)[~closed]))
+    return [
+        bytes(closings.text[begins[at] : ends[at]]).decode() if is_closed else next(of_records)
+        for at, is_closed in zip(before.tolist(), closed.tolist())
+    ]

@@ -1,14 +1,13 @@
-"""Rows of records as columns: tables turn the numbers of names into codes, without their texts."""
+"""Rows of records as columns: tables turn numbers of names, and hashes of class names, into codes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, Words, inlined, inner, kernel
-from prequential.engine.input.class_hashes import ClassHashes
 from prequential.engine.input.fields import set_name
 from prequential.engine.input.plain import PlainRecords
 from prequential.engine.input.record_scanner import (
@@ -25,9 +24,41 @@ from prequential.engine.input.record_scanner import (
 from prequential.engine.measures.reading import OF_KIND
 from prequential.engine.tables.errors import Unusable
 from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows
-from prequential.engine.tables.streams import Registry
+from prequential.engine.tables.streams import Registry, name_hash
 from prequential.topics.errors import existing
 from prequential.topics.messages import MAX_AMOUNT, NUMBERS
+
+#: Names that are remembered; beyond these all are forgotten.
+_MOST = 100_000
+
+
+class ClassHashes:
+    """The hashes of names of classes in probabilities."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def of(self, names: Iterable[str]) -> list[int]:
+        """The hashes of names, in their order."""
+        known, names = self._known, list(names)
+        try:
+            return list(map(known.__getitem__, names))
+        except KeyError:
+            pass
+        values = []
+        for name in names:
+            value = known.get(name)
+            if value is None:
+                if len(known) >= _MOST:
+                    known.clear()
+                value = known[name] = name_hash(name)
+            values.append(value)
+        return values
+
+    def names(self, hashes: Collection[int]) -> list[str]:
+        """Names of classes with these hashes, as far as they are still known."""
+        return [name for name, value in self._known.items() if value in hashes]
+
 
 #: Odd factors below 2^31: products of numbers below 2^31 with them stay within 63 bits.
 _OWNER, _NAME = 0x4F1BBCDD, 0x2545F491

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.generated import written
 from prequential.engine.compiled.kernel import inner
 from prequential.engine.measures.declaration import NO_POSITIVE, POSITIVE, QUANTILES

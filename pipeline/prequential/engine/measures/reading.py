@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.measures.registry import MEASURES, OF_TOP
 from prequential.engine.tables.scores import PARTS, SEASONS, ScorePart
 from prequential.topics.messages import NUMBERS, NUMBERS_OF_KIND

@@ -1,26 +1,40 @@
-"""Parts: a shard's results for a stream in all partitions, by names, as far as results can be added up."""
+"""Parts: a shard's results for a stream in all partitions, by names, as far as results can be added up.
+
+That includes periods of prediction time, and expectations for those that aren't final.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from math import isfinite
 
 import numpy as np
-from prequential.configuration.settings.stages import INITIAL
+import numpy.typing as npt
+from prequential.configuration.settings.stages import INITIAL, PERIOD
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons.reporting import ComparisonReporter
-from prequential.engine.delay import coverage, latency, maturity
+from prequential.engine.compiled.pool import find
+from prequential.engine.delay import coverage, due_periods, latency, maturity, periods, records
+from prequential.engine.delay.calibrating import EXPECTED, LABELLED, SCALE, WEIGHT
+from prequential.engine.delay.due_periods import PeriodState
+from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ends_of_periods, known_of, open_rows
+from prequential.engine.delay.expecting import look_together
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.sums import is_any
+from prequential.engine.measures.costs import SUMS, sum_up_stakes
+from prequential.engine.measures.registry import INDEX
+from prequential.engine.output.expectations import scale_of
+from prequential.engine.output.period_measures import expected
 from prequential.engine.output.waiting import all_waiting
 from prequential.engine.state import ShardState
 from prequential.engine.tables.outcomes import by_class
-from prequential.engine.tables.scores import SIZE
+from prequential.engine.tables.scores import SIZE, WIDTHS
 from prequential.engine.tables.streams import AGE, MODEL, SEGMENT
 from prequential.topics.errors import existing
-from prequential.topics.parts import LOST, Compared, Evaluated, MemoryPart, Part
+from prequential.topics.parts import LOST, Compared, Evaluated, Foreseen, MemoryPart, Part, PeriodPart
 
 #: Kinds of entities that don't depend on the previous label, which may be in another partition.
 _KINDS = (MODEL, SEGMENT, AGE)
@@ -167,3 +181,127 @@ def _joint(accumulator: Accumulator, row: int, counted: bool) -> list[float]:
     at = np.array([row])
     values: list[float] = (accumulator.counted(at).cells if counted else accumulator.summed(at))[0].tolist()
     return values
+
+
+#: Number of sums of scores, from the first on, that mean losses need.
+MEANS = WIDTHS + 1
+
+
+def foreseen_of(
+    state: ShardState, stream: Stream, model: int, of: Sequence[PeriodState]
+) -> dict[int, Foreseen]:
+    """The expectations for a model's provisional periods, by the period's row; the state stays unchanged."""
+    tables, catalog = state.accounts.expected, state.catalog
+    models, clock = tables.models, int(catalog.columns.streams.clock[stream.code])
+    if model >= len(models.width) or not models.width[model]:
+        return {}
+    rows = open_rows(tables, model)
+    whose, clocks = np.array([model]), np.array([clock])
+    [group] = look_together(tables, whose, rows, np.array([len(rows)]), clocks)
+    by_start = {one.start: one.row for one in of if not one.is_final}
+    starts, ends = tables.pool.key[rows].tolist(), ends_of_periods(tables, rows).tolist()
+    some = [
+        (place, by_start[start]) for place, start in enumerate(starts)
+        if start in by_start and group.look.about[place, EXPECTED] > 0
+    ]  # fmt: skip
+    if not some:
+        return {}
+    places, own = np.array(some).T
+    sums = np.zeros((len(some), SIZE))
+    measured = expected(
+        catalog, state.accounts.periods, tables, np.full(len(some), model), own, group, places, sums
+    )
+    is_known, has_losses = bool(known_of(models, whose, clocks)[0]), bool(models.losses[model])
+    layout, codes = int(models.layout[model]), models.codes[model, : models.classes[model]].tolist()
+    values, found = measured.by_name([stream.config.measures] * len(some)), {}
+    for number, (place, row) in enumerate(some):
+        about, cells = group.look.about[place], group.look.cells[place]
+        one = Foreseen(float(about[EXPECTED]), float(about[WEIGHT]), is_known)
+        if layout == RIGHT_WRONG:
+            one.right = float(cells[0, 0]), float(cells[0, 1])
+        elif layout != NUMBERS:
+            one.cells = [
+                (label, prediction, float(cells[j, k]))
+                for k, label in enumerate(codes) for j, prediction in enumerate(codes) if cells[j, k]
+            ]  # fmt: skip
+        if has_losses:
+            one.sums = sums[number, :MEANS].tolist()
+        maturity = records.maturity_of(clock, ends[place], int(models.horizon[model]))
+        if maturity >= 0:
+            one.halves = _halves(state, model, int(maturity), about, values[number][0])
+        found[row] = one
+    return found
+
+
+def _halves(
+    state: ShardState, model: int, maturity: int, about: npt.NDArray[np.float64], values: dict[str, float]
+) -> dict[str, float]:
+    """Half widths of intervals, for measures that have enough final periods at this maturity."""
+    tables, halves = state.accounts.expected, {}
+    unknown = 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
+    for name, value in values.items():
+        record = find(tables.record_pool, model, INDEX[name])
+        if record:
+            scale = scale_of(name, value, float(about[SCALE]), unknown)
+            half, grade = records.graded(tables.records, record, maturity, scale)
+            if grade is not None and isfinite(abs(value) + half):
+                halves[name] = half
+    return halves
+
+
+#: The estimator whose rules apply to a period's outcomes: the one that forgets nothing.
+ALL = "all"
+
+
+def add_periods(part: Part, state: ShardState, spoken_of: Mapping[int, Sequence[int]]) -> None:
+    """Add to a part the periods of its models.
+
+    The part gets all periods that aren't forgotten. Another partition may have news of any of them at any
+    moment, and the merger has only the latest part of this partition.
+
+    Parameters
+    ----------
+    part
+        A new part, of a stream of this shard.
+    state
+        The state of the shard.
+    spoken_of
+        By model (row), the periods (rows) that have messages at this moment.
+    """
+    catalog = state.catalog
+    if catalog.config.stream(part.stream).period is None or part.stream not in catalog.by_name:
+        return
+    stream, entities = catalog.by_name[part.stream], catalog.columns.entities
+    for one in part.evaluated:
+        if one.kind == MODEL:
+            model = stream.models[one.model]
+            plan, said = catalog.plans[entities.plan[model]], spoken_of.get(model, ())
+            known = due_periods.known(state.accounts.periods, model, said)
+            foreseen = foreseen_of(state, stream, model, known)
+            one.periods = [
+                PeriodPart(
+                    of.start, of.end, of.predictions, _memory_of_period(state, stream, plan, of.row),
+                    of.labelled, of.revisions, of.corrections, of.at_horizon,
+                    of.newest_ts if of.labelled else 0,
+                    of.is_final, of.row in said, foreseen.get(of.row),
+                ) for of in known
+            ]  # fmt: skip
+
+
+def _memory_of_period(state: ShardState, stream: Stream, plan: Plan, row: int) -> MemoryPart:
+    tables, k = state.accounts.periods, plan.capacity
+    by_class = periods.cells_of(tables, row, k).reshape(-1, 4).sum(axis=1)
+    places = np.flatnonzero(by_class).tolist()
+    cells = [(*divmod(place, k), float(by_class[place])) for place in places]
+    memory = MemoryPart(PERIOD, ALL, cells=cells)
+    sums = periods.sums_of(tables, row)
+    if sums is not None:
+        memory.sums = sums[:SIZE].tolist()
+        if plan.numbers:
+            n, mean, memory.rest, spread = sums[SIZE:].tolist()
+            memory.labels = n, mean, spread
+    if stream.config.cost_per_value and not plan.numbers:
+        paid = np.zeros(SUMS)
+        sum_up_stakes(state.catalog.positives_of(stream), 0, periods.stakes_of(tables, row, k), k, paid)
+        memory.paid = paid.tolist()
+    return memory

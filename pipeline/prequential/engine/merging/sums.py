@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from prequential.configuration.settings.model import TASKS, Config
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import TASKS
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled.kernel import Floats, Ints

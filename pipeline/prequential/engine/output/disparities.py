@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import INITIAL
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity, Stream

@@ -1,4 +1,4 @@
-"""Estimates of final values in messages about periods, and their grades."""
+"""Estimates of final values in messages about periods, their grades, and the risk to miss an objective."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled.kernel import Ints, Ints32, grown
+from prequential.engine.compiled.mathematics import both_tails
 from prequential.engine.compiled.pool import find, insert, with_free_row
 from prequential.engine.delay import expected as counters
 from prequential.engine.delay import records, usual
@@ -21,9 +22,8 @@ from prequential.engine.delay.due_periods import PeriodState, report
 from prequential.engine.delay.expected import ExpectedTables
 from prequential.engine.delay.expecting import Group, look_together
 from prequential.engine.detectors.period_alarms import PeriodAlarm, alarms_of
-from prequential.engine.measures.declaration import COSTS
+from prequential.engine.measures.declaration import COSTS, MORE, NEARER, Measure
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
-from prequential.engine.output.missing import miss
 from prequential.engine.output.period_measures import (
     ESTIMATED,
     FIRST_HORIZON,
@@ -33,6 +33,54 @@ from prequential.engine.output.period_measures import (
     expected,
 )
 from prequential.engine.output.waiting import Waiting, all_waiting
+
+#: The standard normal quantile of a two-sided interval of 90%.
+_QUANTILE = 1.6448536269514722
+
+
+def miss(one: Measure, bound: float, tolerance: float, value: float, half: float) -> float:
+    """Probability that a measure will be worse than its bound and the tolerance.
+
+    Parameters
+    ----------
+    one
+        The measure.
+    bound, tolerance
+        Bound and tolerance of the objective.
+    value, half
+        The estimate, and half the width of its 90% interval: they define the normal distribution.
+
+    Returns
+    -------
+    float
+        0 … 1.
+
+    Examples
+    --------
+    >>> from prequential.engine.measures.registry import MEASURES
+    >>> [round(miss(MEASURES["accuracy"], 0.8, 0.0, value, 0.02), 3) for value in (0.78, 0.8, 0.82)]
+    [0.95, 0.5, 0.05]
+    >>> [round(miss(MEASURES[name], 0.8, 0.0, 0.82, 0.02), 3) for name in ("error", "bias")]
+    [0.95, 0.95]
+    """
+    allowed = tolerance if one.better == MORE else -tolerance
+    low, deviation = bound - allowed, half / _QUANTILE
+    if deviation <= 0.0:
+        return float(one.margin(value, bound) + tolerance < 0)
+    if one.better == MORE:
+        return _above((value - low) / deviation)
+    above = _above((low - value) / deviation)
+    return above + _above((low + value) / deviation) if one.better == NEARER else above
+
+
+def _above(x: float) -> float:
+    """The standard normal distribution's probability above x.
+
+    >>> [round(_above(x), 6) for x in (-40.0, 0.0, 1.644853, 40.0)]
+    [1.0, 0.5, 0.05, 0.0]
+    """
+    return both_tails(x) / 2 if x >= 0.0 else 1.0 - both_tails(-x) / 2
+
 
 #: The smallest scale of an interval, as a share of an expected loss.
 _LEAST_SCALE = 1e-3

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import FINAL, INITIAL, parts
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity, Stream
@@ -28,13 +28,13 @@ from prequential.engine.measures.per_class import new_classes
 from prequential.engine.measures.positive import positive_of
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import sum_up
-from prequential.engine.output.counts import counts_of
 from prequential.engine.output.estimates import (
     EntityMessages,
     Estimates,
     EstimatorState,
     MessageSubject,
     States,
+    counts_of,
     state_of,
 )
 from prequential.engine.output.expectations import Expectations

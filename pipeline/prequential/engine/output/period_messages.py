@@ -14,7 +14,7 @@ from prequential.engine.delay import maturity, records
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.due_periods import PeriodState, due_of
 from prequential.engine.detectors.period_alarms import PeriodAlarm
-from prequential.engine.output.counts import counts_of
+from prequential.engine.output.estimates import counts_of
 from prequential.engine.output.expectations import DuePeriods, Expectations, PeriodForecast
 from prequential.engine.output.period_measures import Measures, SoFar
 from prequential.topics.outputs import Alarm, Encoded, Metrics, encode, identity

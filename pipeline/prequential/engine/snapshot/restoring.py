@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.durations import shown_period
-from prequential.configuration.settings.model import DetectorConfig, DisparityConfig, StreamConfig
 from prequential.configuration.settings.stages import INITIAL, standing_for
 from prequential.configuration.settings.stages import parse as parse_stage
+from prequential.configuration.settings.streams import DetectorConfig, DisparityConfig, StreamConfig
 from prequential.engine.catalog.begun import Begun
 from prequential.engine.catalog.catalog import NO_CLASS_NAME
 from prequential.engine.catalog.plans import Plan

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from prequential.configuration.reading.names import detectors_of_task, parse_signal, signal_of_other_task
-from prequential.configuration.settings.model import Config, DetectorConfig, StreamConfig, Value
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig, Value
 from prequential.engine.detectors import DETECTORS
 from prequential.topics.errors import UsageError
 

@@ -1,33 +1,105 @@
-"""The report of detectors on sequences of the past."""
+"""A backtest: detectors on sequences of the past, and generated streams like it with rises of the error."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.configuration.settings.model import DetectorConfig
 from prequential.configuration.settings.stages import parse as parse_stage
+from prequential.configuration.settings.streams import DetectorConfig
+from prequential.engine.catalog.plans import Plan
+from prequential.engine.compiled.kernel import Ints
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.incidents.incidents import watched_stage
-from prequential.offline.backtesting.changes import Injection, KnownChange, changes_of
+from prequential.engine.tables.outcomes import Log
+from prequential.offline.backtesting.changes import (
+    Injection,
+    Judged,
+    KnownChange,
+    SequenceChange,
+    always,
+    changes_of,
+    judge,
+    never,
+    profile,
+    scores,
+)
 from prequential.offline.backtesting.detectors import name_of
 from prequential.offline.backtesting.report import (
     ALWAYS,
     INCIDENTS,
     NEVER,
+    BacktestReport,
     DetectorAlarms,
     Injected,
     PastAlarms,
     PastIncidents,
     Watched,
 )
-from prequential.offline.backtesting.running import inject, length_of
-from prequential.offline.backtesting.scores import Judged, SequenceChange, always, judge, never, scores
-from prequential.offline.past.sequences import PastSequence
-from prequential.topics.outputs import Alarm, Incident
+from prequential.offline.past.sequences import (
+    OPTION,
+    PastSequence,
+    Spelled,
+    block_length,
+    blocks,
+    generator,
+    log_of,
+    risen,
+)
+from prequential.topics.errors import UsageError, WorkError, printable
+from prequential.topics.outputs import Alarm, Incident, Output
+
+
+def alarms_of(past: PastSequence, runs: Iterable[tuple[str, Log]]) -> Iterator[list[Ints]]:
+    """Yield for each run, by detector of the sequence's stream, the outcomes at which it raises alarms.
+
+    A run is a name and the outcome rows of a sequence in row 0. Detectors that draw random numbers draw
+    different ones in runs with different names. The detectors run in a plan, as in a shard.
+    """
+    config = replace(past.config, estimators=(), details=())
+    plan = Plan(0, config, (past.stage,), True, max(2, len(past.classes)))
+    for name, log in runs:
+        row = plan.take(0, 0, past.stream, past.model, past.segment, name)
+        raised = plan.consume(log, np.arange(len(log.number), dtype=np.int32), past.positives)
+        count = int(raised.raised[0])
+        places, detectors = raised.place[:count] + 1, raised.detector[:count]
+        yield [places[detectors == one].astype(np.int64) for one in range(len(plan.watches))]
+        plan.give(row)
+
+
+def length_of(injections: Sequence[Injection], tolerance: int) -> int:
+    """Return the number of outcomes in a run, which ends with the last change's window."""
+    return max(one.change.outcome + one.change.width for one in injections) + tolerance
+
+
+def inject(
+    past: PastSequence, injections: Sequence[Injection], seeds: int, tolerance: int, block: int | None
+) -> list[list[Judged]]:
+    """Return, by detector of the sequence's stream and by seed, its alarms in a stream like the past one.
+
+    Raises ValueError if the error can't rise that much.
+    """
+    length = length_of(injections, tolerance)
+    rise = profile(injections, length)
+    changes: list[SequenceChange] = sorted(one.change for one in injections)
+    block = block or block_length(past.loss)
+
+    def runs() -> Iterator[tuple[str, Log]]:
+        for seed in range(1, seeds + 1):
+            random = generator(seed, past.stream, past.partition, past.model, past.segment, past.stage)
+            places = blocks(random, len(past), length, block)
+            yield str(seed), log_of(past, risen(random, past, places, rise))
+
+    by_detector: list[list[Judged]] = [[] for _ in every_detector(past.config)]
+    for alarms in alarms_of(past, runs()):
+        for place, raised in enumerate(alarms):
+            by_detector[place].append(judge(raised, changes, length, tolerance))
+    return by_detector
+
 
 #: 30 days, ms.
 _MONTH = 30 * 86_400_000
@@ -186,3 +258,80 @@ def _params(detector: DetectorConfig) -> dict[str, Any]:
 
 def _what(detector: str, signal: str, params: dict[str, Any]) -> tuple[Any, ...]:
     return detector, signal, tuple(sorted(params.items()))
+
+
+#: Defaults: how many outcomes after a change an alarm may come to find it, and streams made of each sequence.
+TOLERANCE, SEEDS = 2_000, 100
+
+#: The largest values allowed for both. `MOST_OUTCOMES` limits the length of blocks as well as the tolerance.
+MOST_OUTCOMES, MOST_SEEDS = 100_000_000, 100_000
+
+
+class BacktestOptions(NamedTuple):
+    """The options of a backtest: known changes, rises to inject, and how streams are made."""
+
+    changes: Sequence[KnownChange] = ()
+    #: Rises, and their text as you gave it.
+    injections: Sequence[Injection] = ()
+    injected: Sequence[str] = ()
+    tolerance: int = TOLERANCE
+    #: None: `SEEDS` streams, with a block length computed from the correlation of neighbouring losses.
+    seeds: int | None = None
+    block: int | None = None
+
+    def check(self, spelled: Spelled = OPTION) -> None:
+        """Raise UsageError if the options contradict each other."""
+        for name in ("seeds", "block"):
+            if getattr(self, name) is not None and not self.injections:
+                raise UsageError(
+                    f"{spelled(name)} is about streams that are made: expected {spelled('inject')} as well"
+                )
+        if len({one.change.outcome for one in self.injections}) < len(self.injections):
+            raise UsageError(f"{spelled('inject')}: expected one rise after an outcome, here are two")
+
+
+def backtest(
+    past: Sequence[PastSequence], messages: Iterable[Output], asked: BacktestOptions,
+    tell: Callable[[str], None], spelled: Spelled = OPTION,
+) -> BacktestReport:  # fmt: skip
+    """Return the alarms of the detectors on these sequences and, if asked, on generated streams like them.
+
+    Parameters
+    ----------
+    past, messages
+        The sequences, and all messages of the same replay.
+    asked
+        Changes, rises and bounds, which the caller has checked.
+    tell
+        Is called with a sentence for each sequence from which no streams can be made.
+    spelled
+        How options are spelled in errors.
+
+    Raises
+    ------
+    WorkError
+        If no detector is configured, no change lies within a sequence, or no streams can be made.
+    """
+    if not any(every_detector(one.config) for one in past):
+        raise WorkError(
+            f"no detector is configured for what was evaluated: expected {spelled('detector')}"
+        )
+    messages = list(messages)
+    alarms = [one for one in messages if isinstance(one, Alarm)]
+    incidents = [one for one in messages if isinstance(one, Incident)]
+    watched = on_the_past(past, alarms, asked.changes, asked.tolerance, incidents)
+    report = BacktestReport(asked.tolerance, watched, incidents_of(past, incidents), None)
+    if asked.changes and not any(one.changes for one in report.past.sequences):
+        longest = max(map(len, past))
+        raise WorkError(
+            f"no change of {spelled('changes')} lies within a sequence: the longest has {longest} outcomes"
+        )
+    if asked.injections:
+        report.injected = injected(
+            past, asked.injections, asked.injected, asked.seeds or SEEDS, asked.tolerance, asked.block
+        )
+        for sentence in report.injected.left_out:
+            tell(f"no streams with {spelled('inject')} of {printable(sentence)}")
+        if not report.injected.lines:
+            raise WorkError(f"no streams could be made with {spelled('inject')}")
+    return report

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 from prequential.configuration.settings.durations import shown_duration
-from prequential.offline.backtesting.scores import PER, DetectionScores
+from prequential.offline.backtesting.changes import PER, DetectionScores
 from prequential.topics.dead_letters import clock
+from prequential.topics.errors import printable
 from prequential.topics.outputs import Alarm, Incident
-from prequential.topics.reasons import printable
 from rich.table import Table
 from rich.text import Text
 
@@ -124,7 +124,7 @@ def tables(report: BacktestReport) -> Iterator[Table]:
 def _lines(lines: Sequence[DetectorAlarms], title: str) -> Table:
     """Return a table with a row for each detector, and its accuracy if changes are known."""
     judged = any(line.scores is not None for line in lines)
-    grid = _grid(title)
+    grid = new_grid(title)
     grid.add_column("detector", overflow="fold")
     heads = ["alarms", f"per {PER:,}"]
     if judged:
@@ -149,7 +149,7 @@ def _lines(lines: Sequence[DetectorAlarms], title: str) -> Table:
 
 def _alarms(places: Sequence[SequenceAlarms]) -> Table:
     """Return a table of alarms: their outcomes, and the label time of the first one."""
-    grid = _grid("alarms on the past")
+    grid = new_grid("alarms on the past")
     grid.add_column("sequence", overflow="fold")
     grid.add_column("detector", overflow="fold")
     grid.add_column("alarms", justify="right")
@@ -172,7 +172,7 @@ def _incidents(past: PastIncidents) -> Table:
         title += f", {len(past.incidents) / past.model_months:.2f} for each model and 30 days"
     if past.graded:
         title += f"; later clusters agree with {past.agreed} of {past.graded}"
-    grid = _grid(title)
+    grid = new_grid(title)
     grid.add_column("model", overflow="fold")
     for head in ("opened", "since", "loss before", "after", "clusters"):
         grid.add_column(head, justify="right")
@@ -212,7 +212,8 @@ def _places(sequences: Iterable[Watched]) -> Iterator[SequenceAlarms]:
             yield SequenceAlarms(names, detector, alarms)
 
 
-def _grid(title: str) -> Table:
+def new_grid(title: str) -> Table:
+    """An empty table of a report for a terminal, with its title at the left."""
     return Table(
         title=Text(title), title_justify="left", caption_justify="left", show_edge=False, pad_edge=False
     )

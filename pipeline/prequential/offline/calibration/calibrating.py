@@ -13,14 +13,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.budget import DEFAULT_BUDGET, Budget, parse_budget
-from prequential.configuration.settings.model import DetectorConfig, StreamConfig
+from prequential.configuration.settings.durations import DEFAULT_BUDGET, Budget, parse_budget
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.compiled.kernel import taken
 from prequential.engine.detectors import DETECTORS
-from prequential.offline.backtesting.changes import Injection
+from prequential.offline.backtesting.changes import Injection, SequenceChange
 from prequential.offline.backtesting.detectors import name_of
-from prequential.offline.backtesting.running import inject
-from prequential.offline.backtesting.scores import SequenceChange
+from prequential.offline.backtesting.making import inject
 from prequential.offline.calibration.pasts import best_phase, far, reach_of
 from prequential.offline.calibration.rates import (
     Curve,

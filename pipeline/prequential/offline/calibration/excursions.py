@@ -13,7 +13,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from prequential.configuration.settings.model import DetectorConfig
+from prequential.configuration.settings.streams import DetectorConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.detectors import DETECTORS
 

@@ -1,4 +1,4 @@
-"""Prepare a past for calibration: find its best phase, and the range of dependence in it.
+"""Prepare a past for calibration: its best phase, the range of dependence in it, and streams like it.
 
 A past with a drift contains true alarms, and thresholds before and after the drift differ. The past is
 therefore cut where its mean loss changes (binary segmentation; Vostrikova 1981), and only the phases with the
@@ -6,6 +6,10 @@ lowest mean loss are kept. A change counts only if it is large against the stand
 
 That variance is the largest over blocks of 16, 32, 64, … outcomes. It is estimated from the median of squared
 differences between neighbouring blocks. A few changes don't affect the median, but it includes daily cycles.
+
+Streams like a past are made by a matched-block bootstrap (Carlstein, Do, Hall, Hesterberg and Künsch 1998). A
+block may follow another one only if the losses before it equal those at the other's end. Blocks that start
+anywhere would lose the dependence at each joint: runs of errors would become shorter, and false alarms rarer.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints
-from prequential.offline.past.bootstrap import block_length
+from prequential.offline.past.sequences import block_length
 
 #: The least number of blocks from which a variance can be estimated.
 _LEAST_BLOCKS = 8
@@ -129,3 +133,55 @@ def _sums(losses: Floats, length: int) -> Floats:
     """Return the sums of consecutive blocks, (blocks,)."""
     sums: Floats = losses[: len(losses) // length * length].reshape(-1, length).sum(axis=1)
     return sums
+
+
+#: How many losses before a block are compared with those at the end of the previous block; one bit each.
+_CONTEXT = 8
+
+
+def contexts(losses: Floats, length: int = _CONTEXT, reach: int = 0) -> Ints:
+    """Return for each place which of the `length` losses before it are above the mean, (places,).
+
+    The nearest loss is the lowest bit. The past is treated as a circle: the last loss precedes the first.
+    With a `reach`, two more bits give the position in a cycle. They are set if the sum of the `reach` losses
+    before the place is above average, and if the sum of the `reach` losses before those is.
+
+    >>> contexts(np.array([0.0, 1.0, 1.0, 0.0]), 2).tolist()
+    [2, 0, 1, 3]
+    """
+    high = (losses > losses.mean()).astype(np.int64)
+    bits = np.zeros(len(losses), np.int64)
+    for back in range(1, length + 1):
+        bits |= np.roll(high, back) << (back - 1)
+    if reach:
+        n, off = len(losses), losses - losses.mean()
+        sums = np.cumsum(np.concatenate((off[n - reach :], off)))
+        above = (np.roll(sums[reach:] - sums[:n], 1) > 0.0).astype(np.int64)
+        bits |= above << length | np.roll(above, reach) << (length + 1)
+    return bits
+
+
+def matched_blocks(random: np.random.Generator, context: Ints, length: int, block: int) -> Ints:
+    """Return the places of a run of outcomes, (length,), in blocks with matching contexts at the joints.
+
+    Each block starts at a random place with the context that the run has there. The place that follows in the
+    past is one of these.
+
+    >>> losses = np.array([0.0, 1.0] * 50)
+    >>> run = matched_blocks(np.random.default_rng(1), contexts(losses), 10, 3)
+    >>> losses[run].tolist() == [losses[run[0]], 1 - losses[run[0]]] * 5
+    True
+    """
+    n = len(context)
+    order = np.argsort(context.astype(np.int16), kind="stable")  # radix sort
+    counts = np.bincount(context)
+    first = np.cumsum(counts) - counts
+    draws = random.random(-(-length // block)).tolist()
+    starts, place = [], int(random.integers(n))
+    for draw in draws:
+        code = context[place]
+        place = int(order[first[code] + int(draw * counts[code])])
+        starts.append(place)
+        place = (place + block) % n
+    places: Ints = (np.array(starts)[:, None] + np.arange(block)).ravel()[:length] % n
+    return places

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.configuration.settings.model import DetectorConfig
+from prequential.configuration.settings.streams import DetectorConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.compiled.kernel import Floats, Ints, as_columns
 from prequential.engine.detectors import DETECTORS
@@ -37,10 +37,8 @@ from prequential.engine.measures.reading import extends_scores
 from prequential.engine.tables.outcomes import Log, new_log
 from prequential.offline.calibration.cuts import cuts_of
 from prequential.offline.calibration.excursions import STEP, StepSums, kappa_of, long_run_variance
-from prequential.offline.calibration.pasts import far
-from prequential.offline.calibration.resampling import contexts, matched_blocks
-from prequential.offline.past.bootstrap import ResampledRun, block_length, generator, log_of
-from prequential.offline.past.sequences import PastSequence
+from prequential.offline.calibration.pasts import contexts, far, matched_blocks
+from prequential.offline.past.sequences import PastSequence, ResampledRun, block_length, generator, log_of
 from prequential.topics.errors import existing
 
 #: Streams that are generated from each past one. Each of them starts from another resampled past, so the

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator
 
 import msgspec
-from prequential.configuration.settings.model import DetectorConfig, Value
+from prequential.configuration.settings.streams import DetectorConfig, Value
 from prequential.engine.detectors import DETECTORS
-from prequential.topics.errors import WorkError
-from prequential.topics.reasons import printable
+from prequential.offline.backtesting.report import new_grid
+from prequential.topics.errors import WorkError, printable
 from rich.table import Table
 from rich.text import Text
 
@@ -84,7 +84,7 @@ def tables(report: CalibrationReport) -> Iterator[Table]:
     """Yield a calibration as tables for people, with plots of alarms by threshold."""
     if report.notes:
         yield _list("to be known first", report.notes)
-    grid = _grid("alarms of a stream in the time of its budget")
+    grid = new_grid("alarms of a stream in the time of its budget")
     for name in ("stream", "budget", "detector"):
         grid.add_column(name, overflow="fold")
     for name in ("now", "alarms", "new", "alarms", "95%", "rise", "after", "found"):
@@ -106,7 +106,7 @@ def tables(report: CalibrationReport) -> Iterator[Table]:
 
 
 def _list(title: str, some: list[Left]) -> Table:
-    grid = _grid(title)
+    grid = new_grid(title)
     for name in ("stream", "what", "why"):
         grid.add_column(name, overflow="fold")
     for left in some:
@@ -116,7 +116,7 @@ def _list(title: str, some: list[Left]) -> Table:
 
 def _plot(one: Calibrated) -> Table:
     """Return a table of alarms by threshold; its bars are logarithmic."""
-    grid = _grid(f"{printable(one.stream)}, {printable(one.detector)}: alarms by {one.parameter}")
+    grid = new_grid(f"{printable(one.stream)}, {printable(one.detector)}: alarms by {one.parameter}")
     for name in (one.parameter, "alarms", "counted"):
         grid.add_column(name, justify="right")
     grid.add_column("")
@@ -164,12 +164,6 @@ def _yaml(value: Value) -> str:
     if isinstance(value, float) and exponent and power[0] not in "+-":
         return f"{mantissa}e+{power}"
     return text
-
-
-def _grid(title: str) -> Table:
-    return Table(
-        title=Text(title), title_justify="left", caption_justify="left", show_edge=False, pad_edge=False
-    )
 
 
 def _short(value: float) -> str:

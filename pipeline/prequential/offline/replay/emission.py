@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import chain, count
 
 from prequential.configuration.settings.durations import duration
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 
 #: The most messages of one sequence and estimator in a replay of files: more points than a screen has
 #: columns.

@@ -1,37 +1,76 @@
-"""Replaying a cluster's own input topics: the result is identical to what the workers published."""
+"""Replaying a cluster's own input topics: the result is identical to what the workers published.
+
+Streams in all partitions are merged from parts. A part contains all periods that are not forgotten, and each
+partition has one part for every `emit.every`. The parts are kept as text, in files once they exceed a limit
+of memory. They are merged in order of time, so only a few are decoded at once.
+"""
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from itertools import groupby
+from tempfile import SpooledTemporaryFile
 from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from prequential.configuration.settings.model import Config
+from prequential.engine.merging.merger import Merger
 from prequential.engine.past.course import PastCourses
 from prequential.engine.past.past import PastOutcomes
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot.split import split, streams_of
 from prequential.offline.replay.emission import without_metrics
-from prequential.runtime.kafka.consumer_records import ConsumerRecords
 from prequential.runtime.kafka.fetching import FETCH_SETTINGS
+from prequential.runtime.kafka.readers import ConsumerRecords
 from prequential.runtime.worker.batches import Originals, SharedParser, to_batch
-from prequential.runtime.worker.journal import Generation, Idle, Step, generations
-from prequential.runtime.worker.kept_parts import KeptParts
-from prequential.runtime.worker.origin import present_origin
+from prequential.runtime.worker.journal import Generation, Idle, Step, generations, present_origin
 from prequential.runtime.worker.recovery import read_known
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import READ_TO_END, is_temporary, new_consumer, plain_errors
 from prequential.topics.errors import WorkError, existing
 from prequential.topics.outputs import DeadLetter, Encoded, Output
+from prequential.topics.parts import Part, decode
 from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, PARTS
 from rich.progress import Progress, TaskID
+
+#: Most bytes of a partition's parts that are kept in memory.
+_IN_MEMORY = 16_000_000
+
+
+class KeptParts:
+    """The parts of all partitions, in order of time within each partition."""
+
+    def __init__(self) -> None:
+        self._files: dict[int, SpooledTemporaryFile[bytes]] = {}
+
+    def add(self, partition: int, json: bytes) -> None:
+        """Keep a part of a partition, in the form that it has in the topic."""
+        if partition not in self._files:
+            self._files[partition] = SpooledTemporaryFile(_IN_MEMORY)
+        self._files[partition].write(json + b"\n")
+
+    def merged(self, config: Config) -> Iterator[Encoded]:
+        """Yield the merged messages, then delete the parts."""
+        merger = Merger(config)
+        own = [_read(file) for _, file in sorted(self._files.items())]
+        for part in heapq.merge(*own, key=lambda one: one.since):
+            yield from merger.add(part, 0)
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+
+def _read(file: SpooledTemporaryFile[bytes]) -> Iterator[Part]:
+    file.seek(0)
+    return map(decode, file)
+
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from prequential.engine.input.plain import Plain
 from prequential.engine.past.course import PastCourses
 from prequential.engine.past.past import PastOutcomes
 from prequential.engine.shard import Shard
-from prequential.mapping.clocks import Clocks, TimeColumn
-from prequential.mapping.uses import Uses
+from prequential.mapping.model import Uses
+from prequential.mapping.units import Clocks, TimeColumn
 from prequential.offline.replay import emission
 from prequential.offline.replay.summary import Place
 from prequential.topics.decoding import KINDS, LABELS, Decoded, decode

@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 import numpy as np
 from prequential.configuration.settings.durations import shown_duration
-from prequential.configuration.settings.model import Config, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.comparisons import VERDICTS
 from prequential.engine.comparisons import pair_statuses as comparisons
 from prequential.engine.comparisons.confidence_sequence import level_of
-from prequential.engine.input.refusals import Refusal
+from prequential.engine.input.seen import Refusal
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.estimates import EstimatorState
 from prequential.engine.past.course import COURSE_STAGES
@@ -30,13 +31,12 @@ from prequential.engine.tables.logs import (
     first_end,
 )
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
-from prequential.mapping.clocks import Clocks, TimeColumn
-from prequential.mapping.uses import Uses
+from prequential.mapping.model import Uses
+from prequential.mapping.units import Clocks, TimeColumn
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.disparities import Disparity
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import WorkError, kind_of
 from prequential.topics.outputs import Alarm, Incident
-from prequential.topics.reasons import kind_of
 from prequential.views.diagnosis.facts import read_by, streams_of, triple, with_example
 from prequential.views.diagnosis.findings import REUSED_IDS, findings, why_nothing
 from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts

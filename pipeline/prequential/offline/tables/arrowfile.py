@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from prequential.mapping.following import pick
 from prequential.mapping.model import Path
+from prequential.mapping.rows import pick
 from prequential.offline.tables.rows import BATCH, Progress
 from prequential.topics.errors import WorkError
 

@@ -17,8 +17,7 @@ from prequential.offline.replay.sources import cut_lines
 from prequential.offline.tables.csvfile import CsvFile
 from prequential.offline.tables.jsonfile import JsonFile
 from prequential.offline.tables.rows import RowFile
-from prequential.topics.errors import Fault, UsageError, WorkError
-from prequential.topics.reasons import as_text
+from prequential.topics.errors import Fault, UsageError, WorkError, as_text
 
 #: The first bytes of files by format.
 _GZIP, _PARQUET, _ARROW, _ARROW_STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from prequential.engine.compiled.kernel import Ints
+from prequential.mapping.evaluations import RecordPart, Unreadable
 from prequential.mapping.model import ROW, Path
-from prequential.mapping.parts import RecordPart, Unreadable
 from prequential.mapping.rows import RowColumns
 from prequential.offline.tables.objects import ObjectRows
 from prequential.offline.tables.rows import FileRows, Held, Progress, RowFile

@@ -9,8 +9,8 @@ from copy import copy
 from itertools import islice
 from typing import IO, Any
 
+from prequential.mapping.evaluations import Unreadable, read_json
 from prequential.mapping.model import Path
-from prequential.mapping.parts import Unreadable, read_json
 from prequential.offline.replay.sources import lines_of
 from prequential.offline.tables.objects import ObjectRows
 from prequential.offline.tables.rows import BATCH, Progress

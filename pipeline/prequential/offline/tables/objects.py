@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from prequential.mapping.following import has_name, pick
 from prequential.mapping.model import Path, as_text
+from prequential.mapping.rows import has_name, pick
 from prequential.offline.tables.rows import BATCH, Progress, names_of
 
 

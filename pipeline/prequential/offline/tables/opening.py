@@ -11,10 +11,10 @@ import msgspec
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.engine.input.plain import Parser
 from prequential.engine.measures.reading import all_fields_read
-from prequential.mapping.clocks import TimeColumn, time_names
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
 from prequential.mapping.model import Field, MappingError, MappingOrigin, Path, RecordMapping
 from prequential.mapping.parsing import same_names
+from prequential.mapping.units import TimeColumn, time_names
 from prequential.offline.replay.sources import Located, Source, read_lines
 from prequential.offline.tables.checks import check_columns
 from prequential.offline.tables.formats import Stored, format_of, open_rows

@@ -18,11 +18,10 @@ from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Plain
-from prequential.mapping.clocks import Clocks, TimeColumn
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
-from prequential.mapping.model import Path, RecordMapping
+from prequential.mapping.model import Path, RecordMapping, Uses
 from prequential.mapping.translation import Translated, Translator
-from prequential.mapping.uses import Uses
+from prequential.mapping.units import Clocks, TimeColumn
 from prequential.offline.replay.sources import FEWEST_PLAIN
 from prequential.offline.replay.summary import Place
 from prequential.offline.tables.checks import check_first

@@ -1,11 +1,14 @@
-"""An aiohttp application, served from a thread of its own at an address of IPv4 or IPv6."""
+"""HTTP: an aiohttp application in a thread of its own, who may read it, and the endpoint of a process."""
 
 from __future__ import annotations
 
 import asyncio
+import binascii
 import gzip
+import hmac
 import logging
 import socket
+import ssl
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,9 +17,93 @@ from typing import Any, TypeVar, cast
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
-from prequential.runtime.http.access import Access
-from prequential.topics.errors import WorkError
+from prequential.configuration.settings.model import HttpConfig
+from prequential.topics.clients import resolved
+from prequential.topics.errors import UsageError, WorkError
 from prometheus_client.exposition import gzip_accepted
+
+#: Fewest characters of a token: 16 hex digits can't be guessed over a network.
+_LEAST_TOKEN = 16
+
+
+class Access:
+    """What `http.token`, `http.tls_certificate` and `http.tls_key` ask for; without them nothing.
+
+    Raises UsageError for a secret that isn't there, or files that can't be used.
+
+    >>> access = Access(HttpConfig(token="0123456789abcdef"))
+    >>> access.allows("Bearer 0123456789abcdef"), access.allows("Bearer 0"), access.allows(None)
+    (True, False, False)
+    >>> access.allows("Basic bWU6MDEyMzQ1Njc4OWFiY2RlZg==")  # me:0123456789abcdef
+    True
+    >>> Access(HttpConfig()).allows(None)
+    True
+    """
+
+    def __init__(self, config: HttpConfig) -> None:
+        self._token = _token(config)
+        #: For a server's sockets; None: without TLS.
+        self.tls = _tls(config)
+
+    @property
+    def scheme(self) -> str:
+        """`https` where there is a certificate, else `http`."""
+        return "https" if self.tls else "http"
+
+    def allows(self, authorization: str | None) -> bool:
+        """Whether a request with this header `Authorization` may read everything.
+
+        The token comes as a bearer's or, since browsers ask for such, as the password of whichever user.
+        """
+        if self._token is None:
+            return True
+        # In a time that doesn't tell how much of it is right.
+        return hmac.compare_digest(_given(authorization or ""), self._token)
+
+
+def _given(authorization: str) -> bytes:
+    """The token that a request carries; empty if it has none."""
+    scheme, _, given = authorization.partition(" ")
+    content = given.strip().encode(errors="surrogateescape")  # bytes that are no UTF-8 are wrong, no error
+    if scheme.lower() == "bearer":
+        return content
+    if scheme.lower() == "basic":
+        try:
+            return binascii.a2b_base64(content).partition(b":")[2]
+        except binascii.Error:
+            pass
+    return b""
+
+
+def _token(config: HttpConfig) -> bytes | None:
+    if config.token is None:
+        return None
+    token = resolved("http.token", config.token)
+    if len(token) < _LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(
+            f"http.token has {len(token)} characters: expected at least {_LEAST_TOKEN} of ASCII, no spaces"
+        )
+    return token.encode()
+
+
+def _tls(config: HttpConfig) -> ssl.SSLContext | None:
+    certificate, key = config.tls_certificate, config.tls_key
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        missing = "http.tls_certificate" if certificate is None else "http.tls_key"
+        raise UsageError(f"{missing} isn't set: expected PEM files for http.tls_certificate and http.tls_key")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        raise UsageError(
+            f"http.tls_certificate {certificate!r} with http.tls_key {key!r} can't be used: {reason}"
+        ) from error
+    return context
+
 
 log = logging.getLogger(__name__)
 
@@ -182,3 +269,59 @@ def response(
             all_headers[hdrs.CONTENT_ENCODING] = "gzip"
             body = gzip.compress(body, _LEVEL)
     return web.Response(status=status, body=body, headers=all_headers)
+
+
+#: An answer: status, content type, body.
+Answer = tuple[int, str, bytes]
+
+TEXT = "text/plain; charset=utf-8"
+
+#: Ports where none is configured. 9465 is the dashboard's: all of them may run on one machine.
+WORKER_PORT, INGEST_PORT, NOTIFY_PORT = 9464, 9466, 9467
+
+#: Paths whose status is for everybody, since probes carry no tokens; what they say beyond it isn't.
+_PROBES = ("/live", "/ready")
+
+
+class Endpoint(HttpServer):
+    """Serves the given paths to those who may read them; the answers are made in threads.
+
+    `port` is where it serves if the configuration has no port. Raises WorkError if the address can't
+    be bound, UsageError for what is wrong about token or TLS.
+    """
+
+    def __init__(
+        self, config: HttpConfig, paths: dict[str, Callable[[], Answer]], port: int = WORKER_PORT
+    ) -> None:
+        self._access, self._paths = Access(config), paths
+        app = web.Application(middlewares=[self._allowed])
+        app.router.add_get("/{path:.*}", self._get)
+        super().__init__(
+            app, config.host, port if config.port is None else config.port, self._access,
+            "`http.port` (or --http HOST:PORT) takes another port, 0 a free one",
+        )  # fmt: skip
+
+    def serve(self, paths: dict[str, Callable[[], Answer]]) -> None:
+        """Serve these paths from now on, instead of those before."""
+        self._paths = paths
+
+    def failed(self, request: web.Request) -> web.Response:
+        """A response with status 500 and no word of the error, which the log has."""
+        return self._response(request, 500, TEXT, b"it can't be answered: the log says why\n")
+
+    @web.middleware
+    async def _allowed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in _PROBES or self._may_read(request):
+            return await handler(request)
+        said = b"expected Authorization: Bearer and http.token\n"
+        return response(request, 401, TEXT, said, {"WWW-Authenticate": "Bearer"})
+
+    async def _get(self, request: web.Request) -> web.Response:
+        answer = self._paths.get(request.path, lambda: (404, TEXT, b"not found\n"))
+        return await in_thread(lambda: self._response(request, *answer()))
+
+    def _response(self, request: web.Request, status: int, kind: str, body: bytes) -> web.Response:
+        return response(request, status, kind, body if self._may_read(request) else b"")
+
+    def _may_read(self, request: web.Request) -> bool:
+        return self._access.allows(request.headers.get("Authorization"))

@@ -8,14 +8,12 @@ from collections.abc import AsyncIterable, Mapping
 from time import monotonic
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http.endpoint import INGEST_PORT, TEXT, Answer, Endpoint
 from prequential.runtime.http.exposition import CONTENT_TYPE
-from prequential.runtime.ingest.checking import check_topics
+from prequential.runtime.http.server import INGEST_PORT, Answer, Endpoint
 from prequential.runtime.ingest.counting import SourceCounts, exposition
 from prequential.runtime.ingest.reading import Assignment, SourceBatch, SourceFetcher
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
-from prequential.runtime.ingest.sources import translators
-from prequential.runtime.kafka.group_transactions import GroupTransactions, Place
+from prequential.runtime.ingest.sources import check_topics, translators
 from prequential.runtime.kafka.process import (
     NO_ANSWER,
     BatchSchema,
@@ -29,10 +27,9 @@ from prequential.runtime.kafka.process import (
     unless_stopped,
 )
 from prequential.runtime.kafka.rejected import rejected, say, tell
-from prequential.runtime.kafka.transactions import Expelled, Fenced, Outgoing
+from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
 from prequential.topics.admin import partition_counts
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.reasons import printable
+from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.topics.specs import INPUTS
 from prequential.views.diagnosis.times import zone_findings
 
@@ -234,7 +231,7 @@ class Ingest(Served):
         self._loop = asyncio.get_running_loop()
         stop = stop_on_signals(self._loop)
         endpoint = Endpoint(  # step 1
-            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self._ready},
+            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self.ready},
             INGEST_PORT,
         )  # fmt: skip
         log.info("metrics: %s/metrics", endpoint.address)
@@ -301,13 +298,6 @@ class Ingest(Served):
     async def _exposition(self) -> str:
         lag, lost = self._fetcher.lag(), self._fetcher.lost
         return exposition(self.config.group, self._topics, self.counts, lag, lost)
-
-    def _ready(self) -> Answer:
-        try:
-            ready, text = self.ask(self._readiness())
-        except Late:
-            return NO_ANSWER
-        return (200 if ready else 503), TEXT, text.encode()
 
     async def _readiness(self) -> tuple[bool, str]:
         """Return whether the group has assigned partitions and this process reads them, with a message."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
-from prequential.mapping.parts import Unreadable
+from prequential.mapping.evaluations import Unreadable
 from prequential.runtime.ingest.registry import Read, SchemaRegistry
 
 #: Exceptions that reading invalid bytes may raise.

@@ -12,12 +12,11 @@ import msgspec
 from confluent_kafka import KafkaError, Message, TopicPartition
 from prequential.configuration.settings.model import Config
 from prequential.engine.catalog.catalog import Catalog
-from prequential.engine.input.news import news_of, stream_of
+from prequential.engine.input.fields import news_of, stream_of
 from prequential.engine.tables.errors import Unusable
-from prequential.runtime.ingest.checking import check_topics
 from prequential.runtime.ingest.records import Made, SourceTranslator, clocks_of
-from prequential.runtime.ingest.sources import translators
-from prequential.runtime.kafka.complaints import COMPLAINING
+from prequential.runtime.ingest.sources import check_topics, translators
+from prequential.runtime.kafka.rejected import COMPLAINING
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import (
     REACH_SECONDS,
@@ -28,10 +27,9 @@ from prequential.topics.clients import (
 )
 from prequential.topics.dead_letters import clock
 from prequential.topics.decoding import KINDS, decode
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import WorkError, kind_of, printable
 from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import watermarks
-from prequential.topics.reasons import kind_of, printable
 from prequential.views.diagnosis.times import zone_findings
 from prequential.views.wording.console import Console
 from rich.table import Table

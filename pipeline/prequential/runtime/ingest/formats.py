@@ -2,6 +2,12 @@
 
 A decoder takes the messages of a batch and returns their content. Only the parts of JSON that a mapping's
 paths need are decoded, because request logs have many more fields.
+
+CloudEvents 1.0 over Kafka have two modes, as KServe's payload logger sends them through Knative. In both,
+paths address the event in the same form: its attributes (`value.id`, `value.type`,
+`value.inferenceservicename`) and its content (`value.data`). A request of KServe has the type
+`org.kubeflow.serving.inference.request`; its response has the type `….response` and the same ID.
+(https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/kafka-protocol-binding.md)
 """
 
 from __future__ import annotations
@@ -14,8 +20,8 @@ from uuid import UUID
 
 import msgspec
 from confluent_kafka import Message
-from prequential.mapping.following import pick
-from prequential.mapping.parts import RecordPart, Unreadable, read_json
+from prequential.mapping.evaluations import RecordPart, Unreadable, content_of, event_of, events, read_json
+from prequential.mapping.rows import pick
 
 #: The frame of Schema Registry: a zero byte, then the ID of the schema in 32 bits, big-endian.
 MAGIC, FRAME_BYTES = 0, 5
@@ -212,7 +218,7 @@ def _by_frame(content: bytes) -> Frame:
     >>> _by_frame(b"{}")
     Traceback (most recent call last):
     ...
-    prequential.mapping.parts.Unreadable: it isn't Schema Registry's: ..., found b'{}'
+    prequential.mapping.evaluations.Unreadable: it isn't Schema Registry's: ..., found b'{}'
     """
     if len(content) < FRAME_BYTES or content[0] != MAGIC:
         raise Unreadable(
@@ -266,3 +272,76 @@ def _getter(shape: Any, keys: Keys) -> Getter:
 
 def _is_struct(one: Any) -> bool:
     return isinstance(one, type) and issubclass(one, msgspec.Struct)
+
+
+#: The prefix of headers with attributes in binary mode, and the header with the content type.
+_ATTRIBUTE, _CONTENT_TYPE = "ce_", "content-type"
+
+#: Prefixes of the content type: for one event in structured mode, and for a batch of events.
+_STRUCTURED, _BATCHED = "application/cloudevents", "application/cloudevents-batch"
+
+#: Endings of content types that are JSON: `application/json`, or a type with a suffix.
+_JSON = ("json", "+json")
+
+
+def decode(messages: Sequence[Message]) -> Content:
+    """Return the events of a batch; None for a record without value and attributes (a tombstone)."""
+    content = each(messages, _event)
+    if any(type(value) is EventBatch for value in content.values):
+        return with_parts(content, _events)
+    return content
+
+
+class EventBatch(list[Any]):
+    """The elements of a batch of events in one record (`application/cloudevents-batch+json`)."""
+
+
+def _events(value: Any) -> list[RecordPart] | None:
+    """Return the events of a batch; None for an event outside of a batch."""
+    return events(value) if type(value) is EventBatch else None
+
+
+def _event(message: Message) -> dict[str, Any] | EventBatch | None:
+    headers = _headers(message)
+    content: bytes | None = message.value()
+    kind = headers.get(_CONTENT_TYPE, "").partition(";")[0].strip().lower()
+    if kind.startswith(_BATCHED):
+        return None if content is None else _batch(content, kind)
+    if kind.startswith(_STRUCTURED):
+        return None if content is None else _structured(content, kind)
+    attributes = {
+        name[len(_ATTRIBUTE) :]: text for name, text in headers.items() if name.startswith(_ATTRIBUTE)
+    }
+    if content is None and not attributes:
+        return None
+    if "id" not in attributes or "type" not in attributes:
+        raise Unreadable(
+            "it is no CloudEvent: expected headers ce_id and ce_type, or content-type "
+            "application/cloudevents+json"
+        )
+    if kind:
+        attributes["datacontenttype"] = kind
+    return {**attributes, "data": content_of(content, kind)}
+
+
+def _structured(content: bytes, kind: str) -> dict[str, Any]:
+    if not kind.endswith(_JSON):
+        raise Unreadable(f"content-type is {kind!r}: expected application/cloudevents+json")
+    return event_of(read_json(content))
+
+
+def _batch(content: bytes, kind: str) -> EventBatch:
+    if not kind.endswith(_JSON):
+        raise Unreadable(f"content-type is {kind!r}: expected application/cloudevents-batch+json")
+    events = read_json(content)
+    if not isinstance(events, list):
+        raise Unreadable("it is no batch of CloudEvents: expected a JSON array of events")
+    return EventBatch(events)
+
+
+def _headers(message: Message) -> dict[str, str]:
+    """Return headers by lower-case name, as text."""
+    return {
+        name.lower(): (content or b"").decode("utf-8", "replace")
+        for name, content in message.headers() or ()
+    }

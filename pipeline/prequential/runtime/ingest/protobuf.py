@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import timezone
 from typing import Any
 
-from prequential.mapping.parts import Unreadable
+from prequential.mapping.evaluations import Unreadable
 from prequential.runtime.ingest.formats import Content, Keys
 from prequential.runtime.ingest.registry import Read, SchemaRegistry
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config
-from prequential.runtime.kafka.complaints import complain
 from prequential.runtime.kafka.fetching import new_fetch_client, new_member
-from prequential.runtime.kafka.group_transactions import Place
+from prequential.runtime.kafka.rejected import complain
+from prequential.runtime.kafka.transactions import Place
 from prequential.topics.clients import is_stranded, is_temporary
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join, why_unread
@@ -33,7 +33,7 @@ _LAG_SECONDS = 1.0
 
 #: Seconds that one request for committed offsets may take. The broker does not answer while a transaction of
 #: the previous member is open. It aborts that transaction after a time
-#: (`runtime.kafka.group_transactions`).
+#: (`runtime.kafka.transactions`).
 _COMMITTED_SECONDS = 5.0
 
 #: The start of librdkafka's serialised group metadata: these bytes, then the generation in 32 bits.

@@ -10,21 +10,23 @@ from typing import Any, NamedTuple
 import msgspec
 from confluent_kafka import Message
 from prequential.configuration.settings.model import Config
-from prequential.mapping.clocks import Clocks
-from prequential.mapping.following import has_name
+from prequential.mapping.evaluations import Unreadable, read_json
 from prequential.mapping.model import Path, RecordMapping
-from prequential.mapping.parts import Unreadable, read_json
+from prequential.mapping.rows import has_name
 from prequential.mapping.translation import KafkaRecords, Translator
+from prequential.mapping.units import Clocks
 from prequential.runtime.ingest.counting import SourceCounts
-from prequential.runtime.ingest.deletions import (
+from prequential.runtime.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode
+from prequential.runtime.ingest.mapped_parts import (
     DELETION,
     WITHOUT_ROW,
+    MappedParts,
+    few_reasons,
+    mapped_parts,
     of_deleted_row,
     of_tombstone,
     operation_path,
 )
-from prequential.runtime.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode
-from prequential.runtime.ingest.mapped_parts import MappedParts, few_reasons, mapped_parts
 from prequential.runtime.kafka.rejected import rejected
 from prequential.runtime.kafka.transactions import BY_KEY, Outgoing
 from prequential.topics.dead_letters import headers_of

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from confluent_kafka import Message
-from prequential.mapping.parts import Unreadable
+from prequential.mapping.evaluations import Unreadable
 from prequential.runtime.ingest.formats import KEY_ID, VALUE_ID, Content, each, framed, named_header
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError

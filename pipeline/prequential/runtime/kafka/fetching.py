@@ -21,10 +21,9 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from prequential.configuration.settings.model import Config
-from prequential.runtime.kafka.complaints import COMPLAINING, complain
-from prequential.runtime.kafka.consumer_records import ConsumerRecords
 from prequential.runtime.kafka.partition_queues import reader_of
-from prequential.runtime.kafka.readers import Failure, TopicRead
+from prequential.runtime.kafka.readers import ConsumerRecords, Failure, TopicRead
+from prequential.runtime.kafka.rejected import COMPLAINING, complain
 from prequential.topics.clients import (
     READ_TO_END,
     KafkaConfig,

@@ -19,8 +19,7 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from prequential.engine.compiled.kernel import Bytes, Ints, Words, inlined, inner, kernel
-from prequential.engine.input.joined_values import SEPARATOR, JoinedValues
-from prequential.runtime.kafka.consumer_records import ConsumerRecords, Headers, consecutive
+from prequential.engine.input.plain import SEPARATOR, JoinedValues
 from prequential.runtime.kafka.librdkafka import (
     ERROR,
     HALF,
@@ -33,11 +32,14 @@ from prequential.runtime.kafka.librdkafka import (
     handle_of,
 )
 from prequential.runtime.kafka.readers import (
+    ConsumerRecords,
     Failure,
+    Headers,
     ObjectReader,
     PartitionRead,
     PartitionReader,
     TopicRead,
+    consecutive,
     failure_of,
 )
 from prequential.topics.errors import existing

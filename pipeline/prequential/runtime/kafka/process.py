@@ -13,7 +13,7 @@ from concurrent.futures import TimeoutError as _Unanswered
 from typing import Any, TypeVar
 
 import faust
-from prequential.runtime.http.endpoint import TEXT, Answer
+from prequential.runtime.http.server import TEXT, Answer
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.views.wording.console import complain, flush
@@ -58,6 +58,18 @@ class Served:
             return NO_ANSWER
         return 200, TEXT, b"alive\n"
 
+    def ready(self) -> Answer:
+        """The answer of `/ready`: what the process reports, with status 200 if it is ready."""
+        try:
+            ready, text = self.ask(self._readiness())
+        except Late:
+            return NO_ANSWER
+        return (200 if ready else 503), TEXT, text.encode()
+
+    async def _readiness(self) -> tuple[bool, str]:
+        """Return whether the process is ready, and a text about that."""
+        raise NotImplementedError
+
 
 class BatchSchema(faust.Schema[Any, Any]):
     """Events carry the fetched batches as they are, so Faust decodes nothing."""
@@ -79,7 +91,7 @@ def batch_app(name: str, kafka: KafkaConfig) -> Any:
         name,
         broker=f"prequential://{kafka.bootstrap_servers.split(',')[0]}",
         store="memory://",
-        web_enabled=False,  # no table or router pages; see `runtime.http.endpoint`
+        web_enabled=False,  # no table or router pages; see `runtime.http.server`
         topic_disable_leader=True,
         topic_allow_declare=False,
         stream_wait_empty=False,

@@ -1,4 +1,4 @@
-"""The process of `prequential notify`, which sends each output message to a webhook at least once."""
+"""The process of `prequential notify`: which output messages it sends to a webhook, at least once each."""
 
 from __future__ import annotations
 
@@ -6,22 +6,87 @@ import logging
 import random
 import time
 from collections import Counter
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import Message
-from prequential.configuration.settings.model import Config
-from prequential.runtime.http.endpoint import NOTIFY_PORT, TEXT, Answer, Endpoint
-from prequential.runtime.http.exposition import CONTENT_TYPE
-from prequential.runtime.notifying.choosing import chosen
-from prequential.runtime.notifying.counting import Sending, exposition
+from prequential.configuration.settings.model import Config, NotifyConfig
+from prequential.runtime.http.exposition import CONTENT_TYPE, COUNTER, GAUGE, Family, labels
+from prequential.runtime.http.server import NOTIFY_PORT, TEXT, Answer, Endpoint
 from prequential.runtime.notifying.forms import body, identifier, read
-from prequential.runtime.notifying.posting import Poster
+from prequential.runtime.notifying.posting import Poster, headers, key_of, pause
 from prequential.runtime.notifying.reading import LOOK_SECONDS, RecordReader
-from prequential.runtime.notifying.retrying import pause
-from prequential.runtime.notifying.signing import headers, key_of
 from prequential.runtime.program.stopping import Stop, stop_signals
+from prequential.runtime.program.version import VERSION
 from prequential.topics.clients import resolved
 from prequential.topics.errors import UsageError
+from prequential.topics.outputs import Alarm, Incident
+
+#: The help texts of the counters, by the names of the results.
+COUNTS = {
+    "sent": "Messages that the webhook has taken",
+    "retried": "Requests that were made again: no answer in time, status 5xx, 408, 425 or 429",
+    "refused": "Messages that the webhook has refused, and that are not sent again",
+    "unreadable": "Records that are no messages",
+    "passed_over": "Messages that the configuration doesn't choose",
+}
+
+
+class Sending(NamedTuple):
+    """The times of the message that is being sent: written, and first tried (epoch seconds)."""
+
+    written: float
+    tried: float
+
+
+def exposition(
+    group: str, counts: Mapping[str, int], sending: Sending | None, partitions: int, now: float
+) -> str:
+    """Return the metrics of a process: counts of messages by result, and the message that is being sent.
+
+    `group` is the workers' consumer group, which every sample carries. `partitions` is the number of
+    partitions of this process, and `now` is in epoch seconds. Without a message that is being sent, its age
+    and the time since the first try are 0.
+    """
+    families = []
+
+    def family(name: str, kind: str, help: str, value: float, about: str = "") -> None:
+        families.append(Family(f"prequential_notify_{name}", kind, help, labels(group=group)))
+        families[-1].add(about, value)
+
+    for name, help in COUNTS.items():
+        family(f"{name}_total", COUNTER, help, counts.get(name, 0))
+    written, tried = (now, now) if sending is None else sending
+    family(
+        "oldest_unsent_seconds", GAUGE, "Age of the message that is being sent; 0: none waits",
+        max(0.0, now - written),
+    )  # fmt: skip
+    family(
+        "trying_seconds", GAUGE, "For how long the message that is being sent has been tried; 0: none is",
+        max(0.0, now - tried),
+    )  # fmt: skip
+    family("partitions", GAUGE, "Partitions that are this process's to read", partitions)
+    family("build_info", GAUGE, "The version", 1, labels(version=VERSION))
+    return "".join(one.text() for one in families)
+
+
+def chosen(message: Incident | Alarm, config: NotifyConfig) -> bool:
+    """Return whether to send a message, by its stream and an incident's status, severity and revision.
+
+    The result depends only on the message and the configuration, so every process decides the same.
+    """
+    if config.streams is not None and not any(fnmatchcase(message.stream, one) for one in config.streams):
+        return False
+    if isinstance(message, Alarm):
+        return True
+    if message.status not in config.statuses:
+        return False
+    if config.severity is not None and message.severity < config.severity:
+        return False
+    return config.updates or message.revision == 1 or message.status != "open"
+
 
 log = logging.getLogger(__name__)
 

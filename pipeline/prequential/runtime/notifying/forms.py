@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
-from prequential.configuration.settings.notifying import CLOUDEVENTS, SLACK
+from prequential.configuration.settings.model import CLOUDEVENTS, SLACK
 from prequential.topics.dead_letters import clock
+from prequential.topics.errors import printable
 from prequential.topics.outputs import Alarm, Incident
-from prequential.topics.reasons import printable
 from prequential.topics.specs import DRIFT_ALARMS, INCIDENTS
 from prequential.views.wording.incidents import sentence, subject_of
 

@@ -1,15 +1,84 @@
-"""Make one request to the webhook, with a timeout, and without the address in any message about it."""
+"""Make one signed request to the webhook, interpret its answer, and choose when to send again.
+
+No message about it contains the address. Signatures follow Standard Webhooks (symmetric, `v1`).
+
+The libraries of Standard Webhooks verify the signature:
+https://github.com/standard-webhooks/standard-webhooks
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
-from prequential.runtime.notifying.retrying import WebhookAnswer
 from prequential.runtime.program.version import VERSION
 from prequential.topics.errors import UsageError
+
+#: Seconds before a message is sent a second time; each further pause is twice as long, up to the longest.
+_FIRST, _LONGEST = 1.0, 300.0
+
+#: The longest pause in seconds that a receiver may request. A mistake there must not stop all messages.
+_LONGEST_ASKED = 3600.0
+
+#: Statuses after which a retry may succeed: request timeout, too early, too many requests.
+_LATER = frozenset({408, 425, 429})
+
+
+class WebhookAnswer(NamedTuple):
+    """The result of a request; without a status (0), `why` is the error."""
+
+    status: int
+    retry_after: str | None = None
+    why: str = ""
+
+    @property
+    def taken(self) -> bool:
+        """Whether the receiver has accepted the message."""
+        return 200 <= self.status < 300
+
+    @property
+    def again(self) -> bool:
+        """Whether to send the message again: no answer, a receiver's error, or the receiver's request."""
+        return not self.status or self.status >= 500 or self.status in _LATER
+
+    def __str__(self) -> str:
+        return f"status {self.status}" if self.status else self.why
+
+
+def pause(attempt: int, retry_after: str | None, now: float, draw: Callable[[], float]) -> float:
+    """Return the seconds until a message is sent again after so many attempts, counted from 1.
+
+    The pause doubles with each attempt. `draw` shortens it by a random share of up to a half, so that senders
+    do not retry together. `Retry-After` sets a lower limit, which counts for at most an hour. It is a number
+    of seconds, or an HTTP date that is compared with `now` (epoch seconds).
+
+    >>> [pause(attempt, None, 0.0, lambda: 0.0) for attempt in (1, 2, 9, 10, 2000)]
+    [1.0, 2.0, 256.0, 300.0, 300.0]
+    >>> pause(2, None, 0.0, lambda: 1.0), pause(1, "17", 0.0, lambda: 0.0), pause(1, "1e9", 0.0, lambda: 0.0)
+    (1.0, 17.0, 1.0)
+    >>> pause(1, "Thu, 01 Jan 1970 00:01:00 GMT", 50.0, lambda: 0.0), pause(1, "86400", 0.0, lambda: 0.0)
+    (10.0, 3600.0)
+    """
+    own = min(_LONGEST, _FIRST * 2.0 ** min(attempt - 1, 60)) * (1 - draw() / 2)
+    return max(own, min(_asked(retry_after, now), _LONGEST_ASKED))
+
+
+def _asked(retry_after: str | None, now: float) -> float:
+    text = (retry_after or "").strip()
+    if text.isascii() and text.isdecimal():
+        return float(text[:10])
+    try:
+        return parsedate_to_datetime(text).timestamp() - now
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
 
 
 def checked_url(url: str) -> str:
@@ -70,3 +139,53 @@ class Poster:
             # The errors' texts may contain the whole address. It is a secret where it suffices for posting.
             reason = getattr(error, "strerror", None)
             return WebhookAnswer(0, why=f"{type(error).__name__}{f': {reason}' if reason else ''}")
+
+
+_PREFIX = "whsec_"
+
+#: The least and the largest number of bytes of a secret.
+_LEAST, _MOST = 24, 64
+
+
+def key_of(secret: str) -> bytes:
+    """Return the key in a secret, `whsec_` and base64; raises UsageError, which doesn't show the secret.
+
+    >>> key_of("whsec_" + "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3")
+    b'0123456789abcdef01234567'
+    >>> key_of("hush")
+    Traceback (most recent call last):
+    ...
+    prequential.topics.errors.UsageError: notify.secret is no secret of a webhook: expected whsec_ ...
+    """
+    try:
+        if not secret.startswith(_PREFIX):
+            raise ValueError
+        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+        if not _LEAST <= len(key) <= _MOST:
+            raise ValueError
+    except (binascii.Error, ValueError):
+        raise UsageError(
+            f"notify.secret is no secret of a webhook: expected {_PREFIX} and base64 of {_LEAST} to {_MOST} "
+            f'bytes, as `echo "{_PREFIX}$(openssl rand -base64 32)"` makes one'
+        ) from None
+    return key
+
+
+def headers(identifier: str, seconds: int, content: bytes, key: bytes | None) -> dict[str, str]:
+    """Return headers with the message's id, the time of the request (epoch seconds) and the signature.
+
+    `Idempotency-Key` also contains the id. Without a key there is no signature.
+
+    >>> key = key_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    >>> sent = headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', key)
+    >>> sent["webhook-signature"]
+    'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
+    """
+    found = {
+        "Idempotency-Key": identifier, "webhook-id": identifier, "webhook-timestamp": str(seconds),
+    }  # fmt: skip
+    if key is not None:
+        signed = b"%s.%d.%s" % (identifier.encode(), seconds, content)
+        digest = hmac.new(key, signed, hashlib.sha256).digest()
+        found["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
+    return found

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from prequential.runtime.kafka.complaints import COMPLAINING
+from prequential.runtime.kafka.rejected import COMPLAINING
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import (
     REACH_SECONDS,

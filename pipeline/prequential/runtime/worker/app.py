@@ -11,8 +11,8 @@ from itertools import repeat
 from typing import Any
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http.endpoint import TEXT, Answer, Endpoint
 from prequential.runtime.http.exposition import CONTENT_TYPE
+from prequential.runtime.http.server import Answer, Endpoint
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.process import (
     NO_ANSWER,
@@ -31,11 +31,10 @@ from prequential.runtime.worker.batches import MANY, Content
 from prequential.runtime.worker.exporter import Exporter
 from prequential.runtime.worker.findings import LOOK_SECONDS, Findings
 from prequential.runtime.worker.heap import give_back
-from prequential.runtime.worker.merge_notes import require_room
-from prequential.runtime.worker.merging import Merging
-from prequential.runtime.worker.origin import TopicsOrigin, present_origin
+from prequential.runtime.worker.journal import TopicsOrigin, present_origin
+from prequential.runtime.worker.merging import Merging, require_room
 from prequential.runtime.worker.runner import ShardRunner
-from prequential.runtime.worker.snapshot_turn import SnapshotTurn
+from prequential.runtime.worker.snapshots import SnapshotTurn
 from prequential.topics.admin import (
     PRODUCERS_TIMES,
     check,
@@ -45,9 +44,8 @@ from prequential.topics.admin import (
     present,
 )
 from prequential.topics.clients import KafkaConfig, connect
-from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
-from prequential.topics.reasons import printable
 from prequential.topics.specs import (
     COMPARISONS,
     DISPARITIES,
@@ -250,7 +248,7 @@ class Worker(Served):
         self._origin = await unless_stopped(stop, self._check_topics)  # step 1
         self.app.shard_count = self._origin.partitions
         self.endpoint = self.endpoint or Endpoint(self.config.http, {})  # step 2
-        self.endpoint.serve({"/metrics": self._metrics, "/live": self.live, "/ready": self._ready})
+        self.endpoint.serve({"/metrics": self._metrics, "/live": self.live, "/ready": self.ready})
         log.info("metrics: %s/metrics", self.endpoint.address)
         await self.app.start()  # step 3
         stopping = asyncio.ensure_future(stop.wait())
@@ -377,13 +375,6 @@ class Worker(Served):
         except Late:
             return NO_ANSWER
         return 200, CONTENT_TYPE, text.encode()
-
-    def _ready(self) -> Answer:
-        try:
-            ready, text = self.ask(self._readiness())
-        except Late:
-            return NO_ANSWER
-        return (200 if ready else 503), TEXT, text.encode()
 
     async def _readiness(self) -> tuple[bool, str]:
         """Return whether the worker is ready, and the text that describes its shards.

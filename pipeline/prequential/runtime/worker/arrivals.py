@@ -1,13 +1,104 @@
-"""When the records of a shard arrived, and up to which offset its topics were read."""
+"""Arrival of a shard's records: up to which offsets and times its topics were read, and what holds them back.
+
+Open transactions and silences delay a shard; back-pressure keeps the fetcher from reading more than it can
+buffer.
+"""
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Final
 
+from prequential.configuration.settings.model import Config
+from prequential.engine.input.merge import OffsetVector
+from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.worker.open_transactions import OpenTransaction
 from prequential.topics.specs import INPUTS
+
+log = logging.getLogger(__name__)
+
+#: Seconds for which records of a partition must be unreadable before a transaction counts as open. Until then
+#: the records may just be in transit.
+_SURE_SECONDS = 2.0
+
+#: Seconds after which an open transaction is logged, and after which it is logged as a warning. The latter is
+#: the default of transaction.timeout.ms.
+_LONG_SECONDS, _VERY_LONG_SECONDS = 10.0, 60.0
+
+#: Seconds for which other topics wait for an open transaction. By default brokers abort longer ones
+#: (transaction.max.timeout.ms), so one that is still open after that may stay open for ever.
+_WAIT_SECONDS = 900.0
+
+
+class OpenTransaction:
+    """Whether a transaction is open in one partition, and since when.
+
+    >>> now = 100.0
+    >>> found = OpenTransaction("predictions/0", lambda: now)
+    >>> found.look(7, 9)
+    >>> found.age is None, found.holds_back
+    (True, False)
+    >>> now = 103.0
+    >>> found.look(7, 12)
+    >>> found.age, found.holds_back, found.text
+    (3.0, True, 'a transaction in predictions/0 has been open for 3 s: 5 offsets from 7 on wait for its end')
+    >>> found.look(12, 12)
+    >>> found.age is None, found.text is None
+    (True, True)
+    """
+
+    def __init__(self, name: str, clock: Callable[[], float] = monotonic) -> None:
+        """`name` is the topic and the partition."""
+        self._name, self._clock = name, clock
+        self._end = -1  # offset up to which the partition can be read
+        self._high = -1
+        self._since = math.inf
+        self._logged = 0.0  # the age in the latest log line
+
+    def look(self, end: int | None, high: int | None) -> None:
+        """Note where the partition ends for readers of committed records, and for readers of all records.
+
+        `end` is None unless the partition was read to its end.
+        """
+        if end is None or high is None or high <= end:
+            if self._logged:
+                log.info("the transaction in %s has ended", self._name)
+            self._since, self._logged, self._end = math.inf, 0.0, -1
+            return
+        if end != self._end:
+            self._since, self._logged, self._end = self._clock(), 0.0, end
+        self._high = high
+        age = self.age or 0.0
+        if age >= max(_LONG_SECONDS, 2 * self._logged):
+            self._logged = age
+            log.log(logging.WARNING if age >= _VERY_LONG_SECONDS else logging.INFO, "%s", self.text)
+
+    @property
+    def age(self) -> float | None:
+        """Seconds for which this worker has observed an open transaction; None if there is none."""
+        age = self._clock() - self._since
+        return age if age >= _SURE_SECONDS else None
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether other topics wait, because the withheld records precede theirs in time."""
+        age = self.age
+        return age is not None and age < _WAIT_SECONDS
+
+    @property
+    def text(self) -> str | None:
+        """A sentence about the open transaction; None if there is none."""
+        age = self.age
+        if age is None:
+            return None
+        return (
+            f"a transaction in {self._name} has been open for {age:.0f} s: {self._high - self._end} offsets "
+            f"from {self._end} on wait for its end"
+        )
 
 
 class Arrivals:
@@ -76,3 +167,102 @@ class Arrivals:
         """When the earliest grace period ends (monotonic seconds); None if no topic waits for another."""
         came = [some[0][0] for some in self._came if some]
         return min(came) + self._grace if came else None
+
+
+class SilenceTimer:
+    """Decides when a silence has lasted long enough to publish, and again each time its length has doubled.
+
+    The shard publishes again because each stream may have its own `emit.idle`. Also, a stream in all
+    partitions is merged only up to a time that every partition has reached.
+
+    >>> now = 100.0
+    >>> silence = SilenceTimer(Config(), lambda: now)
+    >>> now = 130.5
+    >>> silence.due(), silence.due()
+    (30000, None)
+    >>> now = 160.0
+    >>> silence.due()
+    60000
+    """
+
+    def __init__(self, config: Config, clock: Callable[[], float] = monotonic) -> None:
+        streams = (config.defaults, *config.streams.values())
+        self._values = sorted({one.emit_idle for one in streams if one.emit_idle is not None})
+        self._clock = clock
+        self.end()
+
+    def end(self) -> None:
+        """End the silence: a record has arrived."""
+        self._since = self._clock()
+        self._next: float = self._values[0] if self._values else math.inf
+
+    def due(self) -> int | None:
+        """Return the silence's length (ms) if the shard should publish now; None if not yet or not again."""
+        quiet = 1000 * (self._clock() - self._since)
+        if quiet < self._next:
+            return None
+        due = int(self._next)
+        self._next = min([2 * due, *(one for one in self._values if one > due)])
+        return due
+
+
+#: Buffered records of one topic that are enough: a few micro-batches, still in the processor's cache.
+_PLENTY: Final = 16_000
+
+#: Numbers of buffered records at which fetching of a topic is paused, and at which it resumes. If another
+#: shard needs the topic, it is fetched for all shards; these numbers limit a shard's buffer to about 100 MB.
+_HOLD: Final = 200_000
+_RESUME: Final = 50_000
+
+#: Seconds after which a shard without records of a topic asks for the topic to be read, if it was not read
+#: because another shard has enough of it. The shard cannot know whether there are records for it.
+_UNREAD_SECONDS: Final = 0.25
+
+
+class BackPressure:
+    """Reports to the fetcher which topics a shard has enough of, waits for, or can't buffer any more."""
+
+    def __init__(self, fetcher: Fetcher, partition: int, shard: Shard) -> None:
+        self._fetcher, self._partition, self._shard = fetcher, partition, shard
+        self._held = [False] * len(INPUTS)
+
+    def say(self, ends: Sequence[int | None], settled: OffsetVector | None) -> None:
+        """Report to the fetcher which topics the shard needs now.
+
+        `ends` are the offsets of topics that were read to their end. `settled` is the offset vector up to
+        which the order is already known; the shard needs all records below it to go on.
+        """
+        merge = self._shard.merge
+        if settled is not None:
+            blocked = [added < wanted for added, wanted in zip(merge.added, settled)]
+        else:
+            some, unread = any(merge.buffered), monotonic() - _UNREAD_SECONDS
+            read_at = [self._fetcher.read_at(kind, self._partition) for kind in range(len(INPUTS))]
+            blocked = [
+                some and not buffered and (end is None or added > end or at < unread)
+                for buffered, end, added, at in zip(merge.buffered, ends, merge.added, read_at)
+            ]
+        plenty = [buffered >= _PLENTY for buffered in merge.buffered]
+        self._fetcher.demand(self._partition, plenty, blocked, list(merge.vector))
+
+    def hold_if_full(self, kind: int) -> None:
+        """Pause fetching of a topic if too many of its records are buffered."""
+        if self._shard.merge.buffered[kind] > _HOLD:
+            self._hold(kind, True)
+
+    def resume(self) -> None:
+        """Resume fetching of topics of which few records are left."""
+        for kind, buffered in enumerate(self._shard.merge.buffered):
+            if buffered < _RESUME:
+                self._hold(kind, False)
+
+    def release_for(self, vector: OffsetVector) -> None:
+        """Resume fetching of topics of which this offset vector needs more records than have arrived."""
+        for kind, added in enumerate(self._shard.merge.added):
+            if added < vector[kind]:
+                self._hold(kind, False)
+
+    def _hold(self, kind: int, on: bool) -> None:
+        if self._held[kind] != on:
+            self._held[kind] = on
+            self._fetcher.hold(kind, self._partition, on)

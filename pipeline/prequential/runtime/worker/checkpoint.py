@@ -34,14 +34,19 @@ from prequential.runtime.worker.journal import (
     Lost,
     Note,
     Quarantine,
+    TopicsOrigin,
     encode_entry,
 )
-from prequential.runtime.worker.messages import MessageConverter
-from prequential.runtime.worker.origin import TopicsOrigin
-from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost
+from prequential.runtime.worker.publisher import MessageConverter, Outgoing, Publisher, ShardLost
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
-from prequential.runtime.worker.snapshot_turn import SnapshotTurn
-from prequential.runtime.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
+from prequential.runtime.worker.snapshots import (
+    FORMAT,
+    MANIFEST_KEY,
+    ChunkWriter,
+    Manifest,
+    SnapshotTurn,
+    chunk_key,
+)
 from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
 

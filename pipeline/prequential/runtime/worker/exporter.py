@@ -18,8 +18,8 @@ from prequential.engine.snapshot.read_snapshot import ReadSnapshot, SnapshotPart
 from prequential.runtime.http.exposition import Family, labels
 from prequential.runtime.kafka.fetching import Fetcher
 from prequential.runtime.program.version import VERSION
-from prequential.runtime.worker import disparity_series, expecting, merged
 from prequential.runtime.worker.scrape import Scrape
+from prequential.runtime.worker.series import add_disparities, add_expectations, add_merged
 from prequential.runtime.worker.statistics import DURATION_BOUNDS
 from prequential.topics.specs import INPUTS
 
@@ -65,7 +65,7 @@ class Exporter:
                 if taken is not None:
                     scrape.add(taken)
         if self._merging is not None:
-            merged.add(scrape.families, self._merging, self._config)
+            add_merged(scrape.families, self._merging, self._config)
         return scrape.text()
 
     # ---- in the event loop
@@ -109,8 +109,8 @@ class Exporter:
             return self._http.shows_stage(stage, streams[code].config, same)
 
         of_part = scrape.families, shard.catalog
-        expecting.add(*of_part, shard.emission.reporter, part.streams.tolist())
-        disparity_series.add(*of_part, shard.emission.disparities, part.streams.tolist(), self._http)
+        add_expectations(*of_part, shard.emission.reporter, part.streams.tolist())
+        add_disparities(*of_part, shard.emission.disparities, part.streams.tolist(), self._http)
         comparisons = shard.emission.comparisons
         return read_snapshot.take(shard.state, comparisons, part, scored=self._scored, shows=shows)
 

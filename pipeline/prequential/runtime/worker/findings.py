@@ -10,11 +10,11 @@ from time import monotonic
 from typing import NamedTuple
 
 from prequential.configuration.settings.model import Config
-from prequential.engine.input.refusals import Refusal
+from prequential.engine.input.seen import Refusal
 from prequential.engine.shard import Shard
 from prequential.runtime.worker.runner import ShardRunner
+from prequential.topics.errors import printable
 from prequential.topics.partitioning import partition_of
-from prequential.topics.reasons import printable
 from prequential.views.diagnosis.facts import (
     lacks_example,
     read_by,
@@ -24,8 +24,14 @@ from prequential.views.diagnosis.facts import (
     unpaired,
 )
 from prequential.views.diagnosis.findings import findings
-from prequential.views.diagnosis.identifiers import IdentifierDifference, likely_cause
-from prequential.views.diagnosis.stream_facts import Example, Facts, Finding, StreamFacts
+from prequential.views.diagnosis.stream_facts import (
+    Example,
+    Facts,
+    Finding,
+    IdentifierDifference,
+    StreamFacts,
+    likely_cause,
+)
 
 log = logging.getLogger(__name__)
 

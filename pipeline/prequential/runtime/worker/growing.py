@@ -27,13 +27,11 @@ from prequential.engine.snapshot.split import split, streams_of
 from prequential.runtime.kafka.fetching import Fetcher
 from prequential.runtime.worker.batches import Originals
 from prequential.runtime.worker.checkpoint import Checkpoint
-from prequential.runtime.worker.journal import Grown
-from prequential.runtime.worker.origin import TopicsOrigin, present_origin
-from prequential.runtime.worker.publisher import Publisher, ShardLost
+from prequential.runtime.worker.journal import Grown, TopicsOrigin, present_origin
+from prequential.runtime.worker.publisher import Publisher, ShardLost, SideThread
 from prequential.runtime.worker.recovery import RecoveredState, read_known
 from prequential.runtime.worker.runner import ShardRunner
-from prequential.runtime.worker.side_thread import SideThread
-from prequential.runtime.worker.snapshot_turn import SnapshotTurn
+from prequential.runtime.worker.snapshots import SnapshotTurn
 from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError

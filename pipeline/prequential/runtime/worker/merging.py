@@ -4,6 +4,10 @@ It runs concurrently with the shards, in its own thread. The workers share the p
 as a consumer group, and each worker reads the partitions assigned to it. It writes its messages in one
 transaction with the offset from which on parts are still needed, and each stream's newest published moment.
 So a worker that takes a partition over publishes the same next message.
+
+A group commits these moments as text with its offsets. Kafka keeps 4,096 bytes of the text
+(`offset.metadata.max.bytes` of the broker), so the text is short. The length does not depend on the moments,
+so a worker can refuse a configuration with too many streams at the start.
 """
 
 from __future__ import annotations
@@ -11,23 +15,139 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
+from typing import Any
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config
-from prequential.engine.merging.merger import NEVER, Merger
-from prequential.runtime.kafka.complaints import COMPLAINING
-from prequential.runtime.kafka.group_transactions import GroupTransactions, Place
-from prequential.runtime.kafka.transactions import Expelled, Fenced, Outgoing
-from prequential.runtime.worker.latest import LatestMessages
-from prequential.runtime.worker.merge_notes import moments_of, text_of
+from prequential.engine.merging.merger import NEVER, Merger, ReportedMoments
+from prequential.engine.merging.messages import PartNames
+from prequential.runtime.kafka.rejected import COMPLAINING
+from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
 from prequential.topics import parts
 from prequential.topics.clients import is_temporary, new_consumer
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import Fault, WorkError
+from prequential.topics.outputs import Encoded, Metrics, decoded
+from prequential.topics.partitioning import partition_of
 from prequential.topics.permissions import refusal, to_join
-from prequential.topics.specs import PARTS
+from prequential.topics.specs import METRICS, PARTS
+
+#: Most bytes that a broker with its default configuration accepts.
+MOST = 4_096
+
+#: Bytes of an encoded moment (in ms, plus one): enough for 8,900 years.
+_BYTES = 6
+
+_encode, _decode = msgspec.json.encode, msgspec.json.Decoder(dict[str, str]).decode
+
+
+def text_of(said: Mapping[str, ReportedMoments], wide: Collection[str]) -> str:
+    """Return the text of these moments by stream.
+
+    `wide` names the streams that lie in all partitions. Other streams were in all partitions earlier, or are
+    by another worker's configuration. The text includes them only if there is room.
+
+    >>> text_of({"ads": ReportedMoments(1_700_000_000_000)}, ["ads"])
+    '{"ads":"AYvP5WgBAAAAAAAA"}'
+    """
+    text = _text_of(said)
+    if len(text.encode()) <= MOST:
+        return text
+    return _text_of({name: moments for name, moments in said.items() if name in wide})
+
+
+def _text_of(said: Mapping[str, ReportedMoments]) -> str:
+    moments = {
+        name: b64encode(b"".join((moment + 1).to_bytes(_BYTES, "big") for moment in one)).decode()
+        for name, one in said.items()
+    }
+    return _encode(moments).decode()
+
+
+def moments_of(text: str) -> dict[str, ReportedMoments]:
+    """Return the moments of a text, which may be empty.
+
+    >>> moments_of(text_of({"ads": ReportedMoments(1_700_000_000_000, 0)}, ["ads"]))
+    {'ads': ReportedMoments(metrics=1700000000000, comparisons=0)}
+    """
+    found = {}
+    for name, moments in (_decode(text) if text else {}).items():
+        both = b64decode(moments)
+        metrics, comparisons = (
+            int.from_bytes(both[at : at + _BYTES], "big") - 1 for at in (0, _BYTES)
+        )
+        found[name] = ReportedMoments(metrics, comparisons)
+    return found
+
+
+def require_room(config: Config, partitions: int) -> None:
+    """Raise WorkError if the text of moments has no room for all streams that lie in all partitions.
+
+    `partitions` is the number of partitions of the topic of parts; each stream is merged in one of them.
+    """
+    by_partition: dict[int, list[str]] = {}
+    for name in config.wide:
+        by_partition.setdefault(partition_of(name, partitions), []).append(name)
+    for number, names in sorted(by_partition.items()):
+        if (size := _size(names)) > MOST:
+            raise WorkError(
+                f"{len(config.wide):,} streams have key: instance, and {len(names):,} of them are merged in "
+                f"partition {number} of the {partitions:,} of {config.kafka.topic(PARTS)}, which takes "
+                f"{size:,} bytes of its offset's metadata; Kafka keeps {MOST:,}: expected fewer such "
+                "streams, or shorter names"
+            )
+
+
+def _size(names: Iterable[str]) -> int:
+    return len(_text_of(dict.fromkeys(names, ReportedMoments())).encode())
+
+
+#: Key of a sequence: stream, model, segment, stage and estimator.
+_Key = tuple[str, str, str | None, str, str]
+
+
+class LatestMessages:
+    """The latest messages of streams in all partitions. One thread adds them, others may read them."""
+
+    def __init__(self) -> None:
+        self.metrics: dict[_Key, Metrics] = {}
+        #: By stream and model, the start of the newest whole period with expected values, and these values.
+        self.expected: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+        #: By stream and model, the expected values of pending predictions.
+        self.waiting: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def keep(self, stream: str, names: PartNames) -> None:
+        """Forget models and segments of a stream that no longer have messages."""
+        for key in [one for one in self.metrics if one[0] == stream and not names.has(*one[1:3])]:
+            del self.metrics[key]
+        for known in (self.expected, self.waiting):
+            for model in [one for one in known if one[0] == stream and not names.has(one[1], None)]:
+                del known[model]
+
+    def note(self, output: Encoded) -> None:
+        """Store a message if it is a metrics message."""
+        if output.topic != METRICS:
+            return
+        said = decoded(output)
+        if not isinstance(said, Metrics):
+            raise Fault(f"a message of topic {METRICS!r} has another type: {type(said).__name__}")
+        model = said.stream, said.model
+        if said.coverage is not msgspec.UNSET:
+            waits = said.coverage.get("waiting_expected")
+            if waits is None:
+                self.waiting.pop(model, None)
+            else:
+                self.waiting[model] = waits
+        if said.period is msgspec.UNSET:
+            self.metrics[said.stream, said.model, said.segment, said.stage, said.estimator] = said
+        elif said.expected is not msgspec.UNSET and said.expected["maturity"] is not None:
+            start = said.period["start"]
+            if model not in self.expected or start >= self.expected[model][0]:
+                self.expected[model] = start, said.expected["measures"]
+
 
 log = logging.getLogger(__name__)
 

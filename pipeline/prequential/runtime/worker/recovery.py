@@ -1,19 +1,44 @@
-"""Reads the state of a shard from its topics: the newest snapshot, and the journal after it."""
+"""Reads the state of a shard from its topics: the newest snapshot, and the journal after it.
+
+A shard goes on from its snapshot, or without one from the first record that the journal covers. If its inputs
+begin later, the shard would publish different outputs than without the loss. So this shard halts, until the
+operator accepts the loss (`worker.accept_loss`). The journal then lists the missing records (`Lost`), and all
+later messages count them (`counts`). The IDs of these messages also differ from those without the loss.
+
+When the inputs get more partitions, a shard's journal begins, or goes on, with an entry `Grown`. The shard's
+state at that entry results from the previous partitions. So the rebuild first follows the journals of these
+partitions up to the growth, and then splits the state as the growth did.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import sleep
 from typing import Any, NamedTuple, Union
 
+import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config
-from prequential.runtime.kafka.complaints import COMPLAINING
+from prequential.engine.input.merge import OffsetVector
+from prequential.engine.shard import Shard
+from prequential.engine.snapshot.split import split, streams_of
 from prequential.runtime.kafka.fetching import FETCH_SETTINGS
-from prequential.runtime.worker.journal import JournalEntry, Lost, decode_entry
-from prequential.runtime.worker.losses import loss, missing_entries, start_and_losses
-from prequential.runtime.worker.origin import TopicsOrigin
+from prequential.runtime.kafka.readers import ConsumerRecords
+from prequential.runtime.kafka.rejected import COMPLAINING
+from prequential.runtime.worker.batches import SharedParser, to_batch
+from prequential.runtime.worker.journal import (
+    Generation,
+    Grown,
+    Idle,
+    JournalEntry,
+    Lost,
+    Step,
+    TopicsOrigin,
+    decode_entry,
+    generations,
+    standing,
+)
 from prequential.runtime.worker.snapshots import MANIFEST_KEY, Manifest, SnapshotReader
 from prequential.topics.clients import (
     READ_COMMITTED,
@@ -27,6 +52,90 @@ from prequential.topics.errors import WorkError
 from prequential.topics.permissions import why_unread
 from prequential.topics.reading import watermarks
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS
+
+
+class LostRecords(WorkError):
+    """Records that a shard needs have been deleted: this shard can't go on, but others can."""
+
+
+def instruction(partition: int) -> str:
+    """Return the instruction for the operator of a halted shard."""
+    return (
+        f"`prequential worker --accept-loss {partition}` (or worker.accept_loss: [{partition}]) goes on from "
+        "the first records that exist, and reports the loss; or begin under a new kafka.prefix"
+    )
+
+
+def start_and_losses(start: OffsetVector, journal: Sequence[JournalEntry]) -> tuple[OffsetVector, list[Lost]]:
+    """Return the offsets from which a shard needs its inputs, and the accepted losses that apply to it.
+
+    `start` is the shard's offset vector before this journal. A loss applies only if it begins at or below the
+    vector that the shard has reached. Other losses belong to another snapshot, or to a shard without one.
+
+    >>> from prequential.runtime.worker.journal import TopicsOrigin
+    >>> lost = Lost((4, 0, 0), (9, 0, 0))
+    >>> entries = [JournalEntry(1, [], TopicsOrigin(1), lost)]
+    >>> start_and_losses((5, 2, 3), entries)[0], start_and_losses((0, 0, 0), entries)
+    ((9, 2, 3), ((0, 0, 0), []))
+    """
+    losses = []
+    for entry in journal:
+        note = entry.note
+        if isinstance(note, Lost) and all(a <= b for a, b in zip(note.start, start)):
+            losses.append(note)
+            start = tuple(map(max, start, note.begins))
+    return start, losses
+
+
+def missing_entries(journal: Sequence[JournalEntry], last: int) -> int:
+    """Return how many entries are missing in a journal after entry `last`, except for accepted losses.
+
+    >>> from prequential.runtime.worker.journal import TopicsOrigin
+    >>> some = [JournalEntry(number, [], TopicsOrigin(1)) for number in (3, 4, 7)]
+    >>> missing_entries(some, 2), missing_entries(some, 0)
+    (2, 4)
+    """
+    missing = 0
+    for entry in journal:
+        missing += entry.number - last - 1
+        last = entry.number
+        if isinstance(entry.note, Lost):
+            missing = 0
+    return missing
+
+
+def loss(
+    start: OffsetVector, begins: Sequence[int], journal: Sequence[JournalEntry], entries: int, *, fresh: bool
+) -> Lost | None:
+    """Return what a shard lacks that needs its inputs from `start`; None if nothing is missing.
+
+    The inputs begin at `begins`, and `entries` entries of the journal are missing. A `fresh` shard lacks
+    records only if an input begins after the journal's first offset vector. The topics may have begun later
+    than at offset 0 when that vector was written.
+    """
+    needed = list(start)
+    if fresh:
+        first = next((vector for entry in journal for vector in entry.vectors), None)
+        if first is None:
+            return Lost(start, start, entries) if entries else None
+        needed = [max(a, b) for a, b in zip(start, first)]
+    gone = [low > offset for low, offset in zip(begins, needed)]
+    if not any(gone) and not entries:
+        return None
+    ends = tuple(low if is_gone else a for a, low, is_gone in zip(start, begins, gone))
+    vectors = [step for step in standing(journal).settled if not isinstance(step, Idle)]
+    return Lost(start, ends, entries, vectors[-1] if vectors else (0, 0, 0))
+
+
+def refusal(config: Config, partition: int, lost: Lost) -> str:
+    """Return the error message of a shard that halts."""
+    topics = [config.kafka.topic(name) for name in INPUTS]
+    what = lost.says([f"{topic}/{partition}" for topic in topics])
+    return (
+        f"shard {partition} halted: retention deleted records that it needs: {what}; "
+        f"{instruction(partition)}"
+    )
+
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +167,7 @@ class RecoveredState(NamedTuple):
     journal: list[JournalEntry]  # entries after the snapshot
     journal_number: int  # of the last entry
     journal_offset: int  # after the last entry
-    made_anew: bool = False  # the parts are not from a snapshot: see `runtime.worker.lineage`
+    made_anew: bool = False  # the parts are not from a snapshot: see `made_anew`
     #: Losses that were accepted earlier, and the loss beyond them that is not accepted yet.
     accepted: tuple[Lost, ...] = ()
     lost: Lost | None = None
@@ -239,3 +348,117 @@ def _check_origin(then: TopicsOrigin, now: TopicsOrigin | None, partition: int) 
     raise WorkError(
         f"{changed}; `prequential worker --rebuild` starts from scratch with the topics as they are"
     )
+
+
+def made_anew(
+    config: Config, partition: int, origin: TopicsOrigin, known: RecoveredState, stopped: Callable[[], bool],
+    waiting: Waiting | None = None,
+) -> RecoveredState:  # fmt: skip
+    """Return `known` of a shard without a snapshot, with its state directly after the last growth.
+
+    Returns `known` itself if the inputs have never grown. Raises WorkError if records or entries that it
+    needs have been deleted. `stopped` and `waiting` are those of `read_known`.
+    """
+    places = [place for place, entry in enumerate(known.journal) if isinstance(entry.note, Grown)]
+    if not places:
+        return known
+    lineage = _Lineage(config, origin, stopped, waiting)
+    own_generations = lineage.generations(partition)
+    state = _written(lineage.at_begin_of(partition, len(own_generations) - 1))
+    return known._replace(parts=_read(state), journal=known.journal[places[-1] + 1 :], made_anew=True)
+
+
+class _Lineage:
+    """Follows journals from their beginnings, without publishing."""
+
+    def __init__(
+        self, config: Config, origin: TopicsOrigin, stopped: Callable[[], bool], waiting: Waiting | None
+    ) -> None:
+        self._config, self._origin, self._stopped, self._waiting = config, origin, stopped, waiting
+        self._generations: dict[int, list[Generation]] = {}
+
+    def generations(self, partition: int) -> list[Generation]:
+        """Return the parts of a shard's journal."""
+        if partition not in self._generations:
+            known = read_known(
+                self._config, partition, self._origin, rebuild=True, stopped=self._stopped,
+                waiting=self._waiting,
+            )  # fmt: skip
+            if known.lost is not None:
+                raise LostRecords(refusal(self._config, partition, known.lost))
+            self._generations[partition] = generations(known.journal)
+        return self._generations[partition]
+
+    def at_begin_of(self, partition: int, number: int) -> Shard:
+        """Return a shard in its state at the beginning of one of its generations."""
+        generation = self.generations(partition)[number]
+        before, after = generation.since, generation.partitions
+        if before is None or after is None:
+            return self._quiet(partition, self._origin.partitions)
+        moved = number == 0
+        parent = partition % before if moved else partition
+        if moved:
+            number = self._grown_from(parent, before)
+        state = _written(self._at_end_of(parent, number - 1))
+        shard = self._quiet(partition, after)
+        shard.restore(split(_read(state), streams_of(partition, before, after), moved=moved))
+        return shard
+
+    def _grown_from(self, parent: int, before: int) -> int:
+        """Return the number of the generation that began when the inputs grew from `before` partitions."""
+        for number, generation in enumerate(self.generations(parent)):
+            if number and generation.since == before:
+                return number
+        raise WorkError(
+            f"the journal of shard {parent} doesn't go back to when there were {before} partitions: the "
+            "state that other shards took over can't be rebuilt; begin under a new kafka.prefix"
+        )
+
+    def _at_end_of(self, partition: int, number: int) -> Shard:
+        shard, generation = self.at_begin_of(partition, number), self.generations(partition)[number]
+        # Records of all generations: one that a later generation skips is not in this one's offset vectors.
+        shard.quarantine = {
+            (q.kind, q.offset): q.reason for one in self.generations(partition) for q in one.quarantined
+        }
+        self._follow(shard, generation.steps)
+        return shard
+
+    def _quiet(self, partition: int, partitions: int) -> Shard:
+        shard = Shard(self._config, partition, partitions)
+        shard.outbox.close()
+        return shard
+
+    def _follow(self, shard: Shard, steps: Sequence[Step]) -> None:
+        """Process exactly the records below these offset vectors, in order, and the silences in between."""
+        kafka, partition = self._config.kafka, shard.partition
+        parser = SharedParser.of(self._config)
+        readers: list[Iterator[Message]] = [
+            read_partition(
+                kafka, kafka.topic(name), partition, offset or OFFSET_BEGINNING, self._stopped,
+                waiting=self._waiting,
+            )
+            for name, offset in zip(INPUTS, shard.merge.vector)
+        ]
+        for vector in steps:
+            if isinstance(vector, Idle):
+                shard.idle(vector.quiet)
+                continue
+            for kind, reader in enumerate(readers):
+                messages = []
+                end = shard.merge.added[kind]
+                while end < vector[kind] and (message := next(reader, None)) is not None:
+                    messages.append(message)
+                    end = message.offset() + 1
+                if messages:
+                    shard.add(to_batch(kind, ConsumerRecords.of(messages), parser))
+            shard.follow(vector)
+            shard.flush()
+
+
+def _written(shard: Shard) -> list[bytes]:
+    """Return an encoded snapshot."""
+    return [msgspec.msgpack.encode(part) for part in shard.snapshot()]
+
+
+def _read(parts: list[bytes]) -> Iterator[Any]:
+    return map(msgspec.msgpack.decode, parts)

@@ -17,22 +17,22 @@ from typing import Any
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.worker.arrivals import Arrivals
-from prequential.runtime.worker.back_pressure import BackPressure
+from prequential.runtime.worker.arrivals import Arrivals, BackPressure, OpenTransaction, SilenceTimer
 from prequential.runtime.worker.batches import Content, Originals, SharedParser, to_batch
 from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.isolation import Isolation, to_quarantine
-from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, standing
-from prequential.runtime.worker.lineage import made_anew
-from prequential.runtime.worker.losses import LostRecords, instruction, refusal
-from prequential.runtime.worker.open_transactions import OpenTransaction
-from prequential.runtime.worker.origin import TopicsOrigin
-from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost
-from prequential.runtime.worker.recovery import RecoveredState, read_known
-from prequential.runtime.worker.side_thread import SideThread
-from prequential.runtime.worker.silence import SilenceTimer
-from prequential.runtime.worker.snapshot_turn import SnapshotTurn
-from prequential.runtime.worker.snapshots import MANIFEST_KEY
+from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, TopicsOrigin, standing
+from prequential.runtime.worker.pace import RoundPace
+from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost, SideThread
+from prequential.runtime.worker.recovery import (
+    LostRecords,
+    RecoveredState,
+    instruction,
+    made_anew,
+    read_known,
+    refusal,
+)
+from prequential.runtime.worker.snapshots import MANIFEST_KEY, SnapshotTurn
 from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.errors import WorkError, existing
 from prequential.topics.specs import INPUTS, SNAPSHOTS
@@ -40,22 +40,6 @@ from prequential.views.diagnosis.facts import streams_of
 from prequential.views.diagnosis.stream_facts import StreamFacts
 
 log = logging.getLogger(__name__)
-
-#: Most records of each topic in one micro-batch, which takes about 10 ms. If they lead to many messages,
-#: micro-batches are smaller, so that each takes at most about `_LONG_ROUND_SECONDS`. The event loop answers
-#: no other request meanwhile.
-_ROUND = 8_000
-_LEAST_ROUND, _LONG_ROUND_SECONDS = 250, 0.5
-
-#: A micro-batch has a fixed cost of about 1 ms. So one with fewer new records than `_FULL_ROUND` waits until
-#: its outputs can be published. The other two are the least and the most seconds between such micro-batches.
-_FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 0.5
-
-#: Seconds between checks of what depends on the clock alone (grace, transactions, snapshots).
-_TICK_SECONDS = 0.05
-
-#: The shortest wait for the clock, in seconds: the shard checks for records no more often.
-_LEAST_SECONDS = 0.005
 
 #: Offsets that mean the first record of the partition in librdkafka.
 _BEGINNING = (-2, -2, -2)
@@ -120,10 +104,7 @@ class ShardRunner:
         topics = [config.kafka.topic(name) for name in INPUTS]
         self._arrivals = Arrivals(fetcher, partition, config.worker.grace / 1000, topics)
         self._back_pressure = BackPressure(fetcher, partition, self.shard)
-        self._fed = 0  # records that arrived since the last micro-batch
-        self._was_full = False  # the last micro-batch
-        self._most = _ROUND  # records of each topic in the next one
-        self._round_at = 0.0
+        self._pace = RoundPace(config, self.shard)
         self._silence = SilenceTimer(config)
         self._originals = Originals()
         self._parser = SharedParser.of(self._config)
@@ -181,7 +162,7 @@ class ShardRunner:
             batch = to_batch(kind, records, self._parser, content)
             self.shard.add(batch)
             self._originals.add(kind, records)
-            self._fed += len(records)
+            self._pace.fed += len(records)
             self._silence.end()
             self._arrivals.add(fetched, int(batch.times.max()))
             self.statistics.records[kind] += len(records)
@@ -232,16 +213,11 @@ class ShardRunner:
         self._wait(None)
         place, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
         known = read_known(*place, self._rebuild, stopped, waiting=self._wait)
-        if known.lost is not None and not self._accepts:
+        if known.lost is not None and self.partition not in self._config.worker.accept_loss:
             raise LostRecords(refusal(self._config, self.partition, known.lost))
         if known.lost is None and self._gone is not None:
             raise LostRecords(f"shard {self.partition} halted: {self._gone}; {instruction(self.partition)}")
         return known if known.manifest else made_anew(*place, known, stopped, self._wait)
-
-    @property
-    def _accepts(self) -> bool:
-        """Whether the shard may go on without the lost records."""
-        return self.partition in self._config.worker.accept_loss
 
     def _halt(self, why: str) -> None:
         """Stop this shard, but not the others, and report why."""
@@ -349,11 +325,11 @@ class ShardRunner:
 
     async def _step(self) -> None:
         """Do one micro-batch: process the next records, and publish if a commit is due."""
-        while not self._is_worth_a_round and (pause := self._next_round - monotonic()) > 0:
+        while not self._pace.is_full and (pause := self._next_round - monotonic()) > 0:
             self._commit_if_due()  # the end of a backlog is committed no later than now
             await self._woken(pause)
-        self._fed = 0
-        ticks = self._tick_has_come
+        self._pace.fed = 0
+        ticks = self._pace.tick_has_come
         if self.checkpoint.many_outputs:
             # The broker accepts no outputs, so the shard stops processing. Back-pressure bounds the fetching.
             await self.checkpoint.committed()
@@ -363,11 +339,10 @@ class ShardRunner:
         async with self._ticking if takes_turns else nullcontext():
             processed = 0 if self._stopping else await self._process()
             self._report_demand()
-            self._was_full = processed >= _FULL_ROUND
             if processed:
                 self.checkpoint.processed(processed, timely=ticks)
                 self._back_pressure.resume()
-                self._round_at = monotonic()
+            self._pace.note(processed)
             self._commit_if_due()
             if processed:
                 await asyncio.sleep(0)  # the commit begins
@@ -398,46 +373,22 @@ class ShardRunner:
 
     def _commit_if_due(self) -> None:
         if not self.recovering and self._isolation is None:
-            self.checkpoint.begin_if_due(before_tick=self._tick_is_near)
+            self.checkpoint.begin_if_due(before_tick=self._pace.tick_is_near)
 
     @property
     def _next_look(self) -> float:
         """Seconds until the clock may allow progress; at the end of a backlog, until grace has ended."""
-        waits, at = self._begun and self.checkpoint.ends_backlog, self._arrivals.grace_ends_at
-        if not waits or at is None or self._journal or self._isolation:
-            return _TICK_SECONDS
-        return min(_TICK_SECONDS, max(_LEAST_SECONDS, at - monotonic()))
-
-    @property
-    def _is_worth_a_round(self) -> bool:
-        """Whether a micro-batch justifies its fixed cost; a full one has probably left records."""
-        return self._fed >= _FULL_ROUND or self._was_full
+        waits = self._begun and self.checkpoint.ends_backlog and not (self._journal or self._isolation)
+        return self._pace.next_look(self._arrivals.grace_ends_at if waits else None)
 
     @property
     def _next_round(self) -> float:
         """When a micro-batch that is not full is to begin (monotonic seconds)."""
         if self._journal or self._stopping:
             return 0.0
-        least, most = self._round_at + _PAUSE_SECONDS, self._round_at + _LONGEST_PAUSE_SECONDS
         if self._isolation is not None:
-            return least
-        return min(max(least, self.checkpoint.next_at(timely=self._tick_has_come)), most)
-
-    @property
-    def _ticks_are_rare(self) -> bool:
-        """Whether messages become due by time at most once per `worker.commit_every`."""
-        return self._config.worker.commit_every <= min(self.shard.state.ticks, default=0)
-
-    @property
-    def _tick_has_come(self) -> bool:
-        """Whether all topics have records after the time at which messages are due."""
-        return self._ticks_are_rare and self.shard.merge.reached >= self.shard.state.next_tick
-
-    @property
-    def _tick_is_near(self) -> bool:
-        """Whether that time is less than half of `worker.commit_every` after the newest records."""
-        left = self.shard.state.next_tick - self.shard.merge.reached
-        return self._ticks_are_rare and 0 < left <= self._config.worker.commit_every / 2
+            return self._pace.earliest
+        return self._pace.next_at(self.checkpoint.next_at(timely=self._pace.tick_has_come))
 
     async def _woken(self, seconds: float) -> None:
         """Wait until something happens or the time has passed."""
@@ -501,12 +452,12 @@ class ShardRunner:
 
     def _advance(self) -> int:
         started = monotonic()
-        processed = self.shard.advance(self._arrivals.watermarks(self.shard.merge.added), self._most)
+        processed = self.shard.advance(self._arrivals.watermarks(self.shard.merge.added), self._pace.most)
         if processed:
             took = monotonic() - started
             self.checkpoint.took(took)
             self.statistics.processing.observe(took)
-            self._most = next_round(self._most, took)
+            self._pace.took(took)
         return processed
 
     def _report_demand(self) -> None:
@@ -542,14 +493,3 @@ class ShardRunner:
         self.checkpoint.forget()
         self._wake.set()
         self._in_thread.close()
-
-
-def next_round(most: int, seconds: float) -> int:
-    """Return the most records of each topic in the next micro-batch, after one of `most` took `seconds`.
-
-    >>> next_round(8_000, 2.0), next_round(4_000, 0.3), next_round(4_000, 0.01), next_round(300, 2.0)
-    (4000, 4000, 8000, 250)
-    """
-    if seconds > _LONG_ROUND_SECONDS:
-        return max(_LEAST_ROUND, most // 2)
-    return min(_ROUND, 2 * most) if seconds < _LONG_ROUND_SECONDS / 4 else most

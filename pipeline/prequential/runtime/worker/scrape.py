@@ -7,8 +7,9 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from prequential.configuration.settings.model import HttpConfig, StreamConfig
+from prequential.configuration.settings.model import HttpConfig
 from prequential.configuration.settings.stages import INITIAL, INTERMEDIATE, reported
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons.pair_statuses import pair_statuses
 from prequential.engine.delay import coverage, latency, maturity, selection
@@ -19,7 +20,13 @@ from prequential.engine.output.estimates import MessageSubject
 from prequential.engine.snapshot.read_snapshot import ReadSnapshot
 from prequential.engine.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.runtime.http.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
-from prequential.runtime.worker import compared, disparity_series, expecting, merged
+from prequential.runtime.worker.series import (
+    DISPARITY_FAMILIES,
+    EXPECTED_FAMILIES,
+    MERGED_FAMILIES,
+    PAIR_FAMILIES,
+    add_pair,
+)
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
 
@@ -65,10 +72,10 @@ _FAMILIES = (
     ("objective_margin", GAUGE, "How much better a measure is than bound and tolerance ask; below 0: missed"),
     ("model_version_info", GAUGE, "1 for the version of the model's newest labelled prediction"),
     ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
-    *compared.FAMILIES,
-    *disparity_series.FAMILIES,
-    *expecting.FAMILIES,
-    *merged.FAMILIES,
+    *PAIR_FAMILIES,
+    *DISPARITY_FAMILIES,
+    *EXPECTED_FAMILIES,
+    *MERGED_FAMILIES,
     (
         "newest_prediction_timestamp_seconds", GAUGE,
         "Record time of a model's newest prediction since the process started, as Unix time",
@@ -182,7 +189,7 @@ class Scrape:
             return self._http.shows_estimator(estimator, streams[about.stream].config)
 
         for standing in pair_statuses(taken.pairs, shows):
-            self._pause(compared.add(self.families, taken.catalog, standing, self._http))
+            self._pause(add_pair(self.families, taken.catalog, standing, self._http))
         codes = taken.part.streams
         if len(codes):
             some, latencies = [streams[code] for code in codes.tolist()], taken.accounts.latencies

@@ -1,12 +1,20 @@
-"""Return the courses of values over time as the page's JSON."""
+"""Return the courses of values over time as the page's JSON, and small plots of each stream."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from prequential.views.dashboard.history import History
+from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
+from prequential.topics.errors import printable
+from prequential.topics.outputs import Incident
+from prequential.views.dashboard.history import History, newest_point
 from prequential.views.dashboard.series import Point, Series
+from prequential.views.watching.ranking import RankedModel, is_baseline, measures_shown
+from prequential.views.wording.incidents import span_of
+from prequential.views.wording.measures import baseline_references
+from prequential.views.wording.status import change_in_words
 
 #: The name of the course of coverage, which no stage can have.
 COVERAGE = "@coverage"
@@ -62,3 +70,205 @@ def columns(
         for one in shown:
             values[one].append(newest.values.get(one))
     return {"t": t, "outcomes": n, "values": values}
+
+
+#: The number of a stream's first models whose lines have names; the other lines are thin.
+NAMED = 6
+
+#: Points of a line with a name, of all thin lines of a page together, and the least of one thin line.
+_POINTS, _THIN_POINTS, _LEAST_POINTS = 40, 4_000, 6
+
+#: The largest number of incidents in a plot: the newest.
+_BANDS = 60
+
+#: Digits of a point's place on the axis from 0 to 1, and significant digits of its value.
+_PLACE_DIGITS, _DIGITS = 4, 5
+
+Place = tuple[str, int]
+
+
+def by_stream(rows: Sequence[RankedModel]) -> dict[Place, list[RankedModel]]:
+    """Group rows by stream and partition; streams are in the order of their first rows."""
+    streams: dict[Place, list[RankedModel]] = {}
+    for row in rows:
+        streams.setdefault((row.model.key.stream, row.model.key.partition), []).append(row)
+    return streams
+
+
+def stream_plots(
+    history: History,
+    streams: dict[Place, list[RankedModel]],
+    by: str | None,
+    line: Callable[[RankedModel, list[str]], Any],
+) -> list[dict[str, Any]]:
+    """Return plots of these streams, with the result of `line` for each model with a name.
+
+    Parameters
+    ----------
+    history
+        The history of the output topics.
+    streams
+        Models by stream and partition, in their order.
+    by
+        The measure that sorts the models, which the plot shows if they have it; None: the usual measure.
+    line
+        Returns a model's line of the overview, with the values of these measures.
+    """
+    thin = sum(max(0, len(rows) - NAMED) for rows in streams.values())
+    points = max(_LEAST_POINTS, min(_POINTS // 2, _THIN_POINTS // max(1, thin)))
+    return [_plot(history, place, rows, by, line, points) for place, rows in streams.items()]
+
+
+def _plot(
+    history: History, place: Place, rows: list[RankedModel], by: str | None,
+    line: Callable[[RankedModel, list[str]], Any], thin_points: int,
+) -> dict[str, Any]:  # fmt: skip
+    # Baselines are drawn thin, so that other models get the lines with names.
+    rows = sorted(rows, key=lambda row: is_baseline(row.model.key.model))
+    known = frozenset(name for row in rows if row.reading is not None for name in row.reading.measures)
+    measure = measures_shown(known, by)[0]
+    courses = [
+        course_of(history, row, measure, _POINTS if place < NAMED else thin_points)
+        for place, row in enumerate(rows)
+    ]
+    untimed = any(row.model.untimed for row in rows)
+    timed = not untimed and any(one is not None and _moves(one["t"]) for one in courses)
+    axis = "ts" if timed else "outcome"
+    axes = [xs for one in courses if one is not None and (xs := _places(one, timed))]
+    low, high = min((xs[0] for xs in axes), default=0), max((xs[-1] for xs in axes), default=1)
+    first = rows[0].sequence
+    objective = history.config.stream(place[0]).objective
+    return {
+        "stream": place[0],
+        "partition": place[1],
+        "split": place[0] in history.split,
+        "measure": measure,
+        "less_is_better": measure in LESS_IS_BETTER,
+        "bounds": _bounds(measure),
+        "stage": None if first is None else first.stage,
+        "estimator": None if first is None else first.estimator,
+        "axis": "t" if timed else "outcomes",
+        "untimed": untimed,
+        "low": low,
+        "high": high,
+        "models": len(rows),
+        "lines": [
+            {
+                **line(row, [measure]),
+                **_points(course, measure, timed, low, high),
+                "expected": _expected(row, measure),
+            }
+            for row, course in zip(rows[:NAMED], courses)
+        ],
+        "thin": [
+            _points(course, measure, timed, low, high)
+            for course in courses[NAMED:]
+            if course is not None
+        ],
+        "baselines": _baselines(rows, courses, measure, timed, low, high),
+        "objective": None if objective is None else dict(objective.bounds).get(measure),
+        "bands": [
+            _band(one, axis, low, high)
+            for row in rows
+            for one in history.incidents.of_model(row.model.key.stream, row.model.key.model, place[1])
+            if (end := span_of(one, axis)[1]) is None or end >= low
+        ][:_BANDS],
+    }
+
+
+def _bounds(measure: str) -> tuple[float | None, float | None]:
+    """Return the smallest and the largest possible value of the measure; None without a bound."""
+    one = MEASURES.get(measure)
+    ends = (None, None) if one is None else (one.low, one.high)
+    low, high = (None if end is None or math.isinf(end) else float(end) for end in ends)
+    return low, high
+
+
+def course_of(history: History, row: RankedModel, measure: str, points: int) -> dict[str, Any] | None:
+    """Return the course of a model's measure, and of baselines, in at most `points` points and the newest.
+
+    Returns None if there is none.
+    """
+    past = history.past.get(row.model.key)
+    if past is None or row.sequence is None or row.reading is None or measure not in row.reading.measures:
+        return None
+    series = past.series.get(row.sequence)
+    if series is None:
+        return None
+    history.within(series)
+    newest = newest_point(row.reading)
+    places = [place for place in series.at_most(points) if place < series.before(newest)]
+    return columns(series, places, newest, [measure, *(one.measure for one in baseline_references(measure))])
+
+
+def _moves(times: list[int]) -> bool:
+    return bool(times) and times[-1] > times[0]
+
+
+def _places(course: dict[str, Any], timed: bool) -> list[int]:
+    places: list[int] = course["t" if timed else "outcomes"]
+    return places
+
+
+def _points(
+    course: dict[str, Any] | None, name: str, timed: bool, low: int, high: int, one_less: bool = False
+) -> dict[str, Any]:
+    """Return the points of a course: `x` from 0 to 1 on the axis, `y` None without a value."""
+    if course is None:
+        return {"x": [], "y": []}
+    width = max(1, high - low)
+    values = [1 - y if one_less and y is not None else y for y in course["values"][name]]
+    return {
+        "x": [round((x - low) / width, _PLACE_DIGITS) for x in _places(course, timed)],
+        "y": [None if y is None else float(f"{y:.{_DIGITS}g}") for y in values],
+    }
+
+
+def _baselines(
+    rows: list[RankedModel],
+    courses: list[dict[str, Any] | None],
+    measure: str,
+    timed: bool,
+    low: int,
+    high: int,
+) -> list[dict[str, Any]]:
+    """Return baselines from the first model's messages, unless they are also evaluated as models."""
+    course = next((one for one in courses if one is not None), None)
+    if course is None or any(is_baseline(row.model.key.model) for row in rows):
+        return []
+    return [
+        {"name": one.line.name, "short": one.line.short,
+         **_points(course, one.measure, timed, low, high, one.one_less)}
+        for one in baseline_references(measure)
+        if one.measure in course["values"]
+    ]  # fmt: skip
+
+
+def _expected(row: RankedModel, measure: str) -> dict[str, Any] | None:
+    """Return the expected value of the newest whole period; None if the period is final."""
+    said = row.model.period
+    if said is None or said.is_final or said.expected is None:
+        return None
+    one = said.expected.measures.get(measure)
+    if one is None or one.get("value") is None:
+        return None
+    low, high = one.get("interval") or (None, None)
+    return {
+        "start": said.period.start, "end": said.period.end, "value": one["value"], "low": low, "high": high,
+        "so_far": said.measures.get(measure),
+    }  # fmt: skip
+
+
+def _text(one: Incident) -> str:
+    """Return an incident in a line: its model, its levels, and since when."""
+    return f"{printable(one.model)}: {change_in_words(one)}, {one.status}"
+
+
+def _band(one: Incident, axis: str, low: int, high: int) -> dict[str, Any]:
+    """Return an incident's beginning and end, from 0 to 1 on the plot's axis."""
+    width = max(1, high - low)
+    start, end = span_of(one, axis)
+    end = high if end is None else max(start, end)
+    places = [round(min(1.0, max(0.0, (at - low) / width)), _PLACE_DIGITS) for at in (start, end)]
+    return {"id": one.id, "model": one.model, "from": places[0], "to": places[1], "better": one.severity < 0,
+            "open": one.status == "open", "text": _text(one)}

@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from prequential.topics.outputs import Incident
-from prequential.views.dashboard.history import History
-from prequential.views.dashboard.incidents import began
-from prequential.views.dashboard.plots import Place, by_stream, course_of, stream_plots
-from prequential.views.dashboard.status import Statuses, difference, levels
-from prequential.views.dashboard.story import missed, worse_than
-from prequential.views.dashboard.verdicts import Verdicts
-from prequential.views.watching.changes import AlarmGroup
-from prequential.views.watching.pace import ModelSilence
+from prequential.views.dashboard.courses import Place, by_stream, course_of, stream_plots
+from prequential.views.dashboard.history import History, began
+from prequential.views.dashboard.status import Statuses, Verdicts, difference, levels, missed, worse_than
+from prequential.views.watching.incidents import AlarmGroup
 from prequential.views.watching.ranking import (
     OTHER_WAYS,
     Choice,
@@ -22,7 +18,7 @@ from prequential.views.watching.ranking import (
     is_recent,
     measures_shown,
 )
-from prequential.views.watching.state import ModelKey
+from prequential.views.watching.state import ModelKey, ModelSilence
 from prequential.views.wording.incidents import cause_in_words, span_of
 from prequential.views.wording.measures import COMPARED
 from prequential.views.wording.status import attention

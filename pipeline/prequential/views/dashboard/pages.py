@@ -1,31 +1,173 @@
-"""Return the page of one model as JSON."""
+"""Return the page of one model as JSON: its headline values, curves, calibration of probabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
+import numpy as np
 from prequential.configuration.settings.stages import shown_order
+from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine.details.curves import (
+    THRESHOLDS,
+    Costs,
+    Histogram,
+    best_threshold,
+    configured_costs,
+    histogram_of,
+    mean_costs,
+    points,
+    reliability,
+)
 from prequential.engine.details.deciles import deciles_in
 from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES, NAMES, NOT_QUALITY
-from prequential.views.dashboard.cards import cards_of
 from prequential.views.dashboard.courses import COVERAGE, PERIODS, Absent, Courses
-from prequential.views.dashboard.events import events_of
 from prequential.views.dashboard.history import History, Past, newest_coverage, newest_point
+from prequential.views.dashboard.incident import events_of
 from prequential.views.dashboard.overview import silent_line
 from prequential.views.dashboard.pair import pair_lines
-from prequential.views.dashboard.probabilities import costs_of, curves_of, cut, histogram
-from prequential.views.dashboard.status import Statuses
-from prequential.views.dashboard.story import story
-from prequential.views.dashboard.verdicts import Verdicts
-from prequential.views.watching.expected import expected_lines
+from prequential.views.dashboard.status import Statuses, Verdicts, story
 from prequential.views.watching.messages import Reading
 from prequential.views.watching.ranking import Ranking, measures_shown
-from prequential.views.watching.state import ModelKey, ModelState, SequenceName, coverage_of
-from prequential.views.wording.expected import ASSUMPTION
-from prequential.views.wording.measures import baseline_references
-from prequential.views.wording.references import referred
-from prequential.views.wording.stages import stage_in_words
+from prequential.views.watching.state import ModelKey, ModelState, SequenceName, coverage_of, expected_lines
+from prequential.views.wording.comparing import referred
+from prequential.views.wording.expected import ASSUMPTION, expected_period
+from prequential.views.wording.measures import baseline_references, stage_in_words
+from prequential.views.wording.status import references
+
+#: Significant digits of drawn values.
+_DIGITS = 5
+
+#: The current threshold: a model for two classes predicts the more probable one.
+PRESENT = 0.5
+
+
+def histogram(message: Mapping[str, Any]) -> Histogram | None:
+    """Return the histogram in a message's field `scores`; None if another version wrote another form."""
+    try:
+        return histogram_of(message)
+    except (LookupError, TypeError, ValueError):
+        return None
+
+
+def costs_of(settings: StreamConfig) -> Costs | None:
+    """Return a stream's configured costs; None if a histogram of scores does not determine them."""
+    return None if settings.cost_per_value else configured_costs(settings.costs, settings.positive_class)
+
+
+def curves_of(one: Histogram, costs: Costs | None = None) -> dict[str, Any]:
+    """Return the curves of a histogram: reliability, and by threshold recall, precision and more.
+
+    Returns
+    -------
+    dict
+        `positives` and `negatives` are the numbers of outcomes with a score. `reliability` contains rows of
+        mean score, share of positives and outcomes. `thresholds` are in descending order, with `recall`,
+        `precision` and `false_positive_rate`, each None if it is undefined. `present` is the place of the
+        current threshold among them. `costs` contains the mean cost at each threshold (`mean`) and the fields
+        of `BestThreshold`; it is None without costs.
+    """
+    at = points(one)
+    diagram = reliability(one)
+    return {
+        "costs": None if costs is None else _costs_at([point.threshold for point in at], one, costs),
+        "positives": _total(one, "positives"),
+        "negatives": _total(one, "negatives"),
+        "ece": cut(diagram.ece),
+        "reliability": [
+            [cut(bin_.mean_score), cut(bin_.share_positive), cut(bin_.outcomes)] for bin_ in diagram.bins
+        ],
+        "thresholds": [cut(point.threshold) for point in at],
+        "recall": [cut(point.recall) for point in at],
+        "precision": [cut(point.precision) for point in at],
+        "false_positive_rate": [cut(point.false_positive_rate) for point in at],
+        # Thresholds of equal results are listed once, by the highest of them.
+        "present": max(place for place, point in enumerate(at) if point.threshold >= PRESENT),
+    }
+
+
+def _costs_at(thresholds: list[float], one: Histogram, costs: Costs) -> dict[str, Any]:
+    """Return the mean cost at these thresholds, and the best threshold."""
+    places, best = np.searchsorted(THRESHOLDS, thresholds), best_threshold(one, costs, PRESENT)
+    best_values = {
+        name: [cut(end) for end in value] if isinstance(value, tuple) else cut(value)
+        for name, value in best._asdict().items()
+        if name != "better_since"  # the dashboard keeps no earlier histograms
+    }
+    return {"mean": [cut(value) for value in mean_costs(one, costs)[places].tolist()], **best_values}
+
+
+def _total(one: Histogram, of: str) -> float:
+    return float(sum(getattr(one, of).tolist()))
+
+
+def cut(value: float | None) -> float | None:
+    """Round a number to the digits that are drawn."""
+    return None if value is None else float(f"{value:.{_DIGITS}g}")
+
+
+#: The number of measures with a card.
+_MEASURES = 3
+
+
+def cards_of(model: ModelState, reading: Reading | None) -> list[dict[str, Any]]:
+    """Return the headline values of a reading, then the expected value and the label latency, as JSON."""
+    found = [*_measures(reading)] if reading is not None else []
+    return [*found, *_expected(model), *_latency(model)]
+
+
+def _measures(reading: Reading) -> Iterator[dict[str, Any]]:
+    known = frozenset(name for name in reading.measures if name in MEASURES and MEASURES[name].quality)
+    shown = measures_shown(known, None) if known else []
+    if {"accuracy", "error"} <= known:
+        shown = [name for name in shown if name != "error"]
+    for name in shown[:_MEASURES]:
+        less = name in LESS_IS_BETTER
+        rows: list[dict[str, Any]] = [
+            {"name": "reference", "value": one.reference, "difference": one.difference}
+            for one in referred(reading.reference)
+            if one.measure == name
+        ]
+        rows += references(reading.measures, name)
+        yield {
+            "kind": "measure", "name": name, "value": reading.measures[name], "n": reading.n,
+            "interval": reading.intervals.get(name),
+            "rows": [
+                {**one, "worse": one["difference"] > 0 if less else one["difference"] < 0} for one in rows
+            ],
+        }  # fmt: skip
+
+
+def _expected(model: ModelState) -> Iterator[dict[str, Any]]:
+    """Yield the expected value of the newest whole period, or its final value."""
+    said = model.period
+    if said is None:
+        return
+    share = said.period.labelled / max(1, said.period.predictions)
+    expected = {} if said.expected is None else said.expected.measures
+    one = expected_period(
+        said.period.start, said.period.end, share, said.measures, expected, final=said.is_final
+    )  # fmt: skip
+    if one is None:
+        return
+    value = one.final if said.is_final else one.expected
+    if value is not None:
+        yield {
+            "kind": "expected", "name": one.measure, "value": value, "interval": one.interval,
+            "final": said.is_final, "start": one.start, "end": one.end, "labelled": share,
+            "so_far": None if said.is_final else one.labelled_so_far,
+        }  # fmt: skip
+
+
+def _latency(model: ModelState) -> Iterator[dict[str, Any]]:
+    coverage: dict[str, Any] = coverage_of(model)
+    latency = coverage.get("recent_label_latency_ms") or coverage.get("label_latency_ms") or {}
+    if "p50" in latency:
+        yield {
+            "kind": "latency", "value": latency["p50"], "p90": latency.get("p90"),
+            "labelled": (coverage.get("labelled") or {}).get("horizon"), "waiting": coverage.get("waiting"),
+        }  # fmt: skip
+
 
 #: The largest numbers of stages in one chart, and of segments in a table: a reader cannot distinguish more.
 _STAGES, _SEGMENTS = 6, 200

@@ -7,14 +7,13 @@ from typing import Any
 
 from prequential.engine.measures.registry import LESS_IS_BETTER, NAMES, NOT_QUALITY
 from prequential.views.dashboard.courses import Absent, Courses
-from prequential.views.dashboard.events import events_of
 from prequential.views.dashboard.history import History, PairKey
+from prequential.views.dashboard.incident import events_of
 from prequential.views.dashboard.overview import silent_line
 from prequential.views.dashboard.promotion import Promotion
-from prequential.views.dashboard.verdicts import better_now
-from prequential.views.watching.expected import expected_lines
+from prequential.views.dashboard.status import better_now
 from prequential.views.watching.ranking import Ranking, is_baseline, measures_shown
-from prequential.views.watching.state import ModelKey, SequenceName, coverage_of
+from prequential.views.watching.state import ModelKey, SequenceName, coverage_of, expected_lines
 from prequential.views.wording.comparing import (
     A_LEADS,
     B_LEADS,

@@ -7,11 +7,28 @@ from typing import NamedTuple
 
 from prequential.configuration.settings.stages import FINAL
 from prequential.engine.comparisons import A_BETTER, B_BETTER, VERDICTS
-from prequential.views.dashboard.answer import Answer, lately
 from prequential.views.dashboard.history import History
 from prequential.views.watching.ranking import is_baseline
 from prequential.views.watching.state import ModelKey, coverage_of
 from prequential.views.wording.comparing import Pair, over_the_whole_run
+
+
+class Answer(NamedTuple):
+    """The answer of a condition about a model: `failed` if it holds, or if the result is unknown."""
+
+    failed: bool
+    sentence: str
+
+
+def lately(better: str | None, since: int | None) -> str:
+    """Return a sentence about the better model by the recent verdict; None: undecided.
+
+    >>> lately("tree", 1300), lately(None, None)
+    ('tree is better since about outcome 1,300', 'recently undecided')
+    """
+    if better is None:
+        return "recently undecided"
+    return f"{better} is better since about outcome {since:,}"
 
 
 class Promotion(NamedTuple):

@@ -1,28 +1,157 @@
-"""The status of a model: its most urgent one, with the sentence that explains it."""
+"""The status of a model: its most urgent one, with the sentence that explains it; and verdicts against it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+from prequential.configuration.settings.stages import FINAL
+from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.topics.outputs import Incident
-from prequential.views.dashboard.history import History
-from prequential.views.dashboard.incidents import began
-from prequential.views.dashboard.story import missed
-from prequential.views.dashboard.verdicts import Verdicts
+from prequential.views.dashboard.history import OPEN, History, began
 from prequential.views.watching.ranking import RankedModel, is_baseline
-from prequential.views.wording.incidents import level, level_name
+from prequential.views.watching.state import ModelKey
+from prequential.views.wording.comparing import A_LEADS, B_LEADS, Pair, contradicted, referred
+from prequential.views.wording.incidents import changed_with, level, level_name
 from prequential.views.wording.measures import COMPARED
-from prequential.views.wording.neighbours import changed_with
-from prequential.views.wording.references import referred
 from prequential.views.wording.status import (
     FEW,
     URGENT,
     WORDS,
     better_sentence,
     incident_sentence,
+    names,
     objective_sentence,
     silence_sentence,
+    value_sentence,
 )
+
+#: The largest number of better models that are named.
+_NAMED = 3
+
+
+def better_now(pair: Pair) -> str | None:
+    """Return the better model of a pair by the recent verdict, or by the verdict over the whole run.
+
+    Returns None if neither is better, or if the latest outcomes contradict the verdict over the whole run.
+    """
+    verdict = pair.recent.verdict if pair.recent is not None else pair.verdict
+    if pair.recent is None and contradicted(pair):
+        return None
+    return {A_LEADS: pair.model, B_LEADS: pair.against}.get(verdict)
+
+
+class Verdicts:
+    """Verdicts against models, by the stream's first loss, in stage `final`, without segments.
+
+    Verdicts of baselines are not included, because measures relative to baselines show them.
+    """
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        #: By stream and partition: the version of the history, and by model the pairs with a better one.
+        self._known: dict[tuple[str, int], tuple[int, dict[str, list[Pair]]]] = {}
+
+    def against(self, key: ModelKey) -> bool:
+        """Whether a model has a verdict against it; in a stream with a champion, only for the champion."""
+        champion = self._history.config.stream(key.stream).champion
+        return champion in (None, key.model) and bool(self._of(key))
+
+    def better_than(self, key: ModelKey) -> list[dict[str, Any]]:
+        """Return the models that are better than this one now, as the page's JSON."""
+        return [
+            {"name": pair.against if pair.model == key.model else pair.model, "model": pair.model,
+             "against": pair.against, "stage": pair.stage, "loss": pair.loss}
+            for pair in self._of(key)[:_NAMED]
+        ]  # fmt: skip
+
+    def _of(self, key: ModelKey) -> list[Pair]:
+        place = key.stream, key.partition
+        heard = self._history.heard.get(place, 0)
+        known = self._known.get(place)
+        if known is None or known[0] != heard:
+            known = self._known[place] = heard, self._worse(place)
+        return known[1].get(key.model, [])
+
+    def _worse(self, place: tuple[str, int]) -> dict[str, list[Pair]]:
+        loss = self._history.config.stream(place[0]).compare_losses[0]
+        worse: dict[str, list[Pair]] = {}
+        for pair in self._history.pairs(*place):
+            names = {pair.model, pair.against}
+            whole = pair.segment is None and pair.loss == loss and FINAL in (pair.stage, *pair.same)
+            if whole and len(names) == 2 and not any(map(is_baseline, names)):
+                better = better_now(pair)
+                if better is not None:
+                    [other] = names - {better}
+                    worse.setdefault(other, []).append(pair)
+        return worse
+
+
+#: Measures relative to a baseline, which is better if the value is below 0.
+_AGAINST = {
+    one.name: one.reference.name
+    for one in MEASURES.values()
+    if one.quality and one.reference is not None and one.needs_label
+}
+
+
+class Missed(NamedTuple):
+    """A bound of the objective that a model misses."""
+
+    measure: str
+    value: float
+    bound: float
+    less_is_better: bool
+
+
+def missed(history: History, row: RankedModel) -> list[Missed]:
+    """Return the bounds of the configured objective that a model's shown values miss."""
+    objective = history.config.stream(row.model.key.stream).objective
+    if objective is None or row.reading is None or is_baseline(row.model.key.model):
+        return []
+    values = row.reading.measures
+    return [
+        Missed(name, values[name], bound, name in LESS_IS_BETTER)
+        for name, bound in objective.bounds.items()
+        if name in values and MEASURES[name].margin(values[name], bound) + objective.tolerance < 0
+    ]
+
+
+def worse_than(row: RankedModel) -> list[str]:
+    """Return the names of the baselines that are better than a model's shown values."""
+    if row.reading is None or is_baseline(row.model.key.model):
+        return []
+    values = row.reading.measures
+    return [words for name, words in _AGAINST.items() if values.get(name, 0.0) < 0]
+
+
+def story(history: History, row: RankedModel) -> str:
+    """Return a model's current value and its problems, the worst first, in short sentences."""
+    if row.reading is None or row.sequence is None:
+        return "It has no metrics yet."
+    one = row.reading
+    said = value_sentence(one.measures, row.sequence.estimator, one.n, one.outcomes)
+    # A baseline whose value is shown is better by that value.
+    worse = [words for words in worse_than(row) if words.casefold() not in said.casefold()]
+    wrong = [*_wrong(history, row), *([f"It is worse than {names(worse)}."] if worse else [])]
+    return " ".join((said, *(wrong or ["No problem was found."])))
+
+
+def _wrong(history: History, row: RankedModel) -> Iterator[str]:
+    key = row.model.key
+    of_model = history.incidents.of_model(key.stream, key.model, key.partition)
+    found = [one for one in of_model if one.status == OPEN and one.severity >= 0]
+    worst = max(found, key=lambda one: one.severity, default=None)
+    if worst is not None:
+        yield incident_sentence(worst)
+    if len(found) > 1:
+        yield f"{len(found)} incidents are open."
+    for one in missed(history, row):
+        yield objective_sentence(one.measure, one.value, one.bound, one.less_is_better)
+    better = [one["name"] for one in Verdicts(history).better_than(key)]
+    if better:
+        yield better_sentence(better)
+
 
 _ORDER = list(WORDS)
 

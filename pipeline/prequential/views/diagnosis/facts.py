@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-from prequential.configuration.settings.model import DEFAULT_MEASURES, MULTILABEL_MEASURES, StreamConfig
+from prequential.configuration.settings.streams import DEFAULT_MEASURES, MULTILABEL_MEASURES, StreamConfig
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled import ids
 from prequential.engine.delay import latency
@@ -20,8 +20,14 @@ from prequential.engine.shard import Shard
 from prequential.engine.tables.logs import AFTER_SETTLE, NO_LABEL, NO_PREDICTION, first_end
 from prequential.engine.tables.store import EXPIRED, LABELLED, WAITING
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
-from prequential.views.diagnosis.identifiers import Unpaired, likely_cause
-from prequential.views.diagnosis.stream_facts import Example, OddRecords, Step, StreamFacts
+from prequential.views.diagnosis.stream_facts import (
+    Example,
+    OddRecords,
+    Step,
+    StreamFacts,
+    Unpaired,
+    likely_cause,
+)
 from prequential.views.diagnosis.unmatched import may_lack_predictions, never_meet
 
 

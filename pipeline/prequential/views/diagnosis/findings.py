@@ -12,15 +12,20 @@ from dataclasses import replace
 from functools import partial
 
 from prequential.configuration.settings.durations import shown_duration
-from prequential.engine.input.refusals import Refusal
+from prequential.engine.input.seen import Refusal
 from prequential.engine.tables.streams import OTHER_FORM
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
-from prequential.views.diagnosis.classes import LEAST_RECORDS, class_findings, meaning
-from prequential.views.diagnosis.mappings import mapping_findings
+from prequential.views.diagnosis.classes import LEAST_RECORDS, class_findings, mapping_findings, meaning
 from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
-from prequential.views.diagnosis.times import has_wrong_times, rounded, shown, time_findings, zone_findings
+from prequential.views.diagnosis.times import (
+    has_wrong_times,
+    rounded,
+    shown,
+    time_findings,
+    untimed_findings,
+    zone_findings,
+)
 from prequential.views.diagnosis.unmatched import unmatched_findings
-from prequential.views.diagnosis.untimed import untimed_findings
 
 #: Share of a stream's labels that may be late without a finding, as in the alert PrequentialLateLabels;
 #: share of predictions that may be made after their labels; share of records that may be invalid.

@@ -1,15 +1,207 @@
-"""Facts about streams and their records, and findings, which are sentences about likely mistakes."""
+"""Facts about streams and their records, forms of ids, and findings: sentences about likely mistakes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
-from prequential.engine.input.refusals import Refusal
-from prequential.mapping.clocks import Clocks, TimeColumn
-from prequential.mapping.uses import Uses
-from prequential.views.diagnosis.identifiers import IdentifierDifference
+from prequential.engine.input.seen import Refusal
+from prequential.mapping.model import Uses
+from prequential.mapping.units import Clocks, TimeColumn
+
+#: How many of the compared ids must have a counterpart by a form, and their share.
+_LEAST, _SHARE = 1, 0.05
+
+#: Digits that form a number: a prefix that consists of digits must explain nearly all ids.
+_NEARLY_ALL = 0.99
+
+#: Digits of whole numbers up to which 64-bit floats represent each one.
+_EXACT_DIGITS = 15
+
+_UUID = re.compile(r"(?:urn:uuid:)?\{?([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})\}?", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
+_BYTES = re.compile(r"""b(['"])(.*)\1""")
+_QUOTES = "\"'`“”‘’«»"
+
+
+class IdentifierDifference(NamedTuple):
+    """The difference between ids, the fix, and an example."""
+
+    what: str
+    fix: str
+    label: str
+    prediction: str
+
+
+class Unpaired(NamedTuple):
+    """Ids of labels that met no prediction, and of predictions that met no label."""
+
+    labels: Sequence[str]
+    predictions: Sequence[str]
+
+
+def likely_cause(ids: Unpaired) -> IdentifierDifference | None:
+    """Return the form that matches most ids of labels with ids of predictions; None if no form does.
+
+    >>> likely_cause(Unpaired(["7.0", "8.0"], ["7", "8", "9"]))
+    IdentifierDifference(what='one side has decimal text', fix='write whole numbers without decimals', \
+label='7.0', prediction='7')
+    >>> likely_cause(Unpaired(["order-7", "order-8"], ["7", "8"])).what
+    "ids of labels begin with 'order-'"
+    >>> likely_cause(Unpaired(["a"], ["b"]))
+    """
+    best: tuple[int, IdentifierDifference] | None = None
+    for what, fix, form in _FORMS:
+        best = _better(best, what, fix, _pairs(ids, form))
+    for owner, ours, others in (
+        ("labels", ids.labels, ids.predictions), ("predictions", ids.predictions, ids.labels)
+    ):  # fmt: skip
+        for is_prefix in (True, False):
+            found = _affix(ours, others, is_prefix=is_prefix)
+            if found is not None:
+                affix, pairs = found
+                verb = "begin" if is_prefix else "end"
+                if owner == "predictions":
+                    pairs = [(other, one) for one, other in pairs]
+                what = f"ids of {owner} {verb} with {affix!r}"
+                best = _better(best, what, "add it to or remove it from the ids of one side", pairs)
+    best = best or _better(None, *_of_both_affixes(ids))
+    return None if best is None else best[1]
+
+
+def _better(
+    best: tuple[int, IdentifierDifference] | None, what: str, fix: str, pairs: Sequence[tuple[str, str]]
+) -> tuple[int, IdentifierDifference] | None:
+    """Return the cause that explains more pairs; the first of equal ones."""
+    if len(pairs) <= (best[0] if best else 0):
+        return best
+    return len(pairs), IdentifierDifference(what, fix, *pairs[0])
+
+
+def _pairs(ids: Unpaired, form: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Return pairs of ids of labels and predictions that differ, but have the same form."""
+    by_form: dict[str, str] = {}
+    for one in ids.predictions:
+        by_form.setdefault(form(one), one)
+    pairs = [(one, by_form[key]) for one in ids.labels if (key := form(one)) in by_form]
+    pairs = [(one, other) for one, other in pairs if one != other]
+    return pairs if len(pairs) >= max(_LEAST, _SHARE * len(ids.labels)) else []
+
+
+def _affix(
+    ours: Sequence[str], others: Iterable[str], *, is_prefix: bool
+) -> tuple[str, list[tuple[str, str]]] | None:
+    """Return the text that most of our ids have before (or after) the id of another one, and such pairs."""
+    known = set(others)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for one in ours:
+        for place in range(1, len(one)):
+            rest, affix = (one[place:], one[:place]) if is_prefix else (one[:place], one[place:])
+            if rest in known:
+                found.setdefault(affix, []).append((one, rest))
+    if not found:
+        return None
+    affix, pairs = max(found.items(), key=lambda item: len(item[1]))
+    share = _NEARLY_ALL if affix.isdigit() else _SHARE
+    least = 2 if len(ours) > 1 else 1
+    return (affix, pairs) if len(pairs) >= max(least, share * len(ours)) else None
+
+
+def _of_both_affixes(ids: Unpaired) -> tuple[str, str, list[tuple[str, str]]]:
+    """Return ids that differ in a prefix of one side."""
+    before = [_beginning(some) for some in (ids.labels, ids.predictions)]
+    if not all(before):
+        return "", "", []
+    rests = {one[len(before[1]) :]: one for one in ids.predictions if one.startswith(before[1])}
+    pairs = [
+        (one, rests[one[len(before[0]) :]]) for one in ids.labels
+        if one.startswith(before[0]) and one[len(before[0]) :] in rests
+    ]  # fmt: skip
+    what = f"ids of labels begin with {before[0]!r}, ids of predictions with {before[1]!r}"
+    pairs = pairs if len(pairs) >= max(2, _NEARLY_ALL * min(len(ids.labels), len(rests))) else []
+    return what, "remove the prefix on both sides", pairs
+
+
+def _beginning(ids: Sequence[str]) -> str:
+    """Return the text before the first digit in most of these ids."""
+    heads = Counter(re.split(r"\d", one, maxsplit=1)[0] for one in ids)
+    return heads.most_common(1)[0][0] if heads else ""
+
+
+def _without_blanks(text: str) -> str:
+    return "".join(one for one in text if not one.isspace() and unicodedata.category(one) not in _UNSEEN)
+
+
+#: Categories of invisible characters: formats (zero-width ones), control.
+_UNSEEN = ("Cf", "Cc")
+
+
+def _decimal(text: str) -> str:
+    """Return numbers as whole ones if they are whole."""
+    if not _NUMBER.fullmatch(text):
+        return text
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text
+    if number != number.to_integral_value() or abs(number.adjusted()) > 2 * _EXACT_DIGITS:
+        return text
+    return str(int(number)) if text[0] != "0" or set(text) <= set("0.") else text
+
+
+def _rounded(text: str) -> str:
+    """Return long numbers as floats represent them."""
+    if not _NUMBER.fullmatch(text) or sum(map(str.isdigit, text)) < _EXACT_DIGITS:
+        return text
+    return repr(float(text))
+
+
+def _uuid(text: str) -> str:
+    found = _UUID.fullmatch(text)
+    return found[1].replace("-", "").lower() if found else text
+
+
+def _unquoted(text: str) -> str:
+    found = _BYTES.fullmatch(text)
+    return found[2] if found else text.strip(_QUOTES)
+
+
+def _plain(text: str) -> str:
+    """Return an id in all forms at once."""
+    text = _without_blanks(_unquoted(unicodedata.normalize("NFKC", text)))
+    return _decimal(_ZEROS.sub("", _uuid(text).casefold()))
+
+
+def _alphanumeric(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
+#: The description of each form, the fix, and the function that brings ids into it; simple ones first.
+_FORMS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
+    ("one side has decimal text", "write whole numbers without decimals", _decimal),
+    ("one side has blanks or invisible characters", "strip them", _without_blanks),
+    ("ids differ in upper and lower case", "use one case", str.casefold),
+    (
+        "one side has leading zeros", "keep ids as text, or remove leading zeros on both sides",
+        lambda text: _ZEROS.sub("", text),
+    ),
+    ("UUIDs are written in two forms", "use one form, such as lower case with hyphens", _uuid),
+    ("one side has quotes", "remove them", _unquoted),
+    (
+        "characters are coded in two ways (Unicode forms)", "normalise ids to NFC",
+        lambda text: unicodedata.normalize("NFKC", text),
+    ),
+    ("ids have different separators", "use one separator", _alphanumeric),
+    ("numbers were rounded to 64-bit floats", "read ids as text or integers, never as floats", _rounded),
+    ("ids are written in several forms", "write ids in one form on both sides", _plain),
+)  # fmt: skip
+
 
 #: Records after the longest step of time that count as few: this number, or this share.
 _FEW, _FEW_SHARE = 3, 0.01

@@ -1,14 +1,15 @@
-"""Findings about times of records: in another unit, far ahead, or without a time zone."""
+"""Findings about times of records: in another unit, far ahead, without a time zone, or not read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from prequential.configuration.settings.durations import shown_duration
 from prequential.engine.input.odd_times import AHEAD, LEAST_MICROSECONDS, MICROSECONDS, SECONDS
-from prequential.mapping.clocks import Clocks
+from prequential.mapping.units import Clocks, TimeColumn
 from prequential.topics.decoding import KINDS
+from prequential.views.diagnosis.classes import quoted
 from prequential.views.diagnosis.stream_facts import Finding, Step, StreamFacts
 
 #: No current stream has times after the year 2200, or times in milliseconds before March 1973.
@@ -163,3 +164,37 @@ def _alike(clocks: Mapping[str, Clocks]) -> dict[str, Clocks]:
         else:
             same.append(name)
     return {" and ".join(known): one for known, one in names}
+
+
+#: The section of a mapping that was given in Python, rather than in a configuration file, begins with this.
+_IN_PYTHON = "columns"
+
+
+def untimed_findings(columns: Iterable[TimeColumn]) -> Iterator[Finding]:
+    """Yield the columns that may contain times, if no record had a time and rows were taken in order.
+
+    >>> for one in untimed_findings([TimeColumn(1, "created_at", "files.predictions")]):
+    ...     print(one)
+    no record has a ts, so the order of rows is that of time; predictions have a column 'created_at': if \
+that is the time, set files.predictions.ts to created_at
+    """
+    by_kind: dict[int, list[TimeColumn]] = {}
+    for one in columns:
+        by_kind.setdefault(one.kind, []).append(one)
+    if not by_kind:
+        return
+    names = {kind: [one.name for one in some] for kind, some in by_kind.items()}
+    several = "columns" if any(len(some) > 1 for some in names.values()) else "a column"
+    if len(set(map(tuple, names.values()))) == 1:
+        who = " and ".join(KINDS[kind] for kind in names)
+        have = f"{who} have {several} {quoted(next(iter(names.values())))}"
+    else:
+        have = " and ".join(f"{KINDS[kind]} have {quoted(some)}" for kind, some in names.items())
+    if any(one.section.startswith(_IN_PYTHON) for some in by_kind.values() for one in some):
+        kinds = {KINDS[kind]: {"ts": some[0]} for kind, some in names.items()}
+        same = {some[0] for some in names.values()}
+        fix = f"pass columns={{'ts': {same.pop()!r}}}" if len(same) == 1 else f"pass columns={kinds}"
+    else:
+        fix = "set " + ", ".join(f"{some[0].section}.ts to {some[0].name}" for some in by_kind.values())
+    said = f"no record has a ts, so the order of rows is that of time; {have}: if that is the time, {fix}"
+    yield Finding("untimed", None, said)

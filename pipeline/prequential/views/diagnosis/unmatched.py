@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prequential.configuration.settings.durations import shown_duration
 from prequential.engine.input.odd_times import MICROSECONDS, SECONDS
-from prequential.engine.input.refusals import Refusal
+from prequential.engine.input.seen import Refusal
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.views.diagnosis.stream_facts import Finding, StreamFacts
 from prequential.views.diagnosis.times import has_wrong_times, shown

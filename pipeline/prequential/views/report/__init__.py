@@ -13,9 +13,8 @@ True
 """
 
 from prequential.views.dashboard.promotion import Promotion
-from prequential.views.report.challengers import Challenge
-from prequential.views.report.collecting import Report, write_report
-from prequential.views.report.conditions import Condition, parse_condition
+from prequential.views.report.conditions import Challenge, Condition, parse_condition
+from prequential.views.report.html import Report, write_report
 from prequential.views.report.markdown import markdown
 
 __all__ = ["Challenge", "Condition", "Promotion", "Report", "markdown", "parse_condition", "write_report"]

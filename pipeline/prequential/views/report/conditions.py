@@ -1,4 +1,4 @@
-"""Conditions on which a build fails, such as `accuracy < 0.9`."""
+"""Conditions on which a build fails, such as `accuracy < 0.9` or `challenger not better`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,62 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from prequential.configuration.settings.stages import FINAL
+from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS
 from prequential.engine.measures.registry import NAMES
 from prequential.topics.errors import UsageError
-from prequential.views.dashboard.answer import Answer
 from prequential.views.dashboard.history import History
-from prequential.views.report import challengers
-from prequential.views.report.challengers import Challenge
+from prequential.views.dashboard.promotion import Answer, lately
 from prequential.views.watching.ranking import RankedModel, Ranking, is_baseline
 from prequential.views.watching.state import SequenceName
+
+PATTERN = re.compile(r"\s*(?P<name>[^\s\[\]]+)\s*(?:\[(?P<where>.*)\])?\s+not\s+better\s*")
+
+#: By what it can choose.
+SELECTORS = ("stream", "against", "stage", "segment", "loss")
+
+
+class Challenge(NamedTuple):
+    """A model (`*` stands for anything) that isn't better now than each one that it is compared with."""
+
+    text: str
+    model: str
+    selectors: dict[str, str]
+    measure: str = "comparisons"
+
+    def check(self, history: History) -> list[Answer]:
+        """Return an answer for each pair, and whether it fails.
+
+        There is one failure where it is about none.
+        """
+        answers: list[Answer] = []
+        for key, (recent, same) in history.recent.items():
+            stage, loss = self.selectors.get("stage", FINAL), self.selectors.get("loss", "error")
+            segment = self.selectors.get("segment")
+            of_segment = key.segment is None if segment is None else fnmatchcase(key.segment or "", segment)
+            of_stage = any(fnmatchcase(one, stage) for one in (key.stage, *same))
+            if not recent:  # all partitions together have no such verdict
+                continue
+            if not (of_stage and fnmatchcase(key.loss, loss) and of_segment):
+                continue
+            if not fnmatchcase(key.stream, self.selectors.get("stream", "*")) or key.model == key.against:
+                continue
+            for model, other, leads in (
+                (key.model, key.against, VERDICTS[A_BETTER]), (key.against, key.model, VERDICTS[B_BETTER]),
+            ):  # fmt: skip
+                if fnmatchcase(model, self.model) and not is_baseline(model) and self._meets(other):
+                    verdict, since = recent.get("verdict"), recent.get("since")
+                    where = f"{key.stream} / {model} against {other}, {key.stage}, {key.loss}"
+                    better = None if verdict == VERDICTS[UNDECIDED] else model if verdict == leads else other
+                    answers.append(Answer(verdict != leads, f"{where}: {lately(better, since)}"))
+        return answers or [Answer(True, f"`{self.text}`: no pair of models that it is about is compared")]
+
+    def _meets(self, other: str) -> bool:
+        """Baselines are meant only where they are asked for."""
+        return fnmatchcase(other, self.selectors.get("against", "*")) and (
+            "against" in self.selectors or not is_baseline(other)
+        )
+
 
 #: Quantities of a model in conditions, in addition to its measures.
 _COUNTS = ("outcomes", "n", "alarms", "incidents")
@@ -147,9 +195,9 @@ def parse_condition(text: str) -> Condition | Challenge:
     ...
     prequential.topics.errors.UsageError: --fail-if 'acuracy<1': no measure 'acuracy'; did you mean accuracy?
     """
-    match = challengers.PATTERN.fullmatch(text)
+    match = PATTERN.fullmatch(text)
     if match is not None:
-        selectors = _selectors(text, match["where"] or "", challengers.SELECTORS)
+        selectors = _selectors(text, match["where"] or "", SELECTORS)
         return Challenge(text.strip(), match["name"], selectors)
     match = _CONDITION.fullmatch(text)
     if match is None:

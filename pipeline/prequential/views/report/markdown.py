@@ -5,21 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from prequential.topics.reasons import printable
+from prequential.topics.errors import printable
 from prequential.views.dashboard.history import History
 from prequential.views.dashboard.overview import Overview
-from prequential.views.dashboard.story import missed
-from prequential.views.report.challengers import Challenge
-from prequential.views.report.conditions import Condition
-from prequential.views.watching.expected import expected_lines
+from prequential.views.dashboard.status import missed
+from prequential.views.report.conditions import Challenge, Condition
 from prequential.views.watching.ranking import Choice, is_baseline, measures_shown
+from prequential.views.watching.state import expected_lines
 from prequential.views.watching.text import moment, number
-from prequential.views.wording.comparing import Pair
+from prequential.views.wording.comparing import Pair, main_one
 from prequential.views.wording.comparing import report as pair_statuses
 from prequential.views.wording.expected import ASSUMPTION
 from prequential.views.wording.incidents import sentence
-from prequential.views.wording.references import main_one
-from prequential.views.wording.stages import stage_in_words
+from prequential.views.wording.measures import stage_in_words
 
 #: Models in the table, failures and alarms in the lists: a comment is read, not searched.
 _MODELS, _FAILURES, _MEASURES = 30, 20, 5

@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from prequential.engine.measures.registry import NAMES
-from prequential.topics.reasons import printable
-from prequential.views.watching.changes import AlarmGroup
-from prequential.views.watching.expected import expected_lines
+from prequential.topics.errors import printable
+from prequential.views.watching.incidents import AlarmGroup
 from prequential.views.watching.messages import Reading
 from prequential.views.watching.ranking import RankedModel, measures_shown
-from prequential.views.watching.state import ModelState, SequenceName, WatchState, coverage_of
+from prequential.views.watching.state import ModelState, SequenceName, WatchState, coverage_of, expected_lines
 from prequential.views.watching.table import change_line, shown_changes
 from prequential.views.watching.text import age, clock, count, duration, measure_text, number, rows
 from prequential.views.wording.comparing import Pair, standing
-from prequential.views.wording.expected import ASSUMPTION
-from prequential.views.wording.period_alarms import of_period
-from prequential.views.wording.stages import stage_in_words
+from prequential.views.wording.expected import ASSUMPTION, of_period
+from prequential.views.wording.measures import stage_in_words
 from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.table import Table

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 
 from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION
 from prequential.engine.measures.registry import OF_NUMBERS, OF_SETS
+from prequential.topics.errors import printable
 from prequential.topics.outputs import ALL_PARTITIONS, Incident
-from prequential.topics.reasons import printable
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS
 from prequential.views.watching.incidents import decode_incident
 from prequential.views.watching.messages import (

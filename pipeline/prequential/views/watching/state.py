@@ -1,15 +1,15 @@
-"""The state of all models, built from messages, without a clock and without I/O."""
+"""The state of all models, built from messages: values, silence, expectations. No clock and no I/O."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Incident
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.views.watching.changes import AlarmGroups
 from prequential.views.watching.endings import EndedStage, Endings
-from prequential.views.watching.incidents import OpenIncidents, decode_incident
+from prequential.views.watching.incidents import AlarmGroups, OpenIncidents, decode_incident
 from prequential.views.watching.messages import (
     ABSENT,
     Heading,
@@ -23,8 +23,89 @@ from prequential.views.watching.messages import (
     decode_period,
     decode_reading,
 )
-from prequential.views.watching.pace import ModelSilence, Pace, StreamPace, silence
 from prequential.views.wording.comparing import NewestPairs, Pair
+from prequential.views.wording.expected import ExpectedPeriod, expected_period, in_words
+
+#: A silence is reported after this multiple of the longest previous pause, and at least this many ms: the
+#: replacement or recovery of a worker takes as long.
+_TIMES, _LEAST_MS = 2, 60_000
+
+#: The least number of pauses for which a pace is known.
+_KNOWN = 3
+
+
+class Pace:
+    """Times of messages (epoch ms): the newest, and the longest pause between two of them.
+
+    >>> pace = Pace()
+    >>> for time in (0, 1_000, 91_000, 92_000):
+    ...     pace.add(time)
+    >>> pace.newest, pace.patience
+    (92000, 180000)
+    """
+
+    __slots__ = ("_longest", "_pauses", "newest")
+
+    def __init__(self) -> None:
+        self.newest = 0
+        self._longest = 0
+        self._pauses = -1
+
+    def add(self, time: int) -> None:
+        """Note a message of this time (epoch ms); one that is older than the newest changes nothing."""
+        if self._pauses < 0:
+            self.newest, self._pauses = time, 0
+        elif time > self.newest:
+            self._longest = max(self._longest, time - self.newest)
+            self._pauses += 1
+            self.newest = time
+
+    @property
+    def patience(self) -> int | None:
+        """Ms without messages after which the model counts as silent; None while the pace isn't known."""
+        return max(_LEAST_MS, _TIMES * self._longest) if self._pauses >= _KNOWN else None
+
+
+class ModelSilence(NamedTuple):
+    """There are no new outcomes since a time (epoch ms); `alone`: other models of the stream have some."""
+
+    since: int
+    alone: bool
+
+    @property
+    def why(self) -> str:
+        """The likely cause of the silence as text: predictions that stopped, or labels that did."""
+        if self.alone:
+            return "its predictions stopped: its stream goes on"
+        return "nor of any model of the stream: labels stopped, or all predictions"
+
+
+class StreamPace(NamedTuple):
+    """A stream's models at a time (epoch ms): their longest patience (ms), and how many aren't silent."""
+
+    now: int
+    patience: int
+    talking: int
+
+    @classmethod
+    def from_paces(cls, paces: Sequence[Pace], now: int | None) -> StreamPace:
+        """Return the pace of a stream with these models at the time `now` (epoch ms).
+
+        If `now` is None, as for files, the time of the stream's newest message is used.
+        """
+        if now is None:
+            now = max((one.newest for one in paces), default=0)
+        longest = max((one.patience or 0 for one in paces), default=0)
+        return cls(now, longest, sum(now - one.newest <= (one.patience or longest) for one in paces))
+
+
+def silence(pace: Pace, stream: StreamPace) -> ModelSilence | None:
+    """Return the silence of a model that exceeds its own patience, or its stream's if it has none yet."""
+    patience = pace.patience or stream.patience
+    if not patience or stream.now - pace.newest <= patience:
+        return None
+    return ModelSilence(pace.newest, alone=stream.talking > 0)
+
 
 #: The topics whose messages are read.
 TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
@@ -298,3 +379,26 @@ def coverage_of(model: ModelState) -> dict[str, object]:
         return {} if model.coverage is ABSENT else decode_coverage(model.coverage)
     except (msgspec.MsgspecError, ValueError):
         return {}
+
+
+#: Fields that the line about pending predictions needs.
+_NEEDED = {"predictions", "labels", "right"}
+
+
+def expected_lines(model: ModelState) -> list[str]:
+    """Return sentences, the most important first; none for a model without periods."""
+    period = None if model.period is None else _period(model.period)
+    return list(in_words(period, _waiting(model), untimed=model.untimed))
+
+
+def _period(said: PeriodReading) -> ExpectedPeriod | None:
+    about = said.period
+    share = about.labelled / about.predictions if about.predictions else 0.0
+    expected = {} if said.expected is None or said.is_final else said.expected.measures
+    return expected_period(about.start, about.end, share, said.measures, expected, final=said.is_final)
+
+
+def _waiting(model: ModelState) -> Mapping[str, Any] | None:
+    """Return the pending predictions in the newest `coverage`."""
+    said = coverage_of(model).get("waiting_expected")
+    return said if isinstance(said, dict) and said.keys() >= _NEEDED else None

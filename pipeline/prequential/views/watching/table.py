@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from prequential.topics.reasons import printable
-from prequential.views.watching.changes import AlarmGroup
-from prequential.views.watching.incidents import ShownIncident, incident_line
+from prequential.topics.errors import printable
+from prequential.views.watching.incidents import AlarmGroup, ShownIncident, incident_line
 from prequential.views.watching.lines import partition_name
 from prequential.views.watching.ranking import RankedModel, Ranking, is_baseline, is_recent, measures_shown
 from prequential.views.watching.state import ModelKey, ModelState, WatchState

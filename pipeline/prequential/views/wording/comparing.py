@@ -1,14 +1,18 @@
-"""Comparisons of models in words, for the demo, replays and `watch`."""
+"""Comparisons in words: of models, of segments, and with a reference."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from prequential.configuration.settings.stages import FINAL, sides
+from prequential.engine.disparity import DIFFERS, NO_DIFFERENCE, VERDICTS
 from prequential.engine.estimators.naming import BASELINE_PREFIX, recency
+from prequential.topics.disparities import Disparity
+from prequential.topics.errors import printable
 from prequential.topics.outputs import BY_PARTITION, Comparison
+from prequential.views.wording.measures import COLUMNS
 
 #: Pairs that are shown.
 _PAIRS = 10
@@ -342,3 +346,84 @@ def _number(value: float) -> str:
     ('-0.0004', '0.000', '1,234.500')
     """
     return f"{value:.1g}" if 0 < abs(value) < _LEAST_SHOWN else f"{value + 0.0:,.3f}"
+
+
+def sentence(one: Disparity) -> str:
+    """Return whether segments of a key differ in one line: which, by how much, since when.
+
+    >>> about = "", "s", 0, "m", "final", "region", "error", 4000, 0
+    >>> groups = {"east": {"n": 788, "value": 0.35}, "north": {"n": 2015, "value": 0.14}}
+    >>> more = "east", "north", 0.21, 0.4, (0.098, 0.48), 0.05, 0.0
+    >>> sentence(Disparity(*about, groups, *more, "differs", 1664, ""))
+    's/m final: error differs between segments of region: east 0.350, north 0.140; by at least 0.098, since \
+outcome 1,664 of 4,000'
+    >>> sentence(Disparity(*about, {}, None, None, None, None, None, 0.05, 0.0, "too_few", None, ""))
+    's/m final: error of segments of region: too few outcomes or clusters to compare, of 4,000'
+    """
+    subject = f"{printable(one.stream)}/{printable(one.model)} {one.stage}"
+    measure, segments = one.measure.replace("_", " "), f"segments of {printable(one.key)}"
+    if one.verdict == VERDICTS[DIFFERS] and one.interval is not None:
+        largest, smallest = (_group(one.groups, name) for name in (one.largest, one.smallest))
+        return (
+            f"{subject}: {measure} differs between {segments}: {largest}, {smallest}; by at least "
+            f"{one.interval[0]:.3f}, since outcome {one.since:,} of {one.outcomes:,}"
+        )
+    if one.verdict == VERDICTS[NO_DIFFERENCE]:
+        return f"{subject}: {measure} of {segments}: no difference found in {one.outcomes:,} outcomes"
+    return f"{subject}: {measure} of {segments}: too few outcomes or clusters to compare, of {one.outcomes:,}"
+
+
+def _group(groups: dict[str, Any], name: str | None) -> str:
+    return "" if name is None else f"{printable(name)} {groups[name]['value']:.3f}"
+
+
+class ReferenceComparison(NamedTuple):
+    """A measure next to its reference."""
+
+    measure: str
+    #: Number of outcomes, and values of both.
+    outcomes: int
+    reference: float
+    now: float
+    difference: float
+    #: 95% interval; None if it is unknown.
+    interval: tuple[float, float] | None
+
+    @property
+    def differs(self) -> bool | None:
+        """Return whether the interval excludes 0; False without one."""
+        return None if self.interval is None else not self.interval[0] <= 0 <= self.interval[1]
+
+    def __str__(self) -> str:
+        """Return it in one line.
+
+        >>> print(ReferenceComparison("accuracy", 1000, 0.863, 0.552, -0.311, (-0.345, -0.277)))
+        accuracy 0.552, in the reference's 1,000 outcomes 0.863: -0.311 (-0.345 to -0.277)
+        >>> print(ReferenceComparison("recall", 100, 0.5, 0.5, 0.0, None))
+        recall 0.500, in the reference's 100 outcomes 0.500
+        >>> print(ReferenceComparison("recall", 100, 0.5, 0.6, 0.1, (-0.1, 0.3)))
+        recall 0.600, in the reference's 100 outcomes 0.500: +0.100 (-0.100 to +0.300), which may be chance
+        """
+        then = f"in the reference's {self.outcomes:,} outcomes {self.reference:.3f}"
+        said = f"{self.measure} {self.now:.3f}, {then}"
+        if self.interval is None:
+            return said
+        low, high = self.interval
+        chance = "" if self.differs else ", which may be chance"
+        return f"{said}: {self.difference:+.3f} ({low:+.3f} to {high:+.3f}){chance}"
+
+
+def referred(said: Mapping[str, Any]) -> Iterator[ReferenceComparison]:
+    """Return the entries of the field `reference` of a message, in its order."""
+    for name, one in said.get("measures", {}).items():
+        value, difference = float(one["value"]), float(one["difference"])
+        interval = one["interval"]
+        ends = None if interval is None else (float(interval[0]), float(interval[1]))
+        yield ReferenceComparison(name, int(said["outcomes"]), value, value + difference, difference, ends)
+
+
+def main_one(said: Mapping[str, Any]) -> ReferenceComparison | None:
+    """Return the measure that stands for all, if one is shown; None without one."""
+    found = {one.measure: one for one in referred(said)}
+    order = [name for names in COLUMNS.values() for name in names]
+    return next((found[name] for name in (*order, *found) if name in found), None)

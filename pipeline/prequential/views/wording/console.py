@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import rich.console
-from prequential.topics.reasons import printable
-from prequential.topics.secrets import redacted
+from prequential.topics.errors import printable, redacted
 from rich.segment import Segment
 
 #: Streams of this process whose readers have gone.

@@ -1,16 +1,20 @@
-"""Estimated performance in words."""
+"""Estimated performance, and alarms of periods, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
+from prequential.configuration.settings.stages import PERIOD
 from prequential.engine.delay.records import LEAST
+from prequential.engine.detectors.period_alarms import MISS
 from prequential.engine.measures.declaration import LESS
 from prequential.engine.measures.registry import LOSSES, MEASURES
 from prequential.topics.dead_letters import clock
+from prequential.topics.errors import printable
 from prequential.views.wording.measures import COMPARED
+from prequential.views.wording.status import number
 
 #: Stated next to each of these numbers.
 ASSUMPTION = (
@@ -92,17 +96,17 @@ def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
     """
     when = f"rows {one.start:,} to {one.end - 1:,}" if untimed else f"from {clock(one.start)}"
     share = f"{100 * one.labelled_share:.0f}% of predictions"
-    so_far = "-" if one.labelled_so_far is None else _number(one.labelled_so_far)
+    so_far = "-" if one.labelled_so_far is None else number(one.labelled_so_far)
     if one.final is not None:
-        said = f"final {_number(one.final)} ({share} labelled)"
+        said = f"final {number(one.final)} ({share} labelled)"
     elif one.expected is None:
         said = f"labelled so far {so_far} ({share})"
     elif one.interval is None:
         no_interval = f"no interval until {LEAST} periods are graded"
-        said = f"expected {_number(one.expected)} ({no_interval}), labelled so far {so_far} ({share})"
+        said = f"expected {number(one.expected)} ({no_interval}), labelled so far {so_far} ({share})"
     else:
         low, high = one.interval
-        expected = f"expected {_number(one.expected)} [{_number(low)}, {_number(high)}]"
+        expected = f"expected {number(one.expected)} [{number(low)}, {number(high)}]"
         if one.coverage is not None:
             expected += f" (held in {100 * one.coverage:.0f}% of {one.finals} earlier periods)"
         if one.labelled_so_far is None or low <= one.labelled_so_far <= high:
@@ -148,5 +152,30 @@ def in_words(
         yield waiting_in_words(waiting)
 
 
-def _number(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
+class AlarmFields(Protocol):
+    """The fields of an alarm that are needed."""
+
+    stage: str
+    detector: str
+    signal: str
+    statistic: float
+
+
+def of_period(alarm: AlarmFields) -> str | None:
+    """Return an alarm of a period in words; None if the alarm is about outcomes.
+
+    >>> from types import SimpleNamespace
+    >>> one = SimpleNamespace(stage="period", detector="objective", signal="accuracy", statistic=0.971)
+    >>> of_period(one)
+    'accuracy of a period will miss its objective when the labels come: 97%'
+    >>> one.detector, one.signal, one.statistic = "unusual-period", "concept", -5.2
+    >>> of_period(one)
+    'concept of a period unusual: -5.2 standard deviations'
+    """
+    if alarm.stage != PERIOD:
+        return None
+    name = printable(alarm.signal)
+    if alarm.detector == MISS:
+        chance = f"{100 * alarm.statistic:.0f}%"
+        return f"{name} of a period will miss its objective when the labels come: {chance}"
+    return f"{name} of a period unusual: {alarm.statistic:+.1f} standard deviations"

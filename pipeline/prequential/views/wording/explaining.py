@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 from prequential.configuration.settings.stages import PERIOD
 from prequential.topics.dead_letters import clock
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import WorkError, printable
 from prequential.topics.outputs import Alarm, Incident, Metrics
-from prequential.topics.reasons import printable
+from prequential.views.wording.expected import of_period
 from prequential.views.wording.incidents import (
     cause_in_words,
+    in_words,
     is_share,
     level,
     level_name,
@@ -21,8 +22,6 @@ from prequential.views.wording.incidents import (
     subject_of,
 )
 from prequential.views.wording.measures import COMPARED
-from prequential.views.wording.neighbours import in_words
-from prequential.views.wording.period_alarms import of_period
 from prequential.views.wording.status import noise_sentence
 
 #: Incidents that are named if the requested one does not exist.

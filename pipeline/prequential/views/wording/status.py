@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from prequential.engine.measures.registry import MEASURES
+from prequential.topics.errors import printable
 from prequential.topics.outputs import Incident
-from prequential.topics.reasons import printable
 from prequential.views.wording.incidents import cause_in_words, is_share, level, level_name
 from prequential.views.wording.measures import COMPARED, baseline_references
 

@@ -1,0 +1,376 @@
+"""The settings of one stream: frozen objects with a default for everything; durations are in ms."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Union
+
+import msgspec
+from prequential.configuration.settings.durations import DEFAULT_BUDGET, MINUTE, WEEK
+from prequential.configuration.settings.stages import FINAL, INITIAL, evaluated, reported
+from prequential.topics.errors import UsageError
+from prequential.topics.values import label_set_of_text
+
+#: The measures that messages have by default, in their order; there are more (`engine.measures`).
+DEFAULT_MEASURES = (
+    "error", "accuracy", "kappa", "kappa_se", "kappa_z", "p_per", "kappa_per", "p_maj", "kappa_maj",
+    "kappa_plus", "balanced_accuracy", "g_mean", "mcc", "precision", "recall", "specificity", "f1",
+    "macro_precision", "macro_recall", "macro_f1", "weighted_f1", "log_loss", "brier", "ece",
+    "mae", "mse", "rmse", "r2",
+)  # fmt: skip
+
+#: Default of `top_k`, the number of most probable classes that may include the label: as usual for many
+#: classes (Russakovsky et al. 2015).
+TOP_K = 5
+
+#: The same for task `multilabel`, whose classes are sets of labels.
+MULTILABEL_MEASURES = (
+    "error", "accuracy", "hamming_loss", "jaccard", "micro_precision", "micro_recall", "micro_f1",
+    "macro_precision", "macro_recall", "macro_f1", "weighted_f1", "kappa", "kappa_se", "kappa_z", "p_per",
+    "kappa_per", "p_maj", "kappa_maj", "kappa_plus",
+)  # fmt: skip
+
+TASKS = ("classification", "multilabel", "regression")
+
+#: A number's loss: |error| or error².
+LOSSES = ("absolute", "squared")
+
+#: Most classes of a stream that can be configured: their codes have 16 bits, and one stands for none.
+MAX_CLASSES = 0xFFFF
+
+BASELINES = ("persistent", "majority", "random")
+
+DETAILS = (
+    "confusion", "per_class", "normalised", "class_ratio", "intervals", "dependence", "worse_than_baseline",
+    "scores", "residuals",
+)  # fmt: skip
+
+#: Which models are compared, and the losses for classification and for regression.
+COMPARE = ("all", "champion", "off")
+COMPARE_LOSSES = {
+    "classification": ("error", "log_loss", "brier", "cost"), "multilabel": ("error", "cost"),
+    "regression": ("error", "absolute", "squared"),
+}  # fmt: skip
+
+#: Losses that incidents can watch: `error` is the stream's own loss, the others are those of measures.
+INCIDENT_LOSSES = {
+    "classification": (
+        "error", "cost", "precision", "recall", "specificity", "log_loss", "brier", "top_k_accuracy"
+    ),
+    "multilabel": ("error", "cost"),
+    "regression": ("error", "mae", "mse", "mape", "pinball", "interval_coverage", "interval_width", "wis"),
+}  # fmt: skip
+
+VERSIONS = ("mark", "separate")
+
+#: Measures that groups are compared by: each is the mean of a value of 0 or 1 over some outcomes.
+DISPARITY_MEASURES = ("error", "recall", "selection_rate")
+
+
+#: A detector's parameter.
+Value = Union[float, int, bool, str]
+
+
+@dataclass(frozen=True)
+class DetectorConfig:
+    """One drift detector over one signal of every sequence."""
+
+    #: One of `engine.detectors`, which declares its parameters.
+    detector: str = "page-hinkley"
+    signal: str = "error"
+    #: The parameters that differ from their defaults, by name.
+    params: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    #: Whether its threshold is configured, so that no budget of false alarms sets it.
+    fixed: bool = field(default=False, compare=False)
+
+
+#: The detectors of streams without configured ones, by task. Regression losses may have any unit, so their
+#: detectors must not depend on the unit.
+_RATIO = DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0})
+DEFAULT_DETECTORS = {
+    **dict.fromkeys(("classification", "multilabel"), (DetectorConfig("page-hinkley", "error"), _RATIO)),
+    "regression": (DetectorConfig("page-hinkley", "scaled_error"), _RATIO),
+}
+
+#: Stands for the default detectors of the task.
+OF_TASK: Any = None
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a stream's models are to keep: bounds of measures, and how the detector `harm` tests them."""
+
+    #: By measure: the least, or of measures of which less is better the most, that is good enough.
+    bounds: Mapping[str, float] = field(hash=False)
+    #: How much worse than its bound a measure may be.
+    tolerance: float = 0.0
+    #: Probability that the test of a bound ever raises a false alarm in a sequence.
+    level: float = 0.01
+    #: First outcomes of each sequence with which later measures are compared; a number also bounds the error
+    #: rate; null: none.
+    reference: int | str | None = None
+    #: Model whose predictions of the same instances estimate errors that have no label; null: none.
+    estimate: str | None = None
+
+
+@dataclass(frozen=True)
+class PeriodAlarmConfig:
+    """Which periods raise an alarm before their labels are there; None: none does for this reason."""
+
+    #: Standard deviations beyond which the signal `concept` of a period raises an alarm; null: never.
+    concept: float | None = 4.0
+    #: The same for the signal `delays`.
+    delays: float | None = 4.0
+    #: The same for the signal `inputs`.
+    inputs: float | None = 4.0
+    #: Probability of missing the objective at which a period raises an alarm; null: never.
+    miss: float | None = 0.95
+
+
+@dataclass(frozen=True)
+class DisparityConfig:
+    """Which measures must not differ between the segments of which keys; None: this isn't tested."""
+
+    #: Keys whose segments are compared; those that `segments` lacks are added to it.
+    segments: tuple[str, ...] = ()
+    #: `error`, `recall` and `selection_rate`, the last two of the positive class.
+    measures: tuple[str, ...] = DISPARITY_MEASURES
+    #: Probability that a model without any disparity ever gets the verdict `differs`, in each stage.
+    level: float = 0.05
+    #: Largest difference between segments that is no disparity.
+    tolerance: float = 0.0
+
+
+#: What records are keyed by.
+BY_STREAM, BY_INSTANCE = KEYS = ("stream", "instance")
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """How the outcomes of one stream are evaluated: the settings of `defaults` or of its own section."""
+
+    #: What labels are: classes, sets of labels, or numbers.
+    task: str = "classification"
+    #: Loss of one outcome in detectors and comparisons of `task: regression`.
+    loss: str = "absolute"
+    #: Class of `precision`, `recall`, `f1` and ranking; null: `true` or `1` where labels are booleans, or 0
+    #: and 1.
+    positive_class: str | None = None
+    #: `all`, `window:W` (outcomes), `fading:A` (factor above 0, at most 1), `decay:H` (half-life such as
+    #: `1h`).
+    estimators: tuple[str, ...] = ("all", "window:1000", "fading:0.999")
+    #: Measures that are computed and published; the default depends on the task.
+    measures: tuple[str, ...] = DEFAULT_MEASURES
+    #: Number of most probable classes that `top_k_accuracy` accepts.
+    top_k: int = TOP_K
+    #: Quantile that models predict, such as 0.9, for `pinball`; null: none.
+    quantile: float | None = None
+    #: Duration such as `1d` after which labels repeat, for `mase` and `rmsse`; null: none.
+    season: int | None = None
+    #: Cost of an outcome, by label and then by prediction; pairs that are not listed cost 0.
+    costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
+    #: Whether a cost is multiplied by the `value` of the label or the prediction.
+    cost_per_value: bool = False
+    #: Largest `value` that can occur, so that comparisons by `cost` have a verdict; null: unknown.
+    value_limit: float | None = None
+    #: `initial`, `final`, `bins`, `intermediate`, `after:D` and `lead:D` with D up to `label_horizon`.
+    stages: tuple[str, ...] = (INITIAL, FINAL)
+    #: Whether `MODEL+temporal` is evaluated for each model with `y_proba`: corrected by the latest label.
+    temporal_correction: bool = False
+    #: Baselines that are evaluated like models: `persistent`, `majority`, `random`.
+    baselines: tuple[str, ...] = ()
+    #: Keys of `segments` in records; models are also evaluated for each of their values.
+    segments: tuple[str, ...] = ()
+    #: Values of a key with a segment of their own; the others share `KEY=other`.
+    segments_per_key: int = 20
+    #: Length of the periods of prediction time that are evaluated separately; null: none.
+    period: int | None = None
+    #: Time zone whose days and hours periods are, such as `America/New_York`.
+    period_zone: str = "UTC"
+    #: Share of the expected labels with which a period becomes final.
+    period_final_at: float = 0.95
+    #: Whether messages about periods report estimated performance.
+    expected: bool = True
+    period_alarms: PeriodAlarmConfig = PeriodAlarmConfig()
+    #: What messages contain beyond measures: `confusion`, `per_class`, `intervals`, …
+    details: tuple[str, ...] = ()
+    #: Whether messages report label coverage and label latency.
+    coverage: bool = True
+    #: Labels in a row up to which the detail `dependence` reports increments.
+    dependence_order: int = 3
+    #: Number of bins for the stages `bins` and `intermediate`.
+    bins: int = 10
+    #: How much more the initial prediction counts than the last bin in `intermediate`.
+    alpha: float = 2.0
+    #: Longest time from an instance to its label.
+    label_horizon: int = WEEK
+    #: What records are keyed by; with `instance` the stream lies in all partitions (not in `defaults`).
+    key: str = BY_STREAM
+    #: Class of instances without a label when the horizon ends, such as `no_click`; null: predictions expire.
+    label_at_horizon: str | None = None
+    #: How long after an outcome duplicates and revisions are recognised.
+    settle: int = 5 * MINUTE
+    #: List of `detector`, `signal` and the parameters of the detector.
+    detectors: tuple[DetectorConfig, ...] = OF_TASK
+    #: Outcomes of predictions made within this time count as one observation; null: `auto`, from the data.
+    cluster: int | None = None
+    #: Incidents of a model that are accepted without a lasting change; null: none are opened.
+    incident_budget: str | None = DEFAULT_BUDGET
+    #: The loss that incidents watch: `error`, `cost`, or that of a measure, such as `recall`.
+    incident_loss: str = "error"
+    #: Pairs of models that are compared: `all`, `champion` (with each other one), `off`.
+    compare: str = "all"
+    #: The model that `compare: champion` compares with the others.
+    champion: str | None = None
+    #: Losses for comparisons: `error`, `log_loss`, `brier`, `cost`; for regression `error`, `absolute`,
+    #: `squared`.
+    compare_losses: tuple[str, ...] = ("error",)
+    #: Stages of one model that are compared with each other, such as `initial/final`.
+    compare_stages: tuple[str, ...] = ()
+    #: Probability that a stream without any difference ever gets a verdict, per stage and segment.
+    compare_level: float = 0.05
+    #: Level of `significant`: McNemar's test at a single look.
+    mcnemar_level: float = 0.01
+    #: Bounds of measures that models should keep, such as `{accuracy: 0.9, tolerance: 0.02}`.
+    objective: Objective | None = None
+    #: Comparison of segments, such as `{segments: [region], measures: [error, recall]}`.
+    disparity: DisparityConfig | None = None
+    #: Accepted false alarms of the stream, such as `1 per 30d`; sets thresholds that are not configured.
+    alarm_budget: str | None = None
+    #: Rise of the mean loss whose delay `prequential calibrate` reports.
+    alarm_change: float = 0.05
+    #: `mark`: messages name the version at work; `separate`: each version is a model `MODEL:VERSION`.
+    versions: str = "mark"
+    #: Metrics and comparisons after so many outcomes; null: not by count.
+    emit_outcomes: int | None = 1000
+    #: Metrics when record time passes a multiple; null: not by time. In a replay of files the default is
+    #: longer.
+    emit_every: int | None = 10_000
+    #: The same for comparisons of models, and of segments.
+    emit_comparisons: int | None = MINUTE
+    #: Time without any record after which a worker publishes unpublished results; null: never.
+    emit_idle: int | None = 30_000
+    #: Whether the configuration sets them: where it doesn't, a replay of files has times of its own.
+    emit_every_given: bool = field(default=False, compare=False)
+    emit_comparisons_given: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Fill in the defaults of the task; raises UsageError for a setting that it can't have."""
+        if self.detectors is OF_TASK:
+            object.__setattr__(self, "detectors", DEFAULT_DETECTORS[self.task])
+        if self.measures in (DEFAULT_MEASURES, MULTILABEL_MEASURES):
+            measures = MULTILABEL_MEASURES if self.has_sets else DEFAULT_MEASURES
+            object.__setattr__(self, "measures", measures)
+        if self.disparity is not None:
+            added = (key for key in self.disparity.segments if key not in self.segments)
+            object.__setattr__(self, "segments", (*self.segments, *added))
+        if self.has_sets and self.positive_class is not None:
+            raise UsageError(
+                f"positive_class {self.positive_class!r} is one class, and classes of task multilabel are "
+                "sets: expected null; the detail per_class has each label's precision and recall"
+            )
+        if self.has_sets and self.label_at_horizon is not None:
+            at_horizon = label_set_of_text(self.label_at_horizon)
+            if at_horizon is None:
+                raise UsageError(
+                    f"label_at_horizon {self.label_at_horizon!r} is one class: expected a set of labels, "
+                    "such as '[]' (task: multilabel)"
+                )
+            object.__setattr__(self, "label_at_horizon", str(at_horizon))
+        if self.label_at_horizon is not None and self.task == "regression":
+            raise UsageError(
+                f"label_at_horizon {self.label_at_horizon!r} is a class, and labels of task regression are "
+                "numbers: expected task classification, or null"
+            )
+        if "cost" in self.compare_losses and self.costs is None and self.has_classes:
+            raise UsageError(
+                "compare_losses has cost, and there are no costs to compare models by: expected costs, as "
+                "{fraud: {ok: 100}}, or other losses"
+            )
+        if self.incident_loss == "cost" and self.costs is None:
+            raise UsageError("incident_loss is cost, and there are no costs: expected costs, or another loss")
+        if self.incident_loss == "pinball" and self.quantile is None:
+            raise UsageError(
+                "incident_loss is pinball, which needs the quantile that predictions are: expected quantile, "
+                "or another loss"
+            )
+        if self.key == BY_INSTANCE:
+            object.__setattr__(self, "emit_outcomes", None)  # outcomes of partitions have no order
+        if self.cost_per_value and self.costs is None:
+            raise UsageError(
+                "cost_per_value is true, and there are no costs that values could be multiplied with: "
+                "expected costs, as {fraud: {ok: 1}}, or false"
+            )
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether labels are sets of labels, each of which is one class."""
+        return self.task == "multilabel"
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are classes, of which sets of labels are a kind; else they are numbers."""
+        return self.task != "regression"
+
+    @cached_property
+    def evaluated_stages(self) -> tuple[str, ...]:
+        """The stages with outcomes of their own, without those at an age, in the order of their rows."""
+        return evaluated(self.stages, self.bins)
+
+    @cached_property
+    def main_stage(self) -> str:
+        """The stage that is shown where only one is: `final`, else the first one.
+
+        >>> StreamConfig().main_stage, StreamConfig(stages=("bins", "initial"), bins=2).main_stage
+        ('final', 'bin:1')
+        """
+        return FINAL if FINAL in self.stages else reported(self.stages, self.bins)[0]
+
+    @cached_property
+    def main_estimator(self) -> str:
+        """The estimator that is shown where only one is: the first that forgets, else the first one.
+
+        >>> StreamConfig().main_estimator, StreamConfig(estimators=("all",)).main_estimator
+        ('window:1000', 'all')
+        """
+        return next((one for one in self.estimators if one != "all"), self.estimators[0])
+
+    @cached_property
+    def asked_measures(self) -> frozenset[str]:
+        """The names of measures, signals and bounds."""
+        signals = (one.signal.rpartition(":")[2] for one in self.detectors)
+        bounds = self.objective.bounds if self.objective is not None else ()
+        return frozenset((*self.measures, *signals, *bounds))
+
+    @cached_property
+    def digest(self) -> str:
+        """Return a SHA-256, in hex digits, of all settings that decide how outcomes are evaluated.
+
+        So not of when there are messages, or of what `calibrate` reports. It is the `config` field of
+        messages.
+        """
+        left_out = ("emit_", "alarm_change")
+        settings = {name: value for name, value in asdict(self).items() if not name.startswith(left_out)}
+        for name in _LATER_SETTINGS:
+            if getattr(self, name) == getattr(_DEFAULTS, name):
+                del settings[name]
+        if self.alarm_budget is None:  # whether thresholds are configured or the usual ones is the same
+            for detector in settings["detectors"]:
+                del detector["fixed"]
+        if self.objective is not None and self.objective.estimate is None:
+            del settings["objective"]["estimate"]
+        return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
+
+
+#: What a stream has without a configuration.
+_DEFAULTS = StreamConfig()
+
+#: Settings that the first digests didn't have: configurations without them keep their digests.
+_LATER_SETTINGS = (
+    "label_at_horizon", "alarm_budget", "cluster", "incident_budget", "incident_loss", "period_alarms",
+    "period_zone", "disparity", "costs", "cost_per_value", "value_limit", "top_k", "quantile", "season",
+    "key",
+)  # fmt: skip

@@ -1,0 +1,231 @@
+"""Series of disparity, of pairs of models, of estimated performance, and of streams in all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.engine import comparisons, disparity
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED
+from prequential.engine.comparisons.pair_statuses import PairStatus
+from prequential.engine.delay.usual import SIGNALS
+from prequential.engine.disparity import DIFFERS, NO_DIFFERENCE, TOO_FEW
+from prequential.engine.output.disparities import DisparityReporter
+from prequential.engine.output.messages import Reporter
+from prequential.runtime.http.exposition import COUNTER, GAUGE, Family, labels
+from prequential.runtime.worker.merging import Merging
+
+DISPARITY_FAMILIES = (
+    ("disparity_difference", GAUGE, "Largest value of a segment less the smallest one, of a key's segments"),
+    ("disparity_low", GAUGE, "Lower bound of the largest difference between segments, at all times"),
+    ("disparity_ratio", GAUGE, "Smallest value of a segment divided by the largest one"),
+    ("disparity_verdict", GAUGE, "Whether segments differ: 1 they do, 0 no difference found, -1 too few"),
+)
+
+_DISPARITY_VERDICTS = {DIFFERS: 1, NO_DIFFERENCE: 0, TOO_FEW: -1}
+
+
+def add_disparities(
+    families: dict[str, Family], catalog: Catalog, reporter: DisparityReporter, streams: Iterable[int],
+    http: HttpConfig,
+) -> None:  # fmt: skip
+    """Add the samples of the models of these streams (codes), in the stages that are shown."""
+    for one in reporter.statuses(streams):
+        if not http.shows_stage(one.stage, catalog.by_name[one.stream].config, one.same or ()):
+            continue
+        where = labels(
+            stream=one.stream, partition=one.partition, model=one.model, stage=one.stage, key=one.key,
+            measure=one.measure,
+        )  # fmt: skip
+        families["disparity_verdict"].add(where, _DISPARITY_VERDICTS[disparity.VERDICTS.index(one.verdict)])
+        low = None if one.interval is None else one.interval[0]
+        for name, value in (("difference", one.difference), ("low", low), ("ratio", one.ratio)):
+            if value is not None:
+                families[f"disparity_{name}"].add(where, value)
+
+
+PAIR_FAMILIES = (
+    (
+        "comparison_difference", GAUGE,
+        "Mean loss of the model minus that of the model against it; above 0: the latter is better",
+    ),
+    ("comparison_q", GAUGE, "Q statistic: logarithm of the ratio of the sums of losses of both models"),
+    ("comparison_mcnemar", GAUGE, "Signed McNemar statistic of both models, for a single look"),
+    (
+        "comparison_low", GAUGE,
+        "Lower bound of the confidence sequence of the loss difference, over all history",
+    ),
+    (
+        "comparison_high", GAUGE,
+        "Upper bound of the confidence sequence of the loss difference, over all history",
+    ),
+    (
+        "comparison_verdict", GAUGE,
+        "Which model is better by the confidence sequence: 1 the one against, -1 the model, 0 undecided",
+    ),
+    ("comparison_since_outcome", GAUGE, "Joint outcome at which the verdict began"),
+    (
+        "comparison_recent_verdict", GAUGE,
+        "Which model has been better since the latest confirmed change, as comparison_verdict",
+    ),
+    (
+        "comparison_recent_since_outcome", GAUGE,
+        "Joint outcome since about which the recent verdict holds",
+    ),
+    ("comparison_outcomes", GAUGE, "Joint outcomes of both models"),
+    (
+        "comparison_pairs_left_out", GAUGE,
+        "Pairs of models that are not compared because of limits.pairs_per_stream",
+    ),
+    ("champion_info", GAUGE, "1 for the champion of the stream"),
+)  # fmt: skip
+
+_PAIR_VERDICTS = {UNDECIDED: 0, A_BETTER: -1, B_BETTER: 1}
+
+
+def add_pair(families: dict[str, Family], catalog: Catalog, standing: PairStatus, http: HttpConfig) -> int:
+    """Add the samples of a pair in one stage by one loss, for all its estimators; return their number."""
+    about = standing.a
+    segment = {"segment": about.segment} if about.segment else {}
+    where = labels(
+        stream=catalog.streams[about.stream].name, partition=catalog.partition, model=about.model,
+        against=standing.b.model, **segment, stage=standing.stage,
+    )  # fmt: skip
+    count = 0
+
+    def put(name: str, labels: str, value: float) -> None:
+        nonlocal count
+        count += 1
+        families[f"comparison_{name}"].add(labels, value)
+
+    by_loss = f'{where},loss="{standing.loss}"'
+    put("outcomes", by_loss, standing.outcomes)
+    put("verdict", by_loss, _PAIR_VERDICTS[standing.verdict])
+    if standing.since is not None:
+        put("since_outcome", by_loss, standing.since)
+    put("recent_verdict", by_loss, _PAIR_VERDICTS[comparisons.VERDICTS.index(standing.recent["verdict"])])
+    if standing.recent["since"] is not None:
+        put("recent_since_outcome", by_loss, standing.recent["since"])
+    if standing.interval is not None:
+        put("low", by_loss, standing.interval[0])
+        put("high", by_loss, standing.interval[1])
+    for estimator, statistics in standing.statistics.items():
+        with_estimator = f'{where},estimator="{estimator}"'
+        tests = "tests" in http.series
+        for name in ("difference", "q") if tests else ("difference",):
+            if name in statistics:
+                put(name, f'{with_estimator},loss="{standing.loss}"', statistics[name])
+        if tests and "mcnemar" in statistics:  # only one loss is either right or wrong
+            put("mcnemar", with_estimator, statistics["mcnemar"])
+    return count
+
+
+EXPECTED_FAMILIES = (
+    (
+        "expected",
+        GAUGE,
+        "Estimated final value of a measure in the newest whole period",
+    ),
+    ("expected_low", GAUGE, "Lower bound of the estimated final value, at level 0.9"),
+    ("expected_high", GAUGE, "Upper bound of the estimated final value, at level 0.9"),
+    ("expected_coverage", GAUGE, "Share of earlier periods whose final value was within its interval"),
+    (
+        "waiting_expected_labels", GAUGE,
+        "Pending predictions, in periods that are not final, that are expected to get a label",
+    ),
+    ("waiting_expected_right", GAUGE, "Pending predictions that are expected to get a label and be correct"),
+    ("waiting_expected_right_low", GAUGE, "Lower bound of the expected correct pending predictions"),
+    ("waiting_expected_right_high", GAUGE, "Upper bound of the expected correct pending predictions"),
+    ("expected_miss", GAUGE, "Probability that the newest whole period will miss its objective"),
+    (
+        "expected_signal",
+        GAUGE,
+        "Largest recent deviation of a completed period from earlier ones, in standard deviations",
+    ),
+)  # fmt: skip
+
+
+def add_expectations(
+    families: dict[str, Family], catalog: Catalog, reporter: Reporter, streams: Iterable[int]
+) -> None:
+    """Add the samples of the models of these streams."""
+    expectations = reporter.expectations
+    newest, waiting, signals = expectations.newest, expectations.waiting, expectations.signals
+    for stream in map(catalog.streams.__getitem__, streams):
+        for model, row in stream.models.items():
+            if row not in newest and row not in waiting:
+                continue
+            where = labels(stream=stream.name, partition=catalog.partition, model=model)
+            if row in waiting:
+                add_waiting(families, where, waiting[row].as_message())
+            if row not in newest:
+                continue
+            add_expected(families, where, newest[row].measures)
+            for name in SIGNALS:
+                values = [value for one in signals.get(row, {}).values() if (value := one[name]) is not None]
+                if values:
+                    families["expected_signal"].add(f'{where},signal="{name}"', max(values, key=abs))
+
+
+def add_waiting(families: dict[str, Family], where: str, said: Mapping[str, Any]) -> None:
+    """Add the samples of a model's pending predictions; `said` is a message's `waiting_expected`."""
+    for family, value in (
+        ("labels", said["labels"]), ("right", said["right"]),
+        *zip(("right_low", "right_high"), said.get("interval", ())),
+    ):  # fmt: skip
+        families[f"waiting_expected_{family}"].add(where, value)
+
+
+def add_expected(families: dict[str, Family], where: str, said: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add the samples of a model's newest whole period; `said` has the measures of a message's `expected`."""
+    for name, expected in said.items():
+        with_measure = f'{where},measure="{name}"'
+        families["expected"].add(with_measure, expected["value"])
+        for family, value in zip(("low", "high"), expected.get("interval", ())):
+            families[f"expected_{family}"].add(with_measure, value)
+        if expected["record"] is not None:
+            families["expected_coverage"].add(with_measure, expected["record"]["coverage"])
+        if "miss" in expected:
+            families["expected_miss"].add(with_measure, expected["miss"])
+
+
+MERGED_FAMILIES = (
+    (
+        "merged_timestamp_seconds", GAUGE,
+        "Record time up to which the partitions of a stream are merged, as Unix time",
+    ),
+    (
+        "unmerged_moments_total", COUNTER,
+        "Moments that were not merged because partitions had different configurations",
+    ),
+)  # fmt: skip
+
+
+def add_merged(families: dict[str, Family], merging: Merging, config: Config) -> None:
+    """Add the samples of merged streams: the shown measures and stages of each additive estimator.
+
+    Also add the estimated performance of their models from the latest messages.
+    """
+    http = config.http
+    for name, moment in merging.moments().items():
+        families["merged_timestamp_seconds"].add(labels(stream=name), moment / 1000)
+    families["unmerged_moments_total"].add("", merging.passed_over)
+    for latest in merging.latest():
+        for said in list(latest.metrics.values()):
+            if (said.segment and not http.segments) or not http.shows_stage(
+                said.stage, config.stream(said.stream), said.same or []
+            ):
+                continue
+            segment = {"segment": said.segment} if said.segment else {}
+            where = labels(
+                stream=said.stream, model=said.model, **segment, stage=said.stage, estimator=said.estimator
+            )
+            for measure, value in said.measures.items():
+                if measure in http.measures:
+                    families[measure].add(where, value)
+        for (stream, model), (_, measures) in list(latest.expected.items()):
+            add_expected(families, labels(stream=stream, model=model), measures)
+        for (stream, model), waits in list(latest.waiting.items()):
+            add_waiting(families, labels(stream=stream, model=model), waits)
