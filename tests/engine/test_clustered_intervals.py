@@ -14,7 +14,8 @@ import pytest
 from helpers import Life, batch_of, examples, metrics_of, restored, snapshot_of
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.configuration.settings.model import Config, Objective, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.engine.details.intervals import wilson
 from prequential.engine.shard import Shard
 from prequential.topics.outputs import Metrics
