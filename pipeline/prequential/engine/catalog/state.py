@@ -19,6 +19,7 @@ from prequential.engine.compiled.kernel import (
 from prequential.engine.compiled.pool import grown_pool, insert, new_pool
 from prequential.engine.tables import settled
 from prequential.engine.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
+from prequential.engine.tables.compact import LIVE, dump_compact, ensure_compact, load_compact, new_compact
 from prequential.engine.tables.keys import Key, StateTable
 from prequential.engine.tables.records import Rows
 from prequential.engine.tables.store import (
@@ -59,6 +60,7 @@ def new_store() -> Store:
         records(Probabilities, 16, packed=True),
         Pools(np.zeros(3, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)),
         settled.new_settled(),
+        new_compact(),
         Seasons(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(16, np.int64), np.zeros(16)),
         new_pool(),
     )
@@ -96,7 +98,9 @@ def ensure_rows(
     )
     slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
     stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
-    predictions, values = of_one_length(int(used[PREDICTIONS]) + count + 2, store.predictions, values)
+    # The prediction of a compact instance may need a row as well.
+    pending = int(used[PREDICTIONS]) + count + min(count, int(store.compact.counts[LIVE]))
+    predictions, values = of_one_length(pending + 2, store.predictions, values)
     # Where instances get a class at the end of the horizon, each instance may have a label.
     most = int(table.counts[ids.LIVE]) if streams.at_horizon.any() else int(used[LABELS])
     labels, label_values = of_one_length(most + count + 2, store.labels, label_values)
@@ -105,6 +109,8 @@ def ensure_rows(
         marks=marks, predictions=predictions, values=values, labels=labels, label_values=label_values,
         probabilities=grown(store.probabilities, int(used[PROBABILITIES]) + probabilities + 2),
         wheels=_wheels(store.wheels, len(streams.clock)),
+        # About half of the records are labels.
+        compact=ensure_compact(store.compact, len(streams.clock), count // 2),
     )  # fmt: skip
     if streams.season.any():
         wider = _with_seasons(wider, len(streams.clock), count)
@@ -175,6 +181,7 @@ def tables(store: Store) -> Iterator[StateTable]:
     yield StateTable("probabilities|", Key.PROBABILITY, store.probabilities, probabilities, links=links)
     yield StateTable("pools|", Key.NONE, pools)
     yield StateTable("settled|", Key.NONE, settled.dump(store.settled))
+    yield StateTable("compact|", Key.NONE, dump_compact(store.compact), links={"stream": Key.STREAM})
     yield StateTable("seasons|", Key.SEASON, _labels_by_time(store), links={"stream": Key.STREAM})
 
 

@@ -49,9 +49,20 @@ def load(columns: Mapping[str, Any]) -> Settled:
 
 
 @inner
-def remember_settled(settled: Settled, ids: Ids, slot: int, name: int, until: int) -> None:
-    """Note that the instance of a slot was settled; `name` stands for the stream's name."""
-    key = hash_of_slot(ids, slot, _KEY, name)
+def key_of_slot(ids: Ids, slot: int, name: int) -> np.uint64:
+    """The hash of the id in a slot and of its stream's name, for which `name` stands."""
+    return hash_of_slot(ids, slot, _KEY, name)
+
+
+@inner
+def key_of(name: int, text: Bytes, start: int, stop: int) -> np.uint64:
+    """The hash, as that of `key_of_slot`, of the id `text[start:stop]`."""
+    return siphash(_KEY, name, text, start, stop)
+
+
+@inner
+def remember_settled(settled: Settled, key: np.uint64, stream: int, until: int) -> None:
+    """Note that the instance with this hash, of a stream (code), was settled."""
     first = _WAYS * (np.int64(key >> np.uint64(32)) % (len(settled.hash) // _WAYS))
     place = first
     for at in range(first, first + _WAYS):
@@ -60,13 +71,12 @@ def remember_settled(settled: Settled, ids: Ids, slot: int, name: int, until: in
             break
         if settled.until[at] < settled.until[place]:
             place = at
-    settled.hash[place], settled.until[place], settled.stream[place] = key, until, ids.stream[slot]
+    settled.hash[place], settled.until[place], settled.stream[place] = key, until, stream
 
 
 @inner
-def was_settled(settled: Settled, name: int, text: Bytes, start: int, stop: int, clock: int) -> bool:
-    """Whether the instance with the id `text[start:stop]` was settled within the last horizon."""
-    key = siphash(_KEY, name, text, start, stop)
+def was_settled(settled: Settled, key: np.uint64, clock: int) -> bool:
+    """Whether the instance with this hash was settled within the last horizon."""
     first = _WAYS * (np.int64(key >> np.uint64(32)) % (len(settled.hash) // _WAYS))
     for at in range(first, first + _WAYS):
         if settled.hash[at] == key:

@@ -1,0 +1,347 @@
+"""Settled instances in few bytes, since many may be remembered for weeks until their labels can't change.
+
+A row has the hash of an instance's id in place of the id, and 16 or 32 bits of each number, from which the
+number follows by another that is near. The rows of a stream are in order of their deadlines, in chunks, so
+that the first ones end first. The index has two buckets of entries for each hash. What doesn't fit, for
+whatever reason, stays in the other tables of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import (
+    Codes,
+    Ints,
+    Ints32,
+    Words,
+    Words32,
+    columns_of,
+    grown,
+    inlined,
+    inner,
+    kernel,
+    records,
+)
+
+#: Rows of a chunk: a stream has one that isn't full. Entries of a bucket: a line of the processor's cache.
+CHUNK, WAYS = 32, 16
+
+#: An entry is 7 bits of the hash, then 25 bits of the row.
+_ROW_BITS = 25
+_ROW = (1 << _ROW_BITS) - 1
+
+#: The lower 32, and 16, bits of a number.
+LOW, _SHORT = (1 << 32) - 1, (1 << 16) - 1
+
+#: What is added to differences of 16 bits, which may be negative.
+_HALF = 1 << 15
+
+#: Maximum share of the index in use: 9/10. Arrays grow by 1/16: at twice the size half might be unused.
+_SHARE, _GROWTH = (9, 10), 16
+
+#: Positions in `Compact.counts`. LIVE: number of instances; FREE: first free chunk (0: none); SPARE: number
+#: of free chunks; END: number of chunks that have been used, with chunk 0, which stands for none.
+LIVE, FREE, SPARE, END = range(4)
+
+_R32 = np.uint64(32)
+_LOW = np.uint64(LOW)
+
+
+class CompactRows(NamedTuple):
+    """By row: an instance with one prediction, whose label is the first one."""
+
+    hash: Words  # `engine.tables.settled.key_of`; 0: the row isn't an instance's, or no longer
+    deadline: Words32  # low 32 bits: below 2^32 ms after the stream's wheel
+    lag: Words32  # from t1 to the deadline, ms
+    latency: Words32  # from t0 to t1, ms
+    age: Words32  # from the prediction's time to t1, ms
+    codes: Words32  # classes, see `join.compacting`
+    completed: Codes  # minus that of the chunk
+    outcome: Codes  # minus that of the chunk
+    model: Codes
+
+
+class CompactChunks(NamedTuple):
+    """By chunk: numbers of its first row, and the stream's next chunk; of a free chunk, the next free one."""
+
+    completed: Ints
+    outcome: Ints
+    next: Ints32
+
+
+class CompactEnds(NamedTuple):
+    """By stream: its first row, and the last one; 0: it has none."""
+
+    first: Ints32
+    last: Ints32
+
+
+class Compact(NamedTuple):
+    """The rows, and how they are found."""
+
+    rows: CompactRows
+    chunks: CompactChunks
+    ends: CompactEnds
+    entries: Words32  # of buckets, from their beginnings on; 0: none
+    counts: Ints
+
+
+def new_compact() -> Compact:
+    """No rows, and no room."""
+    return Compact(
+        records(CompactRows, CHUNK, packed=True), records(CompactChunks, 1, packed=True),
+        records(CompactEnds, 1), np.zeros(WAYS, np.uint32), np.array([0, 0, 0, 1]),
+    )  # fmt: skip
+
+
+def ensure_compact(compact: Compact, streams: int, more: int) -> Compact:
+    """The table with room for so many streams, and for about as many more rows."""
+    compact = compact._replace(ends=grown(compact.ends, streams))
+    live, _, spare, end = compact.counts.tolist()
+    chunks = min(end + max(0, more // CHUNK + 1 - spare), (_ROW + 1) // CHUNK)
+    if chunks > len(compact.chunks):
+        chunks = max(chunks, len(compact.chunks) * (_GROWTH + 1) // _GROWTH)
+        compact = compact._replace(
+            rows=_longer(compact.rows, chunks * CHUNK), chunks=_longer(compact.chunks, chunks)
+        )
+    part, whole = _SHARE
+    if (live + more) * whole > len(compact.entries) * part:
+        size = (live + more) * whole * (_GROWTH + 1) // (part * _GROWTH * WAYS) + 1
+        compact = compact._replace(entries=np.zeros(size * WAYS, np.uint32))
+        _enter_all(compact)
+    return compact
+
+
+def _longer(table: Any, rows: int) -> Any:
+    longer = np.zeros(rows, table.dtype).view(type(table))
+    longer[: len(table)] = table
+    return longer
+
+
+# ---- the index
+
+
+@inlined
+def _bucket(compact: Compact, key: np.uint64, which: int) -> int:
+    """The first entry of one of a hash's two buckets."""
+    half = np.int64(key & _LOW) if which else np.int64(key >> _R32)
+    return WAYS * ((half * (len(compact.entries) // WAYS)) >> 32)
+
+
+@inlined
+def _part(key: np.uint64) -> int:
+    """The bits of a hash in an entry."""
+    return np.int64(key >> _R32) & 0x7F
+
+
+@inner
+def find_compact(compact: Compact, key: np.uint64) -> int:
+    """The row of the instance with this hash; 0: it has none."""
+    part = _part(key)
+    for which in range(2):
+        start = _bucket(compact, key, which)
+        for at in range(start, start + WAYS):
+            entry = np.int64(compact.entries[at])
+            if not entry:
+                break
+            if entry >> _ROW_BITS == part and compact.rows.hash[entry & _ROW] == key:
+                return entry & _ROW
+    return 0
+
+
+@inner
+def _in_bucket(compact: Compact, start: int) -> int:
+    """How many entries of a bucket are in use."""
+    count = 0
+    while count < WAYS and compact.entries[start + count]:
+        count += 1
+    return count
+
+
+@inner
+def _enter(compact: Compact, key: np.uint64, row: int) -> bool:
+    """Put a row into the index; False if both buckets are full."""
+    start, other = _bucket(compact, key, 0), _bucket(compact, key, 1)
+    count, others = _in_bucket(compact, start), _in_bucket(compact, other)
+    if others < count:
+        start, count = other, others
+    if count == WAYS:
+        return False
+    compact.entries[start + count] = (_part(key) << _ROW_BITS) | row
+    return True
+
+
+@kernel
+def _enter_all(compact: Compact) -> None:
+    """Put all rows into an empty index.
+
+    A row for which there is no room is lost to look-ups, which is as good as impossible: a new index has
+    room for more, and for each hash the emptier of two buckets.
+    """
+    for row in range(CHUNK, compact.counts[END] * CHUNK):
+        if compact.rows.hash[row]:
+            _enter(compact, compact.rows.hash[row], row)
+
+
+@inner
+def remove_compact(compact: Compact, row: int) -> None:
+    """Take an instance out; its row stays until it is the stream's first one."""
+    key = compact.rows.hash[row]
+    for which in range(2):
+        start = _bucket(compact, key, which)
+        count = _in_bucket(compact, start)
+        for at in range(start, start + count):
+            if np.int64(compact.entries[at]) & _ROW == row:
+                compact.entries[at] = compact.entries[start + count - 1]
+                compact.entries[start + count - 1] = 0
+                break
+    compact.rows.hash[row] = 0
+    compact.counts[LIVE] -= 1
+
+
+# ---- the rows of a stream
+
+
+@inlined
+def deadline_of(compact: Compact, row: int, wheel: int) -> int:
+    """A row's deadline (ms); `wheel` is its stream's, which isn't later."""
+    return wheel + ((np.int64(compact.rows.deadline[row]) - wheel) & LOW)
+
+
+@inner
+def next_deadline(compact: Compact, stream: int, wheel: int, never: int) -> int:
+    """The deadline of a stream's first row; `never` if it has none."""
+    first = compact.ends.first[stream]
+    return deadline_of(compact, first, wheel) if first else never
+
+
+@inner
+def add_row(
+    compact: Compact, stream: int, key: np.uint64, deadline: int, wheel: int, completed: int, outcome: int
+) -> int:
+    """A new row after a stream's last one, with these numbers; 0 if they don't fit, or there is no room."""
+    rows, chunks, ends = compact.rows, compact.chunks, compact.ends
+    last = np.int64(ends.last[stream])
+    if deadline - wheel > LOW or (last and deadline_of(compact, last, wheel) > deadline):
+        return 0
+    row, chunk = last + 1, last // CHUNK
+    begins = not last or row % CHUNK == 0
+    if begins:
+        chunk = _next_chunk(compact)
+        row = chunk * CHUNK
+        if not chunk:
+            return 0
+        chunks.completed[chunk], chunks.outcome[chunk] = completed - _HALF, outcome - _HALF
+    more, further = completed - chunks.completed[chunk], outcome - chunks.outcome[chunk]
+    if min(more, further) < 0 or max(more, further) > _SHORT or not _enter(compact, key, row):
+        return 0
+    if begins:
+        _take_chunk(compact, chunk)
+        if last:
+            chunks.next[last // CHUNK] = chunk
+        else:
+            ends.first[stream] = row
+    ends.last[stream] = row
+    rows.hash[row], rows.deadline[row] = key, deadline & LOW
+    rows.completed[row], rows.outcome[row] = more, further
+    compact.counts[LIVE] += 1
+    return row
+
+
+@inner
+def _next_chunk(compact: Compact) -> int:
+    """The chunk that is taken next; 0: there is none."""
+    counts = compact.counts
+    if counts[FREE]:
+        return counts[FREE]
+    return counts[END] if counts[END] < len(compact.chunks) else 0
+
+
+@inner
+def _take_chunk(compact: Compact, chunk: int) -> None:
+    """Take the next chunk, from the free ones or after those that have been used."""
+    counts = compact.counts
+    if counts[FREE]:
+        counts[FREE] = compact.chunks.next[chunk]
+        counts[SPARE] -= 1
+    else:
+        counts[END] += 1
+    compact.chunks.next[chunk] = 0
+
+
+@inner
+def drop_first(compact: Compact, stream: int) -> None:
+    """Go on from a stream's first row, which is no instance's any more, to the next one."""
+    ends, chunks, counts = compact.ends, compact.chunks, compact.counts
+    row = np.int64(ends.first[stream])
+    chunk, is_last = row // CHUNK, row == ends.last[stream]
+    ends.first[stream] = row + 1
+    if is_last or (row + 1) % CHUNK == 0:
+        ends.first[stream] = chunks.next[chunk] * CHUNK
+        chunks.next[chunk] = counts[FREE]
+        counts[FREE] = chunk
+        counts[SPARE] += 1
+    if is_last:
+        ends.first[stream] = ends.last[stream] = 0
+
+
+# ---- snapshots
+
+
+def dump_compact(compact: Compact) -> dict[str, Any]:
+    """All instances by stream and deadline, as columns of a snapshot, with complete numbers."""
+    order, streams = np.empty((2, compact.counts[LIVE]), np.int64)
+    _list_rows(compact, order, streams)
+    columns = {name: column[order] for name, column in columns_of(compact.rows).items()}
+    for name in ("completed", "outcome"):
+        base = columns_of(compact.chunks)[name][order // CHUNK]
+        columns[name] = base + columns[name]
+    return {"stream": streams.astype(np.int32), **columns}
+
+
+@kernel
+def _list_rows(compact: Compact, order: Ints, streams: Ints) -> None:
+    """Write the rows of all instances, and their streams."""
+    count = 0
+    for stream in range(len(compact.ends)):
+        row, last = np.int64(compact.ends.first[stream]), np.int64(compact.ends.last[stream])
+        while row:
+            if compact.rows.hash[row]:
+                order[count], streams[count] = row, stream
+                count += 1
+            if row == last:
+                break
+            row += 1
+            if row % CHUNK == 0:
+                row = np.int64(compact.chunks.next[row // CHUNK - 1]) * CHUNK
+
+
+def load_compact(columns: Mapping[str, Any], wheel: Ints, next_due: Ints) -> Compact:
+    """The instances that `dump_compact` has given; the streams' `next_due` is updated."""
+    count = len(columns["stream"])
+    compact = ensure_compact(new_compact(), len(wheel), count + CHUNK * len(wheel))
+    given = records(CompactRows, count, packed=True)
+    for name in ("hash", "deadline", "lag", "latency", "age", "codes", "model"):
+        given[name] = columns[name]
+    numbers = (columns[name].astype(np.int64) for name in ("stream", "completed", "outcome"))
+    _fill(compact, given, *numbers, wheel, next_due)
+    return compact
+
+
+@kernel
+def _fill(
+    compact: Compact, given: CompactRows, stream: Ints, completed: Ints, outcome: Ints, wheel: Ints,
+    next_due: Ints,
+) -> None:  # fmt: skip
+    """Add the rows of a snapshot."""
+    rows = compact.rows
+    for i in range(len(stream)):
+        its = stream[i]
+        deadline = wheel[its] + ((np.int64(given.deadline[i]) - wheel[its]) & LOW)
+        next_due[its] = min(next_due[its], deadline)
+        row = add_row(compact, its, given.hash[i], deadline, wheel[its], completed[i], outcome[i])
+        rows.lag[row], rows.latency[row], rows.age[row] = given.lag[i], given.latency[i], given.age[i]
+        rows.codes[row], rows.model[row] = given.codes[i], given.model[i]
