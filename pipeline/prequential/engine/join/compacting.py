@@ -9,7 +9,7 @@ from prequential.engine.join.completing import LOW
 from prequential.engine.join.deadlines import NOTHING
 from prequential.engine.join.expiry import drop_label
 from prequential.engine.tables.calendar import unschedule
-from prequential.engine.tables.compact import CHUNK, add_row, deadline_of, remove_compact
+from prequential.engine.tables.compact import CHUNK, add_row, deadline_of, enter_row, remove_compact
 from prequential.engine.tables.settled import key_of_slot
 from prequential.engine.tables.store import (
     LABELS,
@@ -29,7 +29,6 @@ from prequential.engine.tables.streams import Registry
 _BITS = 5
 _NONE = (1 << _BITS) - 1
 _HAS_INSTANCE = 1 << (6 * _BITS)
-_MODELS = 1 << 16
 
 
 @inlined
@@ -48,12 +47,15 @@ def compacted(registry: Registry, store: Store, stream: int, slot: int, deadline
     number = outcomes - ((outcomes - predictions.outcome[first]) & LOW)
     key = key_of_slot(store.ids, slot, registry.streams.name[stream])
     wheel = registry.streams.wheel[stream]
-    row = add_row(compact, stream, key, deadline, wheel, labels.completed[label], number)
+    row = add_row(compact, stream, key, deadline, wheel, labels.completed[label], number, model, False)
     if not row:
+        return False
+    if not enter_row(compact, row):
+        remove_compact(compact, row)
         return False
     rows = compact.rows
     rows.lag[row], rows.latency[row], rows.age[row] = lag, latency, age
-    rows.codes[row], rows.model[row] = _codes_of(store, slot), model
+    rows.codes[row] = _codes_of(store, slot)
     if deadline < store.wheels.next_due[stream]:
         store.wheels.next_due[stream] = deadline
     _free(store, stream, slot)
@@ -97,7 +99,8 @@ def expand(registry: Registry, store: Store, stream: int, slot: int, row: int) -
     labels.at_horizon[label] = 0
     number = (compact.chunks.outcome[chunk] + np.int64(rows.outcome[row])) & LOW
     predictions.outcome[first] = number - (LOW + 1) if number > LOW >> 1 else number
-    predictions.ts[first], predictions.model[first] = t1 - np.int64(rows.age[row]), rows.model[row]
+    predictions.ts[first] = t1 - np.int64(rows.age[row])
+    predictions.model[first] = compact.chunks.model[chunk] + np.int64(rows.model[row])
     predictions.label[first] = _class_at(codes, 3)
     predictions.persistent[first] = _class_at(codes, 4)
     predictions.majority[first] = _class_at(codes, 5)
@@ -143,7 +146,7 @@ def _is_plain(registry: Registry, store: Store, stream: int, slot: int) -> bool:
         return False
     if streams.keys[stream] or streams.age_count[stream] or streams.estimates[stream]:
         return False
-    if predictions.next[row] or predictions.probabilities[row] or predictions.model[row] >= _MODELS:
+    if predictions.next[row] or predictions.probabilities[row]:
         return False
     if predictions.judged[row] or predictions.corrected[row] or predictions.version[row]:
         return False

@@ -1,9 +1,12 @@
 """Settled instances in few bytes, since many may be remembered for weeks until their labels can't change.
 
-A row has the hash of an instance's id in place of the id, and 16 or 32 bits of each number, from which the
-number follows by another that is near. The rows of a stream are in order of their deadlines, in chunks, so
-that the first ones end first. The index has two buckets of entries for each hash. What doesn't fit, for
+A row has the hash of an instance's id in place of the id, and the lower bits of numbers: each follows by
+another number that is near. The rows of a stream are in order of their deadlines, in chunks, so that the
+first ones end first. The index has two buckets of entries for each hash. An instance that doesn't fit, for
 whatever reason, stays in the other tables of the store.
+
+Two ids of a stream with the same 64-bit hash would be one instance: of 10 million instances, one record in
+10^12 meets another's hash.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import (
+    Bytes,
     Codes,
     Ints,
     Ints32,
@@ -33,14 +37,13 @@ CHUNK, WAYS = 32, 16
 _ROW_BITS = 25
 _ROW = (1 << _ROW_BITS) - 1
 
-#: The lower 32, and 16, bits of a number.
-LOW, _SHORT = (1 << 32) - 1, (1 << 16) - 1
+#: The lower 32 bits of a number. Differences of 16, and 8, bits from a chunk's numbers are from -_HALF, and
+#: -_HALF_MODELS, on.
+LOW, _HALF, _HALF_MODELS = (1 << 32) - 1, 1 << 15, 1 << 7
 
-#: What is added to differences of 16 bits, which may be negative.
-_HALF = 1 << 15
-
-#: Maximum share of the index in use: 9/10. Arrays grow by 1/16: at twice the size half might be unused.
-_SHARE, _GROWTH = (9, 10), 16
+#: Maximum share of the index in use: 9/10. It grows by 1/8, and the rows, which are only copied, by 1/32: at
+#: twice the size up to half of them would be unused.
+_SHARE, _INDEX_GROWTH, _ROW_GROWTH = (9, 10), 8, 32
 
 #: Positions in `Compact.counts`. LIVE: number of instances; FREE: first free chunk (0: none); SPARE: number
 #: of free chunks; END: number of chunks that have been used, with chunk 0, which stands for none.
@@ -59,16 +62,17 @@ class CompactRows(NamedTuple):
     latency: Words32  # from t0 to t1, ms
     age: Words32  # from the prediction's time to t1, ms
     codes: Words32  # classes, see `join.compacting`
-    completed: Codes  # minus that of the chunk
-    outcome: Codes  # minus that of the chunk
-    model: Codes
+    completed: Codes  # this and what follows: minus that of the chunk
+    outcome: Codes
+    model: Bytes
 
 
 class CompactChunks(NamedTuple):
-    """By chunk: numbers of its first row, and the stream's next chunk; of a free chunk, the next free one."""
+    """By chunk: from which its rows count, and the stream's next chunk; of a free chunk, the next free one."""
 
     completed: Ints
     outcome: Ints
+    model: Ints32
     next: Ints32
 
 
@@ -103,16 +107,22 @@ def ensure_compact(compact: Compact, streams: int, more: int) -> Compact:
     live, _, spare, end = compact.counts.tolist()
     chunks = min(end + max(0, more // CHUNK + 1 - spare), (_ROW + 1) // CHUNK)
     if chunks > len(compact.chunks):
-        chunks = max(chunks, len(compact.chunks) * (_GROWTH + 1) // _GROWTH)
+        chunks = max(chunks, len(compact.chunks) * (_ROW_GROWTH + 1) // _ROW_GROWTH)
         compact = compact._replace(
             rows=_longer(compact.rows, chunks * CHUNK), chunks=_longer(compact.chunks, chunks)
         )
     part, whole = _SHARE
-    if (live + more) * whole > len(compact.entries) * part:
-        size = (live + more) * whole * (_GROWTH + 1) // (part * _GROWTH * WAYS) + 1
-        compact = compact._replace(entries=np.zeros(size * WAYS, np.uint32))
-        _enter_all(compact)
-    return compact
+    buckets = (live + more) * whole // (part * WAYS) + 1
+    return _with_index(compact, buckets) if buckets * WAYS > len(compact.entries) else compact
+
+
+def _with_index(compact: Compact, buckets: int) -> Compact:
+    """The table with an index of at least so many buckets, and of as many as it needs."""
+    while True:
+        buckets += buckets // _INDEX_GROWTH + 1
+        compact = compact._replace(entries=np.zeros(buckets * WAYS, np.uint32))
+        if _enter_all(compact):
+            return compact
 
 
 def _longer(table: Any, rows: int) -> Any:
@@ -162,8 +172,9 @@ def _in_bucket(compact: Compact, start: int) -> int:
 
 
 @inner
-def _enter(compact: Compact, key: np.uint64, row: int) -> bool:
+def enter_row(compact: Compact, row: int) -> bool:
     """Put a row into the index; False if both buckets are full."""
+    key = compact.rows.hash[row]
     start, other = _bucket(compact, key, 0), _bucket(compact, key, 1)
     count, others = _in_bucket(compact, start), _in_bucket(compact, other)
     if others < count:
@@ -175,15 +186,12 @@ def _enter(compact: Compact, key: np.uint64, row: int) -> bool:
 
 
 @kernel
-def _enter_all(compact: Compact) -> None:
-    """Put all rows into an empty index.
-
-    A row for which there is no room is lost to look-ups, which is as good as impossible: a new index has
-    room for more, and for each hash the emptier of two buckets.
-    """
+def _enter_all(compact: Compact) -> bool:
+    """Put all rows into an empty index; False if it has no room for one of them."""
     for row in range(CHUNK, compact.counts[END] * CHUNK):
-        if compact.rows.hash[row]:
-            _enter(compact, compact.rows.hash[row], row)
+        if compact.rows.hash[row] and not enter_row(compact, row):
+            return False
+    return True
 
 
 @inner
@@ -220,23 +228,30 @@ def next_deadline(compact: Compact, stream: int, wheel: int, never: int) -> int:
 
 @inner
 def add_row(
-    compact: Compact, stream: int, key: np.uint64, deadline: int, wheel: int, completed: int, outcome: int
-) -> int:
-    """A new row after a stream's last one, with these numbers; 0 if they don't fit, or there is no room."""
+    compact: Compact, stream: int, key: np.uint64, deadline: int, wheel: int, completed: int, outcome: int,
+    model: int, begins: bool,
+) -> int:  # fmt: skip
+    """A new row after a stream's last one, with these numbers; 0 if they don't fit, or there is no room.
+
+    It isn't in the index yet. With `begins` it begins a chunk, in which any numbers fit.
+    """
     rows, chunks, ends = compact.rows, compact.chunks, compact.ends
     last = np.int64(ends.last[stream])
     if deadline - wheel > LOW or (last and deadline_of(compact, last, wheel) > deadline):
         return 0
     row, chunk = last + 1, last // CHUNK
-    begins = not last or row % CHUNK == 0
+    # Where others have been completed meanwhile, the rest of a chunk remains unused.
+    begins |= not last or row % CHUNK == 0 or completed - chunks.completed[chunk] >= 2 * _HALF
     if begins:
         chunk = _next_chunk(compact)
         row = chunk * CHUNK
         if not chunk:
             return 0
         chunks.completed[chunk], chunks.outcome[chunk] = completed - _HALF, outcome - _HALF
+        chunks.model[chunk] = model - _HALF_MODELS
     more, further = completed - chunks.completed[chunk], outcome - chunks.outcome[chunk]
-    if min(more, further) < 0 or max(more, further) > _SHORT or not _enter(compact, key, row):
+    place = model - chunks.model[chunk]
+    if min(more, further, place) < 0 or max(more, further) >= 2 * _HALF or place >= 2 * _HALF_MODELS:
         return 0
     if begins:
         _take_chunk(compact, chunk)
@@ -246,7 +261,7 @@ def add_row(
             ends.first[stream] = row
     ends.last[stream] = row
     rows.hash[row], rows.deadline[row] = key, deadline & LOW
-    rows.completed[row], rows.outcome[row] = more, further
+    rows.completed[row], rows.outcome[row], rows.model[row] = more, further, place
     compact.counts[LIVE] += 1
     return row
 
@@ -296,7 +311,7 @@ def dump_compact(compact: Compact) -> dict[str, Any]:
     order, streams = np.empty((2, compact.counts[LIVE]), np.int64)
     _list_rows(compact, order, streams)
     columns = {name: column[order] for name, column in columns_of(compact.rows).items()}
-    for name in ("completed", "outcome"):
+    for name in ("completed", "outcome", "model"):
         base = columns_of(compact.chunks)[name][order // CHUNK]
         columns[name] = base + columns[name]
     return {"stream": streams.astype(np.int32), **columns}
@@ -322,26 +337,39 @@ def _list_rows(compact: Compact, order: Ints, streams: Ints) -> None:
 def load_compact(columns: Mapping[str, Any], wheel: Ints, next_due: Ints) -> Compact:
     """The instances that `dump_compact` has given; the streams' `next_due` is updated."""
     count = len(columns["stream"])
-    compact = ensure_compact(new_compact(), len(wheel), count + CHUNK * len(wheel))
     given = records(CompactRows, count, packed=True)
-    for name in ("hash", "deadline", "lag", "latency", "age", "codes", "model"):
+    for name in ("hash", "deadline", "lag", "latency", "age", "codes"):
         given[name] = columns[name]
-    numbers = (columns[name].astype(np.int64) for name in ("stream", "completed", "outcome"))
-    _fill(compact, given, *numbers, wheel, next_due)
-    return compact
+    numbers = [columns[name].astype(np.int64) for name in ("stream", "completed", "outcome", "model")]
+    room = count + CHUNK * len(np.unique(columns["stream"]))
+    compact = ensure_compact(new_compact(), len(wheel), room)
+    while not _fill(compact, given, *numbers, wheel, next_due):  # it needs more chunks than before
+        room *= 2
+        compact = ensure_compact(new_compact(), len(wheel), room)
+    part, whole = _SHARE
+    return _with_index(compact, count * whole // (part * WAYS))
 
 
 @kernel
 def _fill(
-    compact: Compact, given: CompactRows, stream: Ints, completed: Ints, outcome: Ints, wheel: Ints,
-    next_due: Ints,
-) -> None:  # fmt: skip
-    """Add the rows of a snapshot."""
+    compact: Compact, given: CompactRows, stream: Ints, completed: Ints, outcome: Ints, model: Ints,
+    wheel: Ints, next_due: Ints,
+) -> bool:  # fmt: skip
+    """Add the rows of a snapshot; False if there is no room for one of them."""
     rows = compact.rows
     for i in range(len(stream)):
         its = stream[i]
         deadline = wheel[its] + ((np.int64(given.deadline[i]) - wheel[its]) & LOW)
         next_due[its] = min(next_due[its], deadline)
-        row = add_row(compact, its, given.hash[i], deadline, wheel[its], completed[i], outcome[i])
+        row = 0
+        for begins in range(2):
+            if not row:
+                row = add_row(
+                    compact, its, given.hash[i], deadline, wheel[its], completed[i], outcome[i], model[i],
+                    begins > 0,
+                )  # fmt: skip
+        if not row:
+            return False
         rows.lag[row], rows.latency[row], rows.age[row] = given.lag[i], given.latency[i], given.age[i]
-        rows.codes[row], rows.model[row] = given.codes[i], given.model[i]
+        rows.codes[row] = given.codes[i]
+    return True
