@@ -33,7 +33,8 @@ def _store_after(shard: Shard, numbers: range) -> dict[str, int]:
 
     def messages() -> Any:
         for number in range(numbers.start, numbers.stop + 60):
-            head, ts = '{"stream":"s","ts":%d,"instance_id":"assessment-' % (1_000 * number), 1_000 * number
+            ts = 1_000 * number
+            head = f'{{"stream":"s","ts":{ts},"instance_id":"assessment-'
             if number < numbers.stop:
                 value = f'{head}{number}","model":"m","y_pred":"{number % 3}"}}'
                 yield Message(ts, "predictions", b"s", value.encode())

@@ -19,7 +19,7 @@ from prequential.engine.compiled.kernel import (
 from prequential.engine.compiled.pool import grown_pool, insert, new_pool
 from prequential.engine.tables import settled
 from prequential.engine.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
-from prequential.engine.tables.compact import LIVE, dump_compact, ensure_compact, load_compact, new_compact
+from prequential.engine.tables.compact import LIVE, ensure_compact, new_compact, used_compact
 from prequential.engine.tables.keys import Key, StateTable
 from prequential.engine.tables.records import Rows
 from prequential.engine.tables.store import (
@@ -181,7 +181,7 @@ def tables(store: Store) -> Iterator[StateTable]:
     yield StateTable("probabilities|", Key.PROBABILITY, store.probabilities, probabilities, links=links)
     yield StateTable("pools|", Key.NONE, pools)
     yield StateTable("settled|", Key.NONE, settled.dump(store.settled))
-    yield StateTable("compact|", Key.NONE, dump_compact(store.compact), links={"stream": Key.STREAM})
+    yield StateTable("compact|", Key.NONE, used_compact(store.compact)._asdict())
     yield StateTable("seasons|", Key.SEASON, _labels_by_time(store), links={"stream": Key.STREAM})
 
 

@@ -33,7 +33,7 @@ _HAS_INSTANCE = 1 << (6 * _BITS)
 
 @inlined
 def compacted(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> bool:
-    """Move an instance, which has just been settled, to the compact ones if it fits; its slot is free then."""
+    """Move an instance that was just settled to a compact row, if it fits; its slot is free then."""
     if not _is_plain(registry, store, stream, slot):
         return False
     compact, predictions, labels = store.compact, store.predictions, store.labels

@@ -17,6 +17,7 @@ from prequential.engine.join.labelling import lacks_segment, separates, settle, 
 from prequential.engine.join.labels import repeat_label, take_label
 from prequential.engine.join.outcome_rows import Place
 from prequential.engine.join.predictions import repeats, take_prediction
+from prequential.engine.tables.compact import find_compact
 from prequential.engine.tables.logs import (
     AFTER_SETTLE,
     DONE,
@@ -34,7 +35,6 @@ from prequential.engine.tables.logs import (
     note_dropped,
     number_of,
 )
-from prequential.engine.tables.compact import LIVE, find_compact
 from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.engine.tables.settled import key_of, was_settled
 from prequential.engine.tables.store import NO_CLASS, NO_VERSION, SETTLED, UNKNOWN, WAITING, Store, count_of
@@ -120,7 +120,7 @@ def join(
         keys = streams.keys[stream]
         withdraws = rows.kind[i] == LABEL and rows.label[i] == NO_CLASS
         outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
-        if rows.kind[i] == LABEL and (row or slot and store.instances.state[slot] == SETTLED):
+        if rows.kind[i] == LABEL and (row or (slot and store.instances.state[slot] == SETTLED)):
             outcomes *= 2  # each revised outcome also as it was before
         if not has_capacity(logs, outcomes, 2 * count + 2, count * keys):
             return i, FULL

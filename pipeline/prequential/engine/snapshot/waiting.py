@@ -31,7 +31,8 @@ def restore(
     deadlines = arrays["deadline"][slots] + np.where(states != SETTLED, later, 0)
     columns = {name: arrays.get(f"compact|{name}") for name in ("stream", *CompactRows.__annotations__)}
     if columns["stream"] is not None:  # snapshots of earlier versions lack it
-        store = store._replace(compact=load_compact(columns, catalog.registry.streams.wheel, store.wheels.next_due))
+        wheel, due = catalog.registry.streams.wheel, store.wheels.next_due
+        store = store._replace(compact=load_compact(columns, wheel, due))
     _schedule(store, catalog.registry.streams.wheel, slots[known], streams[known], deadlines[known])
     return store
 

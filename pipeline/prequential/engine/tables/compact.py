@@ -22,6 +22,7 @@ from prequential.engine.compiled.kernel import (
     Ints32,
     Words,
     Words32,
+    as_records,
     columns_of,
     grown,
     inlined,
@@ -68,7 +69,7 @@ class CompactRows(NamedTuple):
 
 
 class CompactChunks(NamedTuple):
-    """By chunk: from which its rows count, and the stream's next chunk; of a free chunk, the next free one."""
+    """By chunk: from which its rows count, and the stream's next chunk; of a free one, the next free one."""
 
     completed: Ints
     outcome: Ints
@@ -305,9 +306,24 @@ def drop_first(compact: Compact, stream: int) -> None:
 
 # ---- snapshots
 
+#: The tables that are arrays of records.
+_TABLES = ("rows", "chunks", "ends")
+
+
+def used_compact(compact: Compact) -> Compact:
+    """The data that `dump_compact` needs, as views; no instance can be found in it."""
+    end = int(compact.counts[END])
+    rows: Any = compact.rows
+    chunks: Any = compact.chunks
+    return compact._replace(rows=rows[: end * CHUNK], chunks=chunks[:end], entries=compact.entries[:0])
+
 
 def dump_compact(compact: Compact) -> dict[str, Any]:
-    """All instances by stream and deadline, as columns of a snapshot, with complete numbers."""
+    """All instances by stream and deadline, as columns of a snapshot, with complete numbers.
+
+    The table may be a copy of `used_compact`.
+    """
+    compact = compact._replace(**{name: as_records(getattr(compact, name)) for name in _TABLES})
     order, streams = np.empty((2, compact.counts[LIVE]), np.int64)
     _list_rows(compact, order, streams)
     columns = {name: column[order] for name, column in columns_of(compact.rows).items()}
@@ -337,13 +353,15 @@ def _list_rows(compact: Compact, order: Ints, streams: Ints) -> None:
 def load_compact(columns: Mapping[str, Any], wheel: Ints, next_due: Ints) -> Compact:
     """The instances that `dump_compact` has given; the streams' `next_due` is updated."""
     count = len(columns["stream"])
-    given = records(CompactRows, count, packed=True)
+    given: Any = records(CompactRows, count, packed=True)
     for name in ("hash", "deadline", "lag", "latency", "age", "codes"):
         given[name] = columns[name]
-    numbers = [columns[name].astype(np.int64) for name in ("stream", "completed", "outcome", "model")]
-    room = count + CHUNK * len(np.unique(columns["stream"]))
+    stream, completed, outcome, model = (
+        columns[name].astype(np.int64) for name in ("stream", "completed", "outcome", "model")
+    )
+    room = count + CHUNK * len(np.unique(stream))
     compact = ensure_compact(new_compact(), len(wheel), room)
-    while not _fill(compact, given, *numbers, wheel, next_due):  # it needs more chunks than before
+    while not _fill(compact, given, stream, completed, outcome, model, wheel, next_due):  # it needs more chunks than before
         room *= 2
         compact = ensure_compact(new_compact(), len(wheel), room)
     part, whole = _SHARE
