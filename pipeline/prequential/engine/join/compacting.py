@@ -63,9 +63,7 @@ def compacted(registry: Registry, store: Store, stream: int, slot: int, deadline
 
 
 @inner
-def compact_again(
-    registry: Registry, store: Store, stream: int, slot: int, row: int, deadline: int
-) -> int:
+def compact_again(registry: Registry, store: Store, stream: int, slot: int, row: int, deadline: int) -> int:
     """Move an instance back to its compact row, after a record, or take it out of there for good.
 
     Returns the deadline of its state in the store, or `NOTHING`.

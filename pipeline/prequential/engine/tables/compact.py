@@ -1,7 +1,7 @@
 """Settled instances in few bytes, since many may be remembered for weeks until their labels can't change.
 
-A row has the hash of an instance's id in place of the id, and the lower bits of numbers: each follows by
-another number that is near. The rows of a stream are in order of their deadlines, in chunks, so that the
+A row has the hash of an instance's id in place of the id, and lower bits of its numbers. Each number follows
+by another one that is near. The rows of a stream are in order of their deadlines, in chunks, so that the
 first ones end first. The index has two buckets of entries for each hash. An instance that doesn't fit, for
 whatever reason, stays in the other tables of the store.
 
@@ -361,8 +361,8 @@ def load_compact(columns: Mapping[str, Any], wheel: Ints, next_due: Ints) -> Com
     )
     room = count + CHUNK * len(np.unique(stream))
     compact = ensure_compact(new_compact(), len(wheel), room)
-    while not _fill(compact, given, stream, completed, outcome, model, wheel, next_due):  # it needs more chunks than before
-        room *= 2
+    while not _fill(compact, given, stream, completed, outcome, model, wheel, next_due):
+        room *= 2  # it needs more chunks than before
         compact = ensure_compact(new_compact(), len(wheel), room)
     part, whole = _SHARE
     return _with_index(compact, count * whole // (part * WAYS))

@@ -50,7 +50,7 @@ def load(columns: Mapping[str, Any]) -> Settled:
 
 @inner
 def key_of_slot(ids: Ids, slot: int, name: int) -> np.uint64:
-    """The hash of the id in a slot and of its stream's name, for which `name` stands."""
+    """The hash of the id in a slot and of its stream's name, whose hash is `name`."""
     return hash_of_slot(ids, slot, _KEY, name)
 
 
