@@ -39,6 +39,7 @@ from oracle_records import (
     quantile_set,
     settings_of,
     time_of,
+    weight,
 )
 from oracle_stages import Classes, Model, Prediction, choose, groups_of_stages, told_stages
 
@@ -190,7 +191,8 @@ class Stream:
             )
             prediction = Prediction(
                 ts, model, y_pred, proba, self.baselines(), version, self.amount(obj), bounds,
-                quantile_set(obj.get("quantiles")) if self.settings.quantiles else None, self.labels_seen,
+                quantile_set(obj.get("quantiles")) if self.settings.quantiles else None,
+                weight(obj.get("weight")) if self.settings.weights else 1.0, self.labels_seen,
             )  # fmt: skip
             self.prediction(instance_id, memory, prediction)
         elif kind == "labels" and obj["y_true"] is None:
@@ -498,6 +500,7 @@ class Stream:
                 *(baseline == label.y for baseline in own), prediction.proba, memory.propensity,
                 own[0] is not None, interval=prediction.interval, of_prediction=prediction.value,
                 of_label=label.value, quantiles=prediction.quantiles, baseline=prediction.baseline,
+                weight=prediction.weight,
             )  # fmt: skip
             memory.met.append(prediction)
             self.predictions_without_instance += not memory.instance_ts
@@ -551,7 +554,7 @@ class Stream:
             instance_id, label.t1, label.y, chosen.y_pred,
             persistent == label.y, majority == label.y, chosen.proba, memory.propensity,
             persistent is not None, self.places[chosen.ts], chosen.value, label.value, chosen.interval,
-            chosen.quantiles, chosen.baseline,
+            chosen.quantiles, chosen.baseline, chosen.weight,
         )  # fmt: skip
 
     def emit(self, model: Model, *, covered: bool = False) -> None:

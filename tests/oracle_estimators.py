@@ -66,6 +66,7 @@ class Outcome:
     interval: tuple[float, float] | None = None
     quantiles: Mapping[float, float] | None = None
     baseline: float | None = None  # the seasonal one
+    weight: float = 1.0
     first_truth: Target = field(init=False)
     first_value: float | None = field(init=False)
 
@@ -110,7 +111,7 @@ class Outcome:
     def number(self, *, revised: bool) -> Number:
         """The sums that measures for regression need."""
         y_true, y_pred = float(self.label(revised=revised)), float(self.y_pred)
-        return Number(y_true, y_pred, self.interval, self.quantiles, self.baseline)
+        return Number(y_true, y_pred, self.interval, self.quantiles, self.baseline, self.weight)
 
     def loss(self, settings: Settings) -> float:
         """What `error` is for detectors; revisions never reach it."""

@@ -84,6 +84,7 @@ class Settings:
     top_k: int = 5  # of how many most probable classes the label is to be one
     quantile: float | None = None  # what predicted numbers are of what may come
     intervals: bool = False  # whether predictions' intervals are read
+    weights: bool = False  # … and their weights
     quantiles: bool = False  # … and their quantiles
     season: int | None = None  # after which labels repeat, where a measure needs it
     probabilities: bool = True  # whether those of predictions are evaluated
@@ -109,14 +110,15 @@ def costs_of(costs: Mapping[Any, Mapping[Any, float]] | None) -> dict[str, dict[
 
 
 def asks_for(merged: Mapping[str, Any], *measures: str) -> bool:
-    """Whether one of these is a measure, or a signal, of a stream for regression.
+    """Whether one of these is a measure, a signal or the loss of incidents of a stream for regression.
 
     >>> settings = {"task": "regression", "measures": [], "detectors": [{"signal": "all:interval_width"}]}
     >>> asks_for(settings, "mae", "interval_width"), asks_for(settings, "mae")
     (True, False)
     """
     signals = [str(one.get("signal", "")).rpartition(":")[2] for one in merged["detectors"] or ()]
-    return merged["task"] == "regression" and not {*merged["measures"], *signals}.isdisjoint(measures)
+    asked = {*merged["measures"], *signals, merged.get("incident_loss")}
+    return merged["task"] == "regression" and not asked.isdisjoint(measures)
 
 
 def asks_for_probabilities(merged: Mapping[str, Any]) -> bool:
@@ -175,6 +177,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         quantile=merged.get("quantile"),
         intervals=asks_for(merged, "interval_coverage", "interval_width"),
         quantiles=asks_for(merged, "wis"),
+        weights=asks_for(merged, "weighted_mae"),
         season=duration(merged["season"]) if merged.get("season") and scales_by_season else None,
         probabilities=asks_for_probabilities(merged),
         details=tuple(merged.get("details", ())),
@@ -294,6 +297,18 @@ def interval(lower: object, upper: object) -> tuple[float, float] | None:
     found = number(lower), number(upper)
     if found[0] > found[1]:
         raise ValueError(f"bad interval {found!r}; expected lower <= upper")
+    return found
+
+
+def weight(given: object) -> float:
+    """A prediction's weight.
+
+    >>> weight(0), weight(None)
+    (0.0, 1.0)
+    """
+    found = 1.0 if given is None else number(given)
+    if found < 0:
+        raise ValueError(f"bad weight {found!r}; expected at least 0")
     return found
 
 

@@ -18,7 +18,7 @@ WEIGHTED = ("ipw_accuracy", "ipw_n")
 NUMERIC = ("mae", "mse", "rmse", "r2")
 #: Measures of numbers that aren't among those of every message.
 FURTHER_NUMERIC = (
-    "bias", "mape", "pinball", "interval_coverage", "interval_width", "mase", "rmsse", "wis",
+    "bias", "mape", "pinball", "interval_coverage", "interval_width", "mase", "rmsse", "wis", "weighted_mae",
 )  # fmt: skip
 #: Of probabilities, those that ask how many are larger than the label's.
 OF_TOP = ("top_k_accuracy",)
@@ -44,6 +44,7 @@ class Number(NamedTuple):
     interval: tuple[float, float] | None = None
     quantiles: Mapping[float, float] | None = None  # by level
     baseline: float | None = None  # the seasonal one
+    weight: float = 1.0
 
     @property
     def interval_score(self) -> Fraction:
@@ -211,6 +212,12 @@ def number_measures(memory: Iterable[tuple[float, Number]], quantile: float | No
     else:
         undefined |= dict.fromkeys(("interval_coverage", "interval_width"), "no_intervals")
     _forecast_measures(found, values, undefined)
+    own = [(Fraction(w) * Fraction(one.weight), one) for w, one in found]
+    if total := sum((w for w, _ in own), ZERO):
+        off = sum((w * abs(Fraction(one.y_pred) - Fraction(one.y_true)) for w, one in own), ZERO)
+        values["weighted_mae"] = float(off / total)
+    else:
+        undefined["weighted_mae"] = "zero_denominator"
     if spread == 0:
         undefined["r2"] = "zero_denominator"
     else:

@@ -32,6 +32,7 @@ class Prediction:
     value: float | None = None  # what is at stake
     interval: tuple[float, float] | None = None
     quantiles: Mapping[float, float] | None = None
+    weight: float = 1.0
     seen: int = 0  # labels of the stream when it was processed
     baseline: float | None = None  # the seasonal one, once it has met its label
     fate: str = "waiting"  # then met, late or expired
@@ -44,7 +45,8 @@ class Prediction:
         interval = settings.intervals and self.interval != other.interval
         quantiles = settings.quantiles and self.quantiles != other.quantiles
         told = (self.model, self.ts, self.y_pred) == (other.model, other.ts, other.y_pred)
-        return told and not proba and not interval and not quantiles
+        weight = self.weight != other.weight
+        return told and not (proba or interval or quantiles or weight)
 
 
 def told_stages(settings: Settings) -> list[str]:

@@ -39,19 +39,13 @@ from prequential.engine.detectors import DETECTORS
 from prequential.engine.measures.declaration import (
     CLASSES,
     COSTS,
-    INTERVALS,
     LABEL_SETS,
     MATRIX,
-    NUMBERS,
     POSITIVE,
     PROBABILITIES,
     PROPENSITIES,
-    QUANTILE_SETS,
-    QUANTILES,
     RANKS,
-    RELATIVES,
-    SEASONS,
-    SPREAD,
+    REGRESSION,
     TOP,
     Input,
     Measure,
@@ -88,7 +82,7 @@ SECTIONS: dict[str, tuple[Input, ...]] = {
     "costs": (COSTS,),
     "probabilities": (PROBABILITIES, TOP, RANKS),
     "sampled labels": (PROPENSITIES,),
-    "numbers": (NUMBERS, SPREAD, RELATIVES, QUANTILES, INTERVALS, SEASONS, QUANTILE_SETS),
+    "numbers": tuple(one.inputs for one in MEASURES.values() if one.task == REGRESSION),
 }
 
 

@@ -421,6 +421,8 @@ WRONG = [
     ("defaults: {label_horizon: 7 days}", 1, ["'7 days' is no duration", "500ms"]),
     ("defaults: {label_horizon: 0s}", 1, ["'0s'", "a duration above 0"]),
     ("defaults: {settle: -1s}", 1, ["'-1s' is no duration", "5m"]),
+    ("defaults: {cluster: x}", 1, ["defaults.cluster: 'x' is no duration", ", or auto"]),
+    ("defaults: {cluster: 0s}", 1, ["'0s': expected a duration above 0", ", or auto"]),
     ("defaults: {settle: 1.5s}", 1, ["'1.5s' is no duration", "5m"]),
     ("defaults: {settle: null}", 1, ["None is no duration", "5m"]),
     ("defaults: {label_horizon: 999999999999999d}", 1, ["'999999999999999d'", "duration"]),
@@ -642,6 +644,13 @@ def test_what_goes_together(file: Path, text: str) -> None:
     load(file, text)
 
 
+@pytest.mark.parametrize("value", ["null", "auto"])
+def test_clusters_have_a_length_from_the_data_unless_one_is_given(file: Path, value: str) -> None:
+    config = load(file, f"defaults: {{cluster: 1d}}\nstreams: {{a: {{cluster: {value}}}}}")
+    assert config.stream("a").cluster is None
+    assert config.stream("b").cluster == 86_400_000
+
+
 def test_a_detector_without_a_signal_watches_errors(file: Path) -> None:
     config = load(file, "defaults: {detectors: [{detector: page-hinkley, delta: 0.1, lambda: 5}]}")
     assert config.defaults.detectors == (DetectorConfig(params={"delta": 0.1, "lambda": 5.0}),)
@@ -651,7 +660,8 @@ def test_all_of_the_contract_can_be_computed() -> None:
     more = {
         "p_ran", "f2", "f0_5", "cost", "cost_total", "auc", "pr_auc", "bias", "mape", "pinball",
         "interval_coverage", "interval_width", "top_k_accuracy", "ipw_accuracy", "ipw_n",
-        "mase", "rmsse", "wis", "micro_precision", "micro_recall", "micro_f1", "hamming_loss", "jaccard",
+        "mase", "rmsse", "wis", "weighted_mae", "micro_precision", "micro_recall", "micro_f1", "hamming_loss",
+        "jaccard",
     }  # fmt: skip
     assert set(MEASURES) == {*DEFAULT_MEASURES, *more}
 

@@ -170,16 +170,17 @@ class TestFindings:
         given = records(change=lambda i: {"segments": {"customer_segment": "A"}})
         config = "defaults: {segments: [customer_segmnt]}"
         assert case.finding("segments", *given, config) == (
-            "segments key `customer_segmnt` never seen; seen: customer_segment"
+            "no record has the key `customer_segmnt` in its field segments; seen: customer_segment"
         )
         assert case.finding("segments", *records(), config) == (
-            "segments key `customer_segmnt` never seen; no record has other ones"
+            "no record has the key `customer_segmnt` in its field segments, nor any other key"
         )
 
     def test_few_names_of_keys_are_kept(self, case: Case) -> None:
         given = records(change=lambda i: {"segments": {f"key-{i:02}": "A"}})
         assert case.finding("segments", *given, "defaults: {segments: [arm]}") == (
-            "segments key `arm` never seen; seen: key-00, key-01, key-02, key-03, key-04, … (20 in all)"
+            "no record has the key `arm` in its field segments; "
+            "seen: key-00, key-01, key-02, key-03, key-04, … (20 in all)"
         )
 
     def test_a_section_of_a_stream_that_isnt_there(self, case: Case) -> None:
@@ -291,8 +292,8 @@ class TestUnusable:
         predictions = [b"stream,model,instance_id,y_pred", *(b"elec2,nb,%d,UP" % i for i in range(20))]
         assert case.finding("unusable", predictions, records()[1]) == (
             "21 of 21 predictions are invalid; most often: JSON is malformed: invalid character (byte 0) "
-            "(each record is one JSON object, in files one per line; a CSV file needs a name that ends in "
-            ".csv)"
+            "(each record is one JSON object, and a file has one JSON object per line; a CSV file needs a "
+            "name that ends in .csv)"
         )
         assert case.status == 1
 
@@ -550,7 +551,7 @@ def test_what_explains_most_comes_first() -> None:
         "nothing was evaluated: 1,000 of 1,000 labels are invalid; most often: the record has no value"
     )
     assert why_nothing(facts, []) == "nothing was evaluated: no prediction has met a label"
-    sentence = "segments key `arm` never seen; no record has other ones"
+    sentence = "no record has the key `arm` in its field segments, nor any other key"
     assert found[1] == Finding("segments", "s", sentence, "arm")
 
 
@@ -562,3 +563,13 @@ def test_nobody_blames_ids_where_records_are_lost() -> None:
     assert {one.code for one in findings(Facts((of_labels,), (0, 900, 900)))} >= {"ids", "reused_ids"}
     without = findings(Facts((replace(of_labels, lost=True),), (0, 900, 900)))
     assert not {"ids", "reused_ids"} & {one.code for one in without}
+
+
+def test_a_class_that_only_the_configuration_names_is_no_form_of_another_one() -> None:
+    """A false hint otherwise: `no` and `0` would differ only in how a boolean is written."""
+    given: Row = {"named": ("no", "0", "1"), "labelled": ("0", "1"), "at_horizon": "no"}
+    assert of(stream(predicted=("0", "1"), **given)) == [
+        "s: label_at_horizon names 'no', which was never seen among predictions and labels; seen: '0', '1'"
+    ]
+    [found] = of(stream(predicted=("no", "1"), **{**given, "labelled": ("no", "0", "1")}))
+    assert "'no' and '0' count as different classes" in found

@@ -150,7 +150,7 @@ class TestNumbers:
         values, _ = number_measures([(1, Number(3, 5)), (0.5, Number(0, 1))])
         assert values == {
             "mae": 2.5 / 1.5, "mse": 3.0, "rmse": math.sqrt(3), "r2": pytest.approx(1 - 4.5 / 3),
-            "bias": 2.5 / 1.5, "mape": 2 / 3,
+            "bias": 2.5 / 1.5, "mape": 2 / 3, "weighted_mae": 2.5 / 1.5,
         }  # fmt: skip
 
     def test_a_revision_counts_and_moves_the_error(self) -> None:

@@ -661,11 +661,12 @@ class TestExitStatus:
         """It is told while it waits for the rest of standard input; what it has written stays whole."""
         command = [sys.executable, "-m", "prequential.cli.main", "replay", "--config", "c.yaml"]
         command += ["--predictions", "-", "--labels", "labels", "--metrics-out", "m.gz"]
+        command += ["--dead-letters-out", "last"]  # opened after the others
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_DISABLE_JIT": "1"}
         with subprocess.Popen(
             command, cwd=folder, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE
         ) as process:
-            while not (folder / "m.gz").exists():
+            while not (folder / "last").exists():
                 time.sleep(0.05)
             process.send_signal(number)
             assert process.wait(60) == 130

@@ -45,7 +45,7 @@ class Ticks:
         self._shard = Shard(config, 0, 4)
         self._load = Load(streams, probabilities=True, drift_every=900, drift_for=180)
         self._chance = random.Random(1)
-        self._parser = Parser(intervals=False, values=False)
+        self._parser = Parser({"quantiles"})
         self._truth = [0] * streams
         self._due: list[tuple[float, int, str]] = []
         self._offsets, self._number = [0, 0, 0], 0

@@ -137,6 +137,22 @@ class TestResiduals:
         assert told_of(metrics())["residuals"] == {}
 
 
+#: Cells of a row whose contents overlap, and headings of a table that are broken within a word.
+_OVERLAPPING = """() => {
+  const wrong = [], range = document.createRange();
+  const extent = (one) => { range.selectNodeContents(one); return range.getBoundingClientRect(); };
+  const meet = (from, to, other, end) => from < end - 1 && other < to - 1;
+  const over = (a, b) => meet(a.left, a.right, b.left, b.right) && meet(a.top, a.bottom, b.top, b.bottom);
+  for (const row of document.querySelectorAll(".need, .kpi, tr")) {
+    const all = [...row.children].map(extent).filter((one) => one.width && one.height);
+    if (all.some((a, i) => all.slice(i + 1).some((b) => over(a, b)))) wrong.push(row.innerText);
+  }
+  for (const head of document.querySelectorAll("thead th"))
+    if (!head.innerText.trim().includes(" ") && extent(head).height > 20) wrong.push(head.innerText);
+  return wrong;
+}"""
+
+
 @pytest.mark.slow
 class TestInABrowser:
     def test_predicted_against_actual(self, page: Page) -> None:
@@ -247,6 +263,21 @@ class TestInABrowser:
                     "(one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.ariaLabel)"
                 )
                 assert cut == [], view
+
+    def test_nothing_overlaps_on_paper(self, chromium: Browser) -> None:
+        """At the width of A4 within its margins; drawings are made for the screen, which may be wider."""
+        some = [*a_drift(), alarm(300), incident(), incident(3000, id="i3", status="closed", alarms=[])]
+        with opened(chromium, width=1200) as page, served(some) as (address, _):
+            for view in ("#/overview", MODEL, "#/incidents", "#/incident?id=incident-4800"):
+                ready(page, address + "?" + str(len(view)) + view)
+                drawings = page.locator(".small svg")
+                assert all(drawings.evaluate_all("all => all.map((one) => one.viewBox.baseVal.width)")), view
+                page.emulate_media(media="print")
+                page.set_viewport_size({"width": 703, "height": 1000})
+                overlapping = page.evaluate(_OVERLAPPING)
+                assert overlapping == [], view
+                page.emulate_media(media="screen")
+                page.set_viewport_size({"width": 1200, "height": 800})
 
     def test_paper_is_light(self, chromium: Browser) -> None:
         with opened(chromium, dark=True) as page, served(a_drift()) as (address, _):

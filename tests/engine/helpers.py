@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -25,6 +25,7 @@ from prequential.configuration.settings.model import Config
 from prequential.engine import state as state_module
 from prequential.engine.compiled import ids
 from prequential.engine.compiled.kernel import tables_of
+from prequential.engine.estimators import indexes
 from prequential.engine.estimators.window import WindowSums
 from prequential.engine.input.merge import Batch, OffsetVector
 from prequential.engine.input.plain import Parser
@@ -263,6 +264,21 @@ def small_logs(rows: int = 1) -> Iterator[None]:
 # ---- snapshots and outputs
 
 
+@contextmanager
+def listed_cells(most_dense: int = 2, places: int = 8) -> Iterator[None]:
+    """Plans with room for more classes have places only for joint cells with outcomes: so many at first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexes, "MOST_DENSE", most_dense)
+        patch.setattr(indexes, "FEWEST", places)
+        yield
+
+
+#: Ways in which shards give the same messages.
+WAYS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "as it is": nullcontext, "listed cells": listed_cells, "small logs": small_logs,
+}  # fmt: skip
+
+
 def snapshot_of(shard: Shard) -> list[bytes]:
     """A snapshot as it is written."""
     return [msgspec.msgpack.encode(part) for part in shard.snapshot()]
@@ -334,7 +350,8 @@ def _prediction(shard: Shard, row: int) -> dict[str, Any]:
     for table in (predictions, values):
         for name, column in columns_of(table).items():
             if name not in ("next", "model", "probabilities") and len(column) > row:
-                found[name] = column[row].tolist()
+                one_row = column[row].tolist()
+                found[name] = str(one_row) if name == "numbers" else one_row  # NaN equals itself as text
     return found
 
 

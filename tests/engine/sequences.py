@@ -121,7 +121,7 @@ class Outcomes:
 
     def cells(self, name: str) -> Any:
         """The joint cells of an estimator."""
-        return self._estimator(name).cells_of(0)
+        return self._estimator(name).cells_of(0).weights
 
     def pairs(self, name: str) -> list[Any]:
         """The pairs of neighbours of an estimator, by sign."""
@@ -143,9 +143,8 @@ class Outcomes:
                 values[measure] = float(found.values[0, INDEX[measure]])
         details: dict[str, Any] = {}
         if self.plan.config.details:
-            cells = self.cells(name)
-            capacity = self.plan.capacity
-            code = positive_of(self.positives, 0, cells.reshape(capacity, -1).sum(axis=1))
+            cells, capacity = estimator.cells_of(0), self.plan.capacity
+            code = positive_of(self.positives, 0, cells.weights.reshape(capacity, -1).sum(axis=1))
             details = details_of(
                 self.plan.config.details, cells, capacity,
                 estimator.memory.whole, partial(estimator.effective, 0), self.pairs(name), code, self.names,

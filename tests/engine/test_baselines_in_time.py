@@ -161,3 +161,66 @@ class TestAucAfterRevisions:
         assert corrected[0]["auc"] == 1.0
         measures, _ = self.auc(("0",), ("maybe", "1"), ("0",), ("1",), positive_class="1")
         assert measures["auc"] == 1.0
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_evaluated_baselines_know_what_the_model_knew_that_predicted_first(first: str) -> None:
+    """A model that predicts later changes nothing, whichever of the two was registered first."""
+    rng, later = random.Random(8), "ba"[first == "b"]
+    alone: list[Any] = [pred("x", 0, "0", model="a"), pred("x", 0, "0", model="b"), lab("x", 1, "0")]
+    slower = []
+    for i in range(60):
+        alone.append(pred(i, 10 + 10 * i, rng.choice("01"), model=first))
+        alone.append(lab(i, 10 + 10 * i + rng.randrange(100, 200), rng.choice("001")))
+        slower.append(pred(i, 55 + 10 * i, "1", model=later))
+
+    def measured(records: list[Any], model: str) -> list[Any]:
+        lives = Lives(measures=MEASURES, baselines=("persistent", "majority"), estimators=ESTIMATORS)
+        found = metrics_of(lives.go(*sorted(records, key=lambda record: record[2])))
+        return [(m.estimator, m.stage, m.n, m.measures, m.undefined) for m in found if m.model == model]
+
+    for model in (first, "@persistent", "@majority"):
+        expected = measured(alone, model)
+        assert len(expected) > 100
+        assert measured([*alone, *slower], model) == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_evaluated_baselines_equal_a_plain_loop(seed: int) -> None:
+    """One prediction of some of three models for each instance, delivered in the order of their times."""
+    rng = random.Random(seed)
+    events: list[tuple[int, int, Any]] = []  # time, order of kinds, record
+    for i in range(80):
+        made = [(10 * i + rng.randrange(60), model) for model in "abc" if rng.random() < 0.7]
+        events += [(ts, 1, pred(i, ts, rng.choice("01"), model=model)) for ts, model in made]
+        if rng.random() < 0.9:
+            ts = 10 * i + rng.randrange(60, 200)
+            events.append((ts, 2, lab(i, ts, rng.choice("0012"))))
+    events.sort(key=lambda event: event[:2])
+
+    registered: list[str] = []
+    known: dict[str, list[tuple[int, int, str | None, str | None]]] = {}
+    labels: list[str] = []
+    right: dict[str, list[bool]] = {"@persistent": [], "@majority": []}
+    for ts, kind, (_, record, _) in events:
+        name = str(record["instance_id"])
+        if kind == 1:
+            if record["model"] not in registered:
+                registered.append(record["model"])
+            most = max(labels, key=labels.count) if labels else None  # ties: the class seen first
+            latest = labels[-1] if labels else None
+            known.setdefault(name, []).append((ts, registered.index(record["model"]), latest, most))
+        else:
+            if name in known:
+                _, _, *guesses = min(known[name], key=lambda one: one[:2])
+                for baseline, guess in zip(right, guesses):
+                    right[baseline].append(guess == record["y_true"])
+            labels.append(record["y_true"])
+
+    lives = Lives(measures=("accuracy",), baselines=("persistent", "majority"))
+    found = metrics_of(lives.go(*(record for _, _, record in events)))
+    for baseline, values in right.items():
+        messages = [one for one in found if (one.model, one.estimator) == (baseline, "all")]
+        assert [one.outcomes for one in messages] == list(range(1, len(values) + 1))
+        shares = [sum(values[:n]) / n for n in range(1, len(values) + 1)]
+        assert [one.measures["accuracy"] for one in messages] == pytest.approx(shares, abs=1e-12)

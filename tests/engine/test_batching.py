@@ -9,7 +9,6 @@ import pkgutil
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +19,7 @@ import pytest
 from helpers import (
     ENDED,
     SIGNALS,
+    WAYS,
     Feed,
     Life,
     Topics,
@@ -37,7 +37,6 @@ from helpers import (
     metrics_of,
     model_of,
     restored,
-    small_logs,
     snapshot_of,
     state_of,
     times_of,
@@ -71,10 +70,10 @@ pytestmark = pytest.mark.slow
 SEEDS = range(scaled(4, 8))
 
 
-@pytest.fixture(scope="module", params=few(["as it is", "small logs"]), autouse=True)
+@pytest.fixture(scope="module", params=few(WAYS, 2), autouse=True)
 def way(request: pytest.FixtureRequest) -> Iterator[str]:
-    """In `make nightly` all tests hold as well where the join stops again and again: its logs are full."""
-    with small_logs() if request.param == "small logs" else nullcontext():
+    """All tests hold as well where joint cells have numbers, and, in `make nightly`, where logs are full."""
+    with WAYS[request.param]():
         yield request.param
 
 

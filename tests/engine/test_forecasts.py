@@ -13,6 +13,7 @@ import pytest
 from helpers import ENDED, World, batch_of, catch_up, metrics_of
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError, StreamConfig
+from prequential.engine.measures.reading import extends_scores
 from prequential.engine.shard import Shard
 from test_costs_by_value import lab, pred, said_of, shard_of
 
@@ -251,7 +252,7 @@ def test_nothing_is_kept_where_no_measure_asks() -> None:
         store = shard.state.store
         assert store.values.season.shape[1] == 0
         assert not store.season_pool.owner.max() >= 0
-        assert config.extends_scores == 0
+        assert extends_scores(config) == 0
         assert store.pools.used.tolist()[2] == 0  # no quantiles
 
 

@@ -61,6 +61,20 @@ def test_recall_may_fall_while_the_error_stays(seed: int) -> None:
     assert "has a recall of " in finding(last)
 
 
+@pytest.mark.parametrize("loss", ["error", "recall", "specificity", "precision"])
+def test_more_errors_at_the_same_class_ratio_are_no_change_of_labels(loss: str) -> None:
+    """Precision counts outcomes of one prediction: their labels alone would explain any change."""
+    rng = np.random.default_rng(7)
+    label = (rng.random(4_500) < 0.4).astype(np.int64)
+    wrong = rng.random(4_500) < np.where(np.arange(4_500) >= 3_000, 0.4, 0.1)
+    found = incidents(Stream(label, wrong.astype(np.int64)).records(), positive_class="b", incident_loss=loss)
+    assert found
+    for one in found:
+        named = [cause["cause"] for cause in one.causes]
+        assert named == (["not_clear"] if loss == "precision" else ["concept"])
+        assert one.severity > 0.3
+
+
 def test_costs_may_rise_while_the_error_stays() -> None:
     records = misses_for_false_alarms(4).records()
     [*_, last] = incidents(records, costs=COSTS, incident_loss="cost")

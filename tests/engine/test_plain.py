@@ -20,7 +20,7 @@ from prequential.engine.input.plain import NO_TIME, Parser, Plain, PlainRecords,
 from prequential.engine.tables.records import Rows
 from prequential.engine.tables.store import NO_CLASS
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
-from prequential.topics.messages import Instance
+from prequential.topics.messages import NUMBERS, Instance
 from prequential.topics.values import LabelSet
 
 from tests.bench.messages import generate
@@ -43,7 +43,7 @@ PIECES = (
 
 FIELDS = (
     "stream", "model", "instance_id", "y_pred", "y_true", "ts", "version", "segments", "label_propensity",
-    "y_proba", "model_version", "value", "y_lower", "y_upper", "other", "", "strea", "streams",
+    "y_proba", "model_version", *NUMBERS, "other", "", "strea", "streams",
 )  # fmt: skip
 
 SPACES = ("", "", "", "", " ", "\t", "\r", "\n", " \t ")
@@ -96,7 +96,7 @@ def expected(record: Any) -> tuple[Any, ...]:
     return (
         record.stream, about["model"], None if value is None else target,
         None if version is None else str(version), None if isinstance(value, str | bool) else number(value),
-        *(number(about[field]) for field in ("label_propensity", "value", "y_lower", "y_upper")),
+        *(number(about[field]) for field in ("label_propensity", *NUMBERS)),
         record.instance_id, record.ts, about["version"] or 0,
         [(name, str(p)) for name, p in (about["y_proba"] or {}).items()],
         list((about["segments"] or {}).items()),
@@ -285,8 +285,8 @@ def test_a_stream_whose_rows_are_others_begins_a_round() -> None:
 @pytest.mark.parametrize("bounds", ['"y_lower":1', '"y_upper":null', '"y_upper":"x"', '"y_lower":{"a":[1]}'])
 def test_intervals_are_passed_over_where_they_mean_nothing(bounds: str) -> None:
     record = f'{{"stream":"s","model":"m","instance_id":"1","y_pred":1,{bounds}}}'.encode()
-    assert isinstance(Parser(intervals=False).parse(PREDICTIONS, [record]), Plain)
-    assert assert_same(Parser(values=False), PREDICTIONS, [record])
+    assert isinstance(Parser({"value"}).parse(PREDICTIONS, [record]), Plain)
+    assert assert_same(Parser({"y_lower", "y_upper"}), PREDICTIONS, [record])
     label = record.replace(b"y_pred", b"y_true")
     assert isinstance(Parser().parse(LABELS, [label]), Plain)
 
@@ -362,7 +362,7 @@ def rows_of(encoder: Encoder, records: Any, kinds: Any) -> tuple[list[Any], list
             found.append(
                 (
                     start + place, text, [str(column[i]) for column in small],
-                    r.value[i].tolist(), r.interval[i].tolist(), np.flatnonzero(r.segments[i]).tolist(),
+                    str(r.numbers[i]), np.flatnonzero(r.segments[i]).tolist(),
                     r.segments[i][r.segments[i] > 0].tolist(), r.names[given].tolist(), r.p[given].tolist(),
                 )
             )  # fmt: skip

@@ -7,19 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.configuration.settings.model import (
-    OF_INTERVALS,
-    Config,
-    DetectorConfig,
-    Objective,
-    StreamConfig,
-)
+from prequential.configuration.settings.model import Config, DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors import objectives
 from prequential.engine.measures.declaration import INTERVALS
+from prequential.engine.measures.reading import fields_read
 from prequential.engine.measures.registry import made_of
 from prequential.engine.shard import Shard
 from sklearn.metrics import mean_absolute_percentage_error, mean_pinball_loss
 from test_costs_by_value import lab, pred, said_of, shard_of
+
+OF_INTERVALS = made_of(INTERVALS)
 
 STREAM = StreamConfig(
     task="regression", measures=("mae", "pinball", *OF_INTERVALS),
@@ -37,10 +34,6 @@ RECORDS: tuple[Any, ...] = (
     pred(3, 5, 2.0), lab(3, 6, 1.0),
     pred(4, 7, 4, y_lower=4, y_upper=4.0), lab(4, 8, 4.0),
 )  # fmt: skip
-
-
-def test_names_that_the_settings_know_are_those_of_the_measures() -> None:
-    assert made_of(INTERVALS) == OF_INTERVALS
 
 
 def test_coverage_and_width_are_of_the_outcomes_with_an_interval() -> None:
@@ -99,15 +92,16 @@ def test_it_is_refused_behind_names_that_are_known_too() -> None:
 ])  # fmt: skip
 def test_intervals_are_read_where_anything_asks_for_them(more: dict[str, Any]) -> None:
     config = replace(PLAIN, **more)
-    assert not PLAIN.reads_intervals
-    assert config.reads_intervals
-    assert not replace(config, task="classification").reads_intervals
+    bounds = {"y_lower", "y_upper"}
+    assert not fields_read(PLAIN)
+    assert fields_read(config) == bounds
+    assert not fields_read(replace(config, task="classification"))
     shard = shard_of(*RECORDS, config=config)
-    assert shard.state.store.values.interval.shape[1] == 3
+    assert shard.state.store.values.numbers.shape[1] == 3
 
 
 def test_a_prediction_waits_in_as_many_bytes_as_before_where_none_asks() -> None:
-    assert shard_of(*RECORDS, config=PLAIN).state.store.values.interval.shape[1] == 0
+    assert shard_of(*RECORDS, config=PLAIN).state.store.values.numbers.shape[1] == 0
 
 
 def test_coverage_is_watched() -> None:

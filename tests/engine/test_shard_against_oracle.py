@@ -6,7 +6,6 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ import oracle
 import pytest
 from helpers import (
     HOUR,
+    WAYS,
     Topics,
     World,
     alarms_of,
@@ -22,7 +22,6 @@ from helpers import (
     examples,
     live,
     metrics_of,
-    small_logs,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,10 +46,10 @@ _TOLERANCES = {
 Tally = tuple[int, int]  # metrics messages, alarms
 
 
-@pytest.fixture(scope="module", params=["as it is", "small logs"], autouse=True)
+@pytest.fixture(scope="module", params=list(WAYS), autouse=True)
 def way(request: pytest.FixtureRequest) -> Iterator[str]:
-    """All tests hold as well where the join stops again and again, since its logs are full."""
-    with small_logs() if request.param == "small logs" else nullcontext():
+    """All tests hold as well where joint cells have numbers, and where the join's logs are full."""
+    with WAYS[request.param]():
         yield request.param
 
 

@@ -61,7 +61,7 @@ def counted(made: Sequence[Prediction], t0: int, t1: int, config: StreamConfig) 
         plan = catalog.plans[catalog.registry.entities.plan[entity.row]]
         for place, stage in enumerate(plan.stages):
             row = int(catalog.registry.entities.first[entity.row]) + place
-            cells = plan.estimators[0].cells_of(row).reshape(plan.capacity, plan.capacity, 4)
+            cells = plan.estimators[0].cells_of(row).weights.reshape(plan.capacity, plan.capacity, 4)
             for code in np.flatnonzero(cells.sum(axis=(0, 2))).tolist():
                 number = int(names[code].removeprefix("p"))
                 found.setdefault(int(entity.model), {})[stage] = made[number][2]

@@ -99,6 +99,7 @@ _TASKS: dict[str, dict[str, Any]] = {
     "regression": {
         "measures": [
             "mae", "mse", "rmse", "r2", "bias", "mape", "interval_coverage", "interval_width", "wis",
+            "weighted_mae",
         ],
     },
 }  # fmt: skip
@@ -114,6 +115,7 @@ def _prediction(rng: random.Random, task: str, number: int, ts: int, at: int, mo
     if task == "regression":
         more |= {"y_lower": y - 1, "y_upper": y + rng.random()}
         more["quantiles"] = {"0.3": y - 1, "0.9": y + rng.random()}
+        more["weight"] = rng.choice([None, 0, 0.3, 7])
     elif rng.random() < 0.9:
         given = [rng.random() for _ in "abc"]
         more["y_proba"] = {name: p / sum(given) for name, p in zip("abc", given)}

@@ -144,6 +144,10 @@ def random_world(
         if sort.regression and kind == 1 and intervals.random() < 0.7:
             obj |= _random_interval(intervals, classes, unusable=unusable)
             obj |= _random_quantiles(_beside(intervals), classes, unusable=unusable)
+            weights = _beside(_beside(intervals))
+            obj["weight"] = weights.choice([None, 0, 1, 2.5, weights.uniform(0, 9)])
+            if unusable and weights.random() < 0.05:
+                obj["weight"] = weights.choice(_NO_WEIGHTS)
         if unusable and kind > 0 and rng.random() < 0.03:
             bad = ["x", True, "1", 1e101] if sort.regression else [0.5]
             obj["y_pred" if kind == 1 else "y_true"] = rng.choice(bad)
@@ -394,6 +398,9 @@ def _random_interval(
     below, above = (rng.choice([0, 0, 1, rng.uniform(0, 3)]) for _ in range(2))
     return {"y_lower": middle - below, "y_upper": middle + above}
 
+
+#: Weights that are none.
+_NO_WEIGHTS: tuple[Any, ...] = ("1", -1, True, 1e101, [], {})
 
 #: Quantiles that are none.
 _NO_QUANTILES: tuple[Any, ...] = (
@@ -851,7 +858,8 @@ class _Extremes:
         if rng.random() < self.odd / 3:
             return dict(rng.choice(_NO_INTERVALS))
         lower, upper = sorted(rng.sample(_NUMBERS, 2))
-        return {"y_lower": lower, "y_upper": upper}
+        weight = rng.choice([None, 0, 2.5, *(_NO_WEIGHTS if rng.random() < self.odd / 3 else ())])
+        return {"y_lower": lower, "y_upper": upper, "weight": weight}
 
     def _stake(self) -> dict[str, Any]:
         """What is at stake, where costs ask for it; now and then what is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -194,6 +195,35 @@ class TestEvaluate:
         assert len(page) == size
         assert page.startswith(b"<!DOCTYPE html>") or page.startswith(b"<!doctype html>")
 
+    @pytest.mark.parametrize(
+        ("settings", "shown"),
+        [
+            ({}, ["accuracy", "kappa", "kappa_per"]),
+            ({"measures": ["ece", "f1", "accuracy"]}, ["accuracy", "f1", "ece"]),
+            ({"measures": ["cost"], "costs": {"1": {"0": 2}}}, ["cost"]),
+            ({"measures": ["mae"]}, []),
+            ({"task": "regression"}, ["mae", "rmse", "r2"]),
+            ({"task": "regression", "measures": ["bias", "mape"]}, ["bias", "mape"]),
+            ({"task": "regression", "measures": ["wis", "pinball", "mse"]}, ["wis", "pinball", "mse"]),
+        ],
+    )  # fmt: skip
+    def test_columns_are_of_measures_that_are_configured(
+        self, settings: dict[str, Any], shown: list[str]
+    ) -> None:
+        result = evaluate({"y_pred": [1, 0] * 5, "y_true": [1, 1] * 5}, **settings)
+        html = result._repr_html_()
+        head = html[html.index("<table") : html.index("</tr>")]
+        assert [name.partition("<")[0] for name in head.split("<th>")[4:]] == [
+            *(f"{name}, whole run" for name in shown[:1]), *(f"{name}, latest" for name in shown),
+        ]  # fmt: skip
+        text = repr(result)
+        head = text[text.index("; latest: ") : text.index("final*")]
+        known = ("accuracy", "kappa", "kappa_per", "mae", "rmse", "r2", *shown)
+        assert {name for name in known if f" {name} " in head.replace("over time", "")} - {*shown} <= {
+            "mae" if settings.get("task") else "accuracy"  # the course's
+        }
+        assert all(f" {name} " in head for name in shown)
+
     def test_names_in_html_are_text(self) -> None:
         rows = [{"model": "<script>", "y_pred": "<b>", "y_true": "<b>"}] * 3
         html = evaluate(rows, rows, stream="<i>")._repr_html_()
@@ -278,18 +308,43 @@ class TestEvaluate:
         [sequence] = found.summary.sequences
         assert (sequence.stage, list(sequence.measures)) == ("initial", ["window:3"])
 
+    def test_columns_named_as_keys_of_segments_are_their_values(self) -> None:
+        rows = [{"y_pred": n % 2, "y_true": n % 3 % 2, "arm": "xy"[n % 2], "n": n % 3} for n in range(60)]
+        mapped = [{**row, "segments": {"arm": row["arm"], "n": str(row["n"])}} for row in rows]
+        wanted, *found = (
+            evaluate(table, segments=["arm", "n"], measures=["accuracy"]).to_pandas()
+            for table in (mapped, rows, pd.DataFrame(rows), pa.Table.from_pylist(rows))
+        )
+        assert {"arm=x", "n=2"} <= set(wanted.segment)
+        for one in found:
+            pd.testing.assert_frame_equal(one, wanted)
+
     @pytest.mark.parametrize(
         ("arguments", "error", "words"),
         [
             ({"estimators": ["al"]}, ConfigError, "settings: defaults.estimators: estimator 'al': expected"),
             ({"estimator": 1}, ConfigError, "unknown key 'estimator' in defaults; did you mean estimators?"),
             ({"config": {"default": {}}}, ConfigError, "unknown key 'default' in the configuration"),
+            ({"config": {"period": "1d"}}, ConfigError, "a setting of streams; write it below defaults"),
+            ({"y_pred": "guess"}, ConfigError, "its column below files, in Python by columns={'y_pred': …}"),
             ({"columns": {"y_prd": "y"}}, ConfigError, "columns: unknown field 'y_prd'; known: instance_id"),
             ({"columns": {"y_pred": "y"}}, ConfigError, "columns.y_pred: predictions has no field y; fields"),
             (
                 {"columns": {"ts": {"path": "at", "unit": "sec"}}}, ConfigError,
                 "columns: ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or",
             ),
+            ({"columns": ["y_true"]}, ConfigError, "columns is ['y_true']: expected a dict such as {"),
+            ({"columns": "y_true"}, ConfigError, "columns is 'y_true': expected a dict such as"),
+            ({"model": ""}, ValueError, "model is '': expected a name"),
+            ({"model": None}, ValueError, "model is None: expected a name"),
+            ({"stream": ""}, ValueError, "stream is '': expected a name"),
+            ({"stream": None}, ValueError, "stream is None: expected a name"),
+            ({"reference": [1]}, ConfigError, "reference: columns['labels']: predictions has no field"),
+            ({"reference": []}, WorkError, "reference: nothing was evaluated: there are no predictions"),
+            ({"reference": (1, 2)}, TypeError, "reference: predictions is 1: expected a table"),
+            ({"reference": "nowhere.csv"}, UsageError, "reference: can't read 'nowhere.csv'"),
+            ({"predictions": pd.DataFrame()}, ConfigError, "no column y_pred; it has no columns; expected"),
+            ({"predictions": pa.table({})}, ConfigError, "no column y_pred; it has no columns; expected"),
             ({"predictions": 7}, TypeError, "predictions is 7: expected a table"),
             ({"predictions": [[1]]}, TypeError, "predictions: row 0 is [1]: expected a dict of fields"),
             ({"predictions": {"y_pred": [1], "ts": []}}, TypeError, "predictions has columns of several"),
@@ -304,6 +359,64 @@ class TestEvaluate:
         with pytest.raises(error) as raised:
             evaluate(**given)
         assert words in str(raised.value)
+
+
+    def test_arguments_that_make_no_sense_are_quoted(self) -> None:
+        result = evaluate({"y_pred": [1, 0] * 5, "y_true": [1, 1] * 5})
+        for ask, words in (
+            (lambda: result.measures("accuracy", stream="x"), "stream 'x': expected one of default"),
+            (lambda: result.measures(stream="x"), "stream 'x': expected one of default"),
+            (lambda: result.plot("accuracy", stream="x"), "stream 'x': expected one of default"),
+            (lambda: result.explain(None), "incident is None: expected an ID, a number or an incident"),  # type: ignore[arg-type]
+            (lambda: result.explain(1.5), "incident is 1.5: expected an ID"),  # type: ignore[arg-type]
+            (lambda: result.periods.measure("kappa"), "expected the setting period, such as period='1d'"),
+        ):  # fmt: skip
+            with pytest.raises(ValueError, match=re.escape(words)):
+                ask()
+
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"measures": ["mae", "mase"]}, ["mase has no value, because the season isn't configured"]),
+            ({"measures": ["mase"], "season": "1d"}, []),
+            ({"measures": ["pinball"]}, ["pinball has no value, because the quantile isn't configured"]),
+            ({"measures": ["pinball"], "quantile": 0.5}, []),
+            ({"incident_loss": "wis"}, ["wis has no value, because no outcome has quantiles"]),
+            (
+                {"measures": ["interval_width", "wis", "interval_coverage"]},
+                ["interval_width, interval_coverage have no value, because no outcome", "wis has"],
+            ),
+            ({"task": "classification", "measures": ["cost"]}, ["cost has no value, because costs aren't"]),
+            ({"task": "classification", "measures": ["cost"], "costs": {"1": {"0": 2}}}, []),
+            ({"task": "classification", "incident_loss": "log_loss"}, ["log_loss has no value"]),
+            ({"task": "classification", "incident_loss": "brier", "proba": True}, []),
+            ({"task": "classification"}, []),
+            ({}, []),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("estimators", [["all"], ["window:5", "all"]])
+    def test_measures_that_lack_their_input(
+        self, settings: dict[str, Any], said: list[str], estimators: list[str]
+    ) -> None:
+        """Also if one of two models has it, there is none to be told of."""
+        given = {"task": "regression", "estimators": estimators, **settings}
+        rows = [
+            {"instance_id": i, "y_pred": i % 2, "y_true": int(i % 3 == 0), "model": model, "ts": i * 60_000}
+            for i in range(40) for model in "ab"
+        ]  # fmt: skip
+        if given.pop("proba", False):
+            for row in rows[1::2]:
+                row["y_proba"] = {"0": 0.4, "1": 0.6}
+        found = evaluate(rows, **given).summary.findings
+        sentences = [one.sentence for one in found if one.code == "measures"]
+        assert len(sentences) == len(said)
+        assert all(map(str.startswith, sentences, said)), sentences
+
+    def test_an_array_in_a_file_is_no_record(self, tmp_path: Path) -> None:
+        path = tmp_path / "rows.json"
+        path.write_text(json.dumps([{"y_pred": 1, "y_true": 1}] * 5))
+        with pytest.raises(WorkError, match="a file has one JSON object per line"):
+            evaluate(str(path))
 
 
 def feed(evaluator: Evaluator, predictions: list[Row], labels: list[Row], ask: bool = False) -> None:
@@ -373,6 +486,48 @@ class TestEvaluator:
         assert said == list(expected[: len(said)])
         right = sum(row["y_pred"] == row["y_true"] for row in rows)
         assert evaluator.get("accuracy", estimator="all") == right / 500
+
+    def test_tables_and_plots_end_with_the_state_at_this_time(self) -> None:
+        """Also before the first message is due: as of a run that ends there. Reading adds none."""
+        r = random.Random(6)
+        rows = [
+            {"instance_id": i, "y_pred": r.choice("ab"), "y_true": r.choice("ab"), "model": model,
+             "segments": {"g": r.choice("xy")}}
+            for i in range(100) for model in "pq"
+        ]  # fmt: skip
+        settings: dict[str, Any] = {
+            "estimators": ["all"], "emit": {"outcomes": 80, "every": None, "comparisons": None},
+            "disparity": {"segments": ["g"], "measures": ["error"]},
+        }  # fmt: skip
+        evaluator, done = Evaluator(**settings), 0
+        for count in (20, 80, 100):
+            for row in rows[2 * done : 2 * count]:
+                evaluator.predict(
+                    row["instance_id"], row["y_pred"], model=row["model"], segments=row["segments"]
+                )
+                if row["model"] == "q":
+                    evaluator.learn(row["instance_id"], row["y_true"])
+            done = count
+            labels = [{"instance_id": row["instance_id"], "y_true": row["y_true"]} for row in rows[1::2]]
+            run = evaluate(
+                [{**row, "y_true": None, "ts": row["instance_id"]} for row in rows[: 2 * count]],
+                [{**row, "ts": row["instance_id"]} for row in labels[:count]], **settings,
+            )  # fmt: skip
+            before = evaluator.result().messages
+            for result in (evaluator.result(), evaluator.result()):
+                assert len(result.plot("accuracy").lines[0].y) == len(run.plot("accuracy").lines[0].y) > 0
+                assert result.metrics["accuracy"].to_pylist() == run.metrics["accuracy"].to_pylist()
+                assert max(result.metrics["outcomes"].to_pylist()) == count
+                assert result.comparisons.num_rows == run.comparisons.num_rows > 0
+                assert result.disparities.num_rows == run.disparities.num_rows
+            assert evaluator.result().messages == before
+
+    def test_streams_and_models_have_names(self) -> None:
+        with pytest.raises(ValueError, match="stream is '': expected a name"):
+            Evaluator(stream="")
+        for model in ("", None):
+            with pytest.raises(ValueError, match=f"model is {model!r}: expected a name"):
+                Evaluator().predict(1, 1, model=model)  # type: ignore[arg-type]
 
     def test_calls_count_in_their_order(self) -> None:
         """Whatever their times are: a label of an earlier time comes when it comes."""

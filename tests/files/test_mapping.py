@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.mapping.model import MappingError, Path, RecordMapping
+from prequential.mapping.model import Field, MappingError, Path, RecordMapping
 from prequential.mapping.parsing import parse, same_names
 from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, decode
@@ -271,6 +271,32 @@ def test_conditions() -> None:
 def test_a_condition_of_a_number_or_a_boolean(when: str, value: Any, meant: bool) -> None:
     _, _, passed = translated({**LABEL, "when": when}, LABELS, {"id": 1, "y": 1, "x": value})
     assert passed == (set() if meant else {0})
+
+
+def test_lists_of_columns_are_columns_by_their_names() -> None:
+    lists = {"y_proba": ["on time", "a.b"], "segments": ["carrier"], "quantiles": ["0.1", "0.9"]}
+    names = {
+        "y_proba": {"on time": "on time", "a.b": '"a.b"'}, "segments": {"carrier": "carrier"},
+        "quantiles": {"0.1": '"0.1"', "0.9": '"0.9"'},
+    }  # fmt: skip
+    found, wanted = (parse(one, PREDICTIONS, bare=True) for one in (lists, names))
+    assert set(found.objects) == {"y_proba", "segments", "quantiles"}
+    assert found.objects == wanted.objects
+
+
+def test_keys_of_segments_are_columns_of_their_names() -> None:
+    columns = ["y_pred", "carrier", "a.b", "segments.origin"]
+    found = same_names(PREDICTIONS, columns, segments=["carrier", "a.b", "origin", "tail"])
+    assert found.objects["segments"] == {
+        key: Field(Path("value", keys, text))
+        for key, keys, text in (
+            ("carrier", ("carrier",), "carrier"), ("a.b", ("a.b",), '"a.b"'),
+            ("origin", ("segments", "origin"), "segments.origin"),
+        )
+    }  # fmt: skip
+    whole = same_names(PREDICTIONS, ["carrier", "segments"], segments=["carrier"]).objects["segments"]
+    assert whole == Path("value", ("segments",), "segments")
+    assert not same_names(PREDICTIONS, ["y_pred"], segments=["carrier"]).objects
 
 
 def test_bare_names_and_same_names() -> None:

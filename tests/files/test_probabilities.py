@@ -176,8 +176,9 @@ def test_a_map_of_predictions_is_that_of_probabilities() -> None:
 
 def test_names_of_columns_may_have_quotes_and_dots() -> None:
     mapping = same_names(PREDICTIONS, ["y_pred", 'y_proba.a"b', "y_proba.0.0", "y_proba.x y"])
-    assert isinstance(mapping.y_proba, dict)
-    assert {name: share.path.keys for name, share in mapping.y_proba.items()} == {
+    shares = mapping.objects["y_proba"]
+    assert isinstance(shares, dict)
+    assert {name: share.path.keys for name, share in shares.items()} == {
         name: ("y_proba", name) for name in ('a"b', "0.0", "x y")
     }
 

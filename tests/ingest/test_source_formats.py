@@ -231,6 +231,10 @@ def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -
             "y_lower is 3.0 and y_upper 2.0: expected y_lower <= y_upper",
         ),
         (
+            NUMBERS | {"measures": ["weighted_mae"]}, {"y": 1, "w": -1},
+            "weight is -1.0: expected a number from 0 to 1e+100",
+        ),
+        (
             {"costs": {"a": {"b": 1}}, "cost_per_value": True}, {"y": "a", "amount": "AfQ="},
             "value is 'AfQ=': expected a number from 0 to 1e+100, where it has base64, as Kafka Connect",
         ),
@@ -243,6 +247,7 @@ def test_the_dry_run_refuses_what_workers_refuse(
     source = {
         "as": "predictions", "stream": {"const": "s"}, "instance_id": "value.id", "model": {"const": "m"},
         "y_pred": "value.y", "y_lower": "value.low", "y_upper": "value.high", "value": "value.amount",
+        "weight": "value.w",
     }  # fmt: skip
     translate = translator(tmp_path, source)
     catalog = Catalog(Config(streams={"s": stream_of(tmp_path, settings)}))

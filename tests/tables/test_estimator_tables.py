@@ -198,7 +198,7 @@ def test_what_began_later_is_not_reached_by_revisions_of_outcomes_before() -> No
         estimator.begin(np.arange(2), np.full(2, began))
         estimator.update(taken)
         for q, of in enumerate(reached):
-            assert estimator.cells_of(q).tolist() == tally(of if name == "all" else of[-SIZE:])
+            assert estimator.cells_of(q).weights.tolist() == tally(of if name == "all" else of[-SIZE:])
 
 
 def counting(name: str, cells: list[int], times: list[int] | None = None) -> Accumulator:

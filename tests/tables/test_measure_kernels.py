@@ -29,6 +29,7 @@ from prequential.engine.measures.ranking import Ranks
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.tables import scores
+from prequential.engine.tables.outcomes import JointCells
 from prequential.engine.tables.streams import OTHER
 
 area, average_precision, group = map(from_python, (ranking.auc, ranking.pr_auc, ranking.group))
@@ -67,7 +68,8 @@ def measured(cells: Floats, positive: int = 0) -> Table:
     """The table of a matrix in joint cells; its class with this code is the positive one."""
     capacity = math.isqrt(len(cells) // 4)
     classes, positives = new_classes(capacity), positives_of(capacity, positive)
-    return table(measure_cells, InMemory(cells, True, NO_SUMS, False), classes, positives, 0, False)
+    memory = InMemory(JointCells(cells), True, NO_SUMS, False)
+    return table(measure_cells, memory, classes, positives, 0, False)
 
 
 def cells_of(estimator: str, capacity: int, places: list[int]) -> Floats:
@@ -289,7 +291,7 @@ def test_sequences_are_measured_each_by_itself(regression: bool) -> None:
         if regression:
             measure_numbers(sums[q], bool(scored[q]), spreads[q], 0.0, value, reason)
         else:
-            memory = InMemory(cells[q], True, sums[q], bool(scored[q]))
+            memory = InMemory(JointCells(cells[q]), True, sums[q], bool(scored[q]))
             measure_cells(memory, new_classes(4), positives_of(4, codes[q]), 0, False, value, reason)
         assert (found.values[row].tobytes(), found.reasons[row].tobytes()) == (
             value.tobytes(), reason.tobytes(),
@@ -304,13 +306,13 @@ def test_cells_are_measured_with_the_positive_class_of_their_sequence(
     cells, classes = np.arange(16.0), new_classes(2)
     memory = memory_of(cells, "ab")
     given = (classes, positives_of(2, 0, code), 1)
-    without_sums = [InMemory(cells, True, NO_SUMS, scored) for scored in (False, True)]
+    without_sums = [InMemory(JointCells(cells), True, NO_SUMS, scored) for scored in (False, True)]
     found = table(measure_cells, without_sums[1], *given, False)
     assert_of_matrix(found, measures(memory, positive))
     unscored = table(measure_cells, without_sums[0], *given, False)
     assert unscored[1]["auc"] == ("no_positive_class" if positive is None else "no_probabilities")
     assert found == unscored  # of no outcome there are probabilities
-    with_some = InMemory(cells, True, scores.sums_of({scores.SCORED: 1}), True)
+    with_some = InMemory(JointCells(cells), True, scores.sums_of({scores.SCORED: 1}), True)
     some = table(measure_cells, with_some, *given, False)
     assert some[1]["auc"] == ("no_positive_class" if positive is None else "no_ranks")
 
@@ -341,12 +343,12 @@ def test_kappa_keeps_its_digits_where_little_is_right(factor: float) -> None:
 @pytest.mark.parametrize("known", [True, False])
 def test_measures_of_baselines_without_a_label(known: bool) -> None:
     given = new_classes(2), positives_of(2, 0), 0
-    memory = InMemory(np.arange(1.0, 17.0), known, NO_SUMS, False)
+    memory = InMemory(JointCells(np.arange(1.0, 17.0)), known, NO_SUMS, False)
     for chance in (False, True):
         undefined = table(measure_cells, memory, *given, chance)[1]
         without = {name for name, why in undefined.items() if why == "no_label_known"}
         assert without == (set() if known else {"p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"})
-    nothing = table(measure_cells, memory._replace(cells=np.zeros(16)), *given, False)[1]
+    nothing = table(measure_cells, memory._replace(cells=JointCells(np.zeros(16))), *given, False)[1]
     assert set(nothing.values()) == {"empty"}
 
 
@@ -425,7 +427,7 @@ def fixed() -> str:
             classes, sums = new_classes(k), generator.random(scores.SIZE)
             positives = positives_of(k, row % 4 - 2)
             for chance in (False, True):
-                memory = InMemory(cells, row % 4 > 0, sums, row % 3 > 0)
+                memory = InMemory(JointCells(cells), row % 4 > 0, sums, row % 3 > 0)
                 measure_cells(memory, classes, positives, 0, chance, values, reasons)
                 bits += [values.tobytes().hex(), reasons.tobytes().hex()]
             measure_numbers(sums, row % 3 > 0, float(row % 2), 0.25 * (row % 4), values, reasons)

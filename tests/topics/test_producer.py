@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -61,11 +62,11 @@ def test_streams_lie_where_java_puts_them(mock: Mock) -> None:
 
 def test_messages_are_the_contracts_and_leave_out_what_was_not_given(mock: Mock) -> None:
     moment = datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=1)))
-    mock.producer.instance("s", 17)
+    mock.producer.instance("s", 17, ts=4)
     mock.producer.instance(
         "s", "a", ts=5, version=2, segments={"region": "north"}, label_propensity=0.5
     )
-    mock.producer.prediction("s", "nb", 17, "UP")
+    mock.producer.prediction("s", "nb", 17, "UP", ts=6)
     mock.producer.prediction(
         "s",
         "nb",
@@ -78,7 +79,7 @@ def test_messages_are_the_contracts_and_leave_out_what_was_not_given(mock: Mock)
     )
     mock.producer.label("s", 17, 1.5, ts=-1)
     assert [json.loads(record.value) for record in mock.received("instances")] == [
-        {"stream": "s", "instance_id": "17"},
+        {"stream": "s", "instance_id": "17", "ts": 4},
         {
             "stream": "s",
             "instance_id": "a",
@@ -89,7 +90,7 @@ def test_messages_are_the_contracts_and_leave_out_what_was_not_given(mock: Mock)
         },
     ]
     assert [json.loads(record.value) for record in mock.received("predictions")] == [
-        {"stream": "s", "model": "nb", "instance_id": "17", "y_pred": "UP"},
+        {"stream": "s", "model": "nb", "instance_id": "17", "y_pred": "UP", "ts": 6},
         {
             "stream": "s",
             "model": "nb",
@@ -106,15 +107,33 @@ def test_messages_are_the_contracts_and_leave_out_what_was_not_given(mock: Mock)
     ]
 
 
+def test_a_record_without_a_time_has_that_of_the_call(mock: Mock) -> None:
+    """Not the broker's: a label's batch may reach it before that of the predictions."""
+    before = time.time_ns() // 1_000_000
+    for n in range(100):
+        mock.producer.instance("s", n)
+        mock.producer.prediction("s", "m", n, "UP")
+        mock.producer.label("s", n, "UP")
+    after = time.time_ns() // 1_000_000
+    times = [
+        [json.loads(record.value)["ts"] for record in mock.received(topic)]
+        for topic in ("instances", "predictions", "labels")
+    ]
+    assert all(before <= a <= b <= c <= after for a, b, c in zip(*times, strict=True))
+
+
 def test_a_predicted_interval_has_both_bounds_or_none(mock: Mock) -> None:
-    mock.producer.prediction("s", "m", 1, 20.5, y_lower=np.float64(19), y_upper=23)
+    mock.producer.prediction("s", "m", 1, 20.5, ts=1, y_lower=np.float64(19), y_upper=23, weight=2)
+    with pytest.raises(ValueError, match="weight is '2': expected a number from 0 to 1e"):
+        mock.producer.prediction("s", "m", 2, 20.5, weight="2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="y_lower 19 stands without y_upper: expected both, or neither"):
         mock.producer.prediction("s", "m", 2, 20.5, y_lower=19)
     with pytest.raises(ValueError, match="y_lower is 3 and y_upper 2: expected y_lower <= y_upper"):
         mock.producer.prediction("s", "m", 2, 20.5, y_lower=3, y_upper=2)
     (record,) = mock.received("predictions")
     assert json.loads(record.value) == {
-        "stream": "s", "model": "m", "instance_id": "1", "y_pred": 20.5, "y_lower": 19.0, "y_upper": 23.0,
+        "stream": "s", "model": "m", "instance_id": "1", "y_pred": 20.5, "ts": 1,
+        "y_lower": 19.0, "y_upper": 23.0, "weight": 2.0,
     }  # fmt: skip
 
 

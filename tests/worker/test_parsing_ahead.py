@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from prequential.configuration.settings.model import Config, StreamConfig
 from prequential.engine.input.plain import Parser, Plain
+from prequential.engine.input.record_scanner import READ_ON_DEMAND
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.consumer_records import ConsumerRecords
 from prequential.runtime.worker.batches import MANY, SharedParser, to_batch
@@ -41,7 +42,7 @@ def inputs(spoilt: dict[int, bytes | None]) -> list[ConsumerRecords]:
 
 
 def outputs(batches: Sequence[ConsumerRecords], ahead: Sequence[int], config: Config) -> list[Message]:
-    shard, parser = Shard(config), SharedParser(Parser(values=False))
+    shard, parser = Shard(config), SharedParser(Parser(READ_ON_DEMAND - {"value"}))
     shard.quarantine = {(1, 3): "a worker died at it"}
     for kind, records in enumerate(batches):
         content = parser.parse_ahead(kind, records) if kind in ahead else None
@@ -64,7 +65,7 @@ def test_it_gives_the_same(ahead: tuple[int, ...], spoilt: dict[int, bytes | Non
 
 def test_few_records_are_parsed_in_turn() -> None:
     few = inputs({})[_LABELS]
-    parser = SharedParser(Parser(values=False))
+    parser = SharedParser(Parser(READ_ON_DEMAND - {"value"}))
     assert isinstance(parser.parse_ahead(_LABELS, few), Plain)
     few.values = few.values[: MANY - 1]
     few.offsets = few.offsets[: MANY - 1]
@@ -130,7 +131,7 @@ def test_tombstones_among_many_labels(is_ahead: bool) -> None:
 
 def test_an_error_comes_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the journal knows at which records."""
-    records, parser = inputs({})[_LABELS], SharedParser(Parser(values=False))
+    records, parser = inputs({})[_LABELS], SharedParser(Parser(READ_ON_DEMAND - {"value"}))
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError
@@ -149,7 +150,7 @@ def test_nothing_at_which_workers_have_died_is_parsed_ahead(
     recovering: bool, isolation: object, parses: bool
 ) -> None:
     state: Any = SimpleNamespace(recovering=recovering, _isolation=isolation)
-    state._parser = SharedParser(Parser(values=False))
+    state._parser = SharedParser(Parser(READ_ON_DEMAND - {"value"}))
     state.parses_ahead = ShardRunner.parses_ahead.fget(state)  # type: ignore[attr-defined]
     fetched: Any = SimpleNamespace(kind=_LABELS, records=inputs({})[_LABELS])
     assert (ShardRunner.parse_ahead(state, fetched) is not None) is parses

@@ -103,7 +103,7 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
             summary_out.write(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     if not (args.reused_ids or args.from_topics):
         refuse_reused_ids(summary, "--reused-ids")
-    show(summary, Console(stderr=True))  # after all files are written
+    show(summary, config, Console(stderr=True))  # after all files are written
     if not summary.evaluated:
         raise WorkError(printable(why(summary, account.facts())))
     return 0

@@ -106,8 +106,7 @@ class Stepper:
         state, encoder = self._state, self._shard.encoder
         self._open, self._spare = self._spare or OpenRows(encoder), None
         rows = self._open.rows
-        columns = rows.segments.shape[1], rows.value.shape[1], rows.interval.shape[1]
-        if columns != (encoder.keys, encoder.values, encoder.intervals):
+        if (rows.segments.shape[1], rows.numbers.shape[1]) != (encoder.keys, encoder.numbers):
             self._open = OpenRows(encoder)
         state.store = ensure_rows(state.store, state.catalog, RECORDS, TEXT, PROBABILITIES)
 

@@ -33,6 +33,8 @@ from prequential.engine.delay.expecting import look_together
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators import MEMORIES
+from prequential.engine.estimators.indexes import CellNumbers
+from prequential.engine.estimators.rows import unrevised
 from prequential.engine.incidents import lasting, phases
 from prequential.engine.incidents.closing import decision
 from prequential.engine.incidents.following import follow, follow_events
@@ -249,7 +251,11 @@ def _warm_up_plain(config: Config) -> None:
 
 def _warm_up_rare(state: ShardState) -> None:
     """Compile the loops for cases that don't occur in a small shard."""
-    sums = np.zeros(0)
+    sums, nothing = np.zeros(0), np.zeros(0, dtype=np.int32)
+    numbers = CellNumbers(1, 16)
+    numbers.put(0, np.array([0]))
+    numbers.number(unrevised(nothing, np.zeros(0, dtype=np.int64), nothing))
+    numbers.in_order(0, np.zeros(16), 1)
     decision(state.incidents.history, 0, False)
     means = state.incidents.history.scratch.means
     lasting.change_place(means, 0, 0, 0.0)

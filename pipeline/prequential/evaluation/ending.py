@@ -26,7 +26,11 @@ def sequences_of(
     sequences: Iterable[SequenceSummary], stage: str, estimator: str | None, stream: str | None
 ) -> list[Ending]:
     """Return the sequences of a stage. Raises ValueError for an unknown name; the error lists the others."""
-    rows = [one for one in sequences if stream in (None, one.stream)]
+    found = list(sequences)
+    rows = [one for one in found if stream in (None, one.stream)]
+    if found and not rows:
+        streams = dict.fromkeys(one.stream for one in found)
+        raise ValueError(f"no outcomes of stream {stream!r}: expected one of {listed(streams)}")
     stage = stage_name(stage)
     chosen = []
     for one in rows:

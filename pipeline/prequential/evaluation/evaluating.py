@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prequential.configuration.reading.reader import combined
-from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.model import Config, ConfigError
 from prequential.engine.past.course import PastCourses
 from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.inputs import Inputs
@@ -27,7 +27,7 @@ from prequential.offline.replay.summary import Account, emission_of, refuse_reus
 from prequential.runtime.program.compilation import loops_for
 from prequential.runtime.program.progress import progress_bar
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
-from prequential.topics.errors import WorkError
+from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Incident, Message, Output, decoded
 from prequential.views.wording.console import complain
 
@@ -119,7 +119,7 @@ def evaluate(
         If an argument is not a table.
     ValueError
         If rows are matched by position, and the indexes of two pandas tables hold the same labels in another
-        order.
+        order. Also for a `stream` or `model` without a name.
     UsageError
         If a file can't be opened, a table needs pyarrow and it isn't installed, or tables without IDs have
         different numbers of rows.
@@ -134,6 +134,8 @@ def evaluate(
     >>> evaluate(table, estimators=["all"]).measures("kappa")
     {'nb': 0.5}
     """
+    check_name("stream", stream)
+    check_name("model", model)
     if "champion" in settings:
         settings.setdefault("compare", "champion")
     tables = {PREDICTIONS: predictions, LABELS: predictions if labels is None else labels}
@@ -174,7 +176,17 @@ def _other(reference: Any, config: Config, inputs: Inputs, progress: bool) -> Re
         check_result(reference)
         return reference
     tables = reference if isinstance(reference, tuple) and len(reference) == 2 else (reference, reference)
-    return _evaluated(config, replace(inputs, tables=dict(zip((PREDICTIONS, LABELS), tables))), progress)
+    given = replace(inputs, tables=dict(zip((PREDICTIONS, LABELS), tables)))
+    try:
+        return _evaluated(config, given, progress)
+    except (ConfigError, UsageError, WorkError, TypeError) as error:
+        raise type(error)(f"reference: {error}") from error
+
+
+def check_name(field: str, name: Any) -> None:
+    """Raise ValueError for None and for the empty name."""
+    if name is None or name == "":
+        raise ValueError(f"{field} is {name!r}: expected a name")
 
 
 def run(

@@ -20,7 +20,7 @@ from prequential.engine.stepping import Stepper
 from prequential.engine.tables.errors import Unusable
 from prequential.evaluation.compiling import compile_once
 from prequential.evaluation.errors import with_short_errors
-from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource
+from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, check_name
 from prequential.evaluation.present import Present
 from prequential.evaluation.result import Result
 from prequential.evaluation.settings import Settings, with_settings
@@ -29,7 +29,7 @@ from prequential.offline.replay.emission import most_with_period
 from prequential.offline.replay.summary import Account, Place, emission_of
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS, Decoded
-from prequential.topics.messages import Label, Prediction, Record
+from prequential.topics.messages import Label, Prediction, PredictionNumbers, Record
 from prequential.topics.outputs import Alarm, DeadLetter, Incident, Message, decoded
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class Evaluator:
         self._config = _without_time(combined(config, settings))
         compile_once(self._config)
         self._stream = values.text("stream", stream)
+        check_name("stream", stream)
         self._shard = Shard(self._config)
         self._shard.state.courses = PastCourses()
         self._shard.catalog.untimed = True  # until a record has a time
@@ -123,10 +124,8 @@ class Evaluator:
         ts: values.Time = None,
         segments: Mapping[str, str] | None = None,
         model_version: values.Id | None = None,
-        value: float | None = None,
-        y_lower: float | None = None,
-        y_upper: float | None = None,
         quantiles: Mapping[Any, float] | None = None,
+        **numbers: Unpack[PredictionNumbers],
     ) -> None:
         """Take a model's prediction. A model may predict an instance several times before its label.
 
@@ -148,12 +147,10 @@ class Evaluator:
             Groups of the instance, such as `{"region": "north"}`.
         model_version
             The version of the model.
-        value
-            The value of the instance, such as an amount, for `cost_per_value`; at least 0.
-        y_lower, y_upper
-            The bounds of a prediction interval for a number, for measures of intervals: both or neither.
         quantiles
             Predicted numbers by level, such as `{0.1: 3.2, 0.9: 7}`, for `wis`.
+        **numbers
+            Numbers that some measures need: fields of `prequential.topics.messages.Prediction`.
 
         Raises
         ------
@@ -163,15 +160,13 @@ class Evaluator:
         """
         if y_pred is None:
             return
-        bounds: tuple[float | None, float | None] = None, None
-        if y_lower is not None or y_upper is not None:
-            bounds = values.interval(y_lower, y_upper)
+        check_name("model", model)
         record = Prediction(
             self._stream, values.text("model", model), values.identifier("instance_id", instance_id),
             self._target("y_pred", y_pred), None, values.probabilities(y_proba, y_pred),
             values.segments(segments),
             None if model_version is None else values.identifier("model_version", model_version),
-            values.amount(value), *bounds, values.quantiles(quantiles),
+            quantiles=values.quantiles(quantiles), **values.numbers(numbers),
         )  # fmt: skip
         time = values.milliseconds(ts)
         self._check(record, (record.model, record.model_version, record.y_pred))
@@ -203,7 +198,7 @@ class Evaluator:
         """
         record = Label(
             self._stream, values.identifier("instance_id", instance_id),
-            None if y_true is None else self._target("y_true", y_true), None, values.amount(value),
+            None if y_true is None else self._target("y_true", y_true), None, values.number("value", value),
         )  # fmt: skip
         time = values.milliseconds(ts)
         self._check(record, (record.y_true,))

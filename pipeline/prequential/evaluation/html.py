@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL
 from prequential.evaluation.plots import course_plots
 from prequential.offline.replay.summary import SequenceSummary, Summary
 from prequential.offline.replay.text import (
-    COLUMNS,
     IN_PYTHON,
     finding_in_words,
     incident_lines,
+    measures_in_table,
     outcome_lines,
     record_lines,
     reference_lines,
@@ -20,7 +21,7 @@ from prequential.offline.replay.text import (
 )
 from prequential.topics.reasons import printable
 from prequential.views.wording.comparing import report
-from prequential.views.wording.measures import baseline_references
+from prequential.views.wording.measures import COLUMNS, baseline_references
 from prequential.views.wording.stages import stage_in_words
 
 #: The most rows in a table; and the most streams and models in sentences.
@@ -33,15 +34,15 @@ STYLE = (
 )
 
 
-def page_of(summary: Summary) -> str:
+def page_of(summary: Summary, config: Config) -> str:
     """Return the summary as an HTML fragment: one `div` with its style, all text escaped."""
-    parts = [STYLE, *(f"<p>{escape(printable(one))}</p>" for one in _sentences(summary))]
+    parts = [STYLE, *(f"<p>{escape(printable(one))}</p>" for one in _sentences(summary, config))]
     parts.append(_text(f"looks wrong: {finding_in_words(one)}" for one in summary.findings))
     parts += [one._repr_html_() for one in course_plots(summary.sequences, summary.incidents)]
     for task in COLUMNS:
         rows = [one for one in summary.sequences if one.task == task]
         if rows:
-            parts.append(_table(rows[:_ROWS], task))
+            parts.append(_table(rows[:_ROWS], measures_in_table(rows, config)))
             if len(rows) > _ROWS:
                 parts.append(_text([f"… and {len(rows) - _ROWS:,} more"]))
     parts.append(_text(reference_lines(summary)))
@@ -50,14 +51,14 @@ def page_of(summary: Summary) -> str:
     return f'<div class="prequential">{"".join(parts)}</div>'
 
 
-def _sentences(summary: Summary) -> Iterator[str]:
+def _sentences(summary: Summary, config: Config) -> Iterator[str]:
     """Yield a sentence for each stream: its models' main measure over the whole run, and the baselines'."""
     streams: dict[tuple[str, str], list[SequenceSummary]] = {}
     for one in summary.sequences:
         if one.is_of(FINAL):
             streams.setdefault((one.stream, one.task), []).append(one)
-    for (stream, task), own in list(streams.items())[:_STREAMS]:
-        measure = COLUMNS[task][0][0]
+    for (stream, _), own in list(streams.items())[:_STREAMS]:
+        measure = next(iter(measures_in_table(own, config)), "")
         found = [
             f"{one.model} {value:.3f} in {one.outcomes:,} outcomes" for one in own[:_MODELS]
             if (value := one.measures[shown_estimators(one.measures)[0]].get(measure)) is not None
@@ -91,8 +92,8 @@ def _text(lines: Iterable[str]) -> str:
     return f"<pre>{text}</pre>" if text else ""
 
 
-def _table(rows: Sequence[SequenceSummary], task: str) -> str:
-    whole, latest = COLUMNS[task]
+def _table(rows: Sequence[SequenceSummary], latest: Sequence[str]) -> str:
+    whole = latest[:1]
     several = len({one.stream for one in rows}) > 1
     head = ["model", "stage", "outcomes", *(f"{name}, whole run" for name in whole)]
     head += [f"{name}, latest" for name in latest]
@@ -106,8 +107,8 @@ def _table(rows: Sequence[SequenceSummary], task: str) -> str:
         following = rows[place + 1] if place + 1 < len(rows) else None
         if following is None or following.stream != one.stream:
             owner = f"{one.stream}/" if several else ""
-            for name, value, newest in _baselines(one, whole[0]):
-                numbers = [value, *([None] * (len(whole) - 1)), newest, *([None] * (len(latest) - 1))]
+            for name, value, newest in _baselines(one, "".join(whole)):
+                numbers = [value, newest, *([None] * (len(latest) - 1))]
                 lines.append(_row(f"{owner}{name}", "", "", numbers))
     last = shown_estimators(rows[0].measures)[1]
     heads = "".join(f"<th>{escape(text)}</th>" for text in head)

@@ -87,6 +87,8 @@ def _mappings(
     columns: Mapping[str, Any], files: Mapping[int, RowFile]
 ) -> dict[str, tuple[RecordMapping, ...]]:
     """Return the mappings of `columns` by table; one without a table applies to each table that has it."""
+    if not isinstance(columns, Mapping):
+        raise ConfigError(f"columns is {columns!r:.40}: expected a dict such as {{'y_true': 'churned'}}")
     if not columns:
         return {}
     by_table = set(columns) <= set(KINDS)

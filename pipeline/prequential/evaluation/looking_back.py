@@ -171,7 +171,7 @@ class Looking:
         _check_whole("block", block, 1, MOST_OUTCOMES)
         asked = BacktestOptions(
             [parse_known(_timed(one), f"changes[{place}]") for place, one in enumerate(changes)],
-            [parse_injection(text, "inject") for text in inject], inject, tolerance, seeds, block,
+            [parse_injection(str(text), "inject") for text in inject], inject, tolerance, seeds, block,
         )  # fmt: skip
         asked.check(_spelled)
         config = self._config
@@ -231,6 +231,11 @@ def _detectors(given: str | Mapping[str, Any]) -> list[DetectorConfig]:
     elif not isinstance(given, str):
         raise UsageError(f"detectors: {given!r:.40}: expected text such as 'adwin delta=0.01', or a dict")
     return parse_detector(given, "detectors")
+
+
+def several(given: Any) -> list[Any]:
+    """Return the entries of a list or another iterable; anything else is one entry."""
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) else [given]
 
 
 def _timed(change: Change) -> Change:

@@ -66,6 +66,9 @@ class PeriodTable(Table):
 
         Raises ValueError for the name of a measure that no period has; the error lists the others.
         """
+        if not self._messages:
+            expected = "expected the setting period, such as period='1d'"
+            raise ValueError(f"no period has measure {name!r}: {expected}")
         known = dict.fromkeys(
             one for message in self._messages for one in (*message.measures, *_expected(message))
         )

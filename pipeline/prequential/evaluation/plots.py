@@ -9,11 +9,10 @@ from prequential.engine.measures.declaration import REGRESSION
 from prequential.engine.measures.registry import MEASURES
 from prequential.evaluation.svg import Band, Line, Plot
 from prequential.offline.replay.summary import SequenceSummary
-from prequential.offline.replay.text import COLUMNS
 from prequential.topics.outputs import Incident, Metrics
 from prequential.views.watching.ranking import is_baseline
 from prequential.views.wording.incidents import cause_name, span_of
-from prequential.views.wording.measures import baseline_references
+from prequential.views.wording.measures import COLUMNS, baseline_references
 
 #: The most plots of a summary; further streams are only in the table.
 _STREAMS = 6
@@ -51,7 +50,7 @@ def course_plots(sequences: Iterable[SequenceSummary], incidents: Iterable[Incid
             streams.setdefault((one.stream, one.task), []).append(one)
     incidents = list(incidents)
     for (stream, task), own in list(streams.items())[:_STREAMS]:
-        measure = COLUMNS[task][0][0]
+        measure = COLUMNS[task][0]
         right = task != REGRESSION
         lines = [
             Line(

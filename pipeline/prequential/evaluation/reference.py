@@ -69,7 +69,7 @@ def _of_all(config: Config, changed: Callable[[StreamConfig], StreamConfig]) -> 
 
 def check_result(reference: Result) -> None:
     """Raise UsageError if another evaluation has no intervals."""
-    if not any(one.intervals for one in _newest(reference.messages).values()):
+    if not any(one.intervals for one in _newest(reference.all_messages).values()):
         raise UsageError(
             "the reference was evaluated without intervals, which the intervals of differences need: "
             "expected a result with details=['intervals'], or the table"
@@ -83,7 +83,7 @@ def stand_beside(result: Result, reference: Result) -> None:
     of the same stream, model and stage: with its estimator `all`, or its first one. Raises UsageError if the
     evaluations share no sequence.
     """
-    now, then = _newest(result.messages), _newest(reference.messages)
+    now, then = _newest(result.messages), _newest(reference.all_messages)
     found = False
     for one in result.summary.sequences:
         for estimator in one.measures:

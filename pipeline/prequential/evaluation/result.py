@@ -15,7 +15,7 @@ from prequential.evaluation.ending import sequences_of, table_of_models, values_
 from prequential.evaluation.errors import with_short_errors
 from prequential.evaluation.html import page_of
 from prequential.evaluation.inputs import Inputs
-from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking
+from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking, several
 from prequential.evaluation.messages import table_of
 from prequential.evaluation.periods import PeriodTable, periods_of
 from prequential.evaluation.plots import plot_of
@@ -80,6 +80,11 @@ class Result:
         self._latest = latest
 
     @cached_property
+    def all_messages(self) -> Sequence[Message]:
+        """`messages`, and for an `Evaluator` those about its state at this time, as at the end of a run."""
+        return [*self.messages, *self._latest()]
+
+    @cached_property
     def metrics(self) -> Any:
         """Measures over time: an Arrow table, with a row for each message of a sequence and estimator.
 
@@ -113,7 +118,7 @@ class Result:
         >>> groups.select(["group", "n", "group_value", "verdict"]).to_pylist()[-1]
         {'group': 'south', 'n': 32, 'group_value': 0.5, 'verdict': 'too_few'}
         """
-        found = rows_of_groups(one for one in self.messages if isinstance(one, Disparity))
+        found = rows_of_groups(one for one in self.all_messages if isinstance(one, Disparity))
         return table_of(list(found), GroupRow)
 
     @cached_property
@@ -310,6 +315,8 @@ class Result:
         >>> lines[3]
         'how bad       accuracy 90.8% (89.1% to 92.4%, 1,503 outcomes) → 46.7% (42.5% to 50.9%, ...'
         """
+        if not isinstance(incident, (str, int, Incident)):
+            raise ValueError(f"incident is {incident!r:.40}: expected an ID, a number or an incident")
         known = ExplainingMessages()
         for message in self.messages:
             known.put(message)
@@ -424,12 +431,11 @@ class Result:
         >>> [(row["detector"], row["alarms"], row["found"]) for row in found.rows()[:2]]
         [('adwin error', 1, 1), ('ddm error', 1, 1)]
         """
-        rises = [inject] if isinstance(inject, str) else list(inject)
-        named = [detectors] if isinstance(detectors, (str, Mapping)) else list(detectors)
         wanted = {"stream": stream, "model": model, "segment": segment,
                   "stage": None if stage is None else stage_name(stage)}  # fmt: skip
         return Looking(self._inputs, self._config, self.summary).backtest(
-            named, list(changes), rises, wanted, tolerance=tolerance, seeds=seeds, block=block
+            several(detectors), several(changes), several(inject), wanted, tolerance=tolerance, seeds=seeds,
+            block=block,
         )
 
     @with_short_errors
@@ -494,24 +500,24 @@ class Result:
         """
         streams = ", ".join(dict.fromkeys(one.stream for one in self.summary.outcomes))
         report = Report(title or streams, self._config)
-        for message in (*self.messages, *self._latest()):
+        for message in self.all_messages:
             report.put(message)
         report.findings += [finding_in_words(one) for one in self.summary.findings]
         return Path(path).write_bytes(report.html())
 
     def __repr__(self) -> str:
-        return text_of(partial(show, self.summary, more=IN_PYTHON))
+        return text_of(partial(show, self.summary, self._config, more=IN_PYTHON))
 
     def _repr_html_(self) -> str:
-        return page_of(self.summary)
+        return page_of(self.summary, self._config)
 
     @property
     def _metrics(self) -> list[Metrics]:
-        return [one for one in self.messages if isinstance(one, Metrics)]
+        return [one for one in self.all_messages if isinstance(one, Metrics)]
 
     def _segments(self) -> str:
         found = {one.segment for one in self._metrics if one.segment is not None}
         return ", ".join(sorted(found)) or "none"
 
     def _table(self, kind: Any) -> Any:
-        return table_of([one for one in self.messages if isinstance(one, kind)], kind)
+        return table_of([one for one in self.all_messages if isinstance(one, kind)], kind)

@@ -62,7 +62,7 @@ class Settings(TypedDict, total=False):
     alarm_budget: str | None
     alarm_change: float
     #: `auto`, or a duration: predictions made within it count as one observation.
-    cluster: Duration
+    cluster: Duration | None
     #: `N per DURATION` for each model, as in `1 per 30d`.
     incident_budget: str | None
     objective: Mapping[str, Any] | None

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from prequential.topics import values
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS
+from prequential.topics.messages import NUMBERS_OF_KIND
 
 #: The roots with which a path begins, and the root of paths within one row of a record (see `rows`).
 ROOTS = ("value", "key", "headers", "topic", "timestamp")
@@ -28,9 +29,11 @@ REQUIRED = {
 }
 OPTIONAL = {
     INSTANCES: ("ts", "version", "label_propensity", "segments"),
-    PREDICTIONS: ("ts", "model_version", "y_proba", "segments", "value", "y_lower", "y_upper", "quantiles"),
-    LABELS: ("ts", "value"),
-}
+    PREDICTIONS: (
+        "ts", "model_version", "y_proba", "segments", *NUMBERS_OF_KIND[PREDICTIONS], "quantiles",
+    ),
+    LABELS: ("ts", *NUMBERS_OF_KIND[LABELS]),
+}  # fmt: skip
 
 #: The fields of all kinds.
 KNOWN_FIELDS = frozenset(
@@ -203,9 +206,10 @@ class RecordMapping:
     format: str | None = None
     #: Fields by name, without those that are objects.
     fields: Mapping[str, Field] = field(default_factory=dict, hash=False)
-    #: Probabilities by class; or the path of an object that contains them.
-    y_proba: Mapping[str, ProbabilityField] | Path | None = field(default=None, hash=False)
-    segments: Mapping[str, Field] | Path | None = field(default=None, hash=False)
+    #: The entries of those that are (`SEVERAL`), by name; or the path of an object that contains them.
+    objects: Mapping[str, Mapping[str, Field | ProbabilityField] | Path] = field(
+        default_factory=dict, hash=False
+    )
     when: tuple[RecordCondition, ...] = ()
     origin: MappingOrigin = field(default_factory=lambda: MappingOrigin("the mapping"), compare=False)
     #: Required fields that the section does not mention. Their path is their own name.
@@ -214,19 +218,17 @@ class RecordMapping:
     rows: Path | None = None
     #: Conditions under which a record withdraws the label.
     withdrawn: tuple[RecordCondition, ...] = ()
-    #: Quantiles by level; or the path of an object that contains them.
-    quantiles: Mapping[str, Field] | Path | None = field(default=None, hash=False)
 
     def paths(self) -> list[tuple[tuple[Any, ...], Path]]:
         """Return every path of the mapping, with the keys that lead to it in the section."""
         paths: list[tuple[tuple[Any, ...], Path]] = [
             ((name,), path) for name, one in self.fields.items() for path in one.paths
         ]
-        for name in SEVERAL:
-            several: Mapping[str, Field | ProbabilityField] | Path | None = getattr(self, name)
+        for name in filter(self.objects.__contains__, SEVERAL):
+            several = self.objects[name]
             if isinstance(several, Path):
                 paths.append(((name,), several))
-            elif several is not None:
+            else:
                 paths += [((name, key), one.path) for key, one in several.items() if one.path is not None]
         paths += [(("when",), condition.path) for condition in self.when]
         paths += [(("withdrawn",), condition.path) for condition in self.withdrawn]
@@ -234,9 +236,9 @@ class RecordMapping:
 
     def optional_paths(self) -> set[Path]:
         """Return the paths at which records may have nothing: with a default, or of `withdrawn`."""
-        several = (self.y_proba, self.segments, self.quantiles)
-        objects = [one for each in several if isinstance(each, Mapping) for one in each.values()]
-        fields: list[Any] = [*self.fields.values(), *objects]
+        fields: list[Any] = [*self.fields.values()]
+        for several in self.objects.values():
+            fields += several.values() if isinstance(several, Mapping) else ()
         withdrawn = {condition.path for condition in self.withdrawn}
         return withdrawn | {
             one.path for one in fields if one.default is not None and one.path is not None

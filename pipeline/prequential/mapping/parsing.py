@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -105,22 +105,26 @@ stream, instance_id, y_true, ts, value
     fields = {name: parser.field(given[name], name) for name in single}
     implied = [name for name in REQUIRED[kind] if name not in fields]
     fields |= {name: Field(Path("value", (name,), name if bare else f"value.{name}")) for name in implied}
+    objects: dict[str, Any] = {
+        name: parser.fields(given[name], name) for name in ("segments", "quantiles") if name in given
+    }
+    if "y_proba" in given:
+        objects["y_proba"] = parser.probabilities(given["y_proba"], fields["y_pred"])
     return RecordMapping(
-        kind, section.get("format"), fields,
-        parser.probabilities(given["y_proba"], fields["y_pred"]) if "y_proba" in given else None,
-        parser.fields(given["segments"], "segments") if "segments" in given else None,
+        kind, section.get("format"), fields, objects,
         parser.conditions(given["when"]) if "when" in given else (),
         origin or MappingOrigin("the mapping"), frozenset(implied), rows,
         parser.conditions(given["withdrawn"], "withdrawn") if "withdrawn" in given else (),
-        parser.fields(given["quantiles"], "quantiles") if "quantiles" in given else None,
     )  # fmt: skip
 
 
-def same_names(kind: int, columns: Sequence[str], origin: MappingOrigin | None = None) -> RecordMapping:
+def same_names(
+    kind: int, columns: Sequence[str], origin: MappingOrigin | None = None, segments: Iterable[str] = ()
+) -> RecordMapping:
     """Return the mapping of a table whose columns have the names of input fields; other columns are ignored.
 
-    The entries of objects may be separate columns (`y_proba.UP`, `segments.country`). Labels in the rows of
-    their predictions may have a separate time, `label_ts`.
+    The entries of objects may be separate columns (`y_proba.UP`, `segments.country`). A key of `segments` may
+    be a column itself. Labels in the rows of their predictions may have a separate time, `label_ts`.
 
     >>> str(same_names(LABELS, ["y_true", "instance_id", "stream", "age", "label_ts"]).fields["ts"].path)
     'label_ts'
@@ -130,11 +134,21 @@ def same_names(kind: int, columns: Sequence[str], origin: MappingOrigin | None =
         parts = [column.partition(".")[2] for column in columns if column.startswith(f"{name}.")]
         if name in columns:
             section[name] = name
-        elif parts and name in SEVERAL:
-            section[name] = {part: f"{name}.{_as_step(part)}" for part in parts}
+        elif name in SEVERAL:
+            entries = {key: _as_step(key) for key in segments if key in columns} if name == "segments" else {}
+            entries |= {part: f"{name}.{_as_step(part)}" for part in parts}
+            if entries:
+                section[name] = entries
     if kind == LABELS and _LABEL_TIME in columns:
         section[_TIME] = _LABEL_TIME
     return replace(parse(section, kind, bare=True, origin=origin), implied=frozenset(REQUIRED[kind]))
+
+
+def _by_column(given: Any) -> Any:
+    """Return a list of columns as columns by their names; anything else as it is."""
+    if isinstance(given, (list, tuple)) and given and all(isinstance(one, str) for one in given):
+        return {one: _as_step(one) for one in given}
+    return given
 
 
 def _as_step(name: str) -> str:
@@ -237,6 +251,7 @@ class _MappingParser:
         """Parse the probabilities by class; for two classes, one probability determines the other."""
         if isinstance(given, str):
             return self._path(given, ("y_proba",))
+        given = _by_column(given)
         if not isinstance(given, Mapping) or not given:
             raise MappingError(
                 ("y_proba",),
@@ -281,6 +296,7 @@ class _MappingParser:
         """Parse segments by key, quantiles by level, or the path of an object."""
         if isinstance(given, str):
             return self._path(given, (name,))
+        given = _by_column(given)
         if not isinstance(given, Mapping):
             wrong = f"{name} is {values.quoted(given)}: expected keys and their paths"
             raise MappingError((name,), wrong)

@@ -26,6 +26,7 @@ from prequential.mapping.rows import RowColumns
 from prequential.mapping.uses import Uses
 from prequential.topics import values
 from prequential.topics.messages import (
+    NUMBERS,
     SUM_SURELY_WITHIN,
     Instance,
     Label,
@@ -142,7 +143,7 @@ class Translator:
         columns: list[Any] = []
         for name in self._struct.__struct_fields__:
             columns.append(self._column(name, batch, columns[0] if columns else []))
-        if mapping.y_proba is not None:
+        if "y_proba" in mapping.objects:
             of_fields = dict(zip(self._struct.__struct_fields__, columns))
             self._name_as_predictions(of_fields["y_proba"], of_fields["y_pred"], batch)
         made: list[Record | None] = list(map(self._struct, *columns))
@@ -188,11 +189,9 @@ class Translator:
         """Return the values of one field."""
         mapping = self.mapping
         if name == "y_proba":
-            return _probabilities(mapping.y_proba, batch)
-        if name == "segments":
-            return _object_of(name, mapping.segments, batch, conversion.segments)
-        if name == "quantiles":
-            return _object_of(name, mapping.quantiles, batch, conversion.quantiles)
+            return _probabilities(mapping.objects.get(name), batch)
+        if name in mapping.objects:
+            return _object_of(name, mapping.objects[name], batch)
         one = mapping.fields.get(name)
         if one is None:
             return repeat(None, len(batch.kept))
@@ -399,10 +398,10 @@ def _refuse_parts(given: list[Any], columns: list[list[Any]], batch: _Batch) -> 
                 batch.fail(index, conversion.missing_probability(absent.text, given[known].path.text))
 
 
-def _object_of(name: str, given: Any, batch: _Batch, convert: Converter) -> Any:
+def _object_of(name: str, given: Any, batch: _Batch) -> Any:
     """Return the values of a field that is an object: of segments by key, or of quantiles by level."""
-    if given is None or isinstance(given, Path):
-        return _whole(given, batch, convert)
+    if isinstance(given, Path):
+        return _whole(given, batch, conversion.segments if name == "segments" else conversion.quantiles)
     columns = [
         [_CONVERTERS[name](key, one.const)] * len(batch.kept) if one.path is None
         else batch.converted(batch.column(one.path, one.default), one.path, _converter(name, one))
@@ -432,8 +431,7 @@ _CONVERTERS: dict[str, Converter] = {
     "stream": conversion.name, "model": conversion.name, "instance_id": conversion.instance,
     "y_pred": conversion.target, "y_true": conversion.target, "ts": conversion.time,
     "version": conversion.integer, "model_version": conversion.name, "segments": conversion.name,
-    "label_propensity": conversion.propensity, "value": conversion.amount,
-    "y_lower": conversion.amount, "y_upper": conversion.amount, "quantiles": conversion.amount,
+    "label_propensity": conversion.propensity, **dict.fromkeys((*NUMBERS, "quantiles"), conversion.amount),
 }  # fmt: skip
 
 

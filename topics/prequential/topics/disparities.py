@@ -32,8 +32,8 @@ class Disparity(msgspec.Struct, gc=False):
     ts
         Label time of the newest outcome, in epoch milliseconds.
     groups
-        By value of the key: outcomes `n` (recall: positives), their `value`, and from 100 on the
-        `difference` from all other groups at the same time with its `interval`.
+        By value of the key: outcomes `n` counted so far (recall: positives), their `value`, and, from 100 in
+        six clusters on, the `difference` from all others with its `interval`.
     largest
         Group with the largest value, of those with an interval; null: too few.
     smallest
@@ -55,7 +55,7 @@ class Disparity(msgspec.Struct, gc=False):
     config
         SHA-256 of the stream's settings without `emit`.
     reason
-        Of `too_few`: `few_outcomes` in groups, or `no_outcomes` (such as without a positive class).
+        Of `too_few`: `few_outcomes` or clusters, or `no_outcomes` (such as without a positive class).
     same
         Stages that are identical so far and have no messages of their own.
     untimed

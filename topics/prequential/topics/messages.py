@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Union
+from typing import Annotated, Any, ClassVar, NamedTuple, TypedDict, Union, get_args, get_type_hints
 
 import msgspec
 
@@ -43,6 +43,23 @@ MIN_PROPENSITY = 1e-9
 
 #: Largest value at stake in an outcome: costs by it, added up as often as there may be, are finite.
 MAX_AMOUNT = 1e100
+
+
+class OptionalNumber(NamedTuple):
+    """The declaration of an optional number: all that reads, stores and checks records follows from it.
+
+    Streams that read a number refuse a record whose number isn't from `low` to `high`; others ignore it.
+    """
+
+    low: float = -MAX_AMOUNT
+    high: float = MAX_AMOUNT
+    #: The number of a record that has none.
+    default: float = math.nan
+    #: The field of the number that this one isn't below; a record has both or neither.
+    above: str = ""
+    #: The configuration key by which streams read it; else they read it for measures.
+    key: str = ""
+
 
 #: Integers that are classes or versions, with a bound: larger ones are rare; `prequential.topics.decoding`
 #: counts their digits.
@@ -136,6 +153,8 @@ class Prediction(msgspec.Struct, gc=False):
         Bounds of a predicted interval, both or neither, for measures of intervals.
     quantiles
         Predicted numbers by level, such as `{"0.1": 3, "0.9": 7}`, for `wis`; they don't decrease.
+    weight
+        Weight in `weighted_mae`, from 0 to 1e100; default: 1.
 
     Examples
     --------
@@ -154,10 +173,20 @@ class Prediction(msgspec.Struct, gc=False):
     y_proba: dict[Name, Probability] | None = None
     segments: dict[Name, Name] | None = None
     model_version: Union[Name, Whole, None] = None
-    value: Any = None
-    y_lower: Any = None
-    y_upper: Any = None
+    value: Annotated[Any, OptionalNumber(0.0, key="cost_per_value")] = None
+    y_lower: Annotated[Any, OptionalNumber()] = None
+    y_upper: Annotated[Any, OptionalNumber(above="y_lower")] = None
     quantiles: Any = None
+    weight: Annotated[Any, OptionalNumber(0.0, default=1.0)] = None
+
+
+class PredictionNumbers(TypedDict, total=False):
+    """The numbers of `Prediction` as arguments of functions."""
+
+    value: float | None
+    y_lower: float | None
+    y_upper: float | None
+    weight: float | None
 
 
 class Label(msgspec.Struct, gc=False):
@@ -188,7 +217,7 @@ class Label(msgspec.Struct, gc=False):
     instance_id: Name
     y_true: Union[Name, Whole, bool, float, None]
     ts: Milliseconds | None = None
-    value: Any = None
+    value: Annotated[Any, OptionalNumber(0.0, key="cost_per_value")] = None
 
 
 class WireInstance(Instance, gc=False):
@@ -223,6 +252,16 @@ class WireLabel(Label, gc=False):
 
 
 Record = Union[Instance, Prediction, Label]
+
+
+def _numbers_of(struct: type[msgspec.Struct]) -> dict[str, OptionalNumber]:
+    hints = get_type_hints(struct, include_extras=True).items()
+    return {name: one for name, hint in hints for one in get_args(hint) if isinstance(one, OptionalNumber)}
+
+
+#: By kind of record its numbers by field; and those of all kinds, whose order is that of columns.
+NUMBERS_OF_KIND = tuple(_numbers_of(struct) for struct in (Instance, Prediction, Label))
+NUMBERS = {name: number for numbers in NUMBERS_OF_KIND for name, number in numbers.items()}
 
 
 def is_sum_too_large(y_proba: Mapping[str, float]) -> bool:

@@ -12,18 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from threading import Lock
+from time import time_ns
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from prequential.topics import values
 from prequential.topics.clients import KafkaConfig, plain_errors
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.messages import INPUT_MESSAGE_BYTES, MAX_VALUE_BYTES
+from prequential.topics.messages import INPUT_MESSAGE_BYTES, MAX_VALUE_BYTES, PredictionNumbers
 from prequential.topics.partitioning import key_of
 from prequential.topics.permissions import Permission, refusal
 from prequential.topics.values import Class, Id, Time
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Milliseconds for which a record waits for company: the batches of a busy server are full much
 #: earlier, and next to a label's delay it is nothing.
@@ -213,7 +217,8 @@ class StreamProducer(RecordProducer):
 
     Ids are strings or integers (17 and `"17"` are the same id), classes are strings, integers or booleans;
     names and ids have at most 256 bytes of UTF-8. Where a `ts` (epoch milliseconds or a datetime with a time
-    zone) is None, the time at which Kafka takes the record counts.
+    zone) is None, the time of the call by this machine's clock is sent: Kafka's own time would put a
+    prediction after its label where the label's batch reaches the broker first.
 
     Parameters
     ----------
@@ -256,7 +261,7 @@ class StreamProducer(RecordProducer):
         instance_id
             What predictions and the label will name it by.
         ts
-            When it arrived; None: when Kafka takes the record.
+            When it arrived; None: now.
         version
             Of an instance that changes while its label is awaited: which version this is.
         segments
@@ -280,7 +285,7 @@ class StreamProducer(RecordProducer):
         """
         fields = {
             "instance_id": values.identifier("instance_id", instance_id),
-            "ts": values.milliseconds(ts),
+            "ts": _time(ts),
             "version": None if version is None else values.integer("version", version),
             "segments": values.segments(segments),
             "label_propensity": values.propensity(label_propensity),
@@ -298,10 +303,8 @@ class StreamProducer(RecordProducer):
         y_proba: Mapping[Any, float] | None = None,
         segments: Mapping[str, str] | None = None,
         model_version: Id | None = None,
-        value: float | None = None,
-        y_lower: float | None = None,
-        y_upper: float | None = None,
         quantiles: Mapping[Any, float] | None = None,
+        **numbers: Unpack[PredictionNumbers],
     ) -> None:
         """Say what a model predicts; as often as it changes its mind before the label is known.
 
@@ -316,7 +319,7 @@ class StreamProducer(RecordProducer):
         y_pred
             The predicted class; a finite number with `task: regression`, labels with `task: multilabel`.
         ts
-            When it was made; None: when Kafka takes the record.
+            When it was made; None: now.
         y_proba
             Probabilities by class, from 0 to 1, with a sum of at most 1.001. A class that is no string is
             written as one, booleans as `true` and `false`.
@@ -324,13 +327,10 @@ class StreamProducer(RecordProducer):
             Groups of the instance.
         model_version
             The version of the model that made it.
-        value
-            What is at stake, such as an amount, where the stream has `cost_per_value`: at least 0.
-        y_lower, y_upper
-            The bounds of an interval for a number, where the stream has measures of intervals: both or
-            neither.
         quantiles
             Numbers by level, such as `{0.1: 3.2, 0.9: 7}`, where the stream has the measure `wis`.
+        **numbers
+            Numbers that some measures need: fields of `prequential.topics.messages.Prediction`.
 
         Raises
         ------
@@ -351,18 +351,15 @@ class StreamProducer(RecordProducer):
             "model": values.text("model", model),
             "instance_id": values.identifier("instance_id", instance_id),
             "y_pred": values.target("y_pred", y_pred),
-            "ts": values.milliseconds(ts),
+            "ts": _time(ts),
             "y_proba": values.probabilities(y_proba, y_pred),
             "segments": values.segments(segments),
             "model_version": (
                 None if model_version is None else values.identifier("model_version", model_version)
             ),
-            "value": values.amount(value),
+            **values.numbers(numbers),
+            "quantiles": values.quantiles(quantiles),
         }
-        if y_lower is not None or y_upper is not None:
-            fields["y_lower"], fields["y_upper"] = values.interval(y_lower, y_upper)
-        if quantiles is not None:
-            fields["quantiles"] = values.quantiles(quantiles)
         self._say("predictions", stream, fields)
 
     def label(
@@ -380,7 +377,7 @@ class StreamProducer(RecordProducer):
         y_true
             As `y_pred` in `prediction`. None withdraws the label.
         ts
-            When it became known; None: when Kafka takes the record.
+            When it became known; None: now.
         value
             As in `prediction`; it counts before the prediction's.
 
@@ -401,8 +398,8 @@ class StreamProducer(RecordProducer):
         fields = {
             "instance_id": values.identifier("instance_id", instance_id),
             "y_true": None if y_true is None else values.target("y_true", y_true),
-            "ts": values.milliseconds(ts),
-            "value": values.amount(value),
+            "ts": _time(ts),
+            "value": values.number("value", value),
         }
         self._say("labels", stream, fields)
 
@@ -437,3 +434,9 @@ writes them
                 f"{where}: {name} is {values.quoted(settings[name])}: expected {_PARTITIONERS[0]} or none at "
                 "all, so that a stream's records lie in the same partition of all topics, whoever writes them"
             )
+
+
+def _time(ts: Time) -> int:
+    """A time in epoch milliseconds; None: now."""
+    given = values.milliseconds(ts)
+    return time_ns() // 1_000_000 if given is None else given

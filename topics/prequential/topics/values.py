@@ -20,6 +20,7 @@ from prequential.topics.messages import (
     MAX_AMOUNT,
     MAX_NAME_BYTES,
     MIN_PROPENSITY,
+    NUMBERS,
     check_probabilities,
     clipped,
 )
@@ -334,46 +335,59 @@ def propensity(value: float | None) -> float | None:
     return float(share)
 
 
-def amount(value: float | None) -> float | None:
-    """What is at stake in an outcome: a number from 0 to `MAX_AMOUNT`; raises ValueError for anything else.
+def number(field: str, value: object) -> float | None:
+    """A record's number in a field of `NUMBERS`; raises ValueError if it is none, or is out of range.
 
-    >>> amount(12.5), amount(None)
+    >>> number("value", 12.5), number("value", None)
     (12.5, None)
     """
     if value is None:
         return None
-    number = plain(value)
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= MAX_AMOUNT:
-        expected = expected_number(value, f"a number from 0 to {MAX_AMOUNT:g}")
-        raise ValueError(f"value is {quoted(value)}: expected {expected}")
-    return float(number)
+    found, (low, high, *_) = plain(value), NUMBERS[field]
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not low <= found <= high:
+        span = f"up to {high:g}" if low == -high else f"from {low:g} to {high:g}"
+        expected = expected_number(value, f"a number {span}")
+        raise ValueError(f"{field} is {quoted(value)}: expected {expected}")
+    return float(found)
 
 
-def interval(lower: Any, upper: Any) -> tuple[float, float]:
-    """A prediction's interval: both bounds, numbers up to `MAX_AMOUNT`, in order; else ValueError.
+def numbers(given: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a record, without those that are None, by field.
 
-    >>> interval(1, 2.5)
-    (1.0, 2.5)
-    >>> interval(3, 2)
+    Raises ValueError for an invalid number, and TypeError for a name that is no field.
+
+    >>> numbers({"y_lower": 1, "y_upper": 2.5, "value": None})
+    {'y_lower': 1.0, 'y_upper': 2.5}
+    >>> numbers({"y_lower": 3, "y_upper": 2})
     Traceback (most recent call last):
     ...
     ValueError: y_lower is 3 and y_upper 2: expected y_lower <= y_upper
+    >>> numbers({"y_middle": 3})
+    Traceback (most recent call last):
+    ...
+    TypeError: unexpected argument 'y_middle': expected value, ...
     """
-    bounds = []
-    for field, bound, other in (("y_lower", lower, upper), ("y_upper", upper, lower)):
-        if bound is None:
-            given = f"{'y_upper' if field == 'y_lower' else 'y_lower'} {quoted(other)}"
-            raise ValueError(f"{given} stands without {field}: expected both, or neither")
-        number = plain(bound)
-        if isinstance(number, bool) or not isinstance(number, (int, float)) or not abs(number) <= MAX_AMOUNT:
-            expected = expected_number(bound, f"a number up to {MAX_AMOUNT:g}")
-            raise ValueError(f"{field} is {quoted(bound)}: expected {expected}")
-        bounds.append(float(number))
-    if bounds[0] > bounds[1]:
-        raise ValueError(
-            f"y_lower is {quoted(lower)} and y_upper {quoted(upper)}: expected y_lower <= y_upper"
-        )
-    return bounds[0], bounds[1]
+    if unknown := given.keys() - NUMBERS.keys():
+        raise TypeError(f"unexpected argument {min(unknown)!r}: expected {', '.join(NUMBERS)}")
+    checked = {}
+    for field in NUMBERS:
+        found = number(field, given.get(field))
+        if found is not None:
+            checked[field] = found
+        elif field in _PARTNERS and given.get(_PARTNERS[field]) is not None:
+            other = f"{_PARTNERS[field]} {quoted(given[_PARTNERS[field]])}"
+            raise ValueError(f"{other} stands without {field}: expected both, or neither")
+    for upper, found in checked.items():
+        lower = NUMBERS[upper].above
+        if lower and checked[lower] > found:
+            both = f"{lower} is {quoted(given[lower])} and {upper} {quoted(given[upper])}"
+            raise ValueError(f"{both}: expected {lower} <= {upper}")
+    return checked
+
+
+#: By a number's field, that of the number without which it means nothing.
+_PARTNERS = {one.above: name for name, one in NUMBERS.items() if one.above}
+_PARTNERS |= {upper: lower for lower, upper in _PARTNERS.items()}
 
 
 def quantiles(given: Mapping[Any, Any] | None) -> dict[str, float] | None:

@@ -119,8 +119,13 @@ def _positive_share(value: Any) -> float:
 
 
 def _cluster(value: Any) -> int | None:
-    """A length of clusters: `auto`, or a duration."""
-    return None if value == "auto" else _duration(value)
+    """A length of clusters: `auto` or null, or a duration."""
+    if value in (None, "auto"):
+        return None
+    try:
+        return _duration(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or auto") from None
 
 
 def _budget(value: Any) -> str:

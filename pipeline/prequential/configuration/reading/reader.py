@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 from prequential.configuration.reading import keys as configkeys
 from prequential.configuration.reading.ingest import read_sources
-from prequential.configuration.reading.keys import Parser
 from prequential.configuration.reading.names import detectors_of_task, objective_of, parse_signal
+from prequential.configuration.reading.nodes import NodeReader, document_of, node_of, scalars_of
 from prequential.configuration.reading.together import flaws
-from prequential.configuration.settings.durations import of_timedelta
 from prequential.configuration.settings.model import (
     BY_INSTANCE,
     COMPARE_LOSSES,
@@ -41,10 +34,9 @@ from prequential.configuration.settings.notifying import NotifyConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
 from prequential.mapping.evaluations import FILE_FORMATS
-from prequential.mapping.model import MappingError, MappingOrigin, RecordMapping
+from prequential.mapping.model import KNOWN_FIELDS, MappingError, MappingOrigin, RecordMapping
 from prequential.mapping.parsing import parse
-from prequential.topics import values
-from prequential.topics.clients import KafkaConfig, is_reference
+from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
 from prequential.topics.secrets import remember_value
@@ -52,29 +44,8 @@ from prequential.topics.secrets import remember_value
 #: Sections of a configuration.
 SECTIONS = ("kafka", "defaults", "streams", "limits", "http", "worker", "files", "ingest", "notify")
 
-#: Keys within keys of a mapping of fields, at most; a node may be a part of itself.
-_DEEPEST = 5
-
-
-#: YAML 1.1's yes, no, on and off have it, too.
-_BOOLEAN = "tag:yaml.org,2002:bool"
-
-#: So have 010, 0x10 and 12:30 this one.
-_INTEGER = "tag:yaml.org,2002:int"
-
-
-class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
-    """Makes Python values of nodes."""
-
-    def construct_scalar(self, node: Any) -> Any:
-        """Join escaped pairs of surrogates, by which JSON writes characters beyond 16 bits."""
-        value = super().construct_scalar(node)
-        if isinstance(value, str) and not value.isascii():
-            try:
-                return value.encode("utf-16", "surrogatepass").decode("utf-16")
-            except UnicodeDecodeError as error:
-                raise ValueError("unpaired surrogate in a \\u escape") from error
-        return value
+#: The keys below `defaults` and of a stream: those with a parser, and those with keys of their own.
+_OF_STREAMS = (*configkeys.STREAM, "detectors", "disparity", "emit", "objective", "period_alarms")
 
 
 def load_config(path: str | None, overrides: Mapping[str, object] | None = None) -> Config:
@@ -82,7 +53,7 @@ def load_config(path: str | None, overrides: Mapping[str, object] | None = None)
 
     Raises ConfigError for unknown keys, bad values (one line for each fault) or an unreadable file.
     """
-    config = _Reader(path or "defaults").config(_document(path))
+    config = _Reader(path or "defaults").config(document_of(path))
     for key, value in (overrides or {}).items():
         section, _, name = key.partition(".")
         config = replace(config, **{section: replace(getattr(config, section), **{name: value})})
@@ -102,14 +73,14 @@ def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings:
     prequential.configuration.settings.model.ConfigError: settings: defaults.estimators: estimator 'al': ...
     """
     name = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
-    node = _document(name) if name is not None else _represented(given or {})
+    node = document_of(name) if name is not None else node_of(given or {})
     if settings:
-        node = node or _represented({})
-        given_settings = _represented(dict(settings)).value
+        node = node or node_of({})
+        given_settings = node_of(dict(settings)).value
         if isinstance(node, yaml.MappingNode):
             sections = {key.value: place for place, (key, _) in enumerate(node.value)}
             if "defaults" not in sections:
-                node.value.append((_represented("defaults"), _represented({})))
+                node.value.append((node_of("defaults"), node_of({})))
                 sections["defaults"] = len(node.value) - 1
             key, defaults = node.value[sections["defaults"]]
             before = defaults.value if isinstance(defaults, yaml.MappingNode) else []
@@ -120,65 +91,12 @@ def combined(given: str | os.PathLike[str] | Mapping[str, Any] | None, settings:
     return _Reader(name or "settings").config(node)
 
 
-def _plain(data: Any) -> Any:
-    """Return data with numpy's scalars as Python's values, and timedeltas as text."""
-    if isinstance(data, np.timedelta64) and not np.isnat(data):  # `.item()` makes numbers of nanoseconds
-        data = data.astype("timedelta64[us]").item()
-    if isinstance(data, timedelta):
-        try:
-            return of_timedelta(data)
-        except ValueError as error:
-            raise ConfigError(f"settings: {error}") from None
-    if isinstance(data, dict):
-        return {_plain(key): _plain(one) for key, one in data.items()}
-    if isinstance(data, (list, tuple)):
-        return type(data)(map(_plain, data)) if type(data) in (list, tuple) else data
-    return values.plain(data)
-
-
-def _represented(data: Any) -> Any:
-    """The node of plain data."""
-    try:
-        return yaml.representer.SafeRepresenter().represent_data(_plain(data))
-    except yaml.representer.RepresenterError as error:
-        said = f"settings: {error.args[-1]!r} is no setting: expected text, numbers, lists and dicts"
-        raise ConfigError(said) from error
-
-
-def _document(path: str | None) -> yaml.Node | None:
-    """The node of a file."""
-    node = None
-    if path is not None:
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise ConfigError(f"can't read the configuration {path!r}: {reason}") from error
-        except yaml.MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else 1
-            # An undefined alias or the like may be a password that isn't quoted.
-            problem = re.sub("'[^'<][^']+'", "'…'", error.problem or error.context or "")
-            raise ConfigError(f"{path} line {line}: not YAML: {problem}") from error
-        except yaml.reader.ReaderError as error:
-            line = text[: error.position].count("\n") + 1
-            raise ConfigError(f"{path} line {line}: not YAML: {error.reason}") from error
-        except RecursionError as error:
-            raise ConfigError(f"{path} line 1: not YAML: nested too deeply") from error
-    return node
-
-
-class _Reader:
-    """Walks the nodes of one file, so that every error can name its line."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        #: Faults found so far; reading goes on after each of them.
-        self._faults: list[str] = []
+class _Reader(NodeReader):
+    """The sections of a configuration."""
 
     def config(self, node: yaml.Node | None) -> Config:
         """The configuration; raises ConfigError with one line for each fault of the file."""
-        for key, text in _scalars(node):
+        for key, text in scalars_of(node):
             remember_value(key, text)
         config = Config()
         with self._collect():
@@ -225,14 +143,6 @@ class _Reader:
             notify=self._section(sections.get("notify"), "notify", NotifyConfig(), configkeys.NOTIFY),
         )
 
-    @contextmanager
-    def _collect(self) -> Iterator[None]:
-        """Notes a fault, and lets reading go on behind the block."""
-        try:
-            yield
-        except ConfigError as error:
-            self._faults.append(str(error))
-
     def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig] | None) -> HttpConfig:
         """The section `http`; without `streams`, whether they have its stages and estimators isn't judged."""
         config: HttpConfig = self._section(node, "http", HttpConfig(), configkeys.HTTP)
@@ -267,35 +177,6 @@ class _Reader:
                     raise ConfigError(f"{origin.line(error.keys)}{key}: {error}") from error
         return tuple(mappings)
 
-    def _tree(
-        self, node: yaml.Node, where: str, keys: tuple[Any, ...], lines: dict[tuple[Any, ...], str]
-    ) -> Any:
-        """The Python value of a node; fills in the line of each part of it, by the keys to it."""
-        lines.setdefault(keys, self._at(node))
-        if not isinstance(node, yaml.MappingNode):
-            return self._as_meant(node, where)
-        if len(keys) > _DEEPEST:
-            self._fail(node, f"{where} is nested too deeply")
-        entries: dict[Any, Any] = {}
-        for name, (key_node, child) in zip(self._faultless(node, where, None), node.value):
-            plain = self._as_meant(key_node, where)
-            key = name if plain is None else plain
-            if key in entries:
-                self._fail(key_node, f"{where} has the key {name!r} twice")
-            below = (*keys, key)
-            lines[below] = self._at(key_node)
-            entries[key] = self._tree(child, where, below, lines)
-        return entries
-
-    def _as_meant(self, node: yaml.Node, where: str) -> Any:
-        """The value of a node of a mapping, where `yes` and `no` may be classes, and `NO` a country."""
-        if node.tag == _BOOLEAN and node.value.lower() not in ("true", "false"):
-            self._fail(node, f"{where}: YAML takes {node.value} for a boolean: quote it, '{node.value}'")
-        value = self._plain(node, where)
-        if node.tag == _INTEGER and node.value.replace("_", "").lstrip("+") != str(value):
-            self._fail(node, f"{where}: YAML takes {node.value} for {value}: quote it, '{node.value}'")
-        return value
-
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
         children = self._mapping(node, "kafka", (*configkeys.KAFKA, "security", "schema_registry"))
         values = self._values(children, "kafka", configkeys.KAFKA)
@@ -318,10 +199,8 @@ class _Reader:
         Whether they fit each other is left open after a fault among them, or without `judge`.
         """
         before = len(self._faults)
-        sections = "detectors", "disparity", "emit", "objective", "period_alarms"
-        keys = configkeys.STREAM | dict.fromkeys(sections)
-        children = self._mapping(node, where, tuple(keys))
-        changes = self._values(children, where, keys, named=configkeys.OF_NAMES)
+        children = self._mapping(node, where, _OF_STREAMS)
+        changes = self._values(children, where, configkeys.STREAM, named=configkeys.OF_NAMES)
         given = base.detectors is not DEFAULT_DETECTORS[base.task]
         if "detectors" in children:
             changes["detectors"] = self._detectors(children["detectors"], f"{where}.detectors")
@@ -421,103 +300,11 @@ class _Reader:
         fixed = declared.threshold is not None and declared.threshold.name in given
         return replace(config, params=declared.changed(given), fixed=fixed)
 
-    def _section(
-        self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]
-    ) -> Any:
-        with self._collect():
-            children = self._mapping(node, where, tuple(parsers))
-            return replace(base, **self._values(children, where, parsers))
-        return base
-
-    def _values(
-        self, children: Mapping[str, yaml.Node], where: str, parsers: Mapping[str, Parser | None],
-        *, named: Sequence[str] = (),
-    ) -> dict[str, Any]:  # fmt: skip
-        """The values of those keys that have a parser and no fault; keys of `named` hold names."""
-        values = {}
-        for key, child in children.items():
-            if (parser := parsers.get(key)) is not None:
-                with self._collect():
-                    values[key] = self._value(child, f"{where}.{key}", parser, named=key in named)
-        return values
-
-    def _mapping(
-        self, node: yaml.Node | None, where: str, known: tuple[str, ...] | None
-    ) -> dict[str, yaml.Node]:
-        if node is None or (isinstance(node, yaml.ScalarNode) and self._plain(node, where) is None):
-            return {}
-        if not isinstance(node, yaml.MappingNode):
-            self._fail(node, f"{where} is {self._plain(node, where)!r}: expected keys and values")
-        entries: dict[str, yaml.Node] = {}
-        for key_node, child in node.value:
-            with self._collect():
-                if not isinstance(key_node, yaml.ScalarNode):
-                    self._fail(key_node, f"{where} has a key that is no name")
-                key = key_node.value  # as it is written: 007 and no are names, too
-                if known is not None and key not in known:
-                    near = difflib.get_close_matches(key, known, n=1)
-                    hint = f"; did you mean {near[0]}?" if near else ";"
-                    self._fail(key_node, f"unknown key {key!r} in {where}{hint} known: {', '.join(known)}")
-                if key in entries:
-                    self._fail(key_node, f"{where} has the key {key!r} twice")
-                entries[key] = child
-        return entries
-
-    def _faultless(
-        self, node: yaml.Node, where: str, known: tuple[str, ...] | None
-    ) -> dict[str, yaml.Node]:
-        """As `_mapping`, but raises the first fault of its keys: without them the rest can't be judged."""
-        before = len(self._faults)
-        entries = self._mapping(node, where, known)
-        if len(self._faults) > before:
-            first, self._faults[before:] = self._faults[before], []
-            raise ConfigError(first)
-        return entries
-
-    def _value(self, node: yaml.Node, where: str, parser: Parser, *, named: bool = False) -> Any:
-        """What a parser makes of a node; `named`: it has names in it (see `_as_meant`)."""
-        try:
-            return parser(self._tree(node, where, (), {}) if named else self._plain(node, where))
-        except (ValueError, TypeError, OverflowError) as error:
-            self._fail(node, f"{where}: {error}")
-
-    def _plain(self, node: yaml.Node, where: str) -> Any:
-        """The Python value of a node."""
-        try:
-            return _Constructor().construct_document(node)
-        except Exception as error:  # PyYAML raises whatever its conversions do
-            shown = node.value if isinstance(node, yaml.ScalarNode) else "a collection"
-            kind, why = node.tag.replace("tag:yaml.org,2002:", ""), " ".join(str(error).split())
-            self._fail(node, f"{where} is {kind} {shown!r}: {why}")
-
-    def _at(self, node: yaml.Node | None) -> str:
-        """File and line of a node, as far as it has them."""
-        line = _line(node)
-        return self._path if line is None else f"{self._path} line {line}"
-
-    def _fail(self, node: yaml.Node, what: str) -> Any:
-        raise ConfigError(f"{self._at(node)}: {what}")
-
-
-def _scalars(node: yaml.Node | None, above: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Dotted keys of a document and their texts; of a key such as `token=…`, all behind its first word."""
-    if isinstance(node, yaml.ScalarNode):
-        if not is_reference(node.value):
-            yield above, node.value
-        if node.tag.startswith("!"):
-            yield above, node.tag[1:]
-    elif isinstance(node, yaml.SequenceNode) and depth <= _DEEPEST:
-        for child in node.value:
-            yield from _scalars(child, above, depth + 1)
-    elif isinstance(node, yaml.MappingNode) and depth <= _DEEPEST:
-        for key, child in node.value:
-            name = str(key.value)
-            yield from ((name, behind) for behind in re.split(r"[\s=:]+", name, maxsplit=1)[1:])
-            yield from _scalars(child, f"{above}.{name}" if above else name, depth + 1)
-
-
-def _line(node: yaml.Node | None) -> int | None:
-    """None: the node is of no file."""
-    if node is None:
-        return 1
-    return None if node.start_mark is None else node.start_mark.line + 1
+    def _hint(self, key: str, known: tuple[str, ...]) -> str:
+        """As of all nodes; or where the key of a stream or of records belongs."""
+        if known is SECTIONS and key in _OF_STREAMS:
+            return f": it is a setting of streams; write it below defaults, or in Python as {key}=…"
+        if known is _OF_STREAMS and key in KNOWN_FIELDS:
+            column = f"name its column below files, in Python by columns={{{key!r}: …}}"
+            return f": it is a field of records; {column}"
+        return super()._hint(key, known)

@@ -29,16 +29,6 @@ DEFAULT_MEASURES = (
     "mae", "mse", "rmse", "r2",
 )  # fmt: skip
 
-#: Measures of predicted intervals: with one of them, `y_lower` and `y_upper` of predictions are read.
-OF_INTERVALS = ("interval_coverage", "interval_width")
-
-#: Measures of predicted quantiles: with one of them, `quantiles` of predictions are read; and measures that
-#: need seasonal baselines.
-OF_QUANTILE_SETS, OF_SEASONS = ("wis",), ("mase", "rmsse")
-
-#: Measures of the label's rank among the probabilities.
-OF_TOP = ("top_k_accuracy",)
-
 #: Default of `top_k`, the number of most probable classes that may include the label: as usual for many
 #: classes (Russakovsky et al. 2015).
 TOP_K = 5
@@ -356,51 +346,11 @@ class StreamConfig:
         return next((one for one in self.estimators if one != "all"), self.estimators[0])
 
     @cached_property
-    def reads_intervals(self) -> bool:
-        """Whether a measure, a signal, a bound or incidents are of intervals (`y_lower`, `y_upper`).
-
-        >>> StreamConfig(task="regression", measures=("interval_width",)).reads_intervals
-        True
-        """
-        return self.task == "regression" and self._reads(OF_INTERVALS)
-
-    @cached_property
-    def reads_quantiles(self) -> bool:
-        """Whether a measure, a signal, a bound or incidents are of `quantiles` of predictions."""
-        return self.task == "regression" and self._reads(OF_QUANTILE_SETS)
-
-    @cached_property
-    def scales_by_season(self) -> bool:
-        """Whether a measure, a signal or a bound needs seasonal baselines, and there is a season."""
-        return self.task == "regression" and self.season is not None and self._asks_for(OF_SEASONS)
-
-    @cached_property
-    def ranks_labels(self) -> bool:
-        """Whether a measure, a signal, a bound or incidents need the label's rank among the probabilities."""
-        return self.task != "regression" and self._reads(OF_TOP)
-
-    def _asks_for(self, measures: tuple[str, ...]) -> bool:
-        """Whether one of these is a measure, a signal or a bound."""
+    def asked_measures(self) -> frozenset[str]:
+        """The names of measures, signals and bounds."""
         signals = (one.signal.rpartition(":")[2] for one in self.detectors)
         bounds = self.objective.bounds if self.objective is not None else ()
-        return not {*self.measures, *signals, *bounds}.isdisjoint(measures)
-
-    def _reads(self, measures: tuple[str, ...]) -> bool:
-        """Whether one of these is asked for, or incidents watch its losses."""
-        return self._asks_for(measures) or self.incident_loss in measures
-
-    @property
-    def extends_scores(self) -> int:
-        """How many values more than usual estimators keep of each outcome.
-
-        For classification, this is a share of ties. For regression, these are an interval's width, the error
-        of a seasonal baseline and the score of quantiles, up to the last one that is needed.
-        """
-        if self.has_classes:
-            return int(self._asks_for(OF_TOP))
-        if self._asks_for(OF_QUANTILE_SETS):
-            return 3
-        return 2 if self.scales_by_season else int(self._asks_for(OF_INTERVALS))
+        return frozenset((*self.measures, *signals, *bounds))
 
     @cached_property
     def digest(self) -> str:
@@ -614,21 +564,6 @@ class Config:
     def merge_group(self) -> str:
         """The consumer group of who merges such streams: that of the worker with `-merge` behind it."""
         return f"{self.group}-merge"
-
-    @property
-    def reads_values(self) -> bool:
-        """Whether any stream has `cost_per_value`, so that `value` means something in records."""
-        return any(one.cost_per_value for one in (self.defaults, *self.streams.values()))
-
-    @property
-    def reads_intervals(self) -> bool:
-        """Whether any stream has a measure of intervals, so that `y_lower` and `y_upper` mean something."""
-        return any(one.reads_intervals for one in (self.defaults, *self.streams.values()))
-
-    @property
-    def reads_quantiles(self) -> bool:
-        """Whether any stream has a measure of quantiles, so that `quantiles` mean something."""
-        return any(one.reads_quantiles for one in (self.defaults, *self.streams.values()))
 
     @property
     def segment_keys(self) -> frozenset[str]:

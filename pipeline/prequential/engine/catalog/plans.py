@@ -16,8 +16,10 @@ from prequential.engine.compiled.kernel import Ints, Ints32, columns_of, grown
 from prequential.engine.compiled.repeated import Repeated, Run, run
 from prequential.engine.detectors.watch import WatchedRows, watches_of
 from prequential.engine.disparity.following import ComparedGroups
+from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.histograms import keeps_histogram
+from prequential.engine.estimators.indexes import CellNumbers, places_for
 from prequential.engine.estimators.naming import parse_estimator
 from prequential.engine.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
 from prequential.engine.estimators.reference import ReferenceTables
@@ -25,9 +27,10 @@ from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
 from prequential.engine.estimators.rows import unrevised
 from prequential.engine.measures.losses import own_column
 from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.reading import extends_scores
 from prequential.engine.tables.alarms import Alarms, new_alarms
 from prequential.engine.tables.keys import Key, StateTable
-from prequential.engine.tables.outcomes import Log
+from prequential.engine.tables.outcomes import Log, keys_of
 
 
 class _Rows(NamedTuple):
@@ -39,11 +42,13 @@ class Plan:
     """Estimators and detectors of sequences; an entity has one row for each of `stages`, in this order.
 
     `reference` sets which first outcomes are the reference; None: the configuration's objective sets it.
+    `places`: the number of joint cells that sequences have room for at first; 0: all of them; None: it
+    depends on the capacity.
     """
 
     def __init__(
         self, number: int, config: StreamConfig, stages: tuple[str, ...], watched: bool, capacity: int,
-        reference: int | str | None = None,
+        reference: int | str | None = None, places: int | None = None,
     ) -> None:  # fmt: skip
         self.number = number
         self.config = config
@@ -52,6 +57,7 @@ class Plan:
         self.capacity = capacity
         self.numbers = config.task == "regression"
         self.loss = own_column(config)
+        self.joint = CellNumbers(16, places_for(capacity) if places is None else places)
         self.rows = 0  # in use, or free again
         #: Number of times that tables may have been replaced.
         self.generation = 0
@@ -60,15 +66,15 @@ class Plan:
         self._free: list[int] = []  # first rows of entities that are gone
         if reference is None and config.objective and config.estimators:
             reference = config.objective.reference
-        self.reference = (
-            None if self.numbers or reference is None else ReferenceTables(reference, 16, capacity)
-        )
+        self.reference = None
+        if reference is not None and not self.numbers:
+            self.reference = ReferenceTables(reference, 16, capacity, self.joint)
         by_details = not self.numbers and bool({"intervals", "dependence"} & set(config.details))
         paired = by_details or self.reference is not None
         self.estimators = [self._estimator(name, paired) for name in config.estimators]
         self.last_signs = new_last_signs(16)
         self.paired = paired
-        self.watches = watches_of(config, 16, capacity, self.loss) if watched else []
+        self.watches = watches_of(config, 16, capacity, self.loss, self.joint) if watched else []
         self.groups = None
         if watched and config.disparity is not None and not self.numbers and not parse(stages[0]).is_age:
             self.groups = ComparedGroups(config, config.disparity, 16)
@@ -80,7 +86,7 @@ class Plan:
         histogram = keeps_histogram(memory, self.config.measures, self.config.details)
         return Estimator(
             name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value,
-            self.config.extends_scores, RESIDUALS in self.config.details,
+            extends_scores(self.config), RESIDUALS in self.config.details, self.joint,
         )  # fmt: skip
 
     # ---- rows
@@ -117,6 +123,7 @@ class Plan:
         self.generation += 1
         if rows > len(self.owner):
             self.owner, self.entity = grown(_Rows(self.owner, self.entity), rows)
+        self.joint.ensure(rows)
         for estimator in self.estimators:
             estimator.ensure(rows)
         if self.reference is not None:
@@ -155,8 +162,8 @@ class Plan:
         return self._consume(log, rows, positives)
 
     def _consume(self, log: Log, rows: Ints32, positives: Positives, run: Run = run) -> Alarms:
-        extended = self.config.extends_scores
-        taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run, extended)
+        extended = extends_scores(self.config)
+        taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run, extended, self.joint)
         if self.paired:
             codes = np.empty((len(CODES), len(rows)), dtype=np.int32)
             run(codes_of, self.last_signs, log, rows, positives, codes)
@@ -176,7 +183,7 @@ class Plan:
     @property
     def repeats(self) -> bool:
         """Whether `SingleRowRunner` supports this plan."""
-        return all(watch.signal.repeats for watch in self.watches)
+        return not self.joint.places and all(watch.signal.repeats for watch in self.watches)
 
     # ---- moves
 
@@ -187,6 +194,7 @@ class Plan:
         `reference`, `detector` and `disparity`.
         """
         missing = []
+        self._number(other, rows, new_rows)
         if other.scored:
             self.score()
         same_costs = self.config.costs == other.config.costs
@@ -226,6 +234,27 @@ class Plan:
         _copy(other.error_pairs, rows, self.error_pairs, new_rows)
         return missing
 
+    def _number(self, other: Plan, rows: Ints, new_rows: Ints) -> None:
+        """Number the joint cells of `new_rows` as those of `rows` in another plan, or those that it has."""
+        if other.joint.places:
+            self.joint.adopt(other.joint, rows, new_rows)
+        elif self.joint.places:
+            joint = list(other._joint_cells())
+            for row, new in zip(rows.tolist(), new_rows.tolist()):
+                found = [one.counts_of(row) for one in joint]
+                cells = np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+                self.joint.put(new, keys_of(cells, other.capacity))
+
+    def _joint_cells(self) -> Iterator[Accumulator]:
+        """All accumulators of joint cells."""
+        for estimator in self.estimators:
+            yield estimator.cells
+        if self.reference is not None:
+            yield self.reference.counts.cells
+        for watch in self.watches:
+            if watch.signal.joint_cells is not None:
+                yield watch.signal.joint_cells
+
     # ---- as a whole
 
     def tables(self) -> Iterator[StateTable]:
@@ -237,6 +266,7 @@ class Plan:
 
     def named_tables(self) -> Iterator[tuple[str, Sequence[Any]]]:
         """The same tables, by the name of the estimator, reference or detector that has them."""
+        yield "joint", [self.joint.table]
         for estimator in self.estimators:
             yield f"estimator {estimator.name}", list(estimator.tables())
         if self.reference is not None:

@@ -52,7 +52,7 @@ def new_store() -> Store:
         records(Predictions, 16, packed=True),
         Values(
             np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)),
-            np.zeros((16, 0)), np.zeros((16, 0), np.uint16),
+            np.zeros((16, 0), np.uint16),
             *(np.zeros((16, 0), np.int64) for _ in range(2)),
         ),
         records(Labels, 16, packed=True),
@@ -81,20 +81,20 @@ def ensure_rows(
     """
     streams = catalog.registry.streams
     keys, ages = int(streams.keys.max()), int(streams.age_count.max())
-    valued = int(streams.valued.max())
     table = ids.ensure(store.ids, count, text)
     used = store.pools.used
     marks = Marks(_wider(store.marks.segments, keys), _wider(store.marks.propensity, streams.weights.max()))
     values = Values(
-        _wider(store.values.number, streams.regression.max()), _wider(store.values.value, 2 * valued),
-        _wider(store.values.interval, 3 * int(streams.intervals.max())),
+        _wider(store.values.number, streams.regression.max()),
+        _wider(store.values.numbers, int(streams.reads.max()).bit_length(), np.nan),
         _wider(store.values.estimate, int(streams.estimates.max())),
         _wider(store.values.season, 3 * int(streams.season.any())),
         _wider(store.values.segments, keys),
         _wider(store.values.segment_numbers, keys), _wider(store.values.after_numbers, ages),
     )  # fmt: skip
     label_values = LabelValues(
-        _wider(store.label_values.after_numbers, ages), _wider(store.label_values.value, 2 * valued)
+        _wider(store.label_values.after_numbers, ages),
+        _wider(store.label_values.value, 2 * int(streams.valued.max())),
     )
     slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
     stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
@@ -202,6 +202,7 @@ def load(store: Store, arrays: Mapping[str, Any]) -> Store:
 
     The caller schedules the deadlines. Ids get new hashes (`ids.load`). Raises KeyError for a missing table.
     """
+    arrays = {"values|numbers": _numbers_apart(arrays), **arrays}
     known = ids.Dump(*(arrays[f"ids|{name}"] for name in ids.Dump._fields))
     loaded = store._replace(ids=ids.load(known))
     for name in ("instances", "marks", "predictions", "values", "labels", "label_values", "probabilities"):
@@ -210,6 +211,17 @@ def load(store: Store, arrays: Mapping[str, Any]) -> Store:
         columns = {field: arrays[f"settled|{field}"] for field in ("place", *settled.Settled._fields)}
         loaded = loaded._replace(settled=settled.load(columns))
     return loaded._replace(pools=Pools(*(arrays[f"pools|{field}"].copy() for field in Pools._fields)))
+
+
+def _numbers_apart(arrays: Mapping[str, Any]) -> Any:
+    """The numbers of predictions from a snapshot that has `value` and the interval in tables of their own."""
+    none = np.zeros((0, 0))
+    value, interval = arrays.get("values|value", none), arrays.get("values|interval", none)
+    columns = [np.where(value[:, 1] > 0, value[:, 0], np.nan)] if value.shape[1] else []
+    if interval.shape[1]:
+        columns = columns or [np.full(len(interval), np.nan)]
+        columns += [np.where(interval[:, 2] > 0, interval[:, bound], np.nan) for bound in range(2)]
+    return np.column_stack(columns) if columns else np.zeros((max(len(value), len(interval)), 0))
 
 
 def _loaded(empty: Any, prefix: str, arrays: Mapping[str, Any]) -> Any:
@@ -247,11 +259,11 @@ def check(store: Store) -> None:
             raise RuntimeError(f"tables of {index} have different numbers of rows: {lengths}")
 
 
-def _wider(column: Any, columns: int) -> Any:
-    """The array with at least `columns` columns; new ones are zero."""
+def _wider(column: Any, columns: int, new: float = 0) -> Any:
+    """The array with at least `columns` columns; new ones are filled with a number."""
     if columns <= column.shape[1]:
         return column
-    wide = np.zeros((len(column), columns), dtype=column.dtype)
+    wide = np.full((len(column), columns), new, dtype=column.dtype)
     wide[:, : column.shape[1]] = column
     return wide
 

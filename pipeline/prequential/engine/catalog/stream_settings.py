@@ -7,7 +7,9 @@ from prequential.engine.catalog.streams import Stream
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators.histograms import SCORES
 from prequential.engine.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
-from prequential.engine.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
+from prequential.engine.measures.reading import parts_asked
+from prequential.engine.measures.registry import OF_PROBABILITIES, OF_TOP, OF_WEIGHTS
+from prequential.engine.tables.scores import SEASONS
 from prequential.engine.tables.store import NO_CLASS
 from prequential.engine.tables.streams import Streams, name_hash
 
@@ -56,11 +58,11 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     s.by_cohorts[code] = verdicts or any(d.detector == "harm" for d in every_detector(config))
     s.cluster[code] = config.cluster or 0
     s.weights[code] = reads_propensities(config)
-    s.valued[code] = config.cost_per_value and not numbers
-    s.intervals[code], s.quantile[code] = config.reads_intervals, config.quantile or 0.0
-    s.quantiles[code] = config.reads_quantiles
-    s.season[code] = (config.scales_by_season and config.season) or 0
-    s.top[code] = config.top_k if config.ranks_labels else 0
+    s.reads[code], s.quantiles[code] = stream.reads, "quantiles" in stream.fields
+    s.valued[code], s.quantile[code] = "value" in stream.fields, config.quantile or 0.0
+    s.season[code] = config.season or 0 if SEASONS in parts_asked(config) else 0
+    ranks = not numbers and not {*config.asked_measures, config.incident_loss}.isdisjoint(OF_TOP)
+    s.top[code] = config.top_k if ranks else 0
     s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
     s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
     s.emit_outcomes[code] = config.emit_outcomes or 0

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from prequential.configuration.settings.model import StreamConfig
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
+from prequential.engine.measures.reading import fields_read, numbers_read
 
 #: The value that all segment values beyond the limit of their key share, and all versions beyond the limit.
 OTHER = "other"
@@ -58,6 +59,9 @@ class Stream:
         self.bins = sum(parse_stage(stage).is_bin for stage in self.evaluated)
         self.initial, self.final = (stage in self.evaluated for stage in (INITIAL, FINAL))
         self.entities: list[int] = []
+        #: The fields of records that mean something to it; and the numbers among these, bits by place.
+        self.fields = fields_read(config)
+        self.reads = numbers_read(self.fields)
 
     @property
     def evaluated(self) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ from prequential.engine.tables.scores import (
     add_label,
     add_number,
     add_probabilities,
+    numbers_of,
     read_exactly,
 )
 from prequential.engine.tables.store import NO_CLASS
@@ -400,8 +401,5 @@ def _add_scores(
             events.confidence[i], events.weight[i], events.width[i],
         )  # fmt: skip
     elif scored & HAS_SCORE:
-        add_number(
-            own, rests, sign, scored, events.error[i], events.value[i], events.width[i], events.brier[i],
-            events.log_loss[i],
-        )  # fmt: skip
+        add_number(own, rests, sign, scored, numbers_of(events, i))
         add_label(own, rests, sign, events.value[i])

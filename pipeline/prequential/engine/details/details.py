@@ -31,7 +31,7 @@ from prequential.engine.measures.per_class import (
     recall,
 )
 from prequential.engine.measures.table import sum_up
-from prequential.engine.tables.outcomes import weight_of
+from prequential.engine.tables.outcomes import JointCells, by_class
 from prequential.topics.values import labels_of
 
 #: The signs of pairs that intervals are made of (see `engine.estimators.pairs`).
@@ -44,7 +44,7 @@ _MOST_NORMALISED = 100_000
 
 def details_of(
     names: tuple[str, ...],
-    cells: Floats,
+    cells: JointCells,
     capacity: int,
     whole: bool,
     effective: Callable[[float, bool], float],
@@ -61,7 +61,7 @@ def details_of(
     names
         The configured details.
     cells, capacity
-        Joint counts or weights, (4·k²,), with room for k = `capacity` classes.
+        Joint counts or weights, with room for `capacity` classes.
     whole
         Whether each outcome counts 1: `normalised` needs whole numbers.
     effective
@@ -109,13 +109,13 @@ def details_of(
     return details
 
 
-def confusion(cells: Floats, capacity: int, names: list[str]) -> dict[str, dict[str, float]]:
+def confusion(cells: JointCells, capacity: int, names: list[str]) -> dict[str, dict[str, float]]:
     """Outcomes by label, then by prediction, without combinations that have no outcome.
 
     Parameters
     ----------
     cells, capacity
-        Joint counts or weights, (4·k²,), with room for k = `capacity` classes.
+        Joint counts or weights, with room for `capacity` classes.
     names
         By code.
 
@@ -125,14 +125,8 @@ def confusion(cells: Floats, capacity: int, names: list[str]) -> dict[str, dict[
         The weight of each cell that has any.
     """
     matrix: dict[str, dict[str, float]] = {}
-    for y, label in enumerate(names[:capacity]):
-        row = {}
-        for h, prediction in enumerate(names[:capacity]):
-            cell = weight_of(cells, y * capacity + h)
-            if cell > 0:
-                row[prediction] = cell
-        if row:
-            matrix[label] = row
+    for y, h, neither, majority, persistent, both in by_class(cells, capacity):
+        matrix.setdefault(names[y], {})[names[h]] = (neither + majority) + (persistent + both)
     return matrix
 
 

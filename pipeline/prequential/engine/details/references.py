@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 from prequential.configuration.settings.model import StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details.details import WeightedShare, shares_of
@@ -22,6 +23,7 @@ from prequential.engine.estimators.reference import ReferenceTables
 from prequential.engine.measures.declaration import NO_POSITIVE
 from prequential.engine.measures.per_class import binary, new_classes
 from prequential.engine.measures.table import sum_up
+from prequential.engine.tables.outcomes import JointCells, is_listed
 
 #: The part of a memory's weight, at most, that is of the reference's outcomes where the two count as
 #: disjoint: variances that add are then too large by at most twice this part of the reference's.
@@ -39,7 +41,7 @@ def refers(config: StreamConfig) -> bool:
 class ReferenceSide(NamedTuple):
     """The counts of a sequence in a reference, or in a memory."""
 
-    cells: Floats
+    cells: JointCells
     pairs: list[Floats]
     known: bool
     #: effective(n, paired): how many equal outcomes a weight of n counts as.
@@ -107,7 +109,8 @@ def beside(
         return None
     counts, size, before = reference.counts, int(extent.size[sequence]), int(extent.before[sequence])
     first = side_of(counts, sequence, counts.cells_of(sequence))
-    counted = positive, first.known, first.cells.tobytes(), *(one.tobytes() for one in first.pairs)
+    arrays = first.cells.weights, first.cells.keys, *first.pairs
+    counted = positive, first.known, *(np.asarray(one).tobytes() for one in arrays)
     made = reference.made.get(sequence)
     if made is None or made[0] != counted:
         made = reference.made[sequence] = counted, _shares(first, counts.capacity, positive)
@@ -116,7 +119,7 @@ def beside(
     if estimator.memory.forgets:
         older = outcomes - before - size, max(0, ts - int(extent.until[sequence]))
         common = size * estimator.memory.weight_left(estimator.parameter, *older)
-        if common <= _MOST_COMMON * float(now.cells.sum()):
+        if common <= _MOST_COMMON * float(now.cells.weights.sum()):
             since = present
     else:
         began = int(estimator.cells.table.began[sequence])
@@ -142,7 +145,7 @@ def short(value: float) -> float:
     return round(value, _DECIMALS) + 0.0  # no -0.0
 
 
-def side_of(estimator: Estimator, sequence: int, cells: Floats) -> ReferenceSide:
+def side_of(estimator: Estimator, sequence: int, cells: JointCells) -> ReferenceSide:
     """What an estimator has counted of a sequence, of which these are the joint cells."""
     pairs, known = estimator.pairs_of(sequence), estimator.knows_labels(sequence)
     return ReferenceSide(cells, pairs, known, partial(estimator.effective, sequence))
@@ -151,7 +154,12 @@ def side_of(estimator: Estimator, sequence: int, cells: Floats) -> ReferenceSide
 def _less(whole: ReferenceSide, part: ReferenceSide) -> ReferenceSide:
     """The counts of a whole without those of a part of it."""
     pairs = [a - b for a, b in zip(whole.pairs, part.pairs)]
-    return ReferenceSide(whole.cells - part.cells, pairs, whole.known, whole.effective)
+    weights = whole.cells.weights.copy()
+    if is_listed(whole.cells):
+        weights[np.searchsorted(whole.cells.keys, part.cells.keys)] -= part.cells.weights
+    else:
+        weights -= part.cells.weights
+    return ReferenceSide(whole.cells._replace(weights=weights), pairs, whole.known, whole.effective)
 
 
 def _shares(side: ReferenceSide, capacity: int, positive: int) -> dict[str, WeightedShare]:

@@ -44,8 +44,9 @@ class Parameter(NamedTuple):
     among: tuple[Value, ...] = ()
     #: Whether alarms always have it, or only if it isn't the default. Alarms' ids depend on it.
     always: bool = True
-    #: 1: a larger value makes alarms rarer; -1: a smaller value does; 0: it doesn't control the rate. If a
-    #: detector has such a parameter, the rate of alarms without a change can be calibrated.
+    #: 1: a larger value makes alarms rarer; -1: a smaller value does; 0: it does not control the rate. The
+    #: rate of alarms without a change can be calibrated by such a parameter (`alarm_budget`), so it must be
+    #: constant: not one that falls with time, as DDM's.
     rarer: int = 0
 
     def parse(self, value: Any) -> Value:

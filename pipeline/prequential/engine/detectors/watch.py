@@ -21,6 +21,7 @@ from prequential.engine.estimators.accumulator import Accumulator, new_counted
 from prequential.engine.estimators.declaration import NO_CELL, NO_OUTCOME, Additions, Counted, Payload
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.histograms import keeps_histogram, rank_bins
+from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers
 from prequential.engine.estimators.measuring import NO_SUMS, MeasureRequest, block_of, measure, new_measured
 from prequential.engine.estimators.naming import SCALED, canonical, parse_estimator, parse_signal
 from prequential.engine.estimators.rows import LogRows
@@ -28,6 +29,7 @@ from prequential.engine.estimators.sums import ONE_RIGHT_OR_WRONG, additions, lo
 from prequential.engine.measures.declaration import COSTS
 from prequential.engine.measures.losses import ERROR, SQUARED
 from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.reading import extends_scores
 from prequential.engine.measures.registry import INDEX, LOSSES, MEASURES, NAMES, OF_RANKS, OWN_LOSSES
 from prequential.engine.tables.alarms import Alarms
 from prequential.engine.tables.outcomes import Log
@@ -50,9 +52,9 @@ class WatchedRows(LogRows):
 
     def __init__(
         self, log: Log, rows: Ints32, capacity: int, loss: int, positives: Positives, run: Run = run,
-        extended: int = 0,
+        extended: int = 0, joint: CellNumbers = ALL_CELLS,
     ) -> None:  # fmt: skip
-        super().__init__(log, rows, capacity, loss != ERROR, run, positives, extended)
+        super().__init__(log, rows, capacity, loss != ERROR, run, positives, extended, joint)
         self.loss, self.positives = loss, positives
 
     @cached_property
@@ -95,12 +97,12 @@ class Signal:
     """The values that a detector is fed with (see `engine.estimators.naming`).
 
     `by_value`: whether an outcome's cost depends on its value (`cost_per_value`). `extended`: how
-    many values more than usual are kept of each outcome.
+    many values more than usual are kept of each outcome. `joint`: the numbers of joint cells.
     """
 
     def __init__(
         self, name: str, min_outcomes: int, rows: int, capacity: int, loss: int, by_value: bool = False,
-        extended: int = 0,
+        extended: int = 0, joint: CellNumbers = ALL_CELLS,
     ) -> None:  # fmt: skip
         self.name = name
         self._min_outcomes = min_outcomes
@@ -118,7 +120,7 @@ class Signal:
             histogram = keeps_histogram(memory, (says.measure,), ())
             paid = by_value and MEASURES[says.measure].inputs == COSTS
             self._estimator = Estimator(
-                says.estimator, rows, capacity, loss != ERROR, False, histogram, paid, extended
+                says.estimator, rows, capacity, loss != ERROR, False, histogram, paid, extended, joint=joint
             )
             if is_of_sums(says.measure):
                 self._estimator.score()
@@ -163,11 +165,14 @@ class Signal:
         """Write a measure after each row, turned so that it grows when the model gets worse, by blocks."""
         ranked = NAMES[self._measure] in OF_RANKS and estimator.histogram is None
         whole = estimator.memory.whole
-        asked = MeasureRequest(self._capacity, rows.positives, estimator.numbers, False, whole)
+        all_codes = rows.cells  # first: new cells may need more places
+        estimator.widen()
+        index = estimator.joint.table
+        asked = MeasureRequest(self._capacity, rows.positives, estimator.numbers, False, whole, index)
         step = block_of(*(one.payload for one in estimator.accumulators()))
         for start in range(0, len(rows), step):
             span = slice(start, start + step)
-            codes = viewed(rows.cells, span)
+            codes = viewed(all_codes, span)
             count, width = len(codes.cell), estimator.cells.payload.width
             counted = Counted(np.zeros((count, width)), np.zeros(count), np.zeros(count, np.uint8))
             # Revisions are ignored here.
@@ -214,6 +219,11 @@ class Signal:
         if self._estimator is not None:
             self._estimator.ensure(rows)
 
+    @property
+    def joint_cells(self) -> Accumulator | None:
+        """The joint cells of its estimator, if it has one."""
+        return None if self._estimator is None else self._estimator.cells
+
     def tables(self) -> Iterator[Any]:
         """All tables with a row for each sequence, for copying, snapshots and `adopt`."""
         for one in self._errors:
@@ -240,7 +250,7 @@ class Watch:
 
     def __init__(
         self, config: DetectorConfig, rows: int, capacity: int, loss: int, apart: float = 0.0,
-        by_value: bool = False, extended: int = 0, cluster: int = 0,
+        by_value: bool = False, extended: int = 0, cluster: int = 0, joint: CellNumbers = ALL_CELLS,
     ) -> None:  # fmt: skip
         self.config = config
         self._loss = loss
@@ -256,7 +266,7 @@ class Watch:
         self.params = detector.params(config.params)
         self._changed = detector.changed(config.params)
         min_outcomes = getattr(self._settings, "min_outcomes", MIN_OUTCOMES)
-        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value, extended)
+        self.signal = Signal(config.signal, min_outcomes, rows, capacity, loss, by_value, extended, joint)
         self.table: Any = detector.new_table(rows, self._settings)
 
     def begin(self, row: int, stage: str, *names: str | None) -> None:
@@ -298,7 +308,9 @@ class Watch:
         )
 
 
-def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> list[Watch]:
+def watches_of(
+    config: StreamConfig, rows: int, capacity: int, loss: int, joint: CellNumbers = ALL_CELLS
+) -> list[Watch]:
     """A stream's detectors with tables of `rows` rows, in the order of `every_detector`.
 
     The detectors whose thresholds the budget of false alarms sets share it evenly.
@@ -313,6 +325,8 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
         The room for classes.
     loss
         The loss of an outcome: `ERROR`, `ABSOLUTE` or `SQUARED`.
+    joint
+        The numbers of joint cells.
 
     Returns
     -------
@@ -325,8 +339,8 @@ def watches_of(config: StreamConfig, rows: int, capacity: int, loss: int) -> lis
         apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
     return [
         Watch(
-            one, rows, capacity, loss, apart * is_own, config.cost_per_value, config.extends_scores,
-            config.cluster or 0,
+            one, rows, capacity, loss, apart * is_own, config.cost_per_value, extends_scores(config),
+            config.cluster or 0, joint,
         )
         for one, is_own in zip(detectors, budgeted)
     ]

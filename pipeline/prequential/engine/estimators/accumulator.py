@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, Ints, grown, taken
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, taken
 from prequential.engine.compiled.repeated import Run, run
 from prequential.engine.estimators.declaration import (
     COUNTS,
@@ -18,6 +18,7 @@ from prequential.engine.estimators.declaration import (
     Counted,
     Payload,
 )
+from prequential.engine.estimators.indexes import widened
 from prequential.engine.estimators.naming import parse_estimator
 
 
@@ -83,15 +84,15 @@ class Accumulator:
     def adopt(self, other: Accumulator, rows: Ints, new_rows: Ints) -> None:
         """Copy `rows` of another accumulator of the same name and payload to `new_rows` of this one.
 
-        If this one has more counts, use `adopt_recoded`.
+        If its counts have other places here, use `adopt_recoded`.
         """
         for source, target in zip(other.table, self.table):
             if source.shape[1:] == target.shape[1:]:
                 target[new_rows] = source[rows]
-            else:  # values: a window keeps more or fewer numbers of each outcome, and these differ at the end
-                both = min(source.shape[2], target.shape[2])
+            else:  # numbered cells, or a window's values, of which there are more or fewer at the end
+                both = min(source.shape[-1], target.shape[-1])
                 target[new_rows] = 0
-                target[new_rows, :, :both] = source[rows, :, :both]
+                target[new_rows, ..., :both] = source[rows, ..., :both]
 
     def leave_out(
         self, rows: Ints, places: Sequence[int], flags: int, *, windows_only: bool = False
@@ -105,17 +106,33 @@ class Accumulator:
             if "rests" in self.table._fields:
                 self.table.rests[rows[:, None], np.array(places, dtype=np.int64)] = 0.0
 
-    def adopt_recoded(self, other: Accumulator, rows: Ints, new_rows: Ints, places: Ints) -> None:
-        """Copy rows of a payload with fewer counts: its i-th count goes to `places[i]`."""
+    def adopt_recoded(
+        self, other: Accumulator, rows: Ints, new_rows: Ints, counts: Ints, places: Ints
+    ) -> None:
+        """Copy rows of a payload with other counts: its count `counts[i]` goes to `places[i]`."""
+        now = np.zeros(other.payload.width, dtype=np.int64)
+        now[counts] = places
         for name, source, target in zip(self.table._fields, other.table, self.table):
             if name in self._loops.by_cell:
                 target[new_rows] = 0
-                target[new_rows[:, None], places] = source[rows]
+                target[new_rows[:, None], places] = source[rows[:, None], counts]
             elif name in self._loops.numbered:
                 numbers = source[rows]
-                target[new_rows] = np.where(numbers < 0, numbers, places[numbers])
+                target[new_rows] = np.where(numbers < 0, numbers, now[numbers])
             else:
                 target[new_rows] = source[rows]
+
+    def counts_of(self, row: int) -> Ints:
+        """The places of a sequence's counts that may be above 0, (n,)."""
+        columns = [getattr(self.table, name)[row] != 0 for name in self._loops.by_cell]
+        return np.flatnonzero(np.logical_or.reduce(columns))
+
+    def widen(self, used: Ints32, width: int) -> None:
+        """Have so many counts, of which each sequence has `used` the first so far."""
+        if width > self.payload.width:
+            wide = {name: widened(getattr(self.table, name), used, width) for name in self._loops.by_cell}
+            self.table = self.table._replace(**wide)
+            self.payload = self.payload._replace(width=width)
 
     def follow(self, other: Accumulator, rows: Ints | slice) -> None:
         """Set sequences' clocks to those of another accumulator of the same name, without its memory."""

@@ -7,23 +7,17 @@ from typing import Any
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.engine.compiled.repeated import Run, run
 from prequential.engine.estimators import pairs, sums
 from prequential.engine.estimators.accumulator import Accumulator
-from prequential.engine.estimators.declaration import COUNTS, Payload
+from prequential.engine.estimators.declaration import COUNTS, UNREAD_COUNTS, CountCodes, Counted, Payload
 from prequential.engine.estimators.histograms import OF_SCORES
+from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers
 from prequential.engine.estimators.residuals import OF_RESIDUALS, bins_of
 from prequential.engine.estimators.rows import LogRows, payload_of_cells, payload_of_scores, places
 from prequential.engine.tables import scores
-from prequential.engine.tables.outcomes import COVERED, IN_TOP, INTERVAL, OF_QUANTILES, RANKED, SEASONAL
-
-#: For regression, places of the sums of values that not all estimators keep, and their flags, by the place of
-#: the value among those kept.
-_OF_SEASONS = range(scores.SEASONAL, scores.BASELINE_SQUARED + 1)
-_EXTENSIONS = (
-    (sums.WIDTH, (scores.INTERVALS, scores.COVERED, scores.WIDTHS), INTERVAL | COVERED),
-    (sums.BASELINE, _OF_SEASONS, SEASONAL),
-    (sums.INTERVAL_SCORE, (scores.QUANTILE_SETS, scores.INTERVAL_SCORES), OF_QUANTILES),
-)
+from prequential.engine.tables.outcomes import IN_TOP, RANKED, JointCells, places_of
+from prequential.engine.tables.scores import PARTS, SEASONS, WIDTH
 
 
 class Estimator:
@@ -31,18 +25,19 @@ class Estimator:
 
     It has joint cells and sums of scores. If configured, it also has pairs of neighbours, a histogram of
     scores, costs by value, and residuals by prediction. `extended`: how many values more than usual are kept
-    of each outcome.
+    of each outcome. `joint`: the numbers of joint cells.
     """
 
     def __init__(
         self, name: str, rows: int, capacity: int, numbers: bool, paired: bool, histogram: bool = False,
-        paid: bool = False, extended: int = 0, residuals: bool = False,
+        paid: bool = False, extended: int = 0, residuals: bool = False, joint: CellNumbers = ALL_CELLS,
     ) -> None:  # fmt: skip
         self.name = name
         self.capacity = capacity
         self.numbers = numbers
         self.summed = False
-        self.cells = Accumulator(name, payload_of_cells(capacity), rows)
+        self.joint = joint
+        self.cells = Accumulator(name, payload_of_cells(capacity, joint), rows)
         # Until there are scores, this table is a placeholder.
         self.sums = Accumulator(name, payload_of_scores(numbers, extended), 1)
         signs = pairs.CODES if paired else ()
@@ -85,9 +80,19 @@ class Estimator:
             self.sums = Accumulator(self.name, self.sums.payload, self.rows)
             self.sums.follow(self.cells, slice(None))
 
+    def count(self, codes: CountCodes, into: Counted = UNREAD_COUNTS, run: Run = run) -> None:
+        """Add rows of the log to joint cells; see `Accumulator.count`."""
+        self.widen()
+        self.cells.count(codes, into, run)
+
+    def widen(self) -> None:
+        """Have a place for each number of a joint cell."""
+        if self.joint.places:
+            self.cells.widen(self.joint.table.used, self.joint.places)
+
     def update(self, rows: LogRows) -> None:
         """Add rows of the log: joint cells, scores (once `score` was called), and all other payloads."""
-        self.cells.count(rows.cells, run=rows.run)
+        self.count(rows.cells, run=rows.run)
         if self.summed:
             self.sums.add(rows.scores, run=rows.run)
         for one, codes in zip(self.pairs, rows.pairs):
@@ -109,22 +114,30 @@ class Estimator:
     ) -> None:  # fmt: skip
         """Copy `rows` of an estimator of the same name to `new_rows` of this one.
 
-        The other one must not have capacity for more classes. If costs differ, costs by value are left out.
-        If `top_k` or `season` differs, the scores that depend on it are left out.
+        The other one must not have capacity for more classes. If joint cells have numbers, those of
+        `new_rows` are there already. If costs differ, costs by value are left out. If `top_k` or `season`
+        differs, the scores that depend on it are left out.
         """
-        if other.capacity == self.capacity:
+        self.widen()
+        if self.joint.places and not other.joint.places:
+            for i, row in enumerate(new_rows.tolist()):
+                counts = places_of(self.joint.keys_of(row), other.capacity)
+                one = rows[i : i + 1], new_rows[i : i + 1]
+                self.cells.adopt_recoded(other.cells, *one, counts, np.arange(len(counts)))
+        elif self.joint.places or other.capacity == self.capacity:
             self.cells.adopt(other.cells, rows, new_rows)
         else:
-            self.cells.adopt_recoded(other.cells, rows, new_rows, places(other.capacity, self.capacity))
+            moved = places(other.capacity, self.capacity)
+            self.cells.adopt_recoded(other.cells, rows, new_rows, np.arange(len(moved)), moved)
         if other.summed:
             self.sums.adopt(other.sums, rows, new_rows)
-            for place, of_sums, flags in _EXTENSIONS if self.numbers else ():
+            for place, part in enumerate(PARTS, WIDTH) if self.numbers else ():
                 if self.sums.payload.kept <= place < other.sums.payload.kept:
-                    self.sums.leave_out(new_rows, of_sums, flags, windows_only=True)
+                    self.sums.leave_out(new_rows, part.sums, part.flags, windows_only=True)
             if not same_top:
                 self.sums.leave_out(new_rows, (scores.RANKED, scores.IN_TOP), RANKED | IN_TOP)
             if not same_season:
-                self.sums.leave_out(new_rows, _OF_SEASONS, SEASONAL)
+                self.sums.leave_out(new_rows, SEASONS.sums, SEASONS.flags)
         elif self.summed:
             self.sums.follow(self.cells, new_rows)
         for old, new in zip(other.pairs, self.pairs):
@@ -149,9 +162,13 @@ class Estimator:
 
     # ---- readings of one sequence
 
-    def cells_of(self, sequence: int) -> Floats:
-        """A sequence's joint cells: (4·k²,) counts or weights, see `cell_of`."""
-        return self.cells.counted(np.array([sequence])).cells[0]
+    def cells_of(self, sequence: int) -> JointCells:
+        """The counts or weights of a sequence's joint cells, with their keys where only some are listed."""
+        self.widen()
+        weights = self.cells.counted(np.array([sequence])).cells[0]
+        if self.joint.places:
+            return self.joint.in_order(sequence, weights, self.capacity)._replace(whole=self.memory.whole)
+        return JointCells(weights)
 
     def pairs_of(self, sequence: int) -> list[Floats]:
         """By sign (`CODES`), counts or weights of a sequence's pairs of neighbours: 00, 01, 10, 11."""

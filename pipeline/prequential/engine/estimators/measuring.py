@@ -10,6 +10,8 @@ from prequential.engine.compiled.repeated import Repeated, Run, run
 from prequential.engine.estimators import histograms
 from prequential.engine.estimators.declaration import Additions, Counted, Payload
 from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.indexes import CellIndex, put_in_order
+from prequential.engine.estimators.loops import total_of
 from prequential.engine.estimators.sums import OF_CLASSES, additions, is_any
 from prequential.engine.measures.costs import SUMS
 from prequential.engine.measures.declaration import NO_POSITIVE
@@ -18,6 +20,7 @@ from prequential.engine.measures.positive import Positives, positive_of, quantil
 from prequential.engine.measures.registry import NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.tables import scores
+from prequential.engine.tables.outcomes import JointCells
 from prequential.engine.tables.scores import SPREAD
 
 #: Numbers that are read at once; with more, sequences are measured block by block.
@@ -36,6 +39,7 @@ class MeasureRequest(NamedTuple):
     numbers: bool  # whether the task is regression
     chance: bool  # whether the measures are those of random predictions with the model's distribution
     whole: bool  # whether every outcome in memory counts 1
+    numbers_of_cells: CellIndex
 
 
 class MeasuredValues(NamedTuple):
@@ -56,7 +60,7 @@ def measure(
     Parameters
     ----------
     counted
-        Their joint cells, (n, 4·k²), and their weights.
+        Their joint cells, (n, 4·k²) or by number, and their weights.
     summed
         (n, width) sums of scores; no rows where none are kept.
     paid
@@ -72,6 +76,10 @@ def measure(
     """
     classes, nothing = new_classes(asked.capacity), np.zeros(scores.SIZE)
     unpaid, by_label = np.zeros(SUMS), new_classes(asked.positives.members.shape[1])
+    index, places = asked.numbers_of_cells, asked.numbers_of_cells.keys.shape[1]
+    ordered = JointCells(np.empty(places), np.empty(places, np.int32), asked.whole)
+    between = JointCells(np.empty(places), np.empty(places, np.int32), asked.whole)
+    starts = np.empty(4 * asked.capacity if places else 0, np.int64)
     for i in range(len(sequences)):
         into.n[i] = counted.n[i]
         sums, scored = nothing, False
@@ -87,7 +95,13 @@ def measure(
             q, positives = sequences[i], asked.positives
             costs = paid[i] if len(paid) else unpaid
             known = counted.known[i] != 0
-            memory = InMemory(counted.cells[i], known, sums, scored, asked.whole, costs, by_label)
+            cells = JointCells(counted.cells[i], index.keys[0, :0], asked.whole)
+            if places:
+                keys, used = index.keys[q], np.int64(index.used[q])
+                count = put_in_order(keys, used, cells.weights, ordered, between, starts)
+                cells = JointCells(ordered.weights[:count], ordered.keys[:count], asked.whole)
+                into.n[i] = total_of(cells.weights)
+            memory = InMemory(cells, known, sums, scored, asked.whole, costs, by_label)
             measure_cells(memory, classes, positives, q, asked.chance, into.values[i], into.reasons[i])
             positive[i] = NO_POSITIVE if asked.chance else positive_of(positives, q, classes.labels)
 
@@ -129,13 +143,17 @@ def measured(
 
     Returns
     -------
-    Measured
+    MeasuredValues
         `into`, columns as `NAMES`.
     """
     into = into or new_measured(len(sequences))
     rank = estimator.memory.rank
     ranked = ranked and estimator.summed and not estimator.numbers and not chance
-    asked = MeasureRequest(estimator.capacity, positives, estimator.numbers, chance, estimator.memory.whole)
+    estimator.widen()
+    asked = MeasureRequest(
+        estimator.capacity, positives, estimator.numbers, chance, estimator.memory.whole,
+        estimator.joint.table,
+    )  # fmt: skip
     step = block_of(*(one.payload for one in estimator.accumulators()))
     for start in range(0, len(sequences), step):
         some = sequences[start : start + step]
@@ -172,7 +190,8 @@ class SequenceMeasures:
         into = self._into
         into.values.fill(0.0)
         into.reasons.fill(0)
-        if self._repeated is None or self._summed != self._estimator.summed:
+        may_move = self._summed != self._estimator.summed or self._estimator.joint.places > 0
+        if self._repeated is None or may_move:
             self._repeated, self._summed = Repeated(), self._estimator.summed
             measured(
                 self._estimator, self._sequence, self._positives, ranked=self._ranked, into=into,

@@ -18,6 +18,7 @@ from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, grown, kerne
 from prequential.engine.compiled.repeated import Run
 from prequential.engine.estimators.declaration import NO_CELL
 from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers
 from prequential.engine.estimators.rows import LogRows, unrevised
 from prequential.engine.tables.outcomes import OUTCOME, Log
 
@@ -68,12 +69,14 @@ def select(
 class ReferenceTables:
     """References of a plan's sequences: their extents and counts."""
 
-    def __init__(self, extent: int | str, rows: int, capacity: int) -> None:
+    def __init__(
+        self, extent: int | str, rows: int, capacity: int, joint: CellNumbers = ALL_CELLS
+    ) -> None:
         #: A number of outcomes, or a duration such as `30d`.
         self.extent = extent
         self._outcomes, self._span = (extent, 0) if isinstance(extent, int) else (0, duration(extent))
         self.table: Extents = zeros(Extents, rows)
-        self.counts = Estimator("all", rows, capacity, False, True)
+        self.counts = Estimator("all", rows, capacity, False, True, joint=joint)
         #: By sequence, a cache of results from its counts, with the counts: they hardly ever change.
         self.made: dict[int, tuple[tuple[Any, ...], Any]] = {}
 
@@ -88,7 +91,7 @@ class ReferenceTables:
         into = np.empty((1 + len(pairs), len(read)), np.int32)
         extent = self._outcomes, self._span
         run(select, self.table, read.log, read.rows, *extent, cells.cell, pairs, into)
-        self.counts.cells.count(cells._replace(cell=into[0]), run=run)
+        self.counts.count(cells._replace(cell=into[0]), run=run)
         for one, chosen in zip(self.counts.pairs, into[1:]):
             one.count(unrevised(cells.sequence, cells.t1, chosen), run=run)
 

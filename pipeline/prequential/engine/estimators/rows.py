@@ -18,8 +18,9 @@ from prequential.engine.estimators.declaration import (
     CountCodes,
     Payload,
 )
+from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers
 from prequential.engine.measures.positive import Positives
-from prequential.engine.tables.outcomes import REVISION, UNREVISED, Log, cell_of
+from prequential.engine.tables.outcomes import KEY_CAPACITY, REVISION, UNREVISED, Log, cell_of
 from prequential.engine.tables.store import NO_CLASS
 from prequential.topics.errors import existing
 
@@ -29,16 +30,18 @@ class LogRows:
 
     `capacity` is the room for classes; `numbers`: the task is regression. `run` calls each loop that reads
     the rows. `positives` has the costs of outcomes, for estimators of costs by value. `extended`: how many
-    values more than usual are kept of each outcome (`StreamConfig.extends_scores`).
+    values more than usual are kept of each outcome (`measures.reading.extends_scores`). `joint`: the numbers
+    of the estimators' joint cells.
     """
 
     def __init__(
         self, log: Log, rows: Ints32, capacity: int, numbers: bool, run: Run = run,
-        positives: Positives | None = None, extended: int = 0,
+        positives: Positives | None = None, extended: int = 0, joint: CellNumbers = ALL_CELLS,
     ) -> None:  # fmt: skip
         self.log, self.rows = log, rows
         self.numbers, self.run = numbers, run
         self._capacity, self._positives, self._extended = capacity, positives, extended
+        self._joint = joint
         #: By sign, if details need them: pairs of neighbours.
         self.pairs: Sequence[CountCodes] = ()
 
@@ -49,7 +52,10 @@ class LogRows:
     def cells(self) -> CountCodes:
         """The joint cells to which the rows add 1, or between which they move an outcome."""
         into = _new_codes(len(self.rows))
-        self.run(joint_codes, self.log, self.rows, self._capacity, into)
+        capacity = KEY_CAPACITY if self._joint.places else self._capacity
+        self.run(joint_codes, self.log, self.rows, capacity, into)
+        if self._joint.places:
+            self._joint.number(into)
         return into
 
     @cached_property
@@ -75,9 +81,9 @@ class LogRows:
         return into
 
 
-def payload_of_cells(capacity: int) -> Payload:
+def payload_of_cells(capacity: int, joint: CellNumbers) -> Payload:
     """The payload of joint cells: by label, prediction, and which baselines were right."""
-    return Payload(COUNTS, 4 * capacity * capacity)
+    return Payload(COUNTS, joint.places or 4 * capacity * capacity)
 
 
 def payload_of_scores(numbers: bool, extended: int = 0) -> Payload:

@@ -28,7 +28,7 @@ from prequential.engine.measures import costs
 from prequential.engine.measures.positive import Positives
 from prequential.engine.tables import outcomes, scores
 from prequential.engine.tables.outcomes import REVISION, UNREVISED, Log
-from prequential.engine.tables.scores import LABELS, MEAN, REST, SPREAD
+from prequential.engine.tables.scores import ERROR, LABELS, MEAN, REST, SPREAD, VALUE
 from prequential.engine.tables.store import NO_CLASS
 
 #: Flags of an outcome in `Additions`, in addition to those in the log's column `scored`. Losses have
@@ -36,12 +36,8 @@ from prequential.engine.tables.store import NO_CLASS
 RIGHT, IS_POSITIVE = 4, 8
 
 #: The kept numbers of an outcome with probabilities, or with a weight. If configured, the last one is the
-#: share of orders in which the label is among the first k …
+#: share of orders in which the label is among the first k. (For regression see `scores.numbers_of`.)
 LOG_LOSS, BRIER, CONFIDENCE, POSITIVE, OF_LABEL, TIED = range(6)
-#: … and of an outcome for regression; if configured, also the width of its interval, the error of its
-#: seasonal baseline, and the score of its quantiles.
-ERROR, VALUE, WIDTH, BASELINE, INTERVAL_SCORE = range(5)
-
 #: A spread below this share of the sum of squares is a rounding error: the true spread is 0.
 _NOISE = 1e-30
 
@@ -89,13 +85,9 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
             continue
         into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], number
         if flags and numbers:
-            into.values[i, ERROR], into.values[i, VALUE] = log.error[row], log.value[row]
-            if flags & outcomes.INTERVAL and into.values.shape[1] > WIDTH:
-                into.values[i, WIDTH] = log.width[row]
-            if flags & outcomes.SEASONAL and into.values.shape[1] > BASELINE:
-                into.values[i, BASELINE] = log.brier[row]
-            if flags & outcomes.OF_QUANTILES and into.values.shape[1] > INTERVAL_SCORE:
-                into.values[i, INTERVAL_SCORE] = log.log_loss[row]
+            kept = scores.numbers_of(log, row)
+            for k in range(into.values.shape[1]):
+                into.values[i, k] = kept[k]
         elif flags:
             into.values[i, LOG_LOSS], into.values[i, BRIER] = log.log_loss[row], log.brier[row]
             into.values[i, CONFIDENCE] = log.confidence[row]
@@ -207,13 +199,7 @@ def add(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, sign
             sums[0] += sign
         sums[1] += sign
     elif kind == NUMBER_SCORES:
-        room = len(values)
-        width = values[WIDTH] if flags & outcomes.INTERVAL and room > WIDTH else 0.0
-        baseline = values[BASELINE] if flags & outcomes.SEASONAL and room > BASELINE else 0.0
-        score = values[INTERVAL_SCORE] if flags & outcomes.OF_QUANTILES and room > INTERVAL_SCORE else 0.0
-        lost = scores.add_number(
-            sums, rests, sign, flags, values[ERROR], values[VALUE], width, baseline, score
-        )
+        lost = scores.add_number(sums, rests, sign, flags, values)
     elif kind == RESIDUALS:
         add_residual(sums, values[ERROR], values[VALUE])
     else:

@@ -19,11 +19,12 @@ from prequential.engine.estimators.declaration import (
 )
 from prequential.engine.estimators.loops import CountSteps, SumSteps, count_loops, sum_loops
 from prequential.engine.estimators.residuals import add_residual
-from prequential.engine.estimators.sums import ERROR, IS_POSITIVE, POSITIVE, VALUE, add_with_label, copied
+from prequential.engine.estimators.sums import IS_POSITIVE, POSITIVE, add_with_label, copied
 from prequential.engine.measures.declaration import NO_POSITIVE
 from prequential.engine.measures.ranking import Ranks, group
 from prequential.engine.measures.table import put_ranks, refuse_ranks
 from prequential.engine.tables import outcomes, scores
+from prequential.engine.tables.scores import ERROR, VALUE
 
 #: The longest window, in outcomes: each sequence has a ring of this size.
 _LONGEST = 10_000_000

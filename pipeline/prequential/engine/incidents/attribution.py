@@ -61,8 +61,10 @@ def causes(
         parts.append(where._replace(share=where.share * left))
         left *= 1.0 - where.share
     other_inputs = None if covered else of_shares(phases, classes, names)
-    concept = Cause("concept", left, {})
-    parts.append(concept if other_inputs is None else other_inputs._replace(share=left))
+    if other_inputs is not None:
+        parts.append(other_inputs._replace(share=left))
+    elif phases.differs_by_model:
+        parts.append(Cause("concept", left, {}))
     named = [one._replace(share=rounded(one.share)) for one in parts if one.share >= LEAST_SHARE]
     named.sort(key=lambda one: -one.share)
     return named if named and named[0].share >= CLEAR_SHARE else [NOT_CLEAR]

@@ -18,7 +18,7 @@ from prequential.engine.incidents.phases import Phases
 
 def of_weights(phases: Phases, classes: int, names: CauseNames) -> list[Cause]:
     """Causes that are other weights: exact shares, clipped so that together they are at most 1."""
-    if not classes:
+    if not classes or not phases.differs_by_model:
         return []
     before, after = phases_of_labels(phases, classes)
     by_label, by_repeat = (

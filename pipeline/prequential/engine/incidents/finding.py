@@ -17,7 +17,7 @@ from prequential.engine.incidents.history import OrderedClusters
 from prequential.engine.incidents.lasting import FORMER, LEAST_OUTCOMES, MEMORY
 from prequential.engine.incidents.levels import Level, Phase, phase, severity
 from prequential.engine.incidents.phases import Phases
-from prequential.engine.measures.losses import BINARY, COST, ERROR
+from prequential.engine.measures.losses import BINARY, COST, ERROR, PRECISION
 
 #: Causes that are no change of the model: other labels, or other predictions that get a label.
 _NOT_THE_MODEL = ("class_ratio", "persistence", "selection", "coverage", "label_latency")
@@ -118,7 +118,7 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Incide
     compared, split = clusters.part(np.concatenate((usual, since))), len(usual)
     phases = Phases(
         compared, view.binary, view.classes > 0, 0, (split, split), len(compared.n), change.prediction_ts,
-        view.now.ts, view.now.outcome, view.read_predictions,
+        view.now.ts, view.now.outcome, view.read_predictions, view.measure != PRECISION,
     )  # fmt: skip
     before, after = phases.before, phases.after
     spans = (before, split), (after, len(since))
@@ -132,7 +132,8 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Incide
         )
     }  # fmt: skip
     latter = levels[1].message
-    ratio = at_former_ratio(before, after, view.classes) if view.classes else None
+    weighed = view.classes and phases.differs_by_model
+    ratio = at_former_ratio(before, after, view.classes) if weighed else None
     if ratio is not None:
         latter["at_former_class_ratio"] = ratio
     outside = math.fsum(one["share"] for one in causes if one["cause"] in _NOT_THE_MODEL)

@@ -66,6 +66,9 @@ class Phases:
     newest: int  # label time of the newest outcome, ms
     outcomes: int  # number of the newest outcome
     read_predictions: Callable[[], OrderedClusters]
+    #: Whether outcomes with the same label can differ in their loss; not so for precision, which has outcomes
+    #: of one prediction. Other weights of labels would then explain every change.
+    differs_by_model: bool
 
     @cached_property
     def before(self) -> Phase:

@@ -22,10 +22,9 @@ from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.input.admission import Admission, reason_of
 from prequential.engine.input.class_hashes import ClassHashes
 from prequential.engine.input.fields import (
-    amount_of,
     class_name,
-    interval_of,
     number_of,
+    numbers_of,
     quantiles_of,
     set_name,
 )
@@ -34,6 +33,7 @@ from prequential.engine.input.plain import PlainRecords
 from prequential.engine.input.plain_rows import PlainEncoder
 from prequential.engine.input.versions import family_of
 from prequential.engine.join.join import TOO_MANY_INSTANCES
+from prequential.engine.measures.reading import OF_KIND, all_fields_read, numbers_read
 from prequential.engine.tables.errors import Unusable
 from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.engine.tables.store import NO_CLASS
@@ -76,15 +76,14 @@ class Encoder:
         self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes, self.class_hashes)
         #: Entities that were taken out of the catalog since this was last emptied.
         self.retired: list[Entity] = []
-        #: Most keys of segments that a stream has, and 1 if one may need `value`.
-        self.keys, self.values = 0, int(catalog.config.reads_values)
-        #: Columns of intervals, if any stream may need them.
-        self.intervals = 3 * catalog.config.reads_intervals
+        fields = all_fields_read(catalog.config)
+        #: Most keys of segments that a stream has; and columns for numbers, up to the last that any may need.
+        self.keys, self.numbers = 0, numbers_read(fields).bit_length()
         #: Whether any stream may need probabilities, propensities; and whether any has numbers.
         every = catalog.config.defaults, *catalog.config.streams.values()
         self._scores = any(map(reads_probabilities, every))
         #: Whether any may need quantiles.
-        self._quantiles = catalog.config.reads_quantiles
+        self._quantiles = "quantiles" in fields
         self._weights, self._numbers = any(map(reads_propensities, every)), False
         self._sets = any(config.has_sets for config in every)
 
@@ -122,9 +121,7 @@ class Encoder:
         count = len(records)
         if isinstance(records, PlainRecords):
             learn = partial(self._learn, records, times, admission)
-            rows = self._plain.rows(
-                records, times, kinds, self.keys, self.values, self.intervals, self._scores, learn
-            )
+            rows = self._plain.rows(records, times, kinds, self.keys, self.numbers, self._scores, learn)
             known = len(rows.kind)
             if known:
                 return EncodedBatch(rows, np.arange(known), [], known)
@@ -242,32 +239,21 @@ class Encoder:
                 np.cumsum(starts_of_p, out=starts_of_p)
                 names = np.array(self.codes_of(chain.from_iterable(given)), dtype=np.uint64)
                 p = np.array(list(chain.from_iterable(one.values() for one in given)), dtype=np.float64)
-        amount = np.full((count, self.values), -1.0)
-        if self.values:
-            self._fill_amounts(amount, records, kinds, streams)
-        interval = np.zeros((count, self.intervals))
-        if self.intervals:
-            wanted = self._catalog.columns.streams.intervals[streams[at]] > 0
-            self._fill_intervals(interval, at[wanted], records)
+        numbers = np.full((count, self.numbers), np.nan)
+        if self.numbers:
+            reads = self._catalog.columns.streams.reads[streams] & OF_KIND[kinds]
+            for i in np.flatnonzero(reads).tolist():
+                wanted = int(reads[i])
+                numbers[i, : wanted.bit_length()] = numbers_of(records[i], wanted)
         segments = np.zeros((count, self.keys), dtype=np.uint16)
         if self.keys:
             self._fill_segments(segments, records, streams.tolist())
         return Rows(
             kinds, streams, event_times, times, np.frombuffer(text, dtype=np.uint8), starts, model, label,
-            number, version, propensity, amount, interval, segments, starts_of_p, names, p,
+            number, version, propensity, numbers, segments, starts_of_p, names, p,
             self._catalog.columns.streams.class_count[streams],
             np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8),
         )  # fmt: skip
-
-    def _fill_amounts(self, amount: Any, records: Sequence[Any], kinds: Any, streams: Any) -> None:
-        """What is at stake, of predictions and labels of streams that need it."""
-        for i in np.flatnonzero(self._catalog.columns.streams.valued[streams] & (kinds != INSTANCE)).tolist():
-            amount[i, 0] = amount_of(records[i])
-
-    def _fill_intervals(self, interval: Any, at: Any, records: Sequence[Any]) -> None:
-        """The intervals of predictions, in the rows that are those of streams that need them."""
-        for i in at.tolist():
-            interval[i] = interval_of(records[i])
 
     def _fill_segments(self, segments: Any, records: Sequence[Any], streams: list[int]) -> None:
         by_code = self._catalog.streams
@@ -299,9 +285,8 @@ class Encoder:
         else:
             target = self._class_name(name, value, field)
             rows.label[i], rows.number[i] = self._classes[name][target], 0.0
-        amount = amount_of(record) if self.values and columns.streams.valued[code] else -1.0
-        wanted = kind == PREDICTION and self.intervals and columns.streams.intervals[code]
-        interval = interval_of(record) if wanted else 0.0
+        wanted = int(columns.streams.reads[code] & OF_KIND[kind])
+        numbers = numbers_of(record, wanted)
         model = version = 0
         if kind == PREDICTION:
             model = self._models[name][record.model]
@@ -313,10 +298,9 @@ class Encoder:
         rows.ts[i] = time if record.ts is None else record.ts
         rows.model[i], rows.version[i] = model, version
         rows.classes[i] = columns.streams.class_count[code]
-        if self.values:
-            rows.value[i, 0] = amount
-        if self.intervals:
-            rows.interval[i] = interval
+        if self.numbers:
+            rows.numbers[i] = np.nan
+            rows.numbers[i, : len(numbers)] = numbers
         if self.keys:
             rows.segments[i] = 0
             self._fill_segments(rows.segments[i : i + 1], [record], [code])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from functools import cache
+from itertools import islice
 from typing import Any
 
 from prequential.engine.tables.errors import Unusable
 from prequential.engine.tables.store import LEVEL
 from prequential.topics import values
+from prequential.topics.messages import NUMBERS, NUMBERS_OF_KIND
 
 #: Numbers beyond it would overflow when they are squared and added up.
 _LARGEST = 1e100
@@ -54,34 +58,35 @@ def number_of(value: Any, field: str) -> float:
     raise Unusable(f"{field} {str(value)[:24]!r}: expected {expected} (task: regression)")
 
 
-def amount_of(record: Any) -> float:
-    """The `value` of a prediction or a label, -1 if it has none; raises Unusable for an invalid value.
+def numbers_of(record: Any, wanted: int) -> list[float]:
+    """The numbers of a record by place, up to the last that is wanted; raises Unusable for an invalid one.
 
-    >>> from prequential.topics.messages import Label
-    >>> amount_of(Label("s", "1", "a", value=2)), amount_of(Label("s", "1", "a"))
-    (2.0, -1.0)
-    """
-    try:
-        amount = values.amount(record.value)
-    except ValueError as error:
-        raise Unusable(f"{error} (cost_per_value)") from None
-    return -1.0 if amount is None else amount
-
-
-def interval_of(record: Any) -> tuple[float, float, float]:
-    """The interval of a prediction, and 1, or zeros; raises Unusable for what is none.
+    `wanted` are bits by place in `NUMBERS`. NaN stands for one that isn't wanted, or that has no default.
 
     >>> from prequential.topics.messages import Prediction
-    >>> interval_of(Prediction("s", "m", "1", 2.0, y_lower=1, y_upper=2.5))
-    (1.0, 2.5, 1.0)
+    >>> numbers_of(Prediction("s", "m", "1", 2.0, y_lower=1, y_upper=2.5), 6)
+    [nan, 1.0, 2.5]
     """
-    if record.y_lower is None and record.y_upper is None:
-        return 0.0, 0.0, 0.0
+    if not wanted:
+        return []
+    read = _read(record.KIND, wanted)
     try:
-        lower, upper = values.interval(record.y_lower, record.y_upper)
+        given = values.numbers({name: getattr(record, name) for name in read})
     except ValueError as error:
-        raise Unusable(str(error)) from None
-    return lower, upper, 1.0
+        keys = (f" ({key})" for key in {NUMBERS[name].key for name in read} if key)
+        raise Unusable("".join((str(error), *keys))) from None
+    return [
+        given.get(name, number.default) if name in read else math.nan
+        for name, number in islice(NUMBERS.items(), wanted.bit_length())
+    ]
+
+
+@cache
+def _read(kind: int, wanted: int) -> tuple[str, ...]:
+    """The wanted numbers that a kind of records has."""
+    return tuple(
+        name for place, name in enumerate(NUMBERS) if wanted >> place & 1 and name in NUMBERS_OF_KIND[kind]
+    )
 
 
 def quantiles_of(record: Any) -> dict[int, float]:

@@ -8,10 +8,9 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.limits import check_class, check_model, check_stream
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.input.fields import (
-    amount_of,
     class_name,
-    interval_of,
     number_of,
+    numbers_of,
     quantiles_of,
     set_name,
 )
@@ -52,12 +51,9 @@ def news_of(catalog: Catalog, stream: Stream, record: Any) -> News | None:
             check_model(catalog, stream, record.model, retires=retires)
     if kind != INSTANCE:
         target = _target(catalog, stream, record, kind)
-        if stream.config.cost_per_value and stream.config.task != "regression":
-            amount_of(record)
+        numbers_of(record, stream.reads)
     if kind == PREDICTION:
-        if stream.config.reads_intervals:
-            interval_of(record)
-        if stream.config.reads_quantiles:
+        if "quantiles" in stream.fields:
             quantiles_of(record)
         correction = bool(record.y_proba) and _lacks_correction(catalog, stream, record.model)
         if record.model_version is not None:

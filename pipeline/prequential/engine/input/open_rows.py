@@ -24,8 +24,8 @@ class OpenRows:
             np.zeros(RECORDS, np.uint8), np.zeros(RECORDS, np.int32), np.zeros(RECORDS, np.int64),
             np.zeros(RECORDS, np.int64), text, np.zeros(RECORDS + 1, np.int64), np.zeros(RECORDS, np.int32),
             np.zeros(RECORDS, np.int32), np.zeros(RECORDS), np.zeros(RECORDS, np.int64), np.zeros(RECORDS),
-            np.zeros((RECORDS, encoder.values)), np.zeros((RECORDS, encoder.intervals)),
-            np.zeros((RECORDS, encoder.keys), np.uint16), np.zeros(RECORDS + 1, np.int64),
+            np.zeros((RECORDS, encoder.numbers)), np.zeros((RECORDS, encoder.keys), np.uint16),
+            np.zeros(RECORDS + 1, np.int64),
             np.zeros(PROBABILITIES, np.uint64), np.zeros(PROBABILITIES), np.zeros(RECORDS, np.int32),
             np.zeros(RECORDS, np.uint8), np.zeros(RECORDS, np.int64), np.zeros(RECORDS, np.uint8),
         )  # fmt: skip

@@ -16,17 +16,16 @@ from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.input import names as named
 from prequential.engine.input.joined_values import SEPARATOR, JoinedValues
 from prequential.engine.input.record_scanner import (
-    AMOUNT,
+    ALL_NUMBERS,
     IDS,
-    INTERVALS,
     KEYS,
-    LOWER,
     MODEL,
     MODEL_VERSION,
     NO_ROOM,
     NO_TIME,
+    NUMBER,
     PROPENSITY,
-    QUANTILES,
+    READ_ON_DEMAND,
     RECORD,
     SEGMENTS,
     SHARES,
@@ -35,14 +34,12 @@ from prequential.engine.input.record_scanner import (
     TARGET,
     TARGET_NUMBER,
     UNUSABLE,
-    UPPER,
-    VALUES,
     Columns,
     fields_of,
     scan,
 )
 from prequential.topics.decoding import Decoded, decode
-from prequential.topics.messages import MAX_NAME_BYTES
+from prequential.topics.messages import MAX_NAME_BYTES, NUMBERS
 from prequential.topics.values import LabelSet
 
 #: Most names that a parser keeps: they come from strangers. With more, it starts from scratch.
@@ -172,21 +169,15 @@ def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
 class Parser:
     """Parses batches of one shard's records.
 
-    `values`, `intervals`, `quantiles`: whether `value`, `y_lower` and `y_upper`, and `quantiles` mean
-    something to any stream (`Config.reads_values` and so on); else they are passed over. `segments`: keys of
-    segments that mean something to any stream (`Config.segment_keys`); None for all.
+    `fields`: the ones of `READ_ON_DEMAND` that mean something to any stream (`measures.reading`); others are
+    passed over. `segments`: keys of segments that do (`Config.segment_keys`); None for all.
     """
 
     def __init__(
-        self, *, values: bool = True, intervals: bool = True, quantiles: bool = True,
-        segments: Collection[str] | None = None,
-    ) -> None:  # fmt: skip
-        nothing: frozenset[bytes] = frozenset()
-        nothing |= nothing if values else VALUES
-        nothing |= nothing if intervals else INTERVALS
-        nothing |= nothing if quantiles else QUANTILES
-        self._fields = tuple(fields_of(kind, nothing) for kind in range(3))
-        self._segments, self._quantiles = segments, quantiles
+        self, fields: Collection[str] = READ_ON_DEMAND, segments: Collection[str] | None = None
+    ) -> None:
+        self._fields = tuple(fields_of(kind, READ_ON_DEMAND.difference(fields)) for kind in range(3))
+        self._segments, self._quantiles = segments, "quantiles" in fields
         self._room = np.zeros(MAX_NAME_BYTES, np.uint8)
         self._begin()
 
@@ -208,7 +199,7 @@ class Parser:
         joined, bounds = _joined(values)
         count, text = len(values), np.frombuffer(joined, dtype=np.uint8)
         columns = Columns(
-            np.empty((count, 4), np.int32), np.empty((count, 5)), np.empty(count, np.int64),
+            np.empty((count, 4), np.int32), np.empty((count, ALL_NUMBERS)), np.empty(count, np.int64),
             np.empty(count, np.int64), np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64),
             np.zeros(count + 1, np.int64), np.empty(len(text), np.uint8),
             np.empty(len(text) // _SHARE_BYTES, np.int32),
@@ -270,9 +261,7 @@ class Parser:
             version = getattr(record, "model_version", None)
             if version is not None:
                 columns.names[place, MODEL_VERSION] = self._number(str(version))
-            for column, field in (
-                (PROPENSITY, "label_propensity"), (AMOUNT, "value"), (LOWER, "y_lower"), (UPPER, "y_upper")
-            ):  # fmt: skip
+            for column, field in ((PROPENSITY, "label_propensity"), *enumerate(NUMBERS, NUMBER)):
                 value = getattr(record, field, None)
                 if value is not None:
                     numbers[column] = _number(value)

@@ -12,23 +12,22 @@ from prequential.engine.input.class_hashes import ClassHashes
 from prequential.engine.input.fields import set_name
 from prequential.engine.input.plain import PlainRecords
 from prequential.engine.input.record_scanner import (
-    AMOUNT,
-    LOWER,
     MODEL,
     MODEL_VERSION,
     NO_TIME,
+    NUMBER,
     PROPENSITY,
     STREAM,
     TARGET,
     TARGET_NUMBER,
-    UPPER,
     Columns,
 )
+from prequential.engine.measures.reading import OF_KIND
 from prequential.engine.tables.errors import Unusable
 from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows
 from prequential.engine.tables.streams import Registry
 from prequential.topics.errors import existing
-from prequential.topics.messages import MAX_AMOUNT
+from prequential.topics.messages import MAX_AMOUNT, NUMBERS
 
 #: Odd factors below 2^31: products of numbers below 2^31 with them stay within 63 bits.
 _OWNER, _NAME = 0x4F1BBCDD, 0x2545F491
@@ -40,6 +39,11 @@ _MOST_CODES = 1 << 20
 #: value of a segment, the hash of a class's name; or for something that needs the record as an object.
 _ROW, _WANTED, _PLACE = range(3)
 _KEY, _VALUE, _CLASS, _OBJECT = range(MODEL_VERSION + 1, MODEL_VERSION + 5)
+
+
+#: By place of a number: its range, its default, and the place of the number that it isn't below, or -1.
+_LOW, _HIGH, _DEFAULT = (np.array(column, float) for column in list(zip(*NUMBERS.values()))[:3])
+_ABOVE = np.array([list(NUMBERS).index(one.above) if one.above else -1 for one in NUMBERS.values()])
 
 
 class Codes(NamedTuple):
@@ -100,7 +104,7 @@ def _code(codes: Codes, owner: int, name: int) -> int:
 def _fill_target(
     columns: Columns, place: int, stream: int, registry: Registry, tables: Tables, rows: Rows, i: int
 ) -> int:
-    """Fill a row's class or number, and what is at stake; returns what is missing, or -1."""
+    """Fill a row's class or number, and its other numbers; returns what is missing, or -1."""
     streams = registry.streams
     if streams.regression[stream]:
         number = columns.numbers[place, TARGET_NUMBER]
@@ -115,23 +119,26 @@ def _fill_target(
         if code < 0:
             return TARGET
         rows.label[i] = code
-    if streams.valued[stream]:
-        amount = columns.numbers[place, AMOUNT]
-        if 0.0 <= amount <= MAX_AMOUNT:
-            rows.value[i, 0] = amount
-        elif amount == amount:  # it isn't absent
-            return _OBJECT
-    return -1
+    reads = streams.reads[stream] & OF_KIND[rows.kind[i]]
+    return _fill_numbers(columns, place, reads, rows, i) if reads else -1
 
 
 @inner
-def _fill_interval(columns: Columns, place: int, rows: Rows, i: int) -> int:
-    """Fill a row's interval; returns what is missing, or -1."""
-    lower, upper = columns.numbers[place, LOWER], columns.numbers[place, UPPER]
-    if -MAX_AMOUNT <= lower <= upper <= MAX_AMOUNT:
-        rows.interval[i, 0], rows.interval[i, 1], rows.interval[i, 2] = lower, upper, 1.0
-    elif lower == lower or upper == upper:  # one isn't absent
-        return _OBJECT
+def _fill_numbers(columns: Columns, place: int, reads: int, rows: Rows, i: int) -> int:
+    """Fill the numbers that a row's stream reads; returns what is missing, or -1."""
+    for k in range(rows.numbers.shape[1]):
+        if not reads >> k & 1:
+            continue
+        number = columns.numbers[place, NUMBER + k]
+        if number != number:  # it is absent
+            number = _DEFAULT[k]
+        elif not _LOW[k] <= number <= _HIGH[k]:
+            return _OBJECT
+        rows.numbers[i, k] = number
+        if _ABOVE[k] >= 0:
+            lower = rows.numbers[i, _ABOVE[k]]
+            if not lower <= number and (lower == lower or number == number):
+                return _OBJECT
     return -1
 
 
@@ -190,10 +197,6 @@ def _fill_prediction(
         and not registry.entities.corrected[model]
     ):
         return _OBJECT
-    if streams.intervals[stream]:
-        missing = _fill_interval(columns, place, rows, i)
-        if missing >= 0:
-            return missing
     if streams.quantiles[stream] and rows.probabilities[i + 1] > rows.probabilities[i]:
         return _OBJECT  # its probabilities are no quantiles
     return _fill_shares(columns, place, tables, rows, i, stopped)
@@ -285,14 +288,14 @@ class PlainEncoder:
         return self._tables
 
     def rows(
-        self, records: PlainRecords, times: Ints, kinds: Bytes, keys: int, values: int, intervals: int,
-        scores: bool, learn: Callable[[int], bool],
+        self, records: PlainRecords, times: Ints, kinds: Bytes, keys: int, numbers: int, scores: bool,
+        learn: Callable[[int], bool],
     ) -> Rows:  # fmt: skip
         """Rows of records with their record times (ms) and kinds, up to one with a name that isn't known.
 
         For an unknown name, `learn` is called with the record's place. If it returns True, the name is known
-        now, and the rows continue. `keys`, `values` and `intervals` are the widths of these columns; with
-        `scores`, rows have probabilities.
+        now, and the rows continue. `keys` and `numbers` are the widths of these columns; with `scores`, rows
+        have probabilities.
         """
         known, columns, places = records.plain.known, records.plain.columns, records.places
         if known is not self._known or keys != self._keys or max(self._entered.values()) > _MOST_CODES:
@@ -307,8 +310,8 @@ class PlainEncoder:
         large = [np.zeros(count, np.int64) for _ in range(2)]
         rows = Rows(
             kinds, small[0], large[0], times, np.empty(int(starts[-1]), np.uint8), starts, small[1], small[2],
-            np.zeros(count), large[1], np.zeros(count), np.full((count, values), -1.0),
-            np.zeros((count, intervals)), np.zeros((count, keys), np.uint16), shares,
+            np.zeros(count), large[1], np.zeros(count), np.full((count, numbers), np.nan),
+            np.zeros((count, keys), np.uint16), shares,
             np.zeros(int(shares[-1]), np.uint64), np.zeros(int(shares[-1])),
             small[3], np.zeros(count, np.uint8), np.zeros(count, np.int64),
             np.zeros(count, np.uint8),
@@ -316,14 +319,14 @@ class PlainEncoder:
         stopped, stop = np.zeros(3, np.int64), count
         while not _fill(columns, places, self._catalog.registry, self._sized(len(known)), rows, stopped):
             row, wanted, place = stopped.tolist()
-            numbers = columns.names[places[row]].tolist()
+            codes = columns.names[places[row]].tolist()
             if wanted in (_KEY, _VALUE):
-                numbers += columns.segments[place].tolist()
+                codes += columns.segments[place].tolist()
             elif wanted == _CLASS:
                 (hashed,) = self._hashes.of([known[columns.classes[place]]])
                 self._tables.hashes[columns.classes[place]] = hashed
                 continue
-            if not (self._enter(numbers, wanted) or (learn(row) and self._enter(numbers, wanted, True))):
+            if not (self._enter(codes, wanted) or (learn(row) and self._enter(codes, wanted, True))):
                 stop = row
                 break
         rows.text.setflags(write=False)  # as that of decoded records: loops are compiled for one type of rows

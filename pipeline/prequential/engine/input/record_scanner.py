@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,14 @@ from prequential.engine.input.json_scanner import (
     unescaped,
 )
 from prequential.engine.input.names import Names, number_of
-from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, MIN_PROPENSITY, SUM_SURELY_WITHIN
+from prequential.topics.messages import (
+    MAX_NAME_BYTES,
+    MAX_VALUE_BYTES,
+    MIN_PROPENSITY,
+    NUMBERS,
+    NUMBERS_OF_KIND,
+    SUM_SURELY_WITHIN,
+)
 
 #: No `ts` of its own. (Less than any that is allowed.)
 NO_TIME = -(1 << 62)
@@ -38,8 +46,9 @@ _LAST_TIME = 8_640_000_000_000_000
 #: Names of a record, by their places in `Columns.names`.
 STREAM, MODEL, TARGET, MODEL_VERSION = range(4)
 
-#: Numbers of a record, by their places in `Columns.numbers`.
-TARGET_NUMBER, PROPENSITY, AMOUNT, LOWER, UPPER = range(5)
+#: Numbers of a record, by their places in `Columns.numbers`: from `NUMBER` on those of `NUMBERS`.
+TARGET_NUMBER, PROPENSITY, NUMBER = range(3)
+ALL_NUMBERS = NUMBER + len(NUMBERS)
 
 #: In place of a number: there is none, or there is something else.
 ABSENT, UNUSABLE = np.nan, np.inf
@@ -49,7 +58,7 @@ class Columns(NamedTuple):
     """By record."""
 
     names: Ints32  # (records, 4): -1 where there is none
-    numbers: Floats  # (records, 5): ABSENT where there is none, UNUSABLE where there is something else
+    numbers: Floats  # (records, ALL_NUMBERS): ABSENT: there is none, UNUSABLE: something else
     ts: Ints  # ms; NO_TIME: none
     version: Ints  # 0: none
     id_bounds: Ints  # (records + 1,): where each id begins
@@ -75,15 +84,15 @@ _FIELDS: tuple[tuple[bytes, int, int, tuple[int, ...]], ...] = (  # name, what i
     (b"label_propensity", _PROPENSITY, PROPENSITY, (0,)),
     (b"y_proba", _SHARES, 0, (1,)),
     (b"model_version", _NAME, MODEL_VERSION, (1,)),
-    (b"value", _NUMBER, AMOUNT, (1, 2)),
-    (b"y_lower", _NUMBER, LOWER, (1,)),
-    (b"y_upper", _NUMBER, UPPER, (1,)),
+    *(
+        (name.encode(), _NUMBER, place, tuple(kind for kind in range(3) if name in NUMBERS_OF_KIND[kind]))
+        for place, name in enumerate(NUMBERS, NUMBER)
+    ),
     (b"quantiles", _OBJECT, 0, (1,)),
 )
 
 #: Those that mean something to some configurations alone; else they are passed over.
-VALUES, INTERVALS = frozenset({b"value"}), frozenset({b"y_lower", b"y_upper"})
-QUANTILES = frozenset({b"quantiles"})
+READ_ON_DEMAND = frozenset({*NUMBERS, "quantiles"})
 
 
 class Fields(NamedTuple):
@@ -97,9 +106,9 @@ class Fields(NamedTuple):
     usual: Ints  # by position in a record, which field was there last
 
 
-def fields_of(kind: int, passed_over: frozenset[bytes]) -> Fields:
+def fields_of(kind: int, passed_over: Collection[str]) -> Fields:
     """The fields of a kind of records, but for those that are passed over."""
-    fields = [field for field in _FIELDS if kind in field[3] and field[0] not in passed_over]
+    fields = [field for field in _FIELDS if kind in field[3] and field[0].decode() not in passed_over]
     names = [field[0] for field in fields]
     needed = [name in (b"stream", b"instance_id", b"model", b"y_pred", b"y_true") for name in names]
     return Fields(

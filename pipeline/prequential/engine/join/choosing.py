@@ -77,11 +77,11 @@ def has_two_predictions(predictions: Predictions, first: int, model: int, end: i
 
 
 @inner
-def reference_of(predictions: Predictions, first: int) -> int:
-    """The reference model: baselines predict at the times of its predictions.
+def first_model_of(predictions: Predictions, first: int) -> int:
+    """The model that predicted first: evaluated baselines (`@persistent`, …) know the labels that it knew.
 
-    It is the model with the earliest prediction; if times are equal, the model that was registered first.
-    Predictions that came after the label had met others don't count.
+    It has the prediction with the earliest `ts`; if times are equal, it was registered first. Predictions
+    that came after the label had met others don't count.
     """
     chosen, row = 0, first
     while row:

@@ -7,11 +7,11 @@ from prequential.engine.join.choosing import (
     chosen_at_age,
     earliest_of,
     end_of_bin,
+    first_model_of,
     first_with_segments,
     has_two_predictions,
     is_first_of_model,
     latest_of,
-    reference_of,
     segment_row,
 )
 from prequential.engine.join.outcome_rows import (
@@ -175,14 +175,14 @@ def number_at_age(registry: Registry, store: Store, stream: int, label: int, age
 def _complete_baselines(
     registry: Registry, store: Store, logs: Logs, place: Place, first: int
 ) -> None:
-    """Write the baselines' outcomes of an instance, at the times of the reference model's predictions."""
+    """Write the baselines' outcomes of an instance, at the times of the first model's predictions."""
     stream, slot = place.stream, place.slot
     streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
     t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
     for stage in range(streams.age_count[stream]):
         store.label_values.after_numbers[label, stage] = 0
-    reference = reference_of(store.predictions, first)
+    reference = first_model_of(store.predictions, first)
     twofold = has_two_predictions(store.predictions, first, reference, t1)
     for which in range(2):
         entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
@@ -221,7 +221,7 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     if labels.at_horizon[label]:
         registry.entities.at_horizon[predictions.model[prediction]] += 1
     if registry.streams.valued[stream]:
-        note_stake(logs.events, row, store.values.value, prediction, store.label_values.value, label)
+        note_stake(logs.events, row, store.values.numbers, prediction, store.label_values.value, label)
     if registry.streams.season[stream]:
         find_baseline(registry, store, stream, prediction, labels.t1[label])
     score(logs.events, row, registry, store, stream, slot, prediction, y)

@@ -7,7 +7,7 @@ from prequential.engine.join.deadlines import NOTHING, label_was_late
 from prequential.engine.tables.logs import DUPLICATE, Logs, note_dropped
 from prequential.engine.tables.records import INSTANCE, Rows
 from prequential.engine.tables.store import EXPIRED, NO_VERSION, SETTLED, UNKNOWN, WAITING, Store
-from prequential.engine.tables.streams import Registry
+from prequential.engine.tables.streams import Registry, is_beyond_horizon
 
 
 @inlined
@@ -41,7 +41,7 @@ def take_instance(
     instances.version[slot] = version if known == NO_VERSION else max(version, known)
     if state == WAITING:
         return t0 + horizon
-    if labels.t1[label] - t0 > horizon:
+    if is_beyond_horizon(t0, labels.t1[label], horizon):
         label_was_late(registry, store, logs, stream, slot, t0 + horizon)
         return t0 + horizon
     labels.t0[label] = t0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prequential.engine.compiled.kernel import inlined, inner
-from prequential.engine.join.choosing import has_two_predictions, reference_of
+from prequential.engine.join.choosing import first_model_of, has_two_predictions
 from prequential.engine.join.completing import complete, remember_numbers
 from prequential.engine.join.outcome_rows import Place
 from prequential.engine.tables.events import LATE
@@ -19,7 +19,7 @@ from prequential.engine.tables.store import (
     drop_probabilities,
     give_row,
 )
-from prequential.engine.tables.streams import Registry
+from prequential.engine.tables.streams import Registry, is_beyond_horizon
 
 # ---- before anything changes
 
@@ -62,7 +62,9 @@ def separates(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
     """
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
     horizon = streams.horizon[stream]
-    if store.instances.state[slot] != WAITING or t1 - (store.links.deadline[slot] - horizon) > horizon:
+    if store.instances.state[slot] != WAITING:
+        return False
+    if is_beyond_horizon(store.links.deadline[slot] - horizon, t1, horizon):
         return False
     first = store.instances.first[slot]
     row = first
@@ -72,7 +74,7 @@ def separates(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
             logs.used[WANTED] = model
             return True
         row = predictions.next[row]
-    if has_two_predictions(predictions, first, reference_of(predictions, first), t1):
+    if has_two_predictions(predictions, first, first_model_of(predictions, first), t1):
         for which in range(2):
             entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
             if entity and entities.initial_is_final[entity]:

@@ -9,7 +9,7 @@ from prequential.engine.join.labelling import drop_late
 from prequential.engine.join.outcome_rows import Place
 from prequential.engine.join.revisions import note_unrevised, revise
 from prequential.engine.join.seasons import note_label
-from prequential.engine.join.stakes import note_value
+from prequential.engine.join.stakes import AMOUNT, note_value
 from prequential.engine.tables.calendar import unschedule
 from prequential.engine.tables.logs import DUPLICATE, LATE_LABEL, Logs, add_latency, note_dropped, number_of
 from prequential.engine.tables.records import LABEL, Rows
@@ -25,7 +25,7 @@ from prequential.engine.tables.store import (
     Store,
     take_row,
 )
-from prequential.engine.tables.streams import Registry, Streams, count_label
+from prequential.engine.tables.streams import Registry, Streams, count_label, is_beyond_horizon
 
 
 @inlined
@@ -54,8 +54,8 @@ def take_label(
     if state == SETTLED:
         note_unrevised(registry, store, logs, place)
     labels.label[label], labels.number[label], labels.at_horizon[label] = y, rows.number[i], 0
-    if streams.valued[stream] and rows.value[i, 0] >= 0.0:  # else the label keeps its value
-        note_value(store.label_values.value, label, rows.value[i, 0])
+    if streams.valued[stream] and rows.numbers[i, AMOUNT] >= 0.0:  # else the label keeps its value
+        note_value(store.label_values.value, label, rows.numbers[i, AMOUNT])
     streams.revisions[stream] += 1
     if state == SETTLED:
         revise(registry, store, logs, place, old)
@@ -110,7 +110,7 @@ def _first_label(
     horizon, t1 = streams.horizon[stream], rows.ts[i]
     waited = instances.state[slot] == WAITING
     t0 = store.links.deadline[slot] - horizon if waited else t1
-    if t1 - t0 > horizon:
+    if is_beyond_horizon(t0, t1, horizon):
         streams.late_label[stream] += 1
         add_latency(logs, stream, t1 - t0 - horizon, streams.clock[stream], 1)
         note_dropped(logs, LATE_LABEL, i)
@@ -122,7 +122,7 @@ def _first_label(
     labels.label[label] = labels.first[label] = rows.label[i]
     labels.number[label] = rows.number[i]
     if store.label_values.value.shape[1]:
-        value = rows.value[i, 0] if streams.valued[stream] else -1.0
+        value = rows.numbers[i, AMOUNT] if streams.valued[stream] else -1.0
         note_value(store.label_values.value, label, value)
     labels.persistent[label], labels.majority[label] = streams.persistent[stream], streams.majority[stream]
     if not streams.regression[stream]:

@@ -126,7 +126,7 @@ def _put(
     log.scored[row] = log.valued[row] = 0
     log.gap[row] = log.estimate[row] = 0.0
     if registry.streams.valued[stream]:
-        note_stake(log, row, store.values.value, prediction, store.label_values.value, label)
+        note_stake(log, row, store.values.numbers, prediction, store.label_values.value, label)
     if kind == OUTCOME:
         if store.values.estimate.shape[1] and entity == store.predictions.model[prediction]:
             log.estimate[row] = estimate_of(registry, store, prediction)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from prequential.engine.compiled.kernel import inlined, inner
 from prequential.engine.join.completing import complete_late, remember_numbers
 from prequential.engine.join.deadlines import MEETS, NOTHING, label_was_late
@@ -9,7 +10,6 @@ from prequential.engine.join.estimating import estimate
 from prequential.engine.join.outcome_rows import Place
 from prequential.engine.join.references import refer
 from prequential.engine.join.seasons import note_seen, see_less
-from prequential.engine.join.stakes import note_value
 from prequential.engine.tables.events import WAITS
 from prequential.engine.tables.logs import (
     DUPLICATE,
@@ -36,7 +36,7 @@ from prequential.engine.tables.store import (
     Store,
     take_row,
 )
-from prequential.engine.tables.streams import Registry, lift
+from prequential.engine.tables.streams import Registry, is_beyond_horizon, lift
 
 
 @inlined
@@ -71,7 +71,7 @@ def take_prediction(
     if state == LABELLED:
         label = instances.label[slot]
         t0 = ts if unbounded else labels.t0[label]
-        if labels.t1[label] - t0 > horizon:
+        if is_beyond_horizon(t0, labels.t1[label], horizon):
             label_was_late(registry, store, logs, stream, slot, t0 + horizon)
             _add_prediction(rows, i, registry, store, logs, stream, slot)
             return t0 + horizon
@@ -100,8 +100,8 @@ def take_prediction(
 def repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> bool:
     """Whether a prediction has the same content as the model's last pending prediction with the same time.
 
-    The content is the class or number and, if the stream's measures need them, the probabilities, the
-    interval or the quantiles.
+    The content is the class or number and, if the stream's measures need them, the probabilities, further
+    numbers or the quantiles.
     """
     predictions = store.predictions
     same, row = 0, store.instances.first[slot]
@@ -112,9 +112,11 @@ def repeats(rows: Rows, i: int, registry: Registry, store: Store, stream: int, s
     if not same:
         return False
     if registry.streams.regression[stream]:
-        if registry.streams.intervals[stream]:
-            for column in range(3):
-                if store.values.interval[same, column] != rows.interval[i, column]:
+        reads = registry.streams.reads[stream]
+        for k in range(store.values.numbers.shape[1]):
+            if reads >> k & 1:
+                number, other = store.values.numbers[same, k], rows.numbers[i, k]
+                if number != other and (number == number or other == other):
                     return False
         if store.values.number[same, 0] != rows.number[i]:
             return False
@@ -175,9 +177,6 @@ def _add_prediction(
     predictions.probabilities[row] = 0
     if streams.regression[stream]:
         values.number[row, 0] = rows.number[i]
-        if streams.intervals[stream]:
-            for column in range(3):
-                values.interval[row, column] = rows.interval[i, column]
         if streams.season[stream]:
             note_seen(registry, store, stream, row)
     if streams.probabilities[stream] or streams.quantiles[stream]:
@@ -186,8 +185,8 @@ def _add_prediction(
         predictions.bin[row] = _bin_of(rows, i, registry, stream)
     if streams.correction[stream]:
         predictions.corrected[row] = 1 + _corrected(rows, i, registry, stream)
-    if values.value.shape[1]:  # always: the row may have the value of an earlier prediction
-        note_value(values.value, row, rows.value[i, 0] if streams.valued[stream] else -1.0)
+    for k in range(values.numbers.shape[1]):  # all: the row may have numbers of an earlier prediction
+        values.numbers[row, k] = rows.numbers[i, k] if streams.reads[stream] >> k & 1 else np.nan
     for key in range(streams.keys[stream]):
         values.segments[row, key] = rows.segments[i, key]
     last = store.instances.first[slot]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from prequential.engine.compiled.kernel import inner
 from prequential.engine.join.choosing import (
     chosen_at_age,
+    first_model_of,
     first_with_segments,
     is_first_of_model,
-    reference_of,
     segment_row,
 )
 from prequential.engine.join.completing import all_corrected, number_at_age
@@ -78,7 +78,7 @@ def _refer_to_baselines(
     streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
     y, t0 = store.labels.label[label], store.labels.t0[label]
-    reference = reference_of(store.predictions, first)
+    reference = first_model_of(store.predictions, first)
     for which in range(2):
         entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
         if not entity:

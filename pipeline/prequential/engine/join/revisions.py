@@ -11,9 +11,9 @@ from prequential.engine.compiled.kernel import inner
 from prequential.engine.join.choosing import (
     chosen_at_age,
     earliest_of,
+    first_model_of,
     first_with_segments,
     is_first_of_model,
-    reference_of,
     segment_row,
 )
 from prequential.engine.join.completing import LOW, number_at_age
@@ -94,7 +94,7 @@ def _write(registry: Registry, store: Store, logs: Logs, place: Place, old: int,
         logs.events.bits[event] = bits_of(predictions, row, judged)
         if streams.valued[stream]:
             stakes = store.label_values.value
-            note_stake(logs.events, event, store.values.value, row, stakes, label)
+            note_stake(logs.events, event, store.values.numbers, row, stakes, label)
         if y == NO_CLASS:
             weigh(logs.events, event, registry, store, stream, slot)
         else:
@@ -141,7 +141,7 @@ def _write_baselines(
     streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
     judged = store.labels.first[label]
-    reference = reference_of(store.predictions, first)
+    reference = first_model_of(store.predictions, first)
     for which in range(2):
         entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
         if not entity:

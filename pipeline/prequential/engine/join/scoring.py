@@ -6,9 +6,7 @@ from typing import Any
 
 from prequential.engine.compiled.kernel import inner
 from prequential.engine.tables.outcomes import (
-    COVERED,
     IN_TOP,
-    INTERVAL,
     NO_POSITIVE,
     OF_QUANTILES,
     POSITIVE_IS_ONE,
@@ -17,8 +15,8 @@ from prequential.engine.tables.outcomes import (
     SEASONAL,
     WEIGHTED,
 )
-from prequential.engine.tables.scores import log_loss_of
-from prequential.engine.tables.store import BASELINE, FOUND, GIVEN, LEVEL, LOWER, UPPER, Probabilities, Store
+from prequential.engine.tables.scores import log_loss_of, score_numbers
+from prequential.engine.tables.store import BASELINE, FOUND, LEVEL, Probabilities, Store
 from prequential.engine.tables.streams import ONE_HASH, Registry, positive_name
 
 
@@ -32,8 +30,8 @@ def score(
     Log loss is -ln p(label), and Brier's score is Σ_c (p(c) - [c = label])²; a class that the record doesn't
     name has p = 0. For regression, the error is prediction - label. The weight is 1/π, where π is the
     probability that the instance gets a label. If the stream's `top` is set, the label's probability is
-    ranked. If the prediction has an interval, its width is filled in, and whether the label is in it, bounds
-    included. If it has quantiles or a seasonal baseline, their score and its error are filled in.
+    ranked. If the prediction has quantiles or a seasonal baseline, their score and its error are filled in;
+    `score_numbers` fills in what its further numbers give.
     """
     columns.scored[row] = 0
     streams, classes = registry.streams, registry.classes
@@ -43,12 +41,8 @@ def score(
         columns.scored[row] = SCORED
         columns.error[row] = store.values.number[prediction, 0] - y
         columns.value[row] = y
-        if streams.intervals[stream] and store.values.interval[prediction, GIVEN] > 0.0:
-            low, high = store.values.interval[prediction, LOWER], store.values.interval[prediction, UPPER]
-            columns.scored[row] |= INTERVAL
-            columns.width[row] = high - low
-            if low <= y <= high:
-                columns.scored[row] |= COVERED
+        if streams.reads[stream]:
+            score_numbers(columns, row, streams.reads[stream], store.values.numbers, prediction, y)
         if streams.season[stream] and store.values.season[prediction, FOUND] > 0.0:
             columns.scored[row] |= SEASONAL
             columns.brier[row] = store.values.season[prediction, BASELINE] - y

@@ -21,7 +21,14 @@ from prequential.engine.measures.declaration import (
     measure,
 )
 from prequential.engine.measures.positive import PER_VALUE, Positives
-from prequential.engine.tables.outcomes import weight_of
+from prequential.engine.tables.outcomes import (
+    JointCells,
+    is_listed,
+    label_of,
+    listed_weight,
+    prediction_of,
+    weight_of,
+)
 from prequential.engine.tables.scores import NO_WEIGHT
 
 #: Places in an estimator's sums of costs by value: the costs, and the number or weight of outcomes with a
@@ -76,19 +83,25 @@ def _costs_of(positives: Positives, sequence: int) -> int:
 
 @inner
 def paid_of(
-    positives: Positives, sequence: int, cells: Floats, k: int, n: float, whole: bool, by_value: Floats
+    positives: Positives, sequence: int, cells: JointCells, k: int, n: float, whole: bool, by_value: Floats
 ) -> Paid:
-    """The costs of a sequence's outcomes, from joint cells (4·k²,) of weight n or sums by value (`SUMS`,)."""
+    """The costs of a sequence's outcomes, from joint cells of weight n or sums by value (`SUMS`,)."""
     of = _costs_of(positives, sequence)
     if of == 0:
         return Paid(NO_COSTS, n, 0.0, whole)
     if of == PER_VALUE:
         reason = NO_VALUES if by_value[VALUED] < NO_WEIGHT else DEFINED
         return Paid(reason, by_value[VALUED], by_value[COST], whole)
-    first, total = positives.first[positives.owner[sequence]], 0.0
+    first, total, at = positives.first[positives.owner[sequence]], 0.0, 0
+    if is_listed(cells):
+        while at < len(cells.keys):
+            key = cells.keys[at]
+            at, cell = listed_weight(cells, at)
+            total += cell * positives.costs[first + label_of(key), prediction_of(key)]
+        return Paid(DEFINED, n, total, whole)
     for label in range(k):
         for prediction in range(k):
-            cell = weight_of(cells, label * k + prediction)
+            cell = weight_of(cells.weights, label * k + prediction)
             if cell > 0.0:
                 total += cell * positives.costs[first + label, prediction]
     return Paid(DEFINED, n, total, whole)

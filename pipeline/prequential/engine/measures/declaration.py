@@ -18,6 +18,9 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from prequential.engine.tables import scores
+from prequential.engine.tables.scores import ScorePart
+
 #: Reasons by code; code 0: there is a value (`docs/reference/measures.md`).
 REASONS: tuple[str, ...] = (
     "", "empty", "p_ran_one", "p_per_one", "p_maj_one", "no_positives", "no_predicted_positives",
@@ -54,6 +57,8 @@ class Input(NamedTuple):
     absent: tuple[int, ...] = ()
     #: Whether it is in sums next to the joint cells.
     of_sums: bool = False
+    #: The sums that it is of, if only some streams have them: without these the first reason applies.
+    part: ScorePart | None = None
 
 
 #: f(t): totals over the confusion matrix (`agreement.Totals`).
@@ -78,9 +83,9 @@ NUMBERS = Input("numbers", REGRESSION, "sums", of_sums=True)
 #: f(sums): sums of errors relative to labels; sums of predicted intervals, of seasonal baselines' errors, and
 #: of the scores of predicted quantiles.
 RELATIVES = Input("numbers by size", REGRESSION, "sums", of_sums=True)
-INTERVALS = Input("intervals", REGRESSION, "sums", (NO_INTERVALS,), of_sums=True)
-SEASONS = Input("seasonal baselines", REGRESSION, "sums", (NO_SEASON,), of_sums=True)
-QUANTILE_SETS = Input("sets of quantiles", REGRESSION, "sums", (NO_QUANTILE_SETS,), of_sums=True)
+INTERVALS = Input("intervals", REGRESSION, "sums", (NO_INTERVALS,), True, scores.OF_INTERVALS)
+SEASONS = Input("seasonal baselines", REGRESSION, "sums", (NO_SEASON,), True, scores.SEASONS)
+QUANTILE_SETS = Input("sets of quantiles", REGRESSION, "sums", (NO_QUANTILE_SETS,), True, scores.OF_QUANTILES)
 #: f(sums, quantile): sums of errors, and the quantile that predictions are, above 0 and below 1.
 QUANTILES = Input("quantiles", REGRESSION, "sums, quantile", (NO_QUANTILE,), of_sums=True)
 SPREAD = Input("numbers and their spread", REGRESSION, "sums, spread", of_sums=True)
@@ -129,7 +134,7 @@ class Measure(NamedTuple):
     #: See `Input` for the arguments.
     function: Callable[..., Result]
     inputs: Input
-    #: The same as in `docs/reference/measures.md`; `tests/test_measures_docs.py` checks this.
+    #: `tests/reference.py` writes it into `docs/reference/measures.md`.
     formula: str
     source: str
     #: One line, as in Prometheus' `# HELP`.

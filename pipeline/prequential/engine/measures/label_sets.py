@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Floats, inner
+import numpy as np
+from prequential.engine.compiled.kernel import inner
 from prequential.engine.measures.declaration import (
     DEFINED,
     LABEL_SETS,
@@ -21,7 +22,13 @@ from prequential.engine.measures.declaration import (
 )
 from prequential.engine.measures.per_class import ClassCells, present
 from prequential.engine.measures.positive import Positives
-from prequential.engine.tables.outcomes import weight_of
+from prequential.engine.tables.outcomes import (
+    KEY_CAPACITY,
+    JointCells,
+    is_listed,
+    listed_weight,
+    weight_of,
+)
 
 
 class LabelTotals(NamedTuple):
@@ -44,7 +51,7 @@ def has_sets(positives: Positives, sequence: int) -> bool:
 
 @inner
 def sum_labels(
-    cells: Floats, c: ClassCells, positives: Positives, sequence: int, chance: bool, n: float,
+    cells: JointCells, c: ClassCells, positives: Positives, sequence: int, chance: bool, n: float,
     by_label: ClassCells,
 ) -> LabelTotals:  # fmt: skip
     """Fill `by_label` with the matrix by label, and return the sums over all labels.
@@ -52,7 +59,7 @@ def sum_labels(
     Parameters
     ----------
     cells, c
-        Joint cells, (4·k²,), of weight `n`, and their matrix by class.
+        Joint cells of weight `n`, and their matrix by class.
     positives, sequence
         The labels in each class.
     chance
@@ -65,12 +72,18 @@ def sum_labels(
         for i in range(len(column)):
             column[i] = 0.0
     both = missed = false = overlap = 0.0
+    at = 0
     for y in range(k):
         if c.labels[y] > 0.0:
             for h in range(k):
                 cell = 0.0
                 if c.predictions[h] > 0.0:
-                    cell = c.labels[y] * c.predictions[h] if chance else weight_of(cells, y * k + h)
+                    if chance:
+                        cell = c.labels[y] * c.predictions[h]
+                    elif not is_listed(cells):
+                        cell = weight_of(cells.weights, y * k + h)
+                    elif at < len(cells.keys) and np.int64(cells.keys[at]) >> 2 == y * KEY_CAPACITY + h:
+                        at, cell = listed_weight(cells, at)
                 if cell > 0.0:
                     shared = either = 0
                     for i in range(members.shape[1]):

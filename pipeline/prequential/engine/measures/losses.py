@@ -18,7 +18,7 @@ from prequential.engine.tables.streams import ONE, TRUE, name_hash
 
 #: Columns of the measures whose losses streams have by default: 0 or 1, |error|, error². And of others.
 ERROR, ABSOLUTE, SQUARED = INDEX["error"], INDEX["mae"], INDEX["mse"]
-COST, RECALL = INDEX["cost"], INDEX["recall"]
+COST, PRECISION, RECALL = INDEX["cost"], INDEX["precision"], INDEX["recall"]
 
 #: Settings that losses depend on, by name.
 _SETTINGS = {

@@ -16,10 +16,12 @@ from prequential.engine.measures.declaration import (
     NUMBERS,
     QUANTILE_SETS,
     QUANTILES,
+    REGRESSION,
     RELATIVES,
     SEASONS,
     SPREAD,
     ZERO_DENOMINATOR,
+    Input,
     Loss,
     Result,
     measure,
@@ -36,6 +38,9 @@ from prequential.engine.tables.scores import (
     SCORED,
     SQUARED_ERRORS,
 )
+
+#: f(sums): sums of errors with the weights of predictions.
+WEIGHTS = Input("weights of predictions", REGRESSION, "sums", (ZERO_DENOMINATOR,), True, scores.OF_WEIGHTS)
 
 
 @inner
@@ -308,3 +313,20 @@ def wis(sums: Floats) -> Result:
     (1.5, 0)
     """
     return sums[scores.INTERVAL_SCORES] / sums[scores.QUANTILE_SETS], DEFINED
+
+
+@measure(
+    WEIGHTS, "Σw·abs(e)/Σw, w = `weight`", low=0, better=LESS,
+    help="Mean absolute error, weighted by the predictions' weight",
+)  # fmt: skip
+@inner
+def weighted_mae(sums: Floats) -> Result:
+    """Σw·|e|/Σw with the weights w of predictions, which are 1 by default: `mae` if no prediction has one.
+
+    An estimator that forgets multiplies w by its own weight of the outcome.
+
+    >>> from prequential.engine.tables.scores import sums_of
+    >>> weighted_mae(sums_of({scores.WEIGHTS: 2, scores.WEIGHTED_ERRORS: 3}))
+    (1.5, 0)
+    """
+    return sums[scores.WEIGHTED_ERRORS] / sums[scores.WEIGHTS], DEFINED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,19 +18,15 @@ from prequential.engine.measures.declaration import (
     COSTS,
     DEFINED,
     EMPTY,
-    INTERVALS,
     LABEL_SETS,
     MATRIX,
-    NO_INTERVALS,
     NO_LABEL_KNOWN,
     NO_POSITIVE,
     NO_POSITIVE_CLASS,
     NO_PROBABILITIES,
     NO_PROPENSITY,
     NO_QUANTILE,
-    NO_QUANTILE_SETS,
     NO_RANKS,
-    NO_SEASON,
     NOT_CLASSIFICATION,
     NOT_MULTILABEL,
     NOT_REGRESSION,
@@ -37,11 +34,9 @@ from prequential.engine.measures.declaration import (
     POSITIVE,
     PROBABILITIES,
     PROPENSITIES,
-    QUANTILE_SETS,
     QUANTILES,
     RANKS,
     RELATIVES,
-    SEASONS,
     SPREAD,
     TOP,
     ZERO_DENOMINATOR,
@@ -52,7 +47,14 @@ from prequential.engine.measures.per_class import ClassCells, binary, new_classe
 from prequential.engine.measures.positive import Positives, positive_of
 from prequential.engine.measures.registry import INDEX, MEASURES, made_of
 from prequential.engine.tables import scores
-from prequential.engine.tables.outcomes import weight_of
+from prequential.engine.tables.outcomes import (
+    JointCells,
+    is_listed,
+    label_of,
+    listed_at,
+    prediction_of,
+    weight_of,
+)
 from prequential.engine.tables.scores import NO_WEIGHT, SCORED
 
 # ---- a line for each measure
@@ -79,11 +81,8 @@ def _loop(name: str, parameters: str, *lines: str) -> Any:
         "DEFINED": DEFINED, "NO_LABEL_KNOWN": NO_LABEL_KNOWN,
         "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
         "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NO_RANKS": NO_RANKS,
-        "NO_INTERVALS": NO_INTERVALS, "NO_QUANTILE": NO_QUANTILE, "NOT_MULTILABEL": NOT_MULTILABEL,
-        "NO_SEASON": NO_SEASON, "NO_QUANTILE_SETS": NO_QUANTILE_SETS,
-        "NOTHING": NO_WEIGHT, "SCORED": SCORED, "RANKED": scores.RANKED, "INTERVALS": scores.INTERVALS,
-        "SEASONAL": scores.SEASONAL, "QUANTILE_SETS": scores.QUANTILE_SETS,
-        "binary": binary,
+        "NO_QUANTILE": NO_QUANTILE, "NOT_MULTILABEL": NOT_MULTILABEL, "NOTHING": NO_WEIGHT, "SCORED": SCORED,
+        "RANKED": scores.RANKED, "binary": binary,
     }  # fmt: skip
     return inner(written(name, parameters, lines, given, __name__, __file__))
 
@@ -127,12 +126,11 @@ _refuse_baselines = _loop(
 _put_numbers = _loop(
     "put_numbers", "sums, spread, quantile, values, reasons",
     *_computed(NUMBERS, SPREAD, RELATIVES),
-    "if sums[INTERVALS] >= NOTHING:", *_within(*_computed(INTERVALS)),
-    "else:", *_within(*_refused("NO_INTERVALS", INTERVALS)),
-    "if sums[SEASONAL] >= NOTHING:", *_within(*_computed(SEASONS)),
-    "else:", *_within(*_refused("NO_SEASON", SEASONS)),
-    "if sums[QUANTILE_SETS] >= NOTHING:", *_within(*_computed(QUANTILE_SETS)),
-    "else:", *_within(*_refused("NO_QUANTILE_SETS", QUANTILE_SETS)),
+    *chain.from_iterable(
+        (f"if sums[{one.part.sums[0]}] >= NOTHING:", *_within(*_computed(one)),
+         "else:", *_within(*_refused(str(one.absent[0]), one)))
+        for one in dict.fromkeys(measure.inputs for measure in MEASURES.values()) if one.part is not None
+    ),
     "if quantile > 0.0:", *_within(*_computed(QUANTILES)),
     "else:", *_within(*_refused("NO_QUANTILE", QUANTILES)),
 )  # fmt: skip
@@ -160,16 +158,20 @@ def _others(values: Floats, others: Floats) -> None:
         after += values[i]
 
 
-@kernel
-def sum_up(cells: Floats, c: ClassCells) -> Totals:
-    """Fill `c` with the matrix by class from joint cells, (4·k²,); returns the sums over all of it.
+class _Baselines(NamedTuple):
+    """The outcomes that the baselines had right and wrong."""
 
-    Sums follow the order of the classes, so room for more of them changes no bit.
-    """
+    persistent: float
+    persistent_wrong: float
+    majority: float
+    majority_wrong: float
+
+
+@inner
+def _add_all(cells: Floats, c: ClassCells) -> _Baselines:
+    """Add joint cells, (4·k²,), to `c`; returns the baselines' outcomes."""
     k = len(c.labels)
     persistent = persistent_wrong = majority = majority_wrong = 0.0
-    for i in range(k):
-        c.missed[i] = c.false[i] = c.neither[i] = 0.0
     row = c.labels  # first it has a row of the matrix, and its own values only at the end
     for y in range(k):
         before = after = 0.0
@@ -195,12 +197,74 @@ def sum_up(cells: Floats, c: ClassCells) -> Totals:
             if h != y:
                 c.neither[h] += after
             after += row[h]
+    return _Baselines(persistent, persistent_wrong, majority, majority_wrong)
+
+
+@inner
+def _add_listed(cells: JointCells, c: ClassCells) -> _Baselines:
+    """As `_add_all`, from the cells that have outcomes: the same sums in the same order, without zeros.
+
+    If weights are whole numbers, it leaves `c.neither` to `sum_up`.
+    """
+    k, at = len(c.labels), 0
+    persistent = persistent_wrong = majority = majority_wrong = 0.0
+    row = c.labels
+    while at < len(cells.keys):
+        y, first = label_of(cells.keys[at]), at
+        own, before, begin = c.neither[y], 0.0, 0
+        while at < len(cells.keys) and label_of(cells.keys[at]) == y:
+            h = prediction_of(cells.keys[at])
+            at, none, only_majority, only_persistent, both = listed_at(cells, at)
+            cell = row[h] = (none + only_majority) + (only_persistent + both)
+            persistent += only_persistent + both
+            persistent_wrong += none + only_majority
+            majority += only_majority + both
+            majority_wrong += none + only_persistent
+            if h == y:
+                c.hits[y] = cell
+            else:
+                c.missed[y] += cell
+                c.false[h] += cell
+            if not cells.whole:
+                for i in range(begin, h + 1):
+                    c.neither[i] += before
+            before, begin = before + cell, h + 1
+        if cells.whole:
+            continue
+        for i in range(begin, k):
+            c.neither[i] += before
+        after, end = 0.0, k
+        for entry in range(at - 1, first - 1, -1):
+            h = prediction_of(cells.keys[entry])
+            if h < end:
+                for i in range(h, end):
+                    c.neither[i] += after
+                after, end = after + row[h], h
+        for i in range(end):
+            c.neither[i] += after
+        c.neither[y] = own
+    return _Baselines(persistent, persistent_wrong, majority, majority_wrong)
+
+
+@kernel
+def sum_up(cells: JointCells, c: ClassCells) -> Totals:
+    """Fill `c` with the matrix by class from joint cells; returns the sums over all of it.
+
+    Sums follow the order of the classes, so room for more of them changes no bit.
+    """
+    k = len(c.labels)
+    for i in range(k):
+        c.hits[i] = c.missed[i] = c.false[i] = c.neither[i] = 0.0
+    b = _add_listed(cells, c) if is_listed(cells) else _add_all(cells.weights, c)
     right = wrong = 0.0
     for i in range(k):
         c.labels[i] = c.hits[i] + c.missed[i]
         c.predictions[i] = c.hits[i] + c.false[i]
         right += c.hits[i]
         wrong += c.missed[i]
+    if cells.whole and is_listed(cells):
+        for i in range(k):
+            c.neither[i] = (right + wrong) - c.labels[i] - c.false[i]
     _others(c.labels, c.other_labels)
     _others(c.predictions, c.other_predictions)
     chance = beyond = low = label_pairs = prediction_pairs = together = apart = 0.0
@@ -216,7 +280,7 @@ def sum_up(cells: Floats, c: ClassCells) -> Totals:
         apart += c.missed[i] * c.false[i]
     beyond, low = two_sum(beyond, low)
     return Totals(
-        right + wrong, right, wrong, persistent, persistent_wrong, majority, majority_wrong,
+        right + wrong, right, wrong, b.persistent, b.persistent_wrong, b.majority, b.majority_wrong,
         chance, beyond, low, label_pairs, prediction_pairs, together - apart,
         together + apart,
     )  # fmt: skip
@@ -301,7 +365,7 @@ NO_LABELS = ClassCells(*np.zeros((len(ClassCells._fields), 0)))
 class InMemory(NamedTuple):
     """The inputs of measures for classification: an estimator's memory of one sequence."""
 
-    cells: Floats  # (4·k²,) counts or weights of joint cells, see `cell_of`
+    cells: JointCells
     known: bool  # whether baselines had a label to predict from at any of the outcomes
     sums: Floats  # (`SIZE`,) sums of scores …
     scored: bool  # … and whether there are any
@@ -401,7 +465,7 @@ def totals_of(rows: Sequence[Sequence[float]], persistent: float = 0.0, majority
     )  # fmt: skip
 
 
-def _cells_of(rows: Sequence[Sequence[float]]) -> Floats:
+def _cells_of(rows: Sequence[Sequence[float]]) -> JointCells:
     cells = np.zeros((len(rows) ** 2, 4))
     cells[:, 0] = np.ravel(rows)
-    return cells.ravel()
+    return JointCells(cells.ravel())

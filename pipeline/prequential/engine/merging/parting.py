@@ -16,6 +16,7 @@ from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.sums import is_any
 from prequential.engine.output.waiting import all_waiting
 from prequential.engine.state import ShardState
+from prequential.engine.tables.outcomes import by_class
 from prequential.engine.tables.scores import SIZE
 from prequential.engine.tables.streams import AGE, MODEL, SEGMENT
 from prequential.topics.errors import existing
@@ -116,11 +117,9 @@ def _memories(state: ShardState, about: Entity, plan: Plan) -> Iterator[MemoryPa
 def _memory(stage: str, estimator: Estimator, sequence: int) -> MemoryPart:
     at = np.array([sequence])
     cells = estimator.cells_of(sequence)
-    by_class = cells.reshape(-1, 4).sum(axis=1)
-    places = np.flatnonzero(by_class).tolist()
     memory = MemoryPart(
         stage, estimator.name, _label_time(estimator.cells, sequence),
-        [(*divmod(place, estimator.capacity), float(by_class[place])) for place in places],
+        [(y, h, a + b + c + d) for y, h, a, b, c, d in by_class(cells, estimator.capacity)],
     )  # fmt: skip
     if estimator.summed:
         sums = estimator.sums.summed(at)[0]
@@ -128,7 +127,7 @@ def _memory(stage: str, estimator: Estimator, sequence: int) -> MemoryPart:
             memory.sums = sums[:SIZE].tolist()
             if estimator.numbers:
                 mean, memory.rest, spread = sums[SIZE + 1 :].tolist()
-                memory.labels = float(cells.sum()), mean, spread
+                memory.labels = float(cells.weights.sum()), mean, spread
     if estimator.histogram is not None:
         scores = estimator.histogram.counted(at).cells[0]
         memory.scores = [(place, float(scores[place])) for place in np.flatnonzero(scores).tolist()]

@@ -23,6 +23,7 @@ from prequential.engine.measures.positive import positive_of
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.output.estimates import EstimatorState
+from prequential.engine.tables.outcomes import JointCells
 from prequential.engine.tables.score_bins import WIDTH
 from prequential.engine.tables.scores import NO_WEIGHT, SIZE
 from prequential.topics.parts import MemoryPart, Part
@@ -143,7 +144,7 @@ def measured(of: Sum, classes: MergedClasses, *, chance: bool) -> EstimatorState
         positives = classes.catalog.positives_of(classes.stream)
         matrix = new_classes(classes.capacity)
         by_label = new_classes(positives.members.shape[1])
-        memory = InMemory(of.cells, True, given, of.sums is not None, of.whole, of.paid, by_label)
+        memory = InMemory(JointCells(of.cells), True, given, of.sums is not None, of.whole, of.paid, by_label)
         measure_cells(memory, matrix, positives, 0, chance, values, reasons)
         if of.scores is not None and not chance:
             positive = np.array([positive_of(positives, 0, matrix.labels)])

@@ -30,7 +30,7 @@ from prequential.engine.measures.per_class import new_classes
 from prequential.engine.measures.positive import Positives, quantile_of
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
-from prequential.engine.tables.outcomes import cell_of
+from prequential.engine.tables.outcomes import JointCells, cell_of
 from prequential.engine.tables.scores import (
     ABSOLUTE_ERRORS,
     BIAS,
@@ -177,7 +177,7 @@ def _measure(
     periods, pool, cells = tables.periods, tables.cell_pool, tables.cells
     joint, stakes = np.empty(4 * capacity * capacity), np.empty((capacity * capacity, 2))
     rests, summed = np.empty((capacity * capacity, 1, cells.rests.shape[2])), np.empty(SPREAD + 1)
-    classes, paid = new_classes(capacity), np.empty(SUMS)
+    classes, paid, nothing = new_classes(capacity), np.empty(SUMS), np.empty(0, np.int32)
     by_label = new_classes(positives.members.shape[1])
     by_value = cells.stakes.shape[1] > 0 and len(positives.priced) > 0
     for i in range(len(rows)):
@@ -200,7 +200,8 @@ def _measure(
                 rests[:] = 0.0
                 put_stakes(pool.key, pool.next, cells, first, count, capacity, stakes, rests)
                 sum_up_stakes(positives, i, stakes, capacity, paid)
-            memory = InMemory(joint, periods.known[row] != 0, sums, own != 0, True, paid, by_label)
+            cells_of_row = JointCells(joint, nothing, True)
+            memory = InMemory(cells_of_row, periods.known[row] != 0, sums, own != 0, True, paid, by_label)
             measure_cells(memory, classes, positives, i, False, into.values[i], into.reasons[i])
 
 
@@ -226,7 +227,7 @@ def expected(
 
     Returns
     -------
-    Measured
+    MeasuredValues
         A row for each period.
     """
     found = _new(len(rows), _NOT_ESTIMATED)
@@ -294,13 +295,14 @@ def _measure_matrices(
 ) -> None:
     joint, room, nothing = np.empty(4 * capacity * capacity), new_classes(capacity), np.zeros(SIZE)
     unpaid, by_label = np.zeros(SUMS), new_classes(positives.members.shape[1])
+    no_keys = np.empty(0, np.int32)
     for i in range(len(cells)):
         joint[:] = 0.0
         for j in range(classes[i]):
             for k in range(classes[i]):
                 at = cell_of(np.int64(codes[i, k]), np.int64(codes[i, j]), 0, capacity)
                 joint[at] = cells[i, j, k]
-        memory = InMemory(joint, True, nothing, False, True, unpaid, by_label)
+        memory = InMemory(JointCells(joint, no_keys, False), True, nothing, False, True, unpaid, by_label)
         measure_cells(memory, room, positives, i, False, into.values[i], into.reasons[i])
 
 
@@ -355,7 +357,7 @@ def expected_of(
 
     Returns
     -------
-    Measured
+    MeasuredValues
         One row, for the period.
     """
     found, one = _new(1, _NOT_ESTIMATED), np.zeros(1, dtype=np.int64)
@@ -366,7 +368,7 @@ def expected_of(
     elif joint is not None:
         own, classes = _new(1), new_classes(math.isqrt(len(joint) // 4))
         by_label = new_classes(positives.members.shape[1])
-        memory = InMemory(joint, True, np.zeros(SIZE), False, True, np.zeros(SUMS), by_label)
+        memory = InMemory(JointCells(joint), True, np.zeros(SIZE), False, True, np.zeros(SUMS), by_label)
         measure_cells(memory, classes, positives, 0, False, own.values[0], own.reasons[0])
         _put(found, one, _MATRIX_COLUMNS, own)
     return found

@@ -18,9 +18,10 @@ from prequential.engine.catalog.plans import Plan
 from prequential.engine.comparisons import pair_statuses
 from prequential.engine.comparisons.pair_statuses import Copies, Shows
 from prequential.engine.comparisons.reporting import ComparisonReporter
-from prequential.engine.compiled.kernel import Ints, of_rows, taken
+from prequential.engine.compiled.kernel import Ints, of_rows, row_bytes, taken
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.estimators.estimator import Estimator
+from prequential.engine.estimators.indexes import CellNumbers
 from prequential.engine.incidents.incident import ModelStatus
 from prequential.engine.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.engine.output.messages import Reporter
@@ -99,7 +100,7 @@ def _divided(rows: Ints, costs: Ints) -> Iterator[Ints]:
 
 def _row_bytes(plan: Plan, scored: bool) -> int:
     """Bytes of a sequence, as far as they are copied."""
-    total = 0
+    total = row_bytes(plan.joint.table, "slots")
     for estimator in plan.estimators:
         total += sum(one.row_bytes for one in (estimator.cells, *estimator.pairs))
         if estimator.histogram is not None and scored:
@@ -169,7 +170,10 @@ def _plan(plan: Plan, sequences: Ints, scored: bool) -> Plan:
     part = copy.copy(plan)
     part.rows = len(sequences)
     part.owner, part.entity = plan.owner[sequences], plan.entity[sequences]
-    part.estimators = [_estimator(one, sequences, scored or plan.numbers) for one in plan.estimators]
+    part.joint = plan.joint.part(sequences)
+    part.estimators = [
+        _estimator(one, sequences, part.joint, scored or plan.numbers) for one in plan.estimators
+    ]
     part.reference = None  # readers don't use it
     part.watches = []
     for watch in plan.watches:
@@ -179,8 +183,9 @@ def _plan(plan: Plan, sequences: Ints, scored: bool) -> Plan:
     return part
 
 
-def _estimator(estimator: Estimator, rows: Ints, with_sums: bool) -> Estimator:
+def _estimator(estimator: Estimator, rows: Ints, joint: CellNumbers, with_sums: bool) -> Estimator:
     part = copy.copy(estimator)
+    part.joint = joint
     part.summed = estimator.summed and with_sums
     part.sums = estimator.sums.part(rows if part.summed else slice(0))
     part.cells = estimator.cells.part(rows)

@@ -7,8 +7,11 @@ settings and the same capacity for classes are rows of the same tables, a *plan*
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
 
+import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inlined, inner, records
 
 #: Kinds of rows: a new outcome; a revision of an earlier outcome's label; an earlier outcome of an instance
@@ -75,7 +78,7 @@ class Log(NamedTuple):
     value: Floats  # for regression: the label
     width: Floats  # of the interval, with INTERVAL; with RANKED and without IN_TOP the share of all orders of
     # equal probabilities in which the label is of the first few
-    weight: Floats  # 1/propensity of the label
+    weight: Floats  # 1/propensity of the label; for regression, a number of `scores.numbers_of`
 
 
 #: Joint cells: label, prediction, which baselines were right.
@@ -100,6 +103,117 @@ def weight_of(cells: Floats, place: int) -> float:
     """Outcomes of a label and a prediction, label·k + prediction, from joint cells, (4·k²,): of any bits."""
     at = place * 4
     return (cells[at] + cells[at + 1]) + (cells[at + 2] + cells[at + 3])
+
+
+#: The room for classes in the keys of joint cells: a cell's key is `cell_of` with this capacity.
+KEY_CAPACITY = 1 << 16
+
+#: Of joint cells that have a place each.
+NO_KEYS: Ints32 = np.zeros(0, dtype=np.int32)
+
+
+class JointCells(NamedTuple):
+    """Counts or weights of joint cells: of all, or only of those that have any, with their keys."""
+
+    weights: Floats  # (4·k²,) by `cell_of`; or (cells,), above 0
+    keys: Ints32 = NO_KEYS  # no rows, or of each weight its cell's key, ascending: by label, then prediction
+    whole: bool = False  # whether weights are known to be whole numbers
+
+
+@inlined
+def label_of(key: int) -> int:
+    """The class code of the label in a joint cell's key (`keys_of`)."""
+    return np.int64(key) >> 18
+
+
+@inlined
+def prediction_of(key: int) -> int:
+    """The class code of the prediction in a joint cell's key (`keys_of`).
+
+    >>> key = cell_of(70, 3, 1, KEY_CAPACITY)
+    >>> label_of(key), prediction_of(key), key & 3
+    (70, 3, 1)
+    """
+    return (np.int64(key) >> 2) & (KEY_CAPACITY - 1)
+
+
+@inlined
+def is_listed(cells: JointCells) -> bool:
+    """Whether only cells with outcomes are there, with their keys."""
+    return len(cells.keys) == len(cells.weights)
+
+
+@inner
+def listed_at(cells: JointCells, at: int) -> tuple[int, float, float, float, float]:
+    """The listed cells of the label and prediction at `at`: where the next begin, and weights by bits."""
+    place = np.int64(cells.keys[at]) >> 2
+    neither = majority = persistent = both = 0.0
+    while at < len(cells.keys) and np.int64(cells.keys[at]) >> 2 == place:
+        bits, weight = np.int64(cells.keys[at]) & 3, cells.weights[at]
+        if bits == 0:
+            neither = weight
+        elif bits == 1:
+            majority = weight
+        elif bits == 2:
+            persistent = weight
+        else:
+            both = weight
+        at += 1
+    return at, neither, majority, persistent, both
+
+
+@inner
+def listed_weight(cells: JointCells, at: int) -> tuple[int, float]:
+    """As `listed_at`, with one weight: that of all bits, added as `weight_of` does."""
+    at, neither, majority, persistent, both = listed_at(cells, at)
+    return at, (neither + majority) + (persistent + both)
+
+
+def keys_of(cells: Ints, capacity: int) -> Ints32:
+    """The keys of joint cells with room for `capacity` classes, (n,): the same for any room.
+
+    >>> keys_of(np.array([11]), 2).tolist() == [cell_of(1, 0, 3, KEY_CAPACITY)]
+    True
+    """
+    labels, predictions = np.divmod(cells >> 2, capacity)
+    return ((labels * KEY_CAPACITY + predictions) * 4 + (cells & 3)).astype(np.int32)
+
+
+def places_of(keys: Ints32, capacity: int) -> Ints:
+    """The joint cells of these keys, (n,), with room for `capacity` classes.
+
+    >>> places_of(keys_of(np.array([3, 11]), 2), 2).tolist()
+    [3, 11]
+    """
+    wide = keys.astype(np.int64)
+    return ((wide >> 18) * capacity + ((wide >> 2) & (KEY_CAPACITY - 1))) * 4 + (wide & 3)
+
+
+def listed(cells: JointCells, capacity: int) -> JointCells:
+    """The same cells, only those that have a weight; `capacity` is the room for classes.
+
+    >>> listed(JointCells(np.array([0.0] * 9 + [5.0] + [0.0] * 6)), 2).keys.tolist() == [1 << 18 | 1]
+    True
+    """
+    if is_listed(cells):
+        return cells
+    at = np.flatnonzero(cells.weights)
+    return JointCells(cells.weights[at], keys_of(at, capacity), cells.whole)
+
+
+def by_class(cells: JointCells, capacity: int) -> Iterator[tuple[Any, ...]]:
+    """Each label and prediction with outcomes, in order, and their counts or weights by bits.
+
+    >>> list(by_class(JointCells(np.array([0.0] * 9 + [5.0] + [0.0] * 6)), 2))
+    [(1, 0, 0.0, 5.0, 0.0, 0.0)]
+    """
+    cells = listed(cells, capacity)
+    entries = zip(cells.keys.tolist(), cells.weights.tolist())
+    for place, of_place in groupby(entries, key=lambda entry: entry[0] >> 2):
+        weights = [0.0] * 4
+        for key, weight in of_place:
+            weights[key & 3] = weight
+        yield place // KEY_CAPACITY, place % KEY_CAPACITY, *weights
 
 
 def new_log(rows: int) -> Log:

@@ -23,8 +23,7 @@ class Rows(NamedTuple):
     number: Floats  # … or the number
     version: Ints  # of instances; of predictions, the code of the model's version, 0: not given
     propensity: Floats  # of instances; 0: not given
-    value: Floats  # (records, 0 or 1) where a stream needs it, of predictions and labels; -1: not given
-    interval: Floats  # (records, 0 or 3) where a stream needs it, of predictions: `store.Values`
+    numbers: Floats  # (records, those up to the last that a stream reads): `NUMBERS`; NaN: none
     segments: Codes  # (records, keys): 0 not given, else 1 + position of the value
     probabilities: Ints  # (records + 1,): where each prediction's probabilities begin in the two below
     names: Words  # hash of the class's name

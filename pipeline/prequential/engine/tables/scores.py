@@ -7,6 +7,9 @@ classification has something else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
 from prequential.engine.compiled.exact_sums import (
     add_exactly,
@@ -18,6 +21,7 @@ from prequential.engine.compiled.exact_sums import (
 from prequential.engine.compiled.kernel import Floats, inlined, inner
 from prequential.engine.compiled.mathematics import log, two_product
 from prequential.engine.tables import outcomes
+from prequential.topics.messages import NUMBERS
 
 #: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/reference/measures.md`).
 CLIP = 1e-15
@@ -60,12 +64,45 @@ ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS, RELATIVE_ERRORS, RELATIVE, INTERVALS, COV
 SEASONAL, SEASONAL_ABSOLUTE, SEASONAL_SQUARED, BASELINE_ABSOLUTE, BASELINE_SQUARED = range(9, 14)
 QUANTILE_SETS, INTERVAL_SCORES = 14, 15
 
+#: Also with numbers: Σw of predictions with a weight w, which is 1 by default, and Σw·|e|.
+WEIGHTS, WEIGHTED_ERRORS = 16, 17
+
 #: After the sums for regression: the labels' number or weight, their mean ȳ in two floats, and Σ(y - ȳ)².
 LABELS, MEAN, REST, SPREAD = range(SIZE, SIZE + 4)
 
 #: Rests of exact sums (`engine.compiled.exact_sums`): for scores of classification, for regression, and for
 #: costs.
 RESTS, RESTS_OF_NUMBERS, RESTS_OF_COSTS = 2, 5, 3
+
+#: The numbers of an outcome for regression: its error and its label; and one for each of `PARTS`, if the
+#: prediction has it, else 0: an interval's width, the error of a seasonal baseline, the score of quantiles,
+#: the prediction's weight.
+ERROR, VALUE, WIDTH, BASELINE, INTERVAL_SCORE, OWN_WEIGHT = range(6)
+
+
+class ScorePart(NamedTuple):
+    """Sums for regression that only some measures need: estimators keep a number of each outcome for them."""
+
+    #: Places of the sums, first that of the outcomes that have the number, or of their weight.
+    sums: tuple[int, ...]
+    #: Bits of `engine.tables.outcomes` that show whether an outcome has it.
+    flags: int
+    #: The fields of predictions that it is computed from.
+    reads: tuple[str, ...] = ()
+
+
+OF_INTERVALS = ScorePart(
+    (INTERVALS, COVERED, WIDTHS), outcomes.INTERVAL | outcomes.COVERED, ("y_lower", "y_upper")
+)
+SEASONS = ScorePart(tuple(range(SEASONAL, BASELINE_SQUARED + 1)), outcomes.SEASONAL)
+OF_QUANTILES = ScorePart((QUANTILE_SETS, INTERVAL_SCORES), outcomes.OF_QUANTILES, ("quantiles",))
+OF_WEIGHTS = ScorePart((WEIGHTS, WEIGHTED_ERRORS), outcomes.WEIGHTED, ("weight",))
+
+#: In the order of the outcomes' numbers.
+PARTS = OF_INTERVALS, SEASONS, OF_QUANTILES, OF_WEIGHTS
+
+#: Where `NUMBERS` has these fields.
+_LOWER, _UPPER, _WEIGHT = map(list(NUMBERS).index, ("y_lower", "y_upper", "weight"))
 
 #: A label nearer to 0 than this is 0 for relative errors, so that those of numbers up to 1e100 are finite, as
 #: are their sums.
@@ -158,16 +195,49 @@ def add_probabilities(
 
 
 @inlined
+def score_numbers(columns: Any, row: int, reads: int, numbers: Floats, prediction: int, y: float) -> None:
+    """Fill the columns that a prediction's numbers give in a row of the outcome log or of the log of events.
+
+    `reads` are the numbers that the stream reads, bits by place.
+    """
+    if reads >> _UPPER & 1:
+        low, high = numbers[prediction, _LOWER], numbers[prediction, _UPPER]
+        if low <= high:  # it has an interval
+            columns.scored[row] |= outcomes.INTERVAL
+            columns.width[row] = high - low
+            if low <= y <= high:
+                columns.scored[row] |= outcomes.COVERED
+    if reads >> _WEIGHT & 1:
+        weight = numbers[prediction, _WEIGHT]
+        if weight >= 0.0:  # else the stream read no weights when the prediction came
+            columns.scored[row] |= outcomes.WEIGHTED
+            columns.weight[row] = weight
+
+
+@inlined
+def numbers_of(columns: Any, row: int) -> tuple[float, ...]:
+    """The numbers of an outcome for regression in a row of the outcome log or of the log of events."""
+    scored = np.int64(columns.scored[row])
+    return (
+        columns.error[row],
+        columns.value[row],
+        columns.width[row] if scored & outcomes.INTERVAL else 0.0,
+        columns.brier[row] if scored & outcomes.SEASONAL else 0.0,
+        columns.log_loss[row] if scored & outcomes.OF_QUANTILES else 0.0,
+        columns.weight[row] if scored & outcomes.WEIGHTED else 0.0,
+    )
+
+
+@inlined
 def add_number(
-    sums: Floats, rests: Floats, sign: float, scored: int, error: float, y: float, width: float,
-    baseline: float, interval_score: float,
-) -> float:  # fmt: skip
+    sums: Floats, rests: Floats, sign: float, scored: int, numbers: Sequence[float] | Floats
+) -> float:
     """Add the scores of an outcome for regression to a vector of sums; returns what was lost, usually 0.
 
-    `error` is prediction - label, and `y` the label. If `scored` has them, `width` is that of the interval,
-    `baseline` is the seasonal baseline - label, and `interval_score` that of the quantiles. The other
+    `numbers` are those of `numbers_of`, or the first ones of these, at least two; others are 0. The other
     parameters are those of `add_probabilities`. The label itself is added by `add_label`.
     """
+    error, y, room = numbers[ERROR], numbers[VALUE], len(numbers)
     sums[SCORED] += sign
     lost = abs(add_exactly(sums, rests, ABSOLUTE_ERRORS, sign * abs(error)))
     lost += abs(add_exactly(sums, rests, SQUARED_ERRORS, sign * error * error))
@@ -177,6 +247,7 @@ def add_number(
         sums[RELATIVE] += sign
     if scored & outcomes.INTERVAL:
         sums[INTERVALS] += sign
+        width = numbers[WIDTH] if room > WIDTH else 0.0
         lost += abs(add_exactly(sums, rests, WIDTHS, sign * width))
         if scored & outcomes.COVERED:
             sums[COVERED] += sign
@@ -184,11 +255,17 @@ def add_number(
         sums[SEASONAL] += sign
         lost += abs(add_exactly(sums, rests, SEASONAL_ABSOLUTE, sign * abs(error)))
         lost += abs(add_exactly(sums, rests, SEASONAL_SQUARED, sign * error * error))
+        baseline = numbers[BASELINE] if room > BASELINE else 0.0
         lost += abs(add_exactly(sums, rests, BASELINE_ABSOLUTE, sign * abs(baseline)))
         lost += abs(add_exactly(sums, rests, BASELINE_SQUARED, sign * baseline * baseline))
     if scored & outcomes.OF_QUANTILES:
         sums[QUANTILE_SETS] += sign
-        lost += abs(add_exactly(sums, rests, INTERVAL_SCORES, sign * interval_score))
+        score = numbers[INTERVAL_SCORE] if room > INTERVAL_SCORE else 0.0
+        lost += abs(add_exactly(sums, rests, INTERVAL_SCORES, sign * score))
+    if scored & outcomes.WEIGHTED and room > OWN_WEIGHT:
+        weight = numbers[OWN_WEIGHT]
+        lost += abs(add_exactly(sums, rests, WEIGHTS, sign * weight))
+        lost += abs(add_exactly(sums, rests, WEIGHTED_ERRORS, sign * (weight * abs(error))))
     return lost
 
 

@@ -35,9 +35,6 @@ NO_CLASS = 0xFFFF
 MAX_CLASSES = NO_CLASS
 
 
-#: Columns of predicted intervals.
-LOWER, UPPER, GIVEN = range(3)
-
 #: Columns of seasonal baselines: how many labels their stream had when the prediction was processed, the
 #: baseline, and 1 where there is one.
 SEEN, BASELINE, FOUND = range(3)
@@ -84,8 +81,7 @@ class Values(NamedTuple):
     """By prediction, where streams need them (else without columns): the number, and segments by key."""
 
     number: Floats  # (predictions, 0 or 1)
-    value: Floats  # (predictions, 0 or 2): what is at stake, and 1 where that is given
-    interval: Floats  # (predictions, 0 or 3): LOWER, UPPER, and 1 where they are GIVEN
+    numbers: Floats  # (predictions, those up to the last that is read): `topics.messages.NUMBERS`; NaN: none
     estimate: Floats  # (predictions, 0 or 1): see `join.estimating`
     season: Floats  # (predictions, 0 or 3): SEEN, BASELINE, FOUND
     segments: Codes  # (predictions, keys)
@@ -112,7 +108,7 @@ class LabelValues(NamedTuple):
     """By label; where no stream needs them the columns are (labels, 0)."""
 
     after_numbers: Ints  # (labels, stages at an age): numbers of the baselines' outcomes
-    value: Floats  # (labels, 0 or 2): as of predictions
+    value: Floats  # (labels, 0 or 2): what is at stake, and 1 where that is given
 
 
 class Probabilities(NamedTuple):

@@ -6,7 +6,7 @@ import hashlib
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, Words, inner
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, Words, inlined, inner
 from prequential.engine.tables.store import NO_CLASS
 
 
@@ -23,7 +23,7 @@ class Streams(NamedTuple):
     expects: Bytes  # whether periods are estimated, by the confidence of predictions
     weights: Bytes  # whether propensities are
     valued: Bytes  # whether the costs of outcomes depend on their `value`
-    intervals: Bytes  # whether predictions of numbers have intervals that are scored
+    reads: Ints  # which numbers of records mean something, bits by their places in `topics.messages.NUMBERS`
     top: Ints32  # among how many largest probabilities the label's is counted; 0: this isn't scored
     quantile: Floats  # the quantile of the label that predictions for regression give; 0: none is configured
     quantiles: Bytes  # whether predicted numbers have quantiles that are scored
@@ -181,6 +181,12 @@ class SegmentRows(NamedTuple):
     """By model, key and position of the value: the segment's entity, 0 for none yet."""
 
     entity: Ints32
+
+
+@inlined
+def is_beyond_horizon(t0: int, t1: int, horizon: int) -> bool:
+    """Whether a label at t1 is too late for an instance that arrived at t0; exactly t0 + H is in time."""
+    return t1 - t0 > horizon
 
 
 @inner

@@ -33,6 +33,7 @@ from prequential.engine.detectors.run_lengths import SPREADS, ratio_log
 from prequential.engine.detectors.watch import Signal, WatchedRows, kind_of
 from prequential.engine.estimators.naming import parse_signal
 from prequential.engine.measures.losses import ERROR, own_column
+from prequential.engine.measures.reading import extends_scores
 from prequential.engine.tables.outcomes import Log, new_log
 from prequential.offline.calibration.cuts import cuts_of
 from prequential.offline.calibration.excursions import STEP, StepSums, kappa_of, long_run_variance
@@ -245,7 +246,7 @@ class GeneratedStreams:
         capacity = max(2, len(past.classes))
         signal = Signal(
             detector.signal, MIN_OUTCOMES, 1, capacity, loss, past.config.cost_per_value,
-            past.config.extends_scores,
+            extends_scores(past.config),
         )  # fmt: skip
         places, parts, since = self.places(length), [], 0
         for start in range(0, length, _CHUNK):
@@ -254,7 +255,7 @@ class GeneratedStreams:
             rows = np.arange(len(log.number), dtype=np.int32)
             values, fed = signal.update(
                 WatchedRows(
-                    log, rows, capacity, loss, past.positives, extended=past.config.extends_scores
+                    log, rows, capacity, loss, past.positives, extended=extends_scores(past.config)
                 )
             )
             parts.append(values[fed > 0])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 from prequential.configuration.settings.durations import shown_duration
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.engine.estimators.naming import recency
+from prequential.engine.measures.registry import MEASURES
 from prequential.offline.replay.emission import POINTS
 from prequential.offline.replay.summary import SequenceSummary, Summary, SummaryFinding, place_in_words
 from prequential.offline.replay.table import ModelRow, models_table, print_wide, with_courses
@@ -20,7 +23,7 @@ from prequential.views.wording.console import Console
 from prequential.views.wording.disparity import sentence as disparity_in_words
 from prequential.views.wording.expected import ASSUMPTION, in_words
 from prequential.views.wording.incidents import sentence
-from prequential.views.wording.measures import COLUMNS as MEASURES
+from prequential.views.wording.measures import COLUMNS
 from prequential.views.wording.period_alarms import of_period
 from prequential.views.wording.references import main_one
 from prequential.views.wording.stages import caption_of_stages, marked, stage_in_words
@@ -33,14 +36,14 @@ _EXPLAINED = (INITIAL, FINAL)
 #: The most lines shown of a table, of drops, and of incidents or alarms; the file has all.
 _ROWS, _DROPS, _ALARMS = 40, 10, 10
 
-#: The measures in the table by task: of the whole run, the first of which has a course; and of the latest
-#: part.
-COLUMNS = {task: (names[:1], names[:3]) for task, names in MEASURES.items()}
+#: The most measures in the table, of the latest part; the first one is also of the whole run.
+_MEASURES = 3
 
+#: What the caption explains, by task, and the measure that must be in the table.
 _CAPTIONS = {
-    "classification": "kappa_per: gain over repeating the latest label; below 0: a loss",
-    "multilabel": "accuracy: exact match of the sets; the other measures are of labels",
-    "regression": "over time: as a share of the largest",
+    "classification": ("kappa_per", "kappa_per: gain over repeating the latest label; below 0: a loss"),
+    "multilabel": ("accuracy", "accuracy: exact match of the sets; the other measures are of labels"),
+    "regression": (None, "over time: as a share of the largest"),
 }
 
 
@@ -72,14 +75,14 @@ IN_PYTHON = Elsewhere(
 )  # fmt: skip
 
 
-def show(summary: Summary, console: Console, more: Elsewhere = AT_A_TERMINAL) -> None:
+def show(summary: Summary, config: Config, console: Console, more: Elsewhere = AT_A_TERMINAL) -> None:
     """Print a summary; `more` has the endings of lines that report hidden rows."""
     for line in (*record_lines(summary, more), *outcome_lines(summary)):
         _print(line, console)
     for task in COLUMNS:
         if rows := [one for one in summary.sequences if one.task == task]:
             shown = rows[:_ROWS]
-            print_wide(lambda wide, shown=shown, task=task: _table(shown, task, wide), console)  # type: ignore[misc]
+            print_wide(partial(_table, shown, task, measures_in_table(rows, config)), console)
             if len(rows) > len(shown):
                 _print(f"… and {len(rows) - len(shown):,} more{more.sequences}", console)
     compared, incidents = report(summary.comparisons, more.pairs), incident_lines(summary, more)
@@ -141,9 +144,20 @@ def outcome_lines(summary: Summary) -> Iterator[str]:
         yield said
 
 
-def _table(rows: list[SequenceSummary], task: str, console: Console) -> Table:
+def measures_in_table(rows: Iterable[SequenceSummary], config: Config) -> list[str]:
+    """Return the measures for columns: the usual ones that are configured, then other configured ones."""
+    streams = {one.stream: one.task for one in rows}
+    configured = [
+        name for stream, task in streams.items() for name in config.stream(stream).measures
+        if MEASURES[name].fits(task)
+    ]  # fmt: skip
+    usual = [name for task in streams.values() for name in COLUMNS[task] if name in configured]
+    return list(dict.fromkeys([*usual, *configured]))[:_MEASURES]
+
+
+def _table(rows: list[SequenceSummary], task: str, latest: list[str], console: Console) -> Table:
     """Return the table of models, as the demo shows it."""
-    whole, latest = COLUMNS[task]
+    whole = latest[:1]
     several = len({one.stream for one in rows}) > 1
     lines = []
     for place, one in enumerate(rows):
@@ -163,15 +177,17 @@ def _table(rows: list[SequenceSummary], task: str, console: Console) -> Table:
                 ends,
             )
         )
-    measure = whole[0]
+    measure = COLUMNS[task][0]  # of the course, whichever measures are configured
     last = shown_estimators(rows[0].measures)[1]
+    needed, explained = _CAPTIONS[task]
+    said = explained if needed in (None, *latest) else ""
     return models_table(
         lines,
         ("model", "stage", "outcomes"),
         (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
         f"{measure} over time" if with_courses(console) else None,
         title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
-        caption=f"{caption_of_stages(one.same for one in rows if one.stage in _EXPLAINED)}{_CAPTIONS[task]}",
+        caption=f"{caption_of_stages(one.same for one in rows if one.stage in _EXPLAINED)}{said}",
     )  # fmt: skip
 
 

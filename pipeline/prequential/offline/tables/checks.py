@@ -47,7 +47,8 @@ def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object,
     known = set(file.columns)
     for keys, path in mapping.paths():
         if path.root != ROW and path.keys[0] not in known and ".".join(path.keys) not in known:
-            present = f"its columns: {some(file.own_columns)}"
+            own = file.own_columns
+            present = f"its columns: {some(own)}" if own else "it has no columns"
             yield (file.name, path.keys), _absent(mapping, keys, path, file, present)
     one = mapping.fields.get("ts")
     if one is not None and one.path is not None and one.unit is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -66,8 +66,9 @@ def table_sources(
     """
     shared = files.get(PREDICTIONS) is not None and files.get(PREDICTIONS) is files.get(LABELS)
     mappings: dict[int, Sequence[RecordMapping]] = {}
+    segments = [key for one in (config.defaults, *config.streams.values()) for key in one.segments]
     for kind, file in sorted(files.items()):
-        by_name = _by_name(kind, file, MappingOrigin(section(KINDS[kind])))
+        by_name = _by_name(kind, file, MappingOrigin(section(KINDS[kind])), segments)
         mappings[kind] = [_with_names(one, by_name) for one in config.files.get(KINDS[kind], ())] or [by_name]
         if shared and kind == LABELS:
             mappings[kind] = [_completed(one, mappings[PREDICTIONS][0]) for one in mappings[kind]]
@@ -112,11 +113,11 @@ def _lines(kind: int, stored: Stored) -> Source:
         raise WorkError(f"can't read {stored.name!r}: {error}") from error
 
 
-def _by_name(kind: int, file: RowFile, origin: MappingOrigin) -> RecordMapping:
-    """Return the mapping of a file whose columns have the names of input fields."""
+def _by_name(kind: int, file: RowFile, origin: MappingOrigin, segments: Iterable[str]) -> RecordMapping:
+    """Return the mapping of a file whose columns have the names of input fields or of `segments`."""
     columns = columns_of(file)
     try:
-        return same_names(kind, columns, origin)
+        return same_names(kind, columns, origin, segments)
     except MappingError as error:
         raise ConfigError(f"{file.name}: {error}") from error
 
@@ -132,12 +133,8 @@ def _with_names(mapping: RecordMapping, by_name: RecordMapping) -> RecordMapping
     """Return the mapping with missing fields taken from columns of the same names."""
     if mapping.format in FORMATS_WITH_PARTS:
         return mapping
-    return replace(
-        mapping, fields={**by_name.fields, **mapping.fields},
-        y_proba=by_name.y_proba if mapping.y_proba is None else mapping.y_proba,
-        segments=by_name.segments if mapping.segments is None else mapping.segments,
-        quantiles=by_name.quantiles if mapping.quantiles is None else mapping.quantiles,
-    )  # fmt: skip
+    objects = {**by_name.objects, **mapping.objects}
+    return replace(mapping, fields={**by_name.fields, **mapping.fields}, objects=objects)
 
 
 def _with_defaults(mapping: RecordMapping, file: RowFile, defaults: Mapping[str, Field]) -> RecordMapping:

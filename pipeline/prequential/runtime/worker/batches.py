@@ -11,6 +11,7 @@ from typing import Union
 from prequential.configuration.settings.model import Config
 from prequential.engine.input.merge import Batch, Undecoded
 from prequential.engine.input.plain import Parser, Plain
+from prequential.engine.measures.reading import all_fields_read
 from prequential.runtime.kafka.consumer_records import ConsumerRecords, Original
 from prequential.runtime.worker.tombstones import with_withdrawals
 from prequential.topics.decoding import LABELS, Decoded
@@ -36,13 +37,7 @@ class SharedParser:
     @classmethod
     def of(cls, config: Config) -> SharedParser:
         """A parser for what streams of this configuration read."""
-        return cls(
-            Parser(
-                values=config.reads_values, intervals=config.reads_intervals,
-                quantiles=config.reads_quantiles, segments=config.segment_keys,
-            ),
-            config.wide,
-        )  # fmt: skip
+        return cls(Parser(all_fields_read(config), config.segment_keys), config.wide)
 
     def values_of(self, kind: int, records: ConsumerRecords) -> Sequence[bytes | None]:
         """Return the values of records, with labels in place of tombstones that withdraw labels."""

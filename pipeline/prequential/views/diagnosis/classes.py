@@ -131,6 +131,10 @@ def _way_of(one: str, other: str) -> _Way:
 def _forms(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
     """Yield classes that may be one."""
     named = {one: None for part in parts for one in part.named}
+    written = _written(parts)
+    for part in parts:  # `_configured` reports a class that no record has
+        if part.at_horizon is not None and part.at_horizon not in written:
+            named.pop(part.at_horizon, None)
     foreign = {one: None for part in parts for one in part.foreign if OTHER_FORM.get(one) not in named}
     classes = [*named, *(one for one in foreign if one not in named)]
     says = _meanings(classes)
@@ -236,10 +240,7 @@ def _configured(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator
     """Yield configured classes that neither predictions nor labels have."""
     if sum(part.records[LABELS] for part in parts) < max(1, least):
         return
-    named = dict.fromkeys(one for part in parts for one in part.named)
-    if all(part.predicted or part.labelled for part in parts):  # else there are too many to tell apart
-        met = {one for part in parts for one in (*part.predicted, *part.labelled)}
-        named = {one: None for one in named if one in met}
+    named = _written(parts)
     for key, wanted in (
         ("costs", dict.fromkeys(one for part in parts for one in part.costs)),
         ("label_at_horizon", dict.fromkeys(part.at_horizon for part in parts if part.at_horizon is not None)),
@@ -252,6 +253,15 @@ def _configured(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator
                 f"{key} names {quoted(absent)}, which {verb} never seen among predictions and labels; seen: "
                 f"{quoted(named)}",
             )  # fmt: skip
+
+
+def _written(parts: Sequence[StreamFacts]) -> dict[str, None]:
+    """Return the classes that records have; if there are too many to tell apart, also configured ones."""
+    named = dict.fromkeys(one for part in parts for one in part.named)
+    if not all(part.predicted or part.labelled for part in parts):
+        return named
+    met = {one for part in parts for one in (*part.predicted, *part.labelled)}
+    return {one: None for one in named if one in met}
 
 
 def _dropped(reasons: Sequence[Refusal]) -> Iterator[Finding]:

@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
+from prequential.configuration.settings.model import DEFAULT_MEASURES, MULTILABEL_MEASURES, StreamConfig
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled import ids
 from prequential.engine.delay import latency
 from prequential.engine.input import odd_times, recurrence
 from prequential.engine.input.odd_times import AHEAD, MICROSECONDS, SECONDS, STEP
 from prequential.engine.input.seen import OTHERS
+from prequential.engine.measures.declaration import REASONS
+from prequential.engine.measures.registry import INDEX, MEASURES
+from prequential.engine.output.estimates import MessageSubject
 from prequential.engine.shard import Shard
 from prequential.engine.tables.logs import AFTER_SETTLE, NO_LABEL, NO_PREDICTION, first_end
 from prequential.engine.tables.store import EXPIRED, LABELLED, WAITING
@@ -139,11 +143,37 @@ def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
         other_keys=tuple(stream.other_keys),
         models=tuple(stream.models),
         champion=config.champion if config.compare == "champion" else None,
+        lacking=tuple(_lacking(shard, stream).items()),
         estimate=config.objective.estimate if config.objective is not None else None,
         pairs_left_out=shard.state.pairing.left_out.get(code, 0),
         most_pairs=catalog.config.limits.pairs_per_stream,
         lost=any(catalog.lost),
     )
+
+
+def _lacking(shard: Shard, stream: Stream) -> dict[str, str]:
+    """Return measures that are explicitly configured, and lack their input in all models, with the reason."""
+    config, outcomes = stream.config, shard.catalog.columns.entities.outcomes
+    chosen = config.measures not in (DEFAULT_MEASURES, MULTILABEL_MEASURES)
+    wanted = [*(config.measures if chosen else ()), config.incident_loss]
+    absent = {name: MEASURES[name].inputs.absent for name in wanted if MEASURES[name].fits(config.task)}
+    lacking = {name: "" for name, reasons in absent.items() if reasons}
+
+    def shown(line: MessageSubject, config: StreamConfig) -> bool:
+        return line.stage == config.main_stage and line.estimator == config.estimators[0]
+
+    for row in stream.models.values():
+        if not lacking:
+            break
+        for one in shard.reporter.estimates([row] if outcomes[row] else [], shown):
+            for name in list(lacking):
+                reason = one.state.reasons[INDEX[name]]
+                if reason in absent[name]:
+                    lacking[name] = REASONS[reason]
+                else:
+                    del lacking[name]
+    early = "no_season" if config.season is not None else ""  # the first season hasn't passed
+    return {name: reason for name, reason in lacking.items() if reason not in ("", early)}
 
 
 def _odd(shard: Shard, code: int, place_of: PlaceOf) -> Iterator[OddRecords]:

@@ -51,7 +51,7 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
     all_findings += untimed_findings(facts.time_columns)
     unmatched = partial(unmatched_findings, refused=_refused(facts))
     checks: tuple[Callable[[StreamFacts, int], Iterator[Finding]], ...] = (
-        time_findings, _reused, _late_labels, _late_predictions, unmatched, _class_sets, _task,
+        time_findings, _reused, _late_labels, _late_predictions, unmatched, _class_sets, _task, _lacking,
     )  # fmt: skip
     for check in checks:
         for stream in facts.streams:
@@ -138,7 +138,8 @@ _REMEDIES = (
     (r"^not UTF-8", "records are JSON in UTF-8"),
     (
         r"malformed|truncated|^expected `object`",
-        "each record is one JSON object, in files one per line; a CSV file needs a name that ends in .csv",
+        "each record is one JSON object, and a file has one JSON object per line; a CSV file needs a name "
+        "that ends in .csv",
     ),
 )  # fmt: skip
 
@@ -255,6 +256,32 @@ def _is_whole(name: str) -> bool:
     return name.removeprefix("-").isdigit()
 
 
+#: What a measure lacks, by the reason for its missing value.
+_LACKS = {
+    "no_costs": "costs aren't configured: set costs",
+    "no_values": "no outcome has a value: send value with predictions or labels",
+    "no_probabilities": "no outcome has probabilities: send y_proba with predictions",
+    "no_intervals": "no outcome has an interval: send y_lower and y_upper with predictions",
+    "no_quantile_sets": "no outcome has quantiles: send quantiles with predictions",
+    "no_quantile": "the quantile isn't configured: set quantile, such as 0.9",
+    "no_positive_class": "no class is known as positive: set positive_class",
+    "no_season": "the season isn't configured: set season, such as 1d",
+}  # fmt: skip
+
+
+def _lacking(stream: StreamFacts, least: int) -> Iterator[Finding]:
+    """Yield configured measures that have no value, by what they lack."""
+    if stream.matched < least:
+        return
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in stream.lacking:
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        if reason in _LACKS:
+            said = f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no value"
+            yield Finding("measures", stream.name, f"{said}, because {_LACKS[reason]}", reason)
+
+
 def _positive_class(stream: StreamFacts, least: int) -> Iterator[Finding]:
     positive, classes = stream.positive_class, stream.classes
     if positive is None or not classes or stream.records[LABELS] < least:
@@ -271,8 +298,9 @@ def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
     if sum(stream.records) < least:
         return
     for key in stream.unseen_keys:
-        seen = f"seen: {_some(stream.other_keys)}" if stream.other_keys else "no record has other ones"
-        yield Finding("segments", stream.name, f"segments key `{key}` never seen; {seen}", key)
+        seen = f"; seen: {_some(stream.other_keys)}" if stream.other_keys else ", nor any other key"
+        what = f"no record has the key `{key}` in its field segments{seen}"
+        yield Finding("segments", stream.name, what, key)
 
 
 # ---- streams together

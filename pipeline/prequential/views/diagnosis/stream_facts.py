@@ -107,6 +107,7 @@ class StreamFacts:
     example: Example = NO_EXAMPLE
     models: tuple[str, ...] = ()
     champion: str | None = None  # where others are compared with it alone
+    lacking: tuple[tuple[str, str], ...] = ()  # measures without a value in any model, and the reason of each
     estimate: str | None = None  # the model whose predictions estimate errors
     pairs_left_out: int = 0  # pairs of models beyond `most_pairs`, which aren't compared
     most_pairs: int = 0

@@ -19,7 +19,7 @@ def sentence(one: Disparity) -> str:
     's/m final: error differs between segments of region: east 0.350, north 0.140; by at least 0.098, since \
 outcome 1,664 of 4,000'
     >>> sentence(Disparity(*about, {}, None, None, None, None, None, 0.05, 0.0, "too_few", None, ""))
-    's/m final: error of segments of region: too few outcomes to compare, of 4,000'
+    's/m final: error of segments of region: too few outcomes or clusters to compare, of 4,000'
     """
     subject = f"{printable(one.stream)}/{printable(one.model)} {one.stage}"
     measure, segments = one.measure.replace("_", " "), f"segments of {printable(one.key)}"
@@ -31,7 +31,7 @@ outcome 1,664 of 4,000'
         )
     if one.verdict == VERDICTS[NO_DIFFERENCE]:
         return f"{subject}: {measure} of {segments}: no difference found in {one.outcomes:,} outcomes"
-    return f"{subject}: {measure} of {segments}: too few outcomes to compare, of {one.outcomes:,}"
+    return f"{subject}: {measure} of {segments}: too few outcomes or clusters to compare, of {one.outcomes:,}"
 
 
 def _group(groups: dict[str, Any], name: str | None) -> str:

@@ -35,7 +35,9 @@ function paint(host) {
   const width = host.clientWidth;
   if (!width || Number(host.dataset.width) === width) return;
   host.dataset.width = width;
-  host.replaceChildren(drawings.get(host)(width));
+  const drawing = drawings.get(host)(width);
+  drawing.setAttribute("viewBox", `0 0 ${width} ${drawing.getAttribute("height")}`); // paper may be narrower
+  host.replaceChildren(drawing);
 }
 
 // One stream with all of its models: lines with names above thin ones, baselines, the objective, incidents in a lane
