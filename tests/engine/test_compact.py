@@ -145,10 +145,8 @@ def test_rows_and_index_against_a_dict() -> None:
         key = np.uint64(rng.integers(1, 1 << 63)) << np.uint64(1)
         deadline = 1_000 + step
         table = compact.ensure_compact(table, 3, 10)
-        outcome = step * int(rng.choice([1, 1, 20]))
-        row = compact.add_row(
-            table, stream, key, deadline, wheel[stream], 30 * step, outcome, step // 12, False
-        )
+        completed, model = 5 * step, step // 12
+        row = compact.add_row(table, stream, key, deadline, wheel[stream], completed, model, False)
         if row and compact.enter_row(table, row):
             known[int(key)] = stream, deadline
         elif row:

@@ -24,30 +24,28 @@ from prequential.engine.tables.store import (
 )
 from prequential.engine.tables.streams import Registry
 
-#: A class has 5 bits of a row's codes, whose last value stands for none. The bit after six classes: an
-#: instance record has come.
-_BITS = 5
-_NONE = (1 << _BITS) - 1
-_HAS_INSTANCE = 1 << (6 * _BITS)
+#: A row's codes are the digits of a number to this base, whose last value stands for no class: the label as
+#: it is, and as it first was, the prediction, and both baselines at the time of either. The bit beyond these
+#: seven digits: an instance record has come.
+_BASE = 21
+_NONE, _HAS_INSTANCE = _BASE - 1, 1 << 31
 
 
 @inlined
 def compacted(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> bool:
     """Move an instance that was just settled to a compact row, if it fits; its slot is free then."""
-    if not _is_plain(registry, store, stream, slot):
+    codes = _codes_of(registry, store, stream, slot)
+    if codes < 0:
         return False
     compact, predictions, labels = store.compact, store.predictions, store.labels
     first, label = store.instances.first[slot], store.instances.label[slot]
     model, t1 = predictions.model[first], labels.t1[label]
     lag, latency, age = deadline - t1, t1 - labels.t0[label], t1 - predictions.ts[first]
-    if min(lag, latency) < 0 or max(lag, latency, age) > LOW:
+    if min(lag, latency, age) < 0 or max(lag, latency, age) > LOW:
         return False
-    # As in `revisions`: numbers of outcomes are stored without their upper half.
-    outcomes = registry.entities.outcomes[model]
-    number = outcomes - ((outcomes - predictions.outcome[first]) & LOW)
     key = key_of_slot(store.ids, slot, registry.streams.name[stream])
     wheel = registry.streams.wheel[stream]
-    row = add_row(compact, stream, key, deadline, wheel, labels.completed[label], number, model, False)
+    row = add_row(compact, stream, key, deadline, wheel, labels.completed[label], model, False)
     if not row:
         return False
     if not enter_row(compact, row):
@@ -55,7 +53,7 @@ def compacted(registry: Registry, store: Store, stream: int, slot: int, deadline
         return False
     rows = compact.rows
     rows.lag[row], rows.latency[row], rows.age[row] = lag, latency, age
-    rows.codes[row] = _codes_of(store, slot)
+    rows.codes[row], rows.outcome[row] = codes, np.int64(predictions.outcome[first]) & LOW
     if deadline < store.wheels.next_due[stream]:
         store.wheels.next_due[stream] = deadline
     _free(store, stream, slot)
@@ -68,8 +66,9 @@ def compact_again(registry: Registry, store: Store, stream: int, slot: int, row:
 
     Returns the deadline of its state in the store, or `NOTHING`.
     """
-    if deadline == NOTHING and _is_plain(registry, store, stream, slot):
-        store.compact.rows.codes[row] = _codes_of(store, slot)
+    codes = _codes_of(registry, store, stream, slot)
+    if deadline == NOTHING and codes >= 0:
+        store.compact.rows.codes[row] = codes
         _free(store, stream, slot)
         return NOTHING
     remove_compact(store.compact, row)
@@ -90,18 +89,17 @@ def expand(registry: Registry, store: Store, stream: int, slot: int, row: int) -
     store.links.deadline[slot] = deadline
     t1 = deadline - np.int64(rows.lag[row])
     labels.t1[label], labels.t0[label] = t1, t1 - np.int64(rows.latency[row])
-    labels.label[label] = labels.first[label] = _class_at(codes, 0)
-    labels.persistent[label], labels.majority[label] = _class_at(codes, 1), _class_at(codes, 2)
+    labels.label[label], labels.first[label] = _class_at(codes, 0), _class_at(codes, 1)
+    labels.persistent[label], labels.majority[label] = _class_at(codes, 2), _class_at(codes, 3)
     labels.number[label] = 0.0
     labels.completed[label] = compact.chunks.completed[chunk] + np.int64(rows.completed[row])
     labels.at_horizon[label] = 0
-    number = (compact.chunks.outcome[chunk] + np.int64(rows.outcome[row])) & LOW
+    number = np.int64(rows.outcome[row])
     predictions.outcome[first] = number - (LOW + 1) if number > LOW >> 1 else number
     predictions.ts[first] = t1 - np.int64(rows.age[row])
     predictions.model[first] = compact.chunks.model[chunk] + np.int64(rows.model[row])
-    predictions.label[first] = _class_at(codes, 3)
-    predictions.persistent[first] = _class_at(codes, 4)
-    predictions.majority[first] = _class_at(codes, 5)
+    predictions.label[first] = _class_at(codes, 4)
+    predictions.persistent[first], predictions.majority[first] = _class_at(codes, 5), _class_at(codes, 6)
     predictions.judged[first] = predictions.corrected[first] = predictions.version[first] = 0
     predictions.probabilities[first] = predictions.bin[first] = 0
     _clear(store, first, label)
@@ -109,9 +107,11 @@ def expand(registry: Registry, store: Store, stream: int, slot: int, row: int) -
 
 @inner
 def _clear(store: Store, prediction: int, label: int) -> None:
-    """Set to 0 what only some streams need: by now this stream may, by a new configuration."""
+    """Empty what only some streams need: by now this stream may, by a new configuration."""
     values, others = store.values, store.label_values
-    for table in (values.number, values.value, values.interval, values.estimate, values.season):
+    for column in range(values.numbers.shape[1]):
+        values.numbers[prediction, column] = np.nan
+    for table in (values.number, values.estimate, values.season):
         for column in range(table.shape[1]):
             table[prediction, column] = 0.0
     for column in range(values.segments.shape[1]):
@@ -136,54 +136,41 @@ def _free(store: Store, stream: int, slot: int) -> None:
 
 
 @inner
-def _is_plain(registry: Registry, store: Store, stream: int, slot: int) -> bool:
-    """Whether an instance has nothing that compact rows have no place for."""
+def _codes_of(registry: Registry, store: Store, stream: int, slot: int) -> int:
+    """The codes of an instance; -1: it has something for which compact rows have no place."""
     streams, predictions, labels = registry.streams, store.predictions, store.labels
     row, label = store.instances.first[slot], store.instances.label[slot]
+    version = store.instances.version[slot]
     if streams.regression[stream] or streams.valued[stream] or streams.weights[stream]:
-        return False
+        return -1
     if streams.keys[stream] or streams.age_count[stream] or streams.estimates[stream]:
-        return False
-    if predictions.next[row] or predictions.probabilities[row]:
-        return False
+        return -1
+    if predictions.next[row] or predictions.probabilities[row] or predictions.bin[row]:
+        return -1
     if predictions.judged[row] or predictions.corrected[row] or predictions.version[row]:
-        return False
-    if predictions.bin[row] or labels.at_horizon[label] or labels.label[label] != labels.first[label]:
-        return False
-    if store.instances.version[slot] not in (NO_VERSION, 0):
-        return False
-    return (
-        _fits(labels.label[label]) and _fits(labels.persistent[label]) and _fits(labels.majority[label])
-        and _fits(predictions.label[row]) and _fits(predictions.persistent[row])
-        and _fits(predictions.majority[row])
-    )  # fmt: skip
+        return -1
+    if labels.at_horizon[label] or version not in (NO_VERSION, 0):
+        return -1
+    codes = _with_class(0, predictions.majority[row])
+    codes = _with_class(codes, predictions.persistent[row])
+    codes = _with_class(codes, predictions.label[row])
+    codes = _with_class(codes, labels.majority[label])
+    codes = _with_class(codes, labels.persistent[label])
+    codes = _with_class(codes, labels.first[label])
+    codes = _with_class(codes, labels.label[label])
+    return codes if codes < 0 or version == NO_VERSION else codes | _HAS_INSTANCE
 
 
 @inlined
-def _fits(code: int) -> bool:
-    """Whether a class has a place in a row's codes."""
-    return code < _NONE or code == NO_CLASS
-
-
-@inner
-def _codes_of(store: Store, slot: int) -> int:
-    """The classes of an instance, and whether its record has come."""
-    predictions, labels = store.predictions, store.labels
-    row, label = store.instances.first[slot], store.instances.label[slot]
-    codes = 0 if store.instances.version[slot] == NO_VERSION else _HAS_INSTANCE
-    codes |= _bits(labels.label[label], 0) | _bits(labels.persistent[label], 1)
-    codes |= _bits(labels.majority[label], 2) | _bits(predictions.label[row], 3)
-    return codes | _bits(predictions.persistent[row], 4) | _bits(predictions.majority[row], 5)
-
-
-@inlined
-def _bits(code: int, place: int) -> int:
-    """A class at its place among the codes."""
-    return min(np.int64(code), _NONE) << (_BITS * place)
+def _with_class(codes: int, code: int) -> int:
+    """The codes and one more class; -1 if one has no place."""
+    if codes < 0 or (code >= _NONE and code != NO_CLASS):
+        return -1
+    return codes * _BASE + min(np.int64(code), _NONE)
 
 
 @inlined
 def _class_at(codes: int, place: int) -> int:
     """The class at a place among the codes."""
-    code = (codes >> (_BITS * place)) & _NONE
+    code = (codes & (_HAS_INSTANCE - 1)) // _BASE**place % _BASE
     return NO_CLASS if code == _NONE else code

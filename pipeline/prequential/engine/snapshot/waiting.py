@@ -29,12 +29,12 @@ def restore(
     states = store.instances.state[slots]
     known = states != UNKNOWN
     deadlines = arrays["deadline"][slots] + np.where(states != SETTLED, later, 0)
-    columns = {name: arrays.get(f"compact|{name}") for name in ("stream", *CompactRows.__annotations__)}
-    if columns["stream"] is not None:  # snapshots of earlier versions lack it
-        wheel, due = catalog.registry.streams.wheel, store.wheels.next_due
-        store = store._replace(compact=load_compact(columns, wheel, due))
-    _schedule(store, catalog.registry.streams.wheel, slots[known], streams[known], deadlines[known])
-    return store
+    wheel, compact = catalog.registry.streams.wheel, store.compact
+    if "compact|stream" in arrays:  # snapshots of earlier versions lack it
+        columns = {name: arrays[f"compact|{name}"] for name in ("stream", *CompactRows.__annotations__)}
+        compact = load_compact(columns, wheel, store.wheels.next_due)
+    _schedule(store, wheel, slots[known], streams[known], deadlines[known])
+    return store._replace(compact=compact)
 
 
 def _move_columns(

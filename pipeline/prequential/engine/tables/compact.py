@@ -1,12 +1,18 @@
-"""Settled instances in few bytes, since many may be remembered for weeks until their labels can't change.
+"""Settled instances in at most 40 bytes: `settle` may be weeks, until when their labels may change.
 
-A row has the hash of an instance's id in place of the id, and lower bits of its numbers. Each number follows
-by another one that is near. The rows of a stream are in order of their deadlines, in chunks, so that the
-first ones end first. The index has two buckets of entries for each hash. An instance that doesn't fit, for
-whatever reason, stays in the other tables of the store.
+Compact are instances of classification with one prediction, also where the label has been overridden or
+withdrawn. All others stay in the other tables of the store, in 126 bytes or more. These are instances with a
+second prediction, probabilities that are stored, a model's version, segments, a value, a propensity, stages
+at an age, estimates, a class by `label_at_horizon`, or an instance record with a version; those with other
+classes than the first 20 of their stream, or with times that are 49 days apart; and a few that find no place
+in the index or in a chunk.
 
-Two ids of a stream with the same 64-bit hash would be one instance: of 10 million instances, one record in
-10^12 meets another's hash.
+A row has a 64-bit hash (SipHash with a fixed key) in place of the stream's name and the id: ids with the same
+hash would be one instance. The chance that this happens at all among 10 million instances is 3 in a million,
+and for one new id it is 5 in 10^13.
+
+The rows of a stream are in order of their deadlines, in chunks, so that the first ones end first. The index
+has two buckets of entries for each hash.
 """
 
 from __future__ import annotations
@@ -17,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import (
     Bytes,
-    Codes,
     Ints,
     Ints32,
     Words,
@@ -32,19 +37,17 @@ from prequential.engine.compiled.kernel import (
 )
 
 #: Rows of a chunk: a stream has one that isn't full. Entries of a bucket: a line of the processor's cache.
-CHUNK, WAYS = 32, 16
+CHUNK, WAYS = 64, 16
 
 #: An entry is 7 bits of the hash, then 25 bits of the row.
 _ROW_BITS = 25
 _ROW = (1 << _ROW_BITS) - 1
 
-#: The lower 32 bits of a number. Differences of 16, and 8, bits from a chunk's numbers are from -_HALF, and
-#: -_HALF_MODELS, on.
-LOW, _HALF, _HALF_MODELS = (1 << 32) - 1, 1 << 15, 1 << 7
+#: The lower 32 bits of a number, and of those that are minus a chunk's first one, the most.
+LOW, _MOST = (1 << 32) - 1, (1 << 8) - 1
 
-#: Maximum share of the index in use: 9/10. It grows by 1/8, and the rows, which are only copied, by 1/32: at
-#: twice the size up to half of them would be unused.
-_SHARE, _INDEX_GROWTH, _ROW_GROWTH = (9, 10), 8, 32
+#: Maximum share of the index in use: 9/10. It grows by 1/4.
+_SHARE, _GROWTH = (9, 10), 4
 
 #: Positions in `Compact.counts`. LIVE: number of instances; FREE: first free chunk (0: none); SPARE: number
 #: of free chunks; END: number of chunks that have been used, with chunk 0, which stands for none.
@@ -63,8 +66,8 @@ class CompactRows(NamedTuple):
     latency: Words32  # from t0 to t1, ms
     age: Words32  # from the prediction's time to t1, ms
     codes: Words32  # classes, see `join.compacting`
-    completed: Codes  # this and what follows: minus that of the chunk
-    outcome: Codes
+    outcome: Words32  # low 32 bits
+    completed: Bytes  # this and the model: minus that of the chunk
     model: Bytes
 
 
@@ -72,7 +75,6 @@ class CompactChunks(NamedTuple):
     """By chunk: from which its rows count, and the stream's next chunk; of a free one, the next free one."""
 
     completed: Ints
-    outcome: Ints
     model: Ints32
     next: Ints32
 
@@ -108,7 +110,6 @@ def ensure_compact(compact: Compact, streams: int, more: int) -> Compact:
     live, _, spare, end = compact.counts.tolist()
     chunks = min(end + max(0, more // CHUNK + 1 - spare), (_ROW + 1) // CHUNK)
     if chunks > len(compact.chunks):
-        chunks = max(chunks, len(compact.chunks) * (_ROW_GROWTH + 1) // _ROW_GROWTH)
         compact = compact._replace(
             rows=_longer(compact.rows, chunks * CHUNK), chunks=_longer(compact.chunks, chunks)
         )
@@ -120,16 +121,23 @@ def ensure_compact(compact: Compact, streams: int, more: int) -> Compact:
 def _with_index(compact: Compact, buckets: int) -> Compact:
     """The table with an index of at least so many buckets, and of as many as it needs."""
     while True:
-        buckets += buckets // _INDEX_GROWTH + 1
+        buckets += buckets // _GROWTH + 1
         compact = compact._replace(entries=np.zeros(buckets * WAYS, np.uint32))
         if _enter_all(compact):
             return compact
 
 
 def _longer(table: Any, rows: int) -> Any:
-    longer = np.zeros(rows, table.dtype).view(type(table))
-    longer[: len(table)] = table
-    return longer
+    """The table with so many rows, which is the beginning of a larger array.
+
+    The array is at least doubled when it is full, so that rows are rarely copied. The system gives memory
+    only to the pages that have been written, those of used rows.
+    """
+    whole = table.base
+    if rows > len(whole):
+        whole = as_records(np.zeros(max(rows, 2 * len(whole)), whole.dtype))
+        whole[: len(table)] = table
+    return whole[:rows]
 
 
 # ---- the index
@@ -229,12 +237,12 @@ def next_deadline(compact: Compact, stream: int, wheel: int, never: int) -> int:
 
 @inner
 def add_row(
-    compact: Compact, stream: int, key: np.uint64, deadline: int, wheel: int, completed: int, outcome: int,
-    model: int, begins: bool,
+    compact: Compact, stream: int, key: np.uint64, deadline: int, wheel: int, completed: int, model: int,
+    begins: bool,
 ) -> int:  # fmt: skip
     """A new row after a stream's last one, with these numbers; 0 if they don't fit, or there is no room.
 
-    It isn't in the index yet. With `begins` it begins a chunk, in which any numbers fit.
+    It isn't in the index yet. With `begins` it begins a chunk, in which any model fits.
     """
     rows, chunks, ends = compact.rows, compact.chunks, compact.ends
     last = np.int64(ends.last[stream])
@@ -242,50 +250,39 @@ def add_row(
         return 0
     row, chunk = last + 1, last // CHUNK
     # Where others have been completed meanwhile, the rest of a chunk remains unused.
-    begins |= not last or row % CHUNK == 0 or completed - chunks.completed[chunk] >= 2 * _HALF
+    begins |= not last or row % CHUNK == 0 or completed - chunks.completed[chunk] > _MOST
     if begins:
-        chunk = _next_chunk(compact)
+        chunk = _take_chunk(compact)
         row = chunk * CHUNK
         if not chunk:
             return 0
-        chunks.completed[chunk], chunks.outcome[chunk] = completed - _HALF, outcome - _HALF
-        chunks.model[chunk] = model - _HALF_MODELS
-    more, further = completed - chunks.completed[chunk], outcome - chunks.outcome[chunk]
-    place = model - chunks.model[chunk]
-    if min(more, further, place) < 0 or max(more, further) >= 2 * _HALF or place >= 2 * _HALF_MODELS:
-        return 0
-    if begins:
-        _take_chunk(compact, chunk)
+        chunks.completed[chunk], chunks.model[chunk] = completed, model - _MOST // 2
         if last:
             chunks.next[last // CHUNK] = chunk
         else:
             ends.first[stream] = row
+    more, place = completed - chunks.completed[chunk], model - chunks.model[chunk]
+    if min(more, place) < 0 or place > _MOST:
+        return 0
     ends.last[stream] = row
     rows.hash[row], rows.deadline[row] = key, deadline & LOW
-    rows.completed[row], rows.outcome[row], rows.model[row] = more, further, place
+    rows.completed[row], rows.model[row] = more, place
     compact.counts[LIVE] += 1
     return row
 
 
 @inner
-def _next_chunk(compact: Compact) -> int:
-    """The chunk that is taken next; 0: there is none."""
-    counts = compact.counts
-    if counts[FREE]:
-        return counts[FREE]
-    return counts[END] if counts[END] < len(compact.chunks) else 0
-
-
-@inner
-def _take_chunk(compact: Compact, chunk: int) -> None:
-    """Take the next chunk, from the free ones or after those that have been used."""
-    counts = compact.counts
-    if counts[FREE]:
+def _take_chunk(compact: Compact) -> int:
+    """Take a chunk, from the free ones or after those that have been used; 0: there is none."""
+    counts, chunk = compact.counts, compact.counts[FREE]
+    if chunk:
         counts[FREE] = compact.chunks.next[chunk]
         counts[SPARE] -= 1
-    else:
+    elif counts[END] < len(compact.chunks):
+        chunk = counts[END]
         counts[END] += 1
     compact.chunks.next[chunk] = 0
+    return chunk
 
 
 @inner
@@ -306,10 +303,6 @@ def drop_first(compact: Compact, stream: int) -> None:
 
 # ---- snapshots
 
-#: The tables that are arrays of records.
-_TABLES = ("rows", "chunks", "ends")
-
-
 def used_compact(compact: Compact) -> Compact:
     """The data that `dump_compact` needs, as views; no instance can be found in it."""
     end = int(compact.counts[END])
@@ -323,13 +316,13 @@ def dump_compact(compact: Compact) -> dict[str, Any]:
 
     The table may be a copy of `used_compact`.
     """
-    compact = compact._replace(**{name: as_records(getattr(compact, name)) for name in _TABLES})
+    tables: Any = compact
+    compact = Compact(*(as_records(one) if one.dtype.names else one for one in tables))
     order, streams = np.empty((2, compact.counts[LIVE]), np.int64)
     _list_rows(compact, order, streams)
     columns = {name: column[order] for name, column in columns_of(compact.rows).items()}
-    for name in ("completed", "outcome", "model"):
-        base = columns_of(compact.chunks)[name][order // CHUNK]
-        columns[name] = base + columns[name]
+    for name in ("completed", "model"):
+        columns[name] = columns_of(compact.chunks)[name][order // CHUNK] + columns[name]
     return {"stream": streams.astype(np.int32), **columns}
 
 
@@ -354,14 +347,12 @@ def load_compact(columns: Mapping[str, Any], wheel: Ints, next_due: Ints) -> Com
     """The instances that `dump_compact` has given; the streams' `next_due` is updated."""
     count = len(columns["stream"])
     given: Any = records(CompactRows, count, packed=True)
-    for name in ("hash", "deadline", "lag", "latency", "age", "codes"):
+    for name in ("hash", "deadline", "lag", "latency", "age", "codes", "outcome"):
         given[name] = columns[name]
-    stream, completed, outcome, model = (
-        columns[name].astype(np.int64) for name in ("stream", "completed", "outcome", "model")
-    )
+    stream, completed, model = (columns[name].astype(np.int64) for name in ("stream", "completed", "model"))
     room = count + CHUNK * len(np.unique(stream))
     compact = ensure_compact(new_compact(), len(wheel), room)
-    while not _fill(compact, given, stream, completed, outcome, model, wheel, next_due):
+    while not _fill(compact, given, stream, completed, model, wheel, next_due):
         room *= 2  # it needs more chunks than before
         compact = ensure_compact(new_compact(), len(wheel), room)
     part, whole = _SHARE
@@ -370,8 +361,8 @@ def load_compact(columns: Mapping[str, Any], wheel: Ints, next_due: Ints) -> Com
 
 @kernel
 def _fill(
-    compact: Compact, given: CompactRows, stream: Ints, completed: Ints, outcome: Ints, model: Ints,
-    wheel: Ints, next_due: Ints,
+    compact: Compact, given: CompactRows, stream: Ints, completed: Ints, model: Ints, wheel: Ints,
+    next_due: Ints,
 ) -> bool:  # fmt: skip
     """Add the rows of a snapshot; False if there is no room for one of them."""
     rows = compact.rows
@@ -383,11 +374,10 @@ def _fill(
         for begins in range(2):
             if not row:
                 row = add_row(
-                    compact, its, given.hash[i], deadline, wheel[its], completed[i], outcome[i], model[i],
-                    begins > 0,
-                )  # fmt: skip
+                    compact, its, given.hash[i], deadline, wheel[its], completed[i], model[i], begins > 0
+                )
         if not row:
             return False
         rows.lag[row], rows.latency[row], rows.age[row] = given.lag[i], given.latency[i], given.age[i]
-        rows.codes[row] = given.codes[i]
+        rows.codes[row], rows.outcome[row] = given.codes[i], given.outcome[i]
     return True

@@ -1,8 +1,8 @@
 """Ids of instances that were settled and forgotten, by which their later labels are recognised.
 
 The table has a fixed number of hashes, each with the time until which it counts. A hash has eight possible
-places; a new hash takes the one whose time ends first. The table is state: its hashes follow from the records
-alone, independent of the division into micro-batches.
+places, which those have whose times end last. The table is state: its hashes follow from the records alone,
+independent of the order in which instances that end together are forgotten.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.ids import Ids, hash_of_slot, siphash
-from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, Words, columns_of, inner, records
+from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, Words, columns_of, inlined, inner, records
 
 #: Hashes that a shard remembers (1 MiB), and places that one hash may have.
 _PLACES, _WAYS = 1 << 16, 8
@@ -69,9 +69,17 @@ def remember_settled(settled: Settled, key: np.uint64, stream: int, until: int) 
         if settled.hash[at] == key:
             place = at
             break
-        if settled.until[at] < settled.until[place]:
+        if _is_before(settled, at, settled.until[place], settled.hash[place]):
             place = at
+    if settled.hash[place] != key and not _is_before(settled, place, until, key):
+        return
     settled.hash[place], settled.until[place], settled.stream[place] = key, until, stream
+
+
+@inlined
+def _is_before(settled: Settled, at: int, until: int, key: np.uint64) -> bool:
+    """Whether a place's time ends before this one; of equal times, the smaller hash is before."""
+    return settled.until[at] < until or (settled.until[at] == until and settled.hash[at] < key)
 
 
 @inner
