@@ -119,6 +119,22 @@ def test_records_after_a_label(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
     assert not plain.shard.state.store.compact.counts[compact.LIVE]
 
 
+def test_changed_labels_stay_compact() -> None:
+    """Labels that are overridden, withdrawn, or both, of 30 instances with a record and 30 without."""
+    records: list[Record] = []
+    for number in range(60):
+        records += [inst(number, 10 * number)] * (number % 2)
+        records += [pred(number, 10 * number, "a"), lab(number, 10 * number + 1, "a")]
+        for at, y in ((900, "b"), (1_900, None), (2_900, "a"))[: number % 4]:
+            records.append(lab(number, 10 * number + 1, y, at=at + number))
+    records = [*sorted(records, key=lambda one: one[2]), tick(5_000)]
+    world = world_from(records, settle="1h", label_horizon="1s")
+    caught = catch_up(world)
+    assert_same(world, caught.outputs)
+    assert caught.shard.state.store.compact.counts[compact.LIVE] == 60
+    assert caught.shard.state.catalog.registry.streams.revisions.sum() >= 45
+
+
 @pytest.mark.parametrize("classes", [20, 60])
 def test_many_classes(classes: int) -> None:
     """Classes that have no place in a row's codes stay in the other tables."""

@@ -21,7 +21,7 @@ from prequential.engine.tables import settled
 from prequential.engine.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
 from prequential.engine.tables.compact import LIVE, ensure_compact, new_compact, used_compact
 from prequential.engine.tables.keys import Key, StateTable
-from prequential.engine.tables.records import Rows
+from prequential.engine.tables.records import LABEL, Rows
 from prequential.engine.tables.store import (
     LABELS,
     PREDICTIONS,
@@ -68,13 +68,14 @@ def new_store() -> Store:
 
 def ensure(store: Store, catalog: Catalog, rows: Rows) -> Store:
     """The store with capacity for everything that these rows of a micro-batch can add."""
-    return ensure_rows(store, catalog, len(rows.kind), len(rows.text), len(rows.p))
+    settling = int(np.count_nonzero(rows.kind == LABEL) + catalog.registry.streams.waiting_labels.sum())
+    return ensure_rows(store, catalog, len(rows.kind), len(rows.text), len(rows.p), settling)
 
 
 def ensure_rows(
-    store: Store, catalog: Catalog, count: int = 0, text: int = 0, probabilities: int = 0
+    store: Store, catalog: Catalog, count: int = 0, text: int = 0, probabilities: int = 0, settling: int = 0
 ) -> Store:
-    """The store with capacity for more records, bytes of their ids, and probabilities.
+    """The store with capacity for more records, bytes of their ids, probabilities, and labels that settle.
 
     Arrays that have the capacity stay the same; the store stays the same if all of its arrays do. In columns
     that no stream needs, the second dimension has length 0.
@@ -109,8 +110,7 @@ def ensure_rows(
         marks=marks, predictions=predictions, values=values, labels=labels, label_values=label_values,
         probabilities=grown(store.probabilities, int(used[PROBABILITIES]) + probabilities + 2),
         wheels=_wheels(store.wheels, len(streams.clock)),
-        # About half of the records are labels.
-        compact=ensure_compact(store.compact, len(streams.clock), count // 2),
+        compact=ensure_compact(store.compact, len(streams.clock), min(count, settling)),
     )  # fmt: skip
     if streams.season.any():
         wider = _with_seasons(wider, len(streams.clock), count)

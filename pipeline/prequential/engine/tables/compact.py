@@ -1,11 +1,13 @@
 """Settled instances in at most 40 bytes: `settle` may be weeks, until when their labels may change.
 
 Compact are instances of classification with one prediction, also where the label has been overridden or
-withdrawn. All others stay in the other tables of the store, in 126 bytes or more. These are instances with a
-second prediction, probabilities that are stored, a model's version, segments, a value, a propensity, stages
-at an age, estimates, a class by `label_at_horizon`, or an instance record with a version; those with other
-classes than the first 20 of their stream, or with times that are 49 days apart; and a few that find no place
-in the index or in a chunk.
+withdrawn. All others stay in the other tables of the store, in 126 bytes or more:
+
+- with a second prediction, stored probabilities, a model's version, segments, a value, or a propensity;
+- of streams with stages at an age, or with estimates; with a class by `label_at_horizon`;
+- with an instance record that has a version, or with times 49 days apart;
+- with other classes than the first 20 of their stream;
+- a few that find no place in the index or in a chunk.
 
 A row has a 64-bit hash (SipHash with a fixed key) in place of the stream's name and the id: ids with the same
 hash would be one instance. The chance that this happens at all among 10 million instances is 3 in a million,
@@ -302,6 +304,7 @@ def drop_first(compact: Compact, stream: int) -> None:
 
 
 # ---- snapshots
+
 
 def used_compact(compact: Compact) -> Compact:
     """The data that `dump_compact` needs, as views; no instance can be found in it."""
