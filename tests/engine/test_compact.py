@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from helpers import World, catch_up, live
@@ -16,6 +17,8 @@ from prequential.engine.catalog import state
 from prequential.engine.compiled.kernel import grown, tables_of
 from prequential.engine.shard import Shard
 from prequential.engine.tables import compact
+from prequential.topics.outputs import Encoded
+from test_between_lives import Lives
 from test_shard_against_oracle import assert_same, world_from
 
 from tests.bench.feeding import feed
@@ -133,6 +136,36 @@ def test_changed_labels_stay_compact() -> None:
     assert_same(world, caught.outputs)
     assert caught.shard.state.store.compact.counts[compact.LIVE] == 60
     assert caught.shard.state.catalog.registry.streams.revisions.sum() >= 45
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {}, {"segments": ("arm",)}, {"stages": ("initial", "final", "after:1ms")},
+        {"measures": ("accuracy", "log_loss")}, {"measures": ("accuracy", "ipw_accuracy")},
+        {"label_at_horizon": "a"}, {"settle": 300},
+    ],
+    ids=lambda changed: "".join(changed) or "none",
+)  # fmt: skip
+def test_another_configuration(changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compact before a restart becomes what it would be in the other tables, whatever is new."""
+
+    def found() -> tuple[Shard, list[bytes]]:
+        lives = Lives()
+        lives.go(*(one for n in range(20) for one in (pred(n, n, "a"), lab(n, n + 1, "ab"[n % 2]))))
+        lives.next(**changed)
+        later = [lab(n, n + 1, ["b", None, "a"][n % 3], at=100 + n) for n in range(20)]
+        more = [pred(n, n, "b", model="n", at=200 + n, segments={"arm": "x"}) for n in range(0, 20, 3)]
+        again = [lab(n, n + 1, "b", at=250 + n) for n in range(0, 20, 2)]
+        outputs = lives.go(*later, *more, *again, pred(99, 30_000, "a"))
+        return lives.shard, [msgspec.json.encode(one.json) for one in outputs if isinstance(one, Encoded)]
+
+    shard, outputs = found()
+    assert len(outputs) > 10
+    monkeypatch.setattr(state, "ensure_compact", _without_room)
+    plain, others = found()
+    assert others == outputs
+    assert shard.state.remembered == plain.state.remembered
 
 
 @pytest.mark.parametrize("classes", [20, 60])
