@@ -100,7 +100,7 @@ class Compact(NamedTuple):
 
 
 def new_compact() -> Compact:
-    """No rows, and no room."""
+    """A table without instances, and without room for them."""
     return Compact(
         records(CompactRows, CHUNK, packed=True), records(CompactChunks, 1, packed=True),
         records(CompactEnds, 1), np.zeros(WAYS, np.uint32), np.array([0, 0, 0, 1]),
