@@ -30,6 +30,7 @@ from prequential.engine.estimators.window import WindowSums
 from prequential.engine.input.merge import Batch, OffsetVector
 from prequential.engine.input.plain import Parser
 from prequential.engine.shard import Shard
+from prequential.engine.tables.compact import dump_compact, used_compact
 from prequential.engine.tables.outcomes import SCORED, WEIGHTED
 from prequential.engine.tables.store import SETTLED
 from prequential.engine.tables.streams import BASELINE, BASELINE_AGE, ENTITY_STATE, STREAM_STATE
@@ -334,6 +335,21 @@ def known_of(shard: Shard) -> dict[tuple[str, str], tuple[Any, ...]]:
         version, deadline = int(store.instances.version[slot]), int(store.links.deadline[slot])
         name = ids.text_of(store.ids, slot).decode()
         found[stream.name, name] = state, version, deadline, of_label, predictions
+    return found | _compact_of(shard)
+
+
+def _compact_of(shard: Shard) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """What a shard remembers in compact rows, in the form of `known_of`, with hashes in place of names."""
+    columns = dump_compact(used_compact(shard.state.store.compact))
+    found: dict[tuple[str, str], tuple[Any, ...]] = {}
+    for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+        one = dict(zip(columns, values, strict=True))
+        about = shard.catalog.entities[one.pop("model")]
+        codes = one.pop("codes")
+        label, prediction = codes % 2**31 % 21, codes % 2**31 // 21**4 % 21  # see `join.compacting`
+        predictions = [{"model": about and about.model, "label": prediction}]
+        name = shard.catalog.streams[one.pop("stream")].name, f"{one.pop('hash'):x}"
+        found[name] = SETTLED, codes, one.pop("deadline"), {"label": label, **one}, predictions
     return found
 
 

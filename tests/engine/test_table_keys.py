@@ -135,7 +135,7 @@ NO_STATE = re.compile(
     r"""\.logs\.|\.accounts\.late_latencies\.
     |\.catalog\.(_registry|columns)\.(streams|entities|classes|ages)|\.catalog\._prices\._known\.
     |\.catalog\.(plans|_plans)\..*\.(owner|entity|(estimators\.\d+|reference\.counts|_estimator)\.sums\..*)$
-    |\.store\.(ids\.entries|links|wheels|settled|season)
+    |\.store\.((ids|compact)\.entries|links|wheels|settled|season)
     |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.(_closed\.|due\.|_due_rows$)
     |\.incidents\.history\.(due|examples|notes|scratch\..*)$
     """,

@@ -24,11 +24,13 @@ from prequential.configuration.settings.model import Config
 from prequential.engine.input.merge import Batch, Undecoded
 from prequential.engine.input.plain import Parser
 from prequential.engine.shard import Shard
+from prequential.engine.tables.compact import LIVE
 from prequential.runtime.program.version import VERSION
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.snapshots import (
     FORMAT,
     MANIFEST_KEY,
+    READABLE,
     ChunkWriter,
     Manifest,
     SnapshotReader,
@@ -40,6 +42,11 @@ from prequential.topics.outputs import Encoded, encode
 FOLDER = Path(__file__).parents[1] / "data" / "snapshots"
 STORED = sorted(FOLDER.glob("*.msgpack.gz"))
 PRESENT = FOLDER / f"format-{FORMAT}.msgpack.gz"
+
+#: What a stream whose settled instances are compact doesn't have.
+NOTHING: dict[str, Any] = {
+    "segments": [], "costs": None, "cost_per_value": False, "compare_losses": ["error"], "details": [],
+}  # fmt: skip
 
 #: Everything that a snapshot can hold, so that each table of it is needed.
 CONFIG: dict[str, Any] = {
@@ -76,7 +83,8 @@ CONFIG: dict[str, Any] = {
             "task": "regression", "measures": ["mae", "rmse", "mape", "pinball", "interval_coverage"],
             "stages": ["final"], "segments": [], "compare_losses": ["error"], "quantile": 0.9,
             "details": ["residuals"],
-        }
+        },
+        "plain": {"measures": ["accuracy", "kappa"], "stages": ["final"], "settle": "1h", **NOTHING},
     },
 }
 
@@ -124,6 +132,11 @@ def written() -> Iterator[tuple[int, int, bytes]]:
             label: Any = truth if stream == "number" else "UP" if truth > 0.5 else "DOWN"
             more = {"value": number % 10} if stream == "class" and number % 3 == 0 else {}
             yield late, 2, msgspec.json.encode({**about, "y_true": label, "ts": late, **more})
+        about = {"stream": "plain", "instance_id": f"plain-{number}"}
+        said = {**about, "model": "old", "ts": at, "y_pred": rng.choice("ab")}
+        yield at, 1, msgspec.json.encode(said)
+        for late, label in ((1_000, "a"), (9_000, "b" if number % 3 else None))[: 2 - number % 2]:
+            yield at + late, 2, msgspec.json.encode({**about, "y_true": label, "ts": at + late})
 
 
 def fed(shard: Shard, records: list[tuple[int, int, int, bytes]]) -> list[bytes]:
@@ -166,7 +179,7 @@ def read(path: Path) -> Stored:
 def test_a_stored_snapshot_is_read_or_refused(path: Path, tmp_path: Path) -> None:
     stored = read(path)
     config = config_of(stored.config, tmp_path)
-    if path != PRESENT:
+    if path.name not in [f"format-{one}.msgpack.gz" for one in READABLE]:
         with pytest.raises(WorkError, match=r"format \d+, this version reads .* --rebuild"):
             restored(stored, config)
         return
@@ -196,11 +209,17 @@ def test_the_present_format_is_stored() -> None:
 def test_what_is_stored_is_more_than_counts() -> None:
     """Expected are all kinds of messages, of both tasks."""
     expected = [msgspec.json.decode(line) for line in read(PRESENT).expected]
-    assert {message["stream"] for message in expected} == {"class", "number"}
+    assert {message["stream"] for message in expected} == {"class", "number", "plain"}
     for field in ("estimator", "detector", "against", "severity"):
         assert any(field in message for message in expected), field
     assert {"final", "initial", "bin:1", "intermediate"} <= {message.get("stage") for message in expected}
     assert {"a", "b"} <= {(message.get("segment") or "=").split("=")[1] for message in expected}
+
+
+def test_settled_instances_are_stored_compact(tmp_path: Path) -> None:
+    stored = read(PRESENT)
+    shard = restored(stored, config_of(stored.config, tmp_path))
+    assert shard.state.store.compact.counts[LIVE] > 100
 
 
 def main(folder: Path) -> None:

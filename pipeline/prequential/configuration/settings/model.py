@@ -64,7 +64,7 @@ class Limits:
     models_per_stream: int = 200
     #: Classes of a stream, labels and predictions together.
     classes_per_stream: int = 256
-    #: Instances that a shard remembers: pending, settled or expired, about 300 bytes each.
+    #: Instances that a shard remembers: pending, settled or expired, 40 to about 300 bytes each.
     instances_per_shard: int = 10_000_000
     #: Pending predictions of one instance, all models together.
     predictions_per_instance: int = 1_000

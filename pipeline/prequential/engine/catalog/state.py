@@ -19,8 +19,9 @@ from prequential.engine.compiled.kernel import (
 from prequential.engine.compiled.pool import grown_pool, insert, new_pool
 from prequential.engine.tables import settled
 from prequential.engine.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
+from prequential.engine.tables.compact import LIVE, ensure_compact, new_compact, used_compact
 from prequential.engine.tables.keys import Key, StateTable
-from prequential.engine.tables.records import Rows
+from prequential.engine.tables.records import LABEL, Rows
 from prequential.engine.tables.store import (
     LABELS,
     PREDICTIONS,
@@ -59,6 +60,7 @@ def new_store() -> Store:
         records(Probabilities, 16, packed=True),
         Pools(np.zeros(3, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)),
         settled.new_settled(),
+        new_compact(),
         Seasons(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(16, np.int64), np.zeros(16)),
         new_pool(),
     )
@@ -66,13 +68,14 @@ def new_store() -> Store:
 
 def ensure(store: Store, catalog: Catalog, rows: Rows) -> Store:
     """The store with capacity for everything that these rows of a micro-batch can add."""
-    return ensure_rows(store, catalog, len(rows.kind), len(rows.text), len(rows.p))
+    settling = int(np.count_nonzero(rows.kind == LABEL) + catalog.registry.streams.waiting_labels.sum())
+    return ensure_rows(store, catalog, len(rows.kind), len(rows.text), len(rows.p), settling)
 
 
 def ensure_rows(
-    store: Store, catalog: Catalog, count: int = 0, text: int = 0, probabilities: int = 0
+    store: Store, catalog: Catalog, count: int = 0, text: int = 0, probabilities: int = 0, settling: int = 0
 ) -> Store:
-    """The store with capacity for more records, bytes of their ids, and probabilities.
+    """The store with capacity for more records, bytes of their ids, probabilities, and labels that settle.
 
     Arrays that have the capacity stay the same; the store stays the same if all of its arrays do. In columns
     that no stream needs, the second dimension has length 0.
@@ -96,7 +99,9 @@ def ensure_rows(
     )
     slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
     stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
-    predictions, values = of_one_length(int(used[PREDICTIONS]) + count + 2, store.predictions, values)
+    # The prediction of a compact instance may need a row as well.
+    pending = int(used[PREDICTIONS]) + count + min(count, int(store.compact.counts[LIVE]))
+    predictions, values = of_one_length(pending + 2, store.predictions, values)
     # Where instances get a class at the end of the horizon, each instance may have a label.
     most = int(table.counts[ids.LIVE]) if streams.at_horizon.any() else int(used[LABELS])
     labels, label_values = of_one_length(most + count + 2, store.labels, label_values)
@@ -105,6 +110,7 @@ def ensure_rows(
         marks=marks, predictions=predictions, values=values, labels=labels, label_values=label_values,
         probabilities=grown(store.probabilities, int(used[PROBABILITIES]) + probabilities + 2),
         wheels=_wheels(store.wheels, len(streams.clock)),
+        compact=ensure_compact(store.compact, len(streams.clock), min(count, settling)),
     )  # fmt: skip
     if streams.season.any():
         wider = _with_seasons(wider, len(streams.clock), count)
@@ -175,6 +181,7 @@ def tables(store: Store) -> Iterator[StateTable]:
     yield StateTable("probabilities|", Key.PROBABILITY, store.probabilities, probabilities, links=links)
     yield StateTable("pools|", Key.NONE, pools)
     yield StateTable("settled|", Key.NONE, settled.dump(store.settled))
+    yield StateTable("compact|", Key.NONE, used_compact(store.compact)._asdict())
     yield StateTable("seasons|", Key.SEASON, _labels_by_time(store), links={"stream": Key.STREAM})
 
 

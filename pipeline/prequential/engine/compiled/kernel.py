@@ -25,6 +25,7 @@ Floats = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
 Codes = npt.NDArray[np.uint16]
 Words = npt.NDArray[np.uint64]
+Words32 = npt.NDArray[np.uint32]
 Shorts = npt.NDArray[np.int16]
 
 #: `njit` without its type hints, which don't cover all of its options.
@@ -190,8 +191,8 @@ def capacity_for(rows: int, present: int = 0) -> int:
 
 #: Element types by the names of the array types above.
 _ELEMENTS = {
-    "Ints": "<i8", "Ints32": "<i4", "Shorts": "<i2", "Words": "<u8", "Codes": "<u2", "Bytes": "u1",
-    "Floats": "<f8",
+    "Ints": "<i8", "Ints32": "<i4", "Shorts": "<i2", "Words": "<u8", "Words32": "<u4", "Codes": "<u2",
+    "Bytes": "u1", "Floats": "<f8",
 }  # fmt: skip
 
 

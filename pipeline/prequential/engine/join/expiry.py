@@ -11,7 +11,8 @@ from prequential.engine.compiled.ids import AHEAD, entry_at, remove, text_at
 from prequential.engine.compiled.kernel import inlined, inner
 from prequential.engine.join.choosing import first_with_segments, is_first_of_model, segment_row
 from prequential.engine.join.closing import close, closes, in_order, why_not_closed
-from prequential.engine.tables.calendar import advance, earliest, schedule
+from prequential.engine.tables.calendar import NEVER, advance, earliest, schedule
+from prequential.engine.tables.compact import deadline_of, drop_first, next_deadline, remove_compact
 from prequential.engine.tables.events import EXPIRED as PREDICTION_EXPIRED
 from prequential.engine.tables.logs import (
     DONE,
@@ -29,7 +30,7 @@ from prequential.engine.tables.logs import (
     has_capacity,
     note_end,
 )
-from prequential.engine.tables.settled import remember_settled
+from prequential.engine.tables.settled import key_of_slot, remember_settled
 from prequential.engine.tables.store import (
     EXPIRED,
     LABELLED,
@@ -67,6 +68,7 @@ def expire_states(registry: Registry, store: Store, logs: Logs, stream: int, rec
     clock = streams.clock[stream]
     instance = logs.used[REST]
     if not instance:
+        _forget_compact(registry, store, logs, stream, clock)
         instance = advance(wheels, links, stream, streams.wheel[stream], clock)
         streams.wheel[stream] = clock
         if streams.at_horizon[stream]:
@@ -102,8 +104,28 @@ def expire_states(registry: Registry, store: Store, logs: Logs, stream: int, rec
         else:
             _end(registry, store, logs, stream, instance, clock)
         instance = following
-    wheels.next_due[stream] = earliest(wheels, links, stream, clock)
+    wheels.next_due[stream] = min(
+        earliest(wheels, links, stream, clock), next_deadline(store.compact, stream, clock, NEVER)
+    )
     return DONE
+
+
+@inner
+def _forget_compact(registry: Registry, store: Store, logs: Logs, stream: int, clock: int) -> None:
+    """Forget the compact instances of a stream whose deadlines its clock has passed."""
+    compact, wheel = store.compact, registry.streams.wheel[stream]
+    row = compact.ends.first[stream]
+    while row:
+        key, deadline = compact.rows.hash[row], deadline_of(compact, row, wheel)
+        if key:
+            if deadline >= clock:
+                return
+            until = deadline + registry.streams.horizon[stream]
+            remember_settled(store.settled, key, stream, until)
+            remove_compact(compact, row)
+            logs.used[REMEMBERED] -= 1
+        drop_first(compact, stream)
+        row = compact.ends.first[stream]
 
 
 @inner
@@ -166,7 +188,8 @@ def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, c
         drop_label(store, slot)
     elif state == SETTLED:
         until = deadline + streams.horizon[stream]
-        remember_settled(store.settled, store.ids, slot, streams.name[stream], until)
+        key = key_of_slot(store.ids, slot, streams.name[stream])
+        remember_settled(store.settled, key, stream, until)
         drop_predictions(store.pools, store.predictions, store.probabilities, instances.first[slot])
         drop_label(store, slot)
     forget(registry, store, logs, slot)

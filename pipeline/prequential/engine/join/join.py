@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from prequential.engine.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
 from prequential.engine.compiled.kernel import inlined, inner, kernel
+from prequential.engine.join.compacting import compact_again, compacted, expand
 from prequential.engine.join.deadlines import MEETS, NOTHING, run_until
 from prequential.engine.join.expiry import expire_states, lead_of
 from prequential.engine.join.instances import take_instance
@@ -16,6 +17,7 @@ from prequential.engine.join.labelling import lacks_segment, separates, settle, 
 from prequential.engine.join.labels import repeat_label, take_label
 from prequential.engine.join.outcome_rows import Place
 from prequential.engine.join.predictions import repeats, take_prediction
+from prequential.engine.tables.compact import find_compact
 from prequential.engine.tables.logs import (
     AFTER_SETTLE,
     DONE,
@@ -34,7 +36,7 @@ from prequential.engine.tables.logs import (
     number_of,
 )
 from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
-from prequential.engine.tables.settled import was_settled
+from prequential.engine.tables.settled import key_of, was_settled
 from prequential.engine.tables.store import NO_CLASS, NO_VERSION, SETTLED, UNKNOWN, WAITING, Store, count_of
 from prequential.engine.tables.streams import Registry
 
@@ -108,22 +110,23 @@ def join(
             slot = find_hashed(
                 store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
             )
-        if not slot and used[REMEMBERED] >= most_instances:
+        row = 0 if slot else _compact_row(rows, i, registry, store, stream)
+        if not slot and not row and used[REMEMBERED] >= most_instances:
             rows.refused[i] = TOO_MANY_INSTANCES
             continue
         if rows.asks[i]:
             return i, NEW_NAMES
-        count = count_of(store.predictions, store.instances.first[slot]) + 1 if slot else 1
+        count = count_of(store.predictions, store.instances.first[slot]) + 1 if slot else 1 + (row > 0)
         keys = streams.keys[stream]
         withdraws = rows.kind[i] == LABEL and rows.label[i] == NO_CLASS
         outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
-        if rows.kind[i] == LABEL and slot and store.instances.state[slot] == SETTLED:
+        if rows.kind[i] == LABEL and (row or (slot and store.instances.state[slot] == SETTLED)):
             outcomes *= 2  # each revised outcome also as it was before
         if not has_capacity(logs, outcomes, 2 * count + 2, count * keys):
             return i, FULL
         if (
             keys
-            and slot
+            and (slot or row)
             and rows.kind[i] != INSTANCE
             and not withdraws
             and _lacks_segment(rows, i, registry, store, logs, stream, slot)
@@ -136,8 +139,8 @@ def join(
             and separates(registry, store, logs, stream, slot, rows.ts[i])
         ):
             return i, NEW_STAGE
-        if not slot and rows.kind[i] == LABEL:
-            if _was_settled(rows, i, registry, store, stream, clock):
+        if not slot and not row and rows.kind[i] == LABEL:
+            if was_settled(store.settled, _key(rows, i, registry, stream), clock):
                 streams.after_settle[stream] += 1
                 note_dropped(logs, AFTER_SETTLE, i)
                 continue
@@ -145,7 +148,11 @@ def join(
                 repeat_label(streams, logs, stream, i)
                 continue
         if not slot:
-            slot = _remember(rows, i, store, logs, stream)
+            slot = _add_instance(rows, i, store, stream)
+            if row:
+                expand(registry, store, stream, slot, row)
+            else:
+                used[REMEMBERED] += 1
         if rows.kind[i] == INSTANCE:
             deadline = take_instance(rows, i, registry, store, logs, stream, slot)
         elif rows.kind[i] == PREDICTION:
@@ -155,6 +162,10 @@ def join(
         if deadline == MEETS:
             settle(registry, store, logs, Place(number_of(logs, i), stream, slot))
             deadline = clock + streams.settle[stream]
+            if compacted(registry, store, stream, slot, deadline):
+                deadline = NOTHING
+        elif row:
+            deadline = compact_again(registry, store, stream, slot, row, deadline)
         if deadline != NOTHING:
             run_until(registry, store, stream, slot, deadline)
         if wheels.next_due[stream] < clock:
@@ -215,16 +226,21 @@ def _lacks_segment(
 
 
 @inner
-def _was_settled(
-    rows: Rows, i: int, registry: Registry, store: Store, stream: int, clock: int
-) -> bool:
-    """Whether a row's instance, which is no longer in the store, was settled within the last horizon."""
-    name, start, stop = registry.streams.name[stream], rows.starts[i], rows.starts[i + 1]
-    return was_settled(store.settled, name, rows.text, start, stop, clock)
+def _compact_row(rows: Rows, i: int, registry: Registry, store: Store, stream: int) -> int:
+    """The compact row of a row's instance; 0: it has none."""
+    if not store.compact.ends.first[stream]:
+        return 0
+    return find_compact(store.compact, _key(rows, i, registry, stream))
+
+
+@inner
+def _key(rows: Rows, i: int, registry: Registry, stream: int) -> np.uint64:
+    """The hash by which compact and forgotten instances are found."""
+    return key_of(registry.streams.name[stream], rows.text, rows.starts[i], rows.starts[i + 1])
 
 
 @inlined
-def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
+def _add_instance(rows: Rows, i: int, store: Store, stream: int) -> int:
     """Add a new id, and return its slot."""
     slot = abs(
         find_or_add_hashed(
@@ -241,5 +257,4 @@ def _remember(rows: Rows, i: int, store: Store, logs: Logs, stream: int) -> int:
         marks.segments[slot, key] = 0
     if marks.propensity.shape[1]:
         marks.propensity[slot, 0] = 0.0
-    logs.used[REMEMBERED] += 1
     return slot

@@ -17,6 +17,7 @@ from prequential.engine.compiled.space import Space, size_of
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.incidents import saving as saved_incidents
 from prequential.engine.state import ShardState
+from prequential.engine.tables.compact import Compact, dump_compact
 from prequential.engine.tables.keys import Key, StateTable
 
 #: Bytes of an array in one piece.
@@ -75,10 +76,12 @@ def _arrays(state: ShardState) -> dict[str, Any]:
 
 def _parts(head: dict[str, Any], arrays: dict[str, Any]) -> Iterator[object]:
     known = ids.Ids(*(arrays.pop(f"ids|{field}") for field in ids.Ids._fields))
+    settled = Compact(*(arrays.pop(f"compact|{field}") for field in Compact._fields))
     columns: dict[str, Any] = {}
     for name, array in arrays.items():
         columns |= StateTable(name, Key.NONE, array).columns()
     columns |= {f"ids|{name}": array for name, array in ids.dump(known)._asdict().items()}
+    columns |= {f"compact|{name}": array for name, array in dump_compact(settled).items()}
     yield from written(head, columns)
 
 

@@ -22,7 +22,6 @@ from prequential.engine.snapshot.snapshot import declared, read, written
 from prequential.engine.snapshot.waiting import rows_of_lists
 from prequential.engine.state import ShardState
 from prequential.engine.tables.keys import Key
-from prequential.engine.tables.settled import Settled
 from prequential.engine.tables.store import UNKNOWN
 from prequential.topics.partitioning import partition_of
 
@@ -126,16 +125,18 @@ class _Splitting:
         arrays["ids|lengths"] = arrays["ids|lengths"][stays]
         arrays["ids|streams"] = self._numbers[Key.STREAM][arrays["ids|streams"][stays]].astype(np.int32)
         arrays["ids|slots"] = np.arange(1, len(slots) + 1, dtype=np.int32)
-        known = arrays.get("settled|stream")
-        if known is not None:
-            kept_settled = self._numbers[Key.STREAM][known] >= 0
-            for name in ("place", *Settled._fields):
-                arrays[f"settled|{name}"] = arrays[f"settled|{name}"][kept_settled]
-            arrays["settled|stream"] = self._numbers[Key.STREAM][arrays["settled|stream"]].astype(np.int32)
+        for table in ("settled", "compact"):
+            known = arrays.get(f"{table}|stream")  # snapshots of earlier versions lack it
+            for name in [name for name in arrays if name.startswith(f"{table}|")]:
+                arrays[name] = arrays[name][self._numbers[Key.STREAM][known] >= 0]
+            if known is not None:
+                own = self._numbers[Key.STREAM][arrays[f"{table}|stream"]]
+                arrays[f"{table}|stream"] = own.astype(np.int32)
         if "seasons|stream" in arrays:
             self._rows[Key.SEASON] = np.flatnonzero(self._numbers[Key.STREAM][arrays["seasons|stream"]] >= 0)
         states = arrays["instances|state"][slots]
-        self._head["remembered"] = int((states != UNKNOWN).sum())
+        compact = arrays.get("compact|stream", ())
+        self._head["remembered"] = int((states != UNKNOWN).sum()) + len(compact)
         labels = arrays["instances|label"][slots]
         rows, _ = rows_of_lists(arrays["instances|first"][slots], arrays["predictions|next"])
         given = arrays["predictions|probabilities"][rows]

@@ -11,6 +11,7 @@ from prequential.engine.catalog.state import ensure_rows, load, load_seasons
 from prequential.engine.compiled.kernel import Ints, Ints32, kernel
 from prequential.engine.snapshot.segment_moves import SegmentMoves, permute
 from prequential.engine.tables.calendar import schedule
+from prequential.engine.tables.compact import CompactRows, load_compact
 from prequential.engine.tables.events import WAITS, Events, new_events
 from prequential.engine.tables.store import SETTLED, UNKNOWN, WAITING, Store
 
@@ -28,8 +29,12 @@ def restore(
     states = store.instances.state[slots]
     known = states != UNKNOWN
     deadlines = arrays["deadline"][slots] + np.where(states != SETTLED, later, 0)
-    _schedule(store, catalog.registry.streams.wheel, slots[known], streams[known], deadlines[known])
-    return store
+    wheel, compact = catalog.registry.streams.wheel, store.compact
+    if "compact|stream" in arrays:  # snapshots of earlier versions lack it
+        columns = {name: arrays[f"compact|{name}"] for name in ("stream", *CompactRows.__annotations__)}
+        compact = load_compact(columns, wheel, store.wheels.next_due)
+    _schedule(store, wheel, slots[known], streams[known], deadlines[known])
+    return store._replace(compact=compact)
 
 
 def _move_columns(

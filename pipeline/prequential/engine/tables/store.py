@@ -20,6 +20,7 @@ from prequential.engine.compiled.ids import Ids
 from prequential.engine.compiled.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, inlined, inner
 from prequential.engine.compiled.pool import Pool
 from prequential.engine.tables.calendar import Links, Wheels
+from prequential.engine.tables.compact import Compact
 from prequential.engine.tables.settled import Settled
 
 UNKNOWN, WAITING, LABELLED, SETTLED, EXPIRED = range(5)
@@ -213,5 +214,6 @@ class Store(NamedTuple):
     probabilities: Probabilities
     pools: Pools
     settled: Settled
+    compact: Compact  # settled instances that are in none of the other tables
     seasons: Seasons
     season_pool: Pool  # owners are streams, keys the labels' times

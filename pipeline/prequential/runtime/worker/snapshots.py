@@ -24,8 +24,9 @@ from prequential.engine.input.merge import OffsetVector
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.topics.errors import WorkError
 
-#: Format of the snapshots that this version writes; it can't read any other format.
-FORMAT = 12
+#: Format of the snapshots that this version writes, and those that it reads; 12 lacks compact instances.
+FORMAT = 13
+READABLE = 12, FORMAT
 
 #: Most bytes of a chunk: Kafka's default limit of a message is 1 MiB.
 CHUNK_BYTES = 900_000
@@ -113,9 +114,10 @@ class SnapshotReader:
         except msgspec.MsgspecError as error:
             self._trouble = WorkError(f"the snapshot's manifest can't be read ({error}): {_REBUILD}")
             return
-        if manifest.format != FORMAT:
+        if manifest.format not in READABLE:
+            readable = " and ".join(map(str, READABLE))
             self._trouble = WorkError(
-                f"the snapshot has format {manifest.format}, this version reads {FORMAT}: {_REBUILD}"
+                f"the snapshot has format {manifest.format}, this version reads {readable}: {_REBUILD}"
             )
             return
         keys = (chunk_key(manifest.generation, place) for place in range(manifest.chunks))
