@@ -204,17 +204,6 @@ def test_alerts_fire_when_they_should_and_only_then() -> None:
     promtool("test", "rules", PROMETHEUS / "alerts_test.yml")
 
 
-def test_alerts_of_half_a_day_fire_when_they_should_and_only_then(tmp_path: Path) -> None:
-    """All but the tests of a day and more, which are two thirds of the evaluations."""
-    text = (PROMETHEUS / "alerts_test.yml").read_text(encoding="utf-8")
-    head, *tests = re.split(r"^(?=  - name: )", text, flags=re.MULTILINE)
-    short = [test for test in tests if max(map(int, re.findall(r"eval_time: (\d+)m$", test, re.M))) < 720]
-    assert len(tests) - 4 <= len(short) < len(tests)
-    path = tmp_path / "test.yml"
-    path.write_text(head.replace("[alerts.yml]", f"[{PROMETHEUS / 'alerts.yml'}]") + "".join(short))
-    promtool("test", "rules", path)
-
-
 def test_what_is_recorded_for_the_dashboard_is_right() -> None:
     promtool("test", "rules", PROMETHEUS / "recording_test.yml")
 
