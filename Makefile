@@ -13,8 +13,11 @@ RELEASE := .venv-release
 # That ARGS leaves a run without tests is no failure (pytest's status 5).
 MAYBE_NONE := || [ $$? -eq 5 ]
 
+# What is imported is kept for the processes that follow: without it each reads the sources anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 # The engine's loops, once, in two processes: what comes then finds them.
-LOOPS = $(TEST)/bin/python -c "from prequential.runtime.program.compilation import compile_loops; compile_loops(print)"
+LOOPS = $(TEST)/bin/python -m tests.loops
 
 # The examples of docstrings.
 DOCTESTS = $(TEST)/bin/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS \
@@ -30,7 +33,7 @@ LARGE := PREQUENTIAL_TESTS=large
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test examples quick nightly lint bench fuzz chaos docs manifests matrix pins audit wheel sbom clean
+.PHONY: help demo test loops examples imported quick nightly lint bench fuzz chaos docs manifests matrix pins audit wheel sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,20 +42,24 @@ demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: wh
 	$(DEMO)/bin/prequential demo $(ARGS)
 
 test: $(TEST)/.ready ## before a change goes in: lint, types, doctests, all tests with small worlds; its last lines name the brokers
-	$(MAKE) --no-print-directory -j 2 lint examples
+	$(MAKE) --no-print-directory -j 2 lint examples imported
 	$(TEST)/bin/python -m pytest -n 4 --dist loadfile $(ARGS) $(MAYBE_NONE)
 
-examples: $(TEST)/.ready
+loops: $(TEST)/.ready
 	$(LOOPS)
+
+examples: loops
 	$(DOCTESTS)
+
+# The tests' files, once: otherwise each process of a parallel run rewrites the assertions of all.
+imported: loops
+	$(TEST)/bin/python -m pytest -q --collect-only > /dev/null
 
 quick: $(TEST)/.ready ## while coding: no broker, nothing slow
 	$(TEST)/bin/python -m pytest -q -n 2 --dist loadfile \
 	  -m "not kafka and not embedded and not slow and not bench" $(ARGS)
 
-nightly: lint $(BENCH)/.ready fuzz ## before a release, and each night: the same with large worlds, fuzz, chaos, evidence, peers
-	$(LOOPS)
-	$(DOCTESTS)
+nightly: lint $(BENCH)/.ready fuzz examples ## before a release, and each night: the same with large worlds, fuzz, chaos, evidence, peers
 	$(LARGE) $(BENCH)/bin/python -m pytest -q --timeout 3600 -W default -m bench tests/bench
 	$(LARGE) $(TEST)/bin/python -m pytest --timeout 3600 -n 2 --dist loadfile -m "not bench" $(ARGS) $(MAYBE_NONE)
 

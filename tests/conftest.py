@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -20,11 +19,7 @@ for _folder in (_TESTS / "dashboard", _TESTS / "deploy", _TESTS, _TESTS.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
-from prequential.configuration.settings.model import Config  # noqa: E402
-from prequential.configuration.settings.streams import DetectorConfig  # noqa: E402
 from prequential.demo import broker as _ports  # noqa: E402
-from prequential.engine.detectors import DETECTORS  # noqa: E402
-from prequential.engine.warmup import ALL, config_of  # noqa: E402
 from prequential.runtime.program.compilation import compile_loops  # noqa: E402
 from prequential.topics import errors  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
@@ -33,6 +28,7 @@ from prequential.topics.specs import topic_specs  # noqa: E402
 
 from tests import browser  # noqa: E402
 from tests.brokers import SHORT_LIVED, Broker, JavaBroker, launch, used  # noqa: E402
+from tests.loops import EVERYTHING  # noqa: E402
 from tests.nightly import NIGHTLY  # noqa: E402
 from tests.skipping import or_skip  # noqa: E402
 
@@ -47,11 +43,6 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 JavaBroker.options = SHORT_LIVED
-
-#: A configuration that needs all loops.
-EVERYTHING = Config(
-    defaults=replace(config_of(ALL).defaults, detectors=tuple(map(DetectorConfig, DETECTORS)))
-)
 
 # Processes of one run never pick the same port: one is free until it is bound, seconds later.
 _OWN, _ALL = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
@@ -189,6 +180,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Compile them before tests that wait for workers: these have their own limits of time."""
     if _is_parallel(session.config) or "PYTEST_XDIST_WORKER" in os.environ:
         return  # it is done
+    if session.config.option.collectonly:
+        return  # nothing runs
     if any(item.get_closest_marker(mark) for item in session.items for mark in ("kafka", "embedded", "slow")):
         compile_loops(print)
 

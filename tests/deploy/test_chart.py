@@ -15,8 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import kubernetes_validate
 import pytest
 import yaml
 from crds import SCHEMAS
@@ -42,8 +40,15 @@ needs_helm = pytest.mark.skipif(
 )
 
 
+def validate(document: Any, own: Any) -> None:
+    """Hold it against a schema."""
+    import jsonschema  # takes seconds, in each process of a run that has it at the top of a file
+
+    jsonschema.validate(document, own)
+
+
 def read(path: Path) -> Documents:
-    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    return list(yaml.load_all(path.read_text(encoding="utf-8"), yaml.CSafeLoader))
 
 
 @pytest.fixture(params=CASES, ids=lambda path: path.stem)
@@ -89,10 +94,12 @@ def configuration(documents: Documents, folder: Path) -> Config:
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_the_api_takes_everything(documents: Documents, version: str) -> None:
+    import kubernetes_validate
+
     for document in documents:
         own = SCHEMAS.get((document["apiVersion"], document["kind"]))
         if own is not None:
-            jsonschema.validate(document, own)
+            validate(document, own)
         else:
             kubernetes_validate.validate(document, version, strict=True)
 
@@ -418,7 +425,7 @@ def test_the_operator_takes_the_alert_rules() -> None:
     [rules] = read(CHART / "files" / "rules.yaml")
     about = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule"}
     document = {**about, "metadata": {"name": "prequential"}, "spec": rules}
-    jsonschema.validate(document, SCHEMAS["monitoring.coreos.com/v1", "PrometheusRule"])
+    validate(document, SCHEMAS["monitoring.coreos.com/v1", "PrometheusRule"])
 
 
 def test_versions_are_the_program_s() -> None:
@@ -434,7 +441,7 @@ def schema() -> Any:
 
 @pytest.mark.parametrize("path", [VALUES, *CASES], ids=lambda path: path.stem)
 def test_values_are_known(path: Path) -> None:
-    jsonschema.validate(yaml.safe_load(path.read_text(encoding="utf-8")), schema())
+    validate(yaml.safe_load(path.read_text(encoding="utf-8")), schema())
 
 
 def test_each_value_has_its_line_in_the_schema() -> None:
@@ -448,9 +455,11 @@ def test_each_value_has_its_line_in_the_schema() -> None:
 
 
 def test_a_value_that_nobody_knows_is_refused() -> None:
+    from jsonschema import ValidationError
+
     for wrong in ({"kafka": {"partition": 8}}, {"worker": {"replicas": 0}}, {"workers": {}}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, schema())
+        with pytest.raises(ValidationError):
+            validate(wrong, schema())
 
 
 # ---- with helm

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import jsonschema
 import pytest
 import yaml
 from dashboard import DEPLOY, load
@@ -80,13 +79,15 @@ def test_yaml_is_well_formed(path: Path) -> None:
 
 
 def test_compose_file_follows_the_specification() -> None:
+    from jsonschema import validators  # takes seconds
+
     # Only the schema is wanted of it, and its command line may not fit the other packages here.
     package = importlib.util.find_spec("check_jsonschema")
     assert package is not None
     assert package.origin is not None
     schemas = Path(package.origin).parent / "builtin_schemas" / "vendor"
     schema = json.loads((schemas / "compose-spec.json").read_text(encoding="utf-8"))
-    checker = jsonschema.validators.validator_for(schema)(schema)
+    checker = validators.validator_for(schema)(schema)
     assert [error.message for error in checker.iter_errors(read(COMPOSE))] == []
 
 

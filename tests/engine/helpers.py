@@ -217,13 +217,13 @@ def live(
     rng: random.Random,
     *,
     honest: bool = True,
-    takeovers: bool = False,
+    takeovers: float = False,
     most: Sequence[int] = (1, 5, 1000),
 ) -> Life:
     """Batches, watermarks, rounds and flushes as chance has it.
 
     Dishonest watermarks (and small batches) let records be taken out of order of time. With
-    `takeovers`, another shard now and then goes on from a snapshot.
+    `takeovers`, another shard goes on from a snapshot after a tenth of the rounds, times this number.
     """
     config = world.config
     life = Life(Shard(config))
@@ -241,7 +241,7 @@ def live(
         while life.shard.advance(watermarks, rng.choice(most)):
             if rng.random() < 0.3:
                 life.flush()
-            if takeovers and rng.random() < 0.1:
+            if takeovers and rng.random() < 0.1 * takeovers:
                 life.flush()
                 life.shard = restored(config, snapshot_of(life.shard))
                 feed.hand_over(life.shard)

@@ -117,7 +117,8 @@ def test_alarms_are_where_a_plain_loop_has_them(case: str) -> None:
     assert alarm.params["estimate"] is True
     # Neither cuts nor successors change anything.
     for seed in range(scaled(1, 5)):
-        assert harm_of(live(world, random.Random(seed), takeovers=True).outputs) == found
+        other = live(world, random.Random(seed), takeovers=0.05)  # of thousands of rounds
+        assert harm_of(other.outputs) == found
 
 
 def test_a_judge_that_is_right_saves_labels_and_one_that_is_never_there_costs_few() -> None:

@@ -18,7 +18,6 @@ from confluent_kafka.schema_registry import (
     header_schema_id_serializer,
 )
 from confluent_kafka.schema_registry.avro import AvroSerializer
-from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
@@ -81,6 +80,14 @@ def any_registry(request: pytest.FixtureRequest) -> Any:
 
 def client(registry: AnyRegistry) -> SchemaRegistryClient:
     return SchemaRegistryClient({"url": registry.url})
+
+
+def json_serializer(*arguments: Any, **more: Any) -> Any:
+    """Of a schema, for a client of the registry."""
+    from confluent_kafka.schema_registry.json_schema import JSONSerializer  # takes seconds
+
+    schema, *others = arguments
+    return JSONSerializer(json.dumps(schema), *others, **more)
 
 
 def avro(registry: AnyRegistry, schema: dict[str, Any], value: Any, context: Any = CONTEXT) -> bytes:
@@ -153,7 +160,7 @@ def test_keys_in_avro(any_registry: AnyRegistry, tmp_path: Path) -> None:
 def test_json_schema_needs_no_registry(any_registry: AnyRegistry, tmp_path: Path) -> None:
     """The frame is passed over; what the schema says its writer has checked."""
     schema = {"title": "Label", "type": "object", "properties": {"id": {"type": "integer"}}}
-    content = JSONSerializer(json.dumps(schema), client(any_registry))({"id": 5, "truth": "UP"}, CONTEXT)
+    content = json_serializer(schema, client(any_registry))({"id": 5, "truth": "UP"}, CONTEXT)
     source = {"as": "labels", "format": "json_schema", "stream": {"const": "s"}, "instance_id": "value.id",
               "y_true": "value.truth"}  # fmt: skip
     made = become(translator(tmp_path, source), [record(content), record({"id": 5})])
@@ -277,7 +284,7 @@ def test_guids_in_headers(registry: RegistryServer, tmp_path: Path) -> None:
     assert by_prefix[0][0] == "predictions"
 
     schema = {"type": "object", "title": "Label", "properties": {"id": {"type": "integer"}}}
-    serializer = JSONSerializer(json.dumps(schema), client(registry), conf=IN_HEADERS)
+    serializer = json_serializer(schema, client(registry), conf=IN_HEADERS)
     label = {"as": "labels", "format": "json_schema", "stream": {"const": "s"}, "instance_id": "value.id",
              "y_true": {"path": "value.paid", "default": False}}  # fmt: skip
     [(topic, _, content)] = become(translator(tmp_path, label), [with_headers(serializer, {"id": 7}, "json")])

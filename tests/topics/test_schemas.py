@@ -13,7 +13,6 @@ from typing import Any
 import fastavro
 import msgspec
 import pytest
-from jsonschema import Draft202012Validator
 from prequential.cli.main import main
 from prequential.topics.avro import avro_schema, avro_value
 from prequential.topics.dead_letters import Letter, to_line
@@ -84,15 +83,23 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     }
 
 
+def validator_of(topic: str) -> Any:
+    """Of a schema that is one."""
+    from jsonschema import Draft202012Validator  # takes seconds
+
+    found = schema(topic)
+    Draft202012Validator.check_schema(found)
+    return Draft202012Validator(found)
+
+
 def complaints(topic: str, message: Any) -> Iterator[str]:
-    for error in Draft202012Validator(schema(topic)).iter_errors(message):
+    for error in validator_of(topic).iter_errors(message):
         yield f"{error.json_path}: {error.message}"
 
 
 @pytest.mark.parametrize("topic", STRUCTS)
 def test_a_schema_is_one_and_says_what_each_field_is(topic: str) -> None:
-    found = schema(topic)
-    Draft202012Validator.check_schema(found)
+    found = validator_of(topic).schema
     assert found["description"].endswith(".")
     for name, field in found["properties"].items():
         assert field.get("description", "").endswith((".", "…")), name
@@ -102,7 +109,7 @@ def test_a_schema_is_one_and_says_what_each_field_is(topic: str) -> None:
 @pytest.mark.parametrize("topic", [topic for topic in STRUCTS if topic != "dead-letters"])
 def test_messages_of_a_run_are_valid(said: dict[str, list[Any]], topic: str) -> None:
     assert said[topic]
-    validator = Draft202012Validator(schema(topic))
+    validator = validator_of(topic)
     for message in said[topic][:: 1 + len(said[topic]) // 500]:  # of each kind some: it takes milliseconds
         assert [error.message for error in validator.iter_errors(message)] == []
         assert set(message) <= set(schema(topic)["properties"])  # nothing is said that it doesn't know
