@@ -465,7 +465,7 @@ WRONG = [
     ("limits: {models_per_stream: 0}", 1, ["limits.models_per_stream: 0", "from 1"]),
     ("limits: {classes_per_stream: 1}", 1, ["limits.classes_per_stream: 1", "from 2 to 4096"]),
     ("limits: {classes_per_stream: 65536}", 1, ["65536", "from 2 to 4096"]),
-    ("limits: {classes_per_stream: 8192}", 1, ["8192: expected", "take 32 GiB for each estimator"]),
+    ("limits: {classes_per_stream: 8192}", 1, ["8192: expected", "take 32 GiB"]),
     ("worker: {group: null}", 1, ["worker.group: None", "a string"]),
     ("worker: {grace: 5}", 1, ["5 is no duration", "500ms"]),
     # Comparisons

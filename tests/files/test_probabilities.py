@@ -403,7 +403,7 @@ def test_classes_beyond_the_limit() -> None:
     said = sentences(found(y, y[::-1], config={"limits": {"classes_per_stream": 3}}))
     assert "measures cover only the first 3 classes of a stream" in said
     assert "20 predictions and 20 labels of other classes were dropped" in said
-    with pytest.raises(ConfigError, match="counts of so many classes take 32 GiB for each estimator"):
+    with pytest.raises(ConfigError, match="periods or costs of so many classes take 32 GiB"):
         found(y, y, config={"limits": {"classes_per_stream": 8192}})
 
 

@@ -39,8 +39,8 @@ from prequential.topics.messages import MAX_AMOUNT
 #: Levels of tests: beyond them nothing would be sure, or ever be found.
 _LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
 
-#: Most classes that a stream's limit may be: tables begin with 16 sequences, each of which has 4 counts of 8
-#: bytes for each label and prediction, 8 GiB of 4,096 classes.
+#: Most classes that a stream's limit may be. Tables of periods, costs and merged partitions begin with 16
+#: sequences, each of which has 4 counts of 8 bytes for each label and prediction: 8 GiB of 4,096 classes.
 _MOST_CLASSES, _BYTES_OF_CELL = 4_096, 16 * 4 * 8
 
 #: Largest cost of an outcome, of either sign: sums of as many as there may be are finite.
@@ -323,8 +323,8 @@ def _classes_limit(value: Any) -> int:
         capacity = 1 << (value - 1).bit_length()
         needed = capacity**2 * _BYTES_OF_CELL >> 30
         raise ValueError(
-            f"{value}: expected an integer from 2 to {_MOST_CLASSES}, since counts of so many classes take "
-            f"{needed} GiB for each estimator; `task: regression` if these are numbers"
+            f"{value}: expected an integer from 2 to {_MOST_CLASSES}, since periods or costs of so many "
+            f"classes take {needed} GiB; `task: regression` if these are numbers"
         )
     return int(_integer(2, _MOST_CLASSES)(value))
 
