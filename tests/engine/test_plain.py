@@ -200,7 +200,7 @@ def test_parts_and_all_together() -> None:
 
 
 def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_module, "_MOST_NAMES", 50)
+    monkeypatch.setattr(plain_module, "MOST_NAMES", 50)
     parser = Parser()
     for number in range(100):
         assert assert_same(parser, LABELS, [b'{"stream":"s%d","instance_id":"1","y_true":"a"}' % number])

@@ -73,7 +73,7 @@ def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -
     assert_same_coverage(ours.coverage, theirs.get("coverage"), about)
     assert (ours.same or None) == theirs["same"], about
     assert_same_scores(ours.scores, theirs.get("scores"), about)
-    assert_same_reference(ours.reference, theirs.get("reference"), about)
+    assert_same_reference(ours, theirs.get("reference"), about)
     assert_same_residuals(ours.residuals, theirs.get("residuals"), about)
     version = None if ours.model_version is msgspec.UNSET else (ours.model_version, ours.version_since)
     assert version == theirs["version"], about
@@ -89,8 +89,10 @@ def assert_same_scores(ours: Any, theirs: Any, about: object) -> None:
             assert all(map(close, ours[side], theirs[side])), about
 
 
-def assert_same_reference(ours: Any, theirs: Any, about: object) -> None:
-    """Values and differences as digits allow, intervals where there are any."""
+def assert_same_reference(message: Any, theirs: Any, about: object) -> None:
+    """Values and differences as digits allow, intervals where there are any: not with few clusters."""
+    ours = message.reference
+    few = message.cluster is not msgspec.UNSET and "reason" in message.cluster
     assert (ours is msgspec.UNSET) == (theirs is None), about
     if theirs is not None:
         assert ours["outcomes"] == theirs["outcomes"], about
@@ -99,7 +101,7 @@ def assert_same_reference(ours: Any, theirs: Any, about: object) -> None:
             own = ours["measures"][name]
             for what in ("value", "difference"):
                 assert own[what] == pytest.approx(said[what], abs=1.1e-6), (name, about)
-            assert (own["interval"] is not None) == said["interval"], (name, about)
+            assert (own["interval"] is not None) == (said["interval"] and not few), (name, about)
             if own["interval"] is not None:
                 low, high = own["interval"]
                 assert -1 <= low <= own["difference"] <= high <= 1, (name, about)

@@ -145,7 +145,7 @@ class Translated:
         return records
 
     def some(self, which: slice) -> list[Record | None]:
-        """Return some of the selected records."""
+        """Return some of the selected records as objects, in order; those of invalid ones mean nothing."""
         count = len(range(len(self.kept))[which])
         columns: list[Any] = []
         for column in self.fields.values():
@@ -211,7 +211,7 @@ class Translator:
 
     @property
     def paths_of_times(self) -> list[Path]:
-        """The paths that `times` reads."""
+        """The paths of times and conditions, which is all that `times` reads."""
         one = self.mapping.fields.get("ts")
         paths = [] if one is None else one.paths
         return [*paths, *(condition.path for condition in self._conditions)]

@@ -55,7 +55,7 @@ ABSENT, UNUSABLE = np.nan, np.inf
 
 
 class Columns(NamedTuple):
-    """By record."""
+    """The records of a batch: a column for each field, without an object for any record."""
 
     names: Ints32  # (records, 4): -1 where there is none
     numbers: Floats  # (records, ALL_NUMBERS): ABSENT: there is none, UNUSABLE: something else

@@ -252,6 +252,7 @@ def unpaired(shard: Shard, stream: Stream) -> tuple[Example, Unpaired]:
         (predicted, _MOST_PREDICTIONS, NO_LABEL), (ours & (states == LABELLED), _MOST_LABELS, NO_PREDICTION)
     ):  # fmt: skip
         slots = np.flatnonzero(which)
+        slots = slots[np.argsort(store.links.deadline[slots], kind="stable")]
         texts = [text.decode() for text in ids.texts_of(known, slots[-most:])]
         ended = first_end(logs, way, stream.code)
         one_of_each.append(ids.text_of(known, int(slots[0])).decode() if len(slots) else ended)
