@@ -105,6 +105,14 @@ def test_answers_are_compressed_where_that_is_accepted(site: tuple[str, Board]) 
     assert gzip.decompress(packed) == plain == static_files()["main.js"]
 
 
+def test_pages_are_small_as_they_are_sent(site: tuple[str, Board]) -> None:
+    """All scripts and styles but those of uPlot take at most 60 kB."""
+    own = [name for name in static_files() if name.endswith((".js", ".css")) and "uPlot" not in name]
+    packed = [ask(site[0], f"/static/{name}", **{"Accept-Encoding": "gzip"})[1] for name in own]
+    assert len(own) > 10
+    assert sum(map(len, packed)) <= 60_000
+
+
 def test_events_send_all_then_what_is_new() -> None:
     with served(a_drift()) as (address, board):
         connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)

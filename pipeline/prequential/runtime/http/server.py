@@ -115,8 +115,9 @@ _THREADS = 32
 #: Answers that are compressed at all: smaller ones fit a packet or two as they are.
 _LEAST_BYTES = 2_000
 
-#: Level of compression: series and points are alike, so that more than the least effort gains little.
-_LEVEL = 1
+#: Level of compression, and that of answers above so many bytes: these are series and points, which are
+#: alike, so that more than the least effort gains little.
+_LEVEL, _LARGE, _LEVEL_OF_LARGE = 6, 100_000, 1
 
 #: Seconds in which a client must send its first request, and the next one.
 _REQUEST_SECONDS = 30.0
@@ -267,7 +268,7 @@ def response(
         all_headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
         if gzip_accepted(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
             all_headers[hdrs.CONTENT_ENCODING] = "gzip"
-            body = gzip.compress(body, _LEVEL)
+            body = gzip.compress(body, _LEVEL if len(body) <= _LARGE else _LEVEL_OF_LARGE)
     return web.Response(status=status, body=body, headers=all_headers)
 
 
