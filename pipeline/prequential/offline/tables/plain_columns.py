@@ -22,7 +22,7 @@ from prequential.engine.input.record_scanner import (
     Columns,
 )
 from prequential.mapping.model import TARGETS
-from prequential.mapping.translation import ObjectColumns, Translated
+from prequential.mapping.translated import ObjectColumns, Translated
 from prequential.topics.messages import NUMBERS
 
 #: Fields that are names, or numbers, with their places in `Columns`.

@@ -20,7 +20,8 @@ from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Plain
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
 from prequential.mapping.model import Path, RecordMapping, Uses
-from prequential.mapping.translation import Translated, Translator
+from prequential.mapping.translated import Translated
+from prequential.mapping.translation import Translator
 from prequential.mapping.units import Clocks, TimeColumn
 from prequential.offline.replay.sources import FEWEST_PLAIN
 from prequential.offline.replay.summary import Place
