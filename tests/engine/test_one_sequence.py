@@ -116,7 +116,7 @@ def assert_equal(ours: Sequence[Any], both: Sequence[Any]) -> int:
             assert same == [[INITIAL]] * count + [None] * (len(own) - count)
             initial = theirs.get(_with_stage(key, INITIAL), []) if FINAL in key else []
             for one, other in zip(initial[:count], own[:count], strict=True):
-                # Of `final` alone it is said what it stands beside, perhaps by cluster.
+                # Only `final` has a `reference`, and perhaps `cluster`.
                 told = {name: value for name, value in other.items() if name != "reference"}
                 if "reference" in other and "cluster" not in one:
                     told.pop("cluster", None)
