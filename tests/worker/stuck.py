@@ -1,5 +1,7 @@
 """A worker one of whose shards can't publish until a file is there, as when its partition has no leader.
 
+It takes fewer records in advance than other workers, so a smaller backlog is more than that.
+
 `python stuck.py PARTITION FILE worker --config FILE …`
 """
 
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from prequential.cli.main import main
+from prequential.runtime.kafka import fetching
 from prequential.runtime.worker.publisher import Publisher
 
 _publish = Publisher.publish
@@ -24,5 +27,6 @@ def _publishing(self: Publisher, *messages: Any) -> Any:
 
 if __name__ == "__main__":
     _number, _released = int(sys.argv.pop(1)), Path(sys.argv.pop(1))
+    fetching._PLENTY = fetching._LEAST_PLENTY
     Publisher.publish = _publishing  # type: ignore[method-assign]
     sys.exit(main())

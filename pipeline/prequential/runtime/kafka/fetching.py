@@ -62,6 +62,11 @@ _POLL_MS = 300_000
 #: call is negligible.
 _MOST = 16_000
 
+#: Records of one topic that are enough for the shards that have records, all together; and the least that is
+#: enough for one of them. The loop processes 16,000 records or more before it passes on what threads have
+#: fetched and parsed meanwhile, so a shard that is alone would often wait with fewer.
+_PLENTY, _LEAST_PLENTY = 64_000, 16_000
+
 #: Seconds between checks of the partitions' end offsets. Fetches deliver them, so a check sends no request.
 _LAG_SECONDS = 1.0
 
@@ -105,9 +110,10 @@ class Fetched(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """The topics whose records a shard needs, or has enough of, by topic."""
+    """What a shard has of each topic, and what it needs."""
 
-    plenty: Sequence[bool]
+    #: Records that the shard hasn't processed.
+    buffered: Sequence[int]
     #: Whether the shard cannot go on without more records.
     blocked: Sequence[bool]
     #: The next offsets that the shard processes, and since when they are the same (monotonic seconds).
@@ -225,20 +231,20 @@ class Fetcher:
         return at if at >= self._readable_at.get((kind, partition), -inf) else -inf
 
     def demand(
-        self, partition: int, plenty: Sequence[bool], blocked: Sequence[bool], vector: Sequence[int]
+        self, partition: int, buffered: Sequence[int], blocked: Sequence[bool], vector: Sequence[int]
     ) -> None:
-        """Note of which topics a shard has plenty, which topics block it, and its next offsets.
+        """Note how many records of each topic a shard has, which topics block it, and its next offsets.
 
-        The fetcher does not read a topic while a shard has plenty of it. There are two exceptions: another
-        shard cannot go on without the topic, or the shard with plenty is stuck. The demand of a closed shard
-        is ignored.
+        The fetcher does not read a topic while a shard has plenty of it (see `_PLENTY`). There are two
+        exceptions: another shard cannot go on without the topic, or the shard with plenty is stuck. The
+        demand of a closed shard is ignored.
         """
         if partition not in self._open:
             return
         previous = self._demands.get(partition)
         stays = previous is not None and previous.vector == vector
         since = previous.since if previous is not None and stays else monotonic()
-        self._demands[partition] = Demand(plenty, blocked, vector, since)
+        self._demands[partition] = Demand(buffered, blocked, vector, since)
         for kind, _ in [place for place in self._held_back if place[1] == partition]:
             if not stays or blocked[kind]:
                 self._pause(self._held_back, kind, partition, False)
@@ -327,14 +333,16 @@ class Fetcher:
         """Return the topics to read now; topics that block a shard come first."""
         kinds = range(len(INPUTS))
         missing, plenty = set[int](), set[int]()
+        busy = sum(any(demand.buffered) for demand in self._demands.values())
+        enough = max(_LEAST_PLENTY, _PLENTY // max(1, busy))
         for partition, demand in self._demands.items():
             stuck = now - demand.since > _STUCK_SECONDS
             for kind in kinds:
                 if demand.blocked[kind]:
                     missing.add(kind)
-                elif demand.plenty[kind] and stuck:
+                elif demand.buffered[kind] >= enough and stuck:
                     self._pause(self._held_back, kind, partition, True)
-                elif demand.plenty[kind]:
+                elif demand.buffered[kind] >= enough:
                     plenty.add(kind)
         return sorted(missing) + [kind for kind in kinds if kind not in missing and kind not in plenty]
 

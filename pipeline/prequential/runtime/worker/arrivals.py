@@ -206,9 +206,6 @@ class SilenceTimer:
         return due
 
 
-#: Buffered records of one topic that are enough: a few micro-batches, still in the processor's cache.
-_PLENTY: Final = 16_000
-
 #: Numbers of buffered records at which fetching of a topic is paused, and at which it resumes. If another
 #: shard needs the topic, it is fetched for all shards; these numbers limit a shard's buffer to about 100 MB.
 _HOLD: Final = 200_000
@@ -220,7 +217,7 @@ _UNREAD_SECONDS: Final = 0.25
 
 
 class BackPressure:
-    """Reports to the fetcher which topics a shard has enough of, waits for, or can't buffer any more."""
+    """Reports to the fetcher how much of each topic a shard has, waits for, or can't buffer any more."""
 
     def __init__(self, fetcher: Fetcher, partition: int, shard: Shard) -> None:
         self._fetcher, self._partition, self._shard = fetcher, partition, shard
@@ -242,8 +239,7 @@ class BackPressure:
                 some and not buffered and (end is None or added > end or at < unread)
                 for buffered, end, added, at in zip(merge.buffered, ends, merge.added, read_at)
             ]
-        plenty = [buffered >= _PLENTY for buffered in merge.buffered]
-        self._fetcher.demand(self._partition, plenty, blocked, list(merge.vector))
+        self._fetcher.demand(self._partition, list(merge.buffered), blocked, list(merge.vector))
 
     def hold_if_full(self, kind: int) -> None:
         """Pause fetching of a topic if too many of its records are buffered."""
