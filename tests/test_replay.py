@@ -30,7 +30,7 @@ from prequential.cli.main import main
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.offline.replay.emission import every_for
+from prequential.offline.replay.emission import by_count, every_for
 from prequential.offline.replay.sources import Source, read_lines, replay
 from prequential.offline.replay.sources import for_files as files_config
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
@@ -594,6 +594,14 @@ class TestEmission:
     def test_a_worker_and_its_replay_keep_ten_seconds(self) -> None:
         assert StreamConfig().emit_every == 10_000
         assert files_config(loaded("{}"), []).defaults.emit_every == 1_000
+
+    @pytest.mark.parametrize(
+        ("labels", "outcomes"), [(0, 1000), (500_999, 1000), (501_000, 2000), (5_000_000, 10_000)]
+    )
+    def test_evaluate_has_half_of_its_points_by_count(self, labels: int, outcomes: int) -> None:
+        assert by_count(Config(), labels).defaults.emit_outcomes == outcomes
+        for given in ("defaults: {emit: {outcomes: 1000}}", "defaults: {emit: {outcomes: null}}"):
+            assert by_count(loaded(given), labels) == loaded(given)
 
     def test_the_digest_doesnt_know(self, files: Lines) -> None:
         """It says how outcomes are evaluated, not how often somebody is told."""

@@ -21,6 +21,7 @@ from prequential.evaluation.reference import (
 from prequential.evaluation.result import Result
 from prequential.evaluation.settings import Settings, with_settings
 from prequential.evaluation.warning import warn, with_short_errors
+from prequential.offline.replay.emission import by_count
 from prequential.offline.replay.sources import Located, place_of, replay
 from prequential.offline.replay.summary import Account, emission_of, refuse_reused_ids, why
 from prequential.runtime.program.compilation import loops_for
@@ -212,7 +213,8 @@ def run(
         elif isinstance(output, Incident):
             account.incidents.add(output)
 
-    shard = replay(config, sources, put, progress, courses=PastCourses())
+    labels = sum(len(source) for source in sources if source.kind == LABELS)
+    shard = replay(by_count(config, labels), sources, put, progress, courses=PastCourses())
     account.time_columns = [one for source in sources for one in source.time_columns]
     account.uses = [uses for source in sources for uses in source.uses]
     account.add(shard)

@@ -58,7 +58,7 @@ def _ids(column: Column, types: set[type]) -> Column | None:
 def _instances(column: Column, types: set[type]) -> Column | None:
     """As `_ids`, but None if a spreadsheet may have rounded a value, so that each value is checked."""
     ids = _ids(column, types)
-    return None if ids is None or "E+" in "".join(ids) else ids
+    return None if ids is None or (types == {str} and "E+" in "".join(ids)) else ids
 
 
 def _targets(column: Column, types: set[type]) -> Column | None:

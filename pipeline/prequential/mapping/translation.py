@@ -149,15 +149,17 @@ class Translator:
         paths = [] if one is None else one.paths
         return [*paths, *(condition.path for condition in self._conditions)]
 
-    def times(self, table: SourceColumns) -> tuple[frozenset[int], list[int | None]]:
+    def times(self, table: SourceColumns) -> tuple[frozenset[int], list[int | None] | None]:
         """Return the places of the skipped records, and the `ts` (ms) of all others in their order.
 
-        The `ts` is None for a record without a time.
+        The `ts` is None for a record without a time; instead of the list it is None if the records have no
+        such field.
         """
         count = len(table)
         batch = _Batch(table, self._kept(table, count), {})
-        passed = frozenset(range(count)).difference(batch.kept)
-        return passed, self._column("ts", batch, None) or [None] * len(batch.kept)
+        every = len(batch.kept) == count
+        passed = frozenset[int]() if every else frozenset(range(count)).difference(batch.kept)
+        return passed, self._column("ts", batch, None)
 
     @property
     def _conditions(self) -> tuple[RecordCondition, ...]:

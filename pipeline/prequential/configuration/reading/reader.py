@@ -211,7 +211,8 @@ class _Reader(NodeReader):
             emit = self._mapping(children["emit"], f"{where}.emit", tuple(configkeys.EMIT))
             values = self._values(emit, f"{where}.emit", configkeys.EMIT)
             changes |= {f"emit_{key}": value for key, value in values.items()}
-            changes |= {f"emit_{key}_given": True for key in ("every", "comparisons") if key in emit}
+            given_keys = ("outcomes", "every", "comparisons")
+            changes |= {f"emit_{key}_given": True for key in given_keys if key in emit}
         if "period_alarms" in children:
             changes["period_alarms"] = self._section(
                 children["period_alarms"], f"{where}.period_alarms", base.period_alarms,

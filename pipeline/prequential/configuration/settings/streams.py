@@ -253,7 +253,9 @@ class StreamConfig:
     emit_comparisons: int | None = MINUTE
     #: Time without any record after which a worker publishes unpublished results; null: never.
     emit_idle: int | None = 30_000
-    #: Whether the configuration sets them: where it doesn't, a replay of files has times of its own.
+    #: Whether the configuration sets them: where it doesn't, a replay of files has times of its own, and
+    #: `evaluate` a number of outcomes.
+    emit_outcomes_given: bool = field(default=False, compare=False)
     emit_every_given: bool = field(default=False, compare=False)
     emit_comparisons_given: bool = field(default=False, compare=False)
 

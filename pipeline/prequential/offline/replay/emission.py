@@ -9,6 +9,7 @@ from itertools import chain, count
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.topics.errors import existing
 
 #: The most messages of one sequence and estimator in a replay of files: more points than a screen has
 #: columns.
@@ -67,14 +68,34 @@ def for_files(config: Config, span: int, labels: int) -> Config:
     """
 
     def resolved(stream: StreamConfig) -> StreamConfig:
-        by_count = labels // stream.emit_outcomes if stream.emit_outcomes else 0
-        every = every_for(span, max(_LEAST_POINTS, POINTS - 1 - by_count))
+        counted = labels // stream.emit_outcomes if stream.emit_outcomes else 0
+        every = every_for(span, max(_LEAST_POINTS, POINTS - 1 - counted))
         usual = StreamConfig.emit_comparisons
         if not stream.emit_comparisons_given and stream.emit_comparisons == usual:
             stream = replace(stream, emit_comparisons=max(every, usual or every))
         if stream.emit_every_given or stream.emit_every != StreamConfig.emit_every:
             return stream
         return replace(stream, emit_every=min(every, most_with_period(stream) or every))
+
+    return _with_streams(config, resolved)
+
+
+def by_count(config: Config, labels: int) -> Config:
+    """Return the configuration for a program that reads a table with so many labels.
+
+    If `emit.outcomes` isn't configured, it is set so that each sequence and estimator has at most half of
+    `POINTS` messages by count; `for_files` leaves the other half to those by time.
+
+    >>> by_count(Config(), 5_000_000).defaults.emit_outcomes, by_count(Config(), 500).defaults.emit_outcomes
+    (10000, 1000)
+    """
+    usual = existing(StreamConfig.emit_outcomes, "a default")
+    steps = (usual * 10**power * factor for power in count() for factor in (1, 2, 5))
+    outcomes = next(step for step in steps if labels // step <= POINTS - _LEAST_POINTS)
+
+    def resolved(stream: StreamConfig) -> StreamConfig:
+        given = stream.emit_outcomes_given or stream.emit_outcomes != usual
+        return stream if given else replace(stream, emit_outcomes=outcomes)
 
     return _with_streams(config, resolved)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from prequential.mapping.model import Path
 from prequential.mapping.rows import pick
@@ -207,7 +208,7 @@ class ArrowTable(ArrowFile):
             if wanted is not None:
                 wanted = [name for name in wanted if name != field] or [*self.columns[:1]]
             for batch in self._read(wanted):
-                numbers = pa.array(range(row, row + batch.num_rows), pa.int64())
+                numbers = pa.array(np.arange(row, row + batch.num_rows))
                 yield pa.record_batch([*batch.columns, numbers], schema=batch.schema.append(added))
                 row += batch.num_rows
 

@@ -218,8 +218,9 @@ class TableSource:
             places, of_mapping = self._places(rows, [passed for passed, _ in for_each])
             of_rows = np.full((len(self._translators), len(rows)), _NONE)
             for place, (passed, times) in enumerate(for_each):
-                kept = np.setdiff1d(np.arange(len(rows)), list(passed)) if passed else slice(None)
-                of_rows[place, kept] = [_NONE if time is None else time for time in times]
+                if times is not None:
+                    kept = np.setdiff1d(np.arange(len(rows)), list(passed)) if passed else slice(None)
+                    of_rows[place, kept] = [_NONE if time is None else time for time in times]
             each = len(self._translators) == 1 and len(places) == len(rows)
             rows_of.append(range(row, row + len(rows)) if each else places + row)
             if len(self._translators) > 1:
@@ -239,12 +240,12 @@ class TableSource:
 
     def _times_of(
         self, translator: Translator, kind: str | None, rows: FileRows
-    ) -> tuple[frozenset[int], list[int | None]]:
+    ) -> tuple[frozenset[int], list[int | None] | None]:
         """Return the places of skipped rows and the times of the others, and count the times' zones."""
         translator.clocks = self.clocks
         passed, times = translator.times(rows)
         translator.clocks = None
-        some = [time for time in times if time is not None]
+        some = [time for time in times or () if time is not None]
         if kind is not None and some and translator.mapping.fields["ts"].timezone is None:
             aware, example = "tz=" in kind, _shown(some[0])
             self.clocks.note("aware" if aware else "naive", example + "Z" * aware, len(some))
