@@ -250,17 +250,21 @@ class Incidents:
         if not count:
             return
         rows = past.examples[:count]
-        owners = log.entity[rows]
-        for owner in dict.fromkeys(owners.tolist()):
-            own = rows[owners == owner]
-            # Most of these are dropped again, so only those that stay need their ids.
-            kept: list[Any] = self.examples.setdefault(owner, [])
-            _remember(kept, own.tolist())
-            new = [place for place, one in enumerate(kept) if type(one) is int]
-            chosen = np.array([kept[place] for place in new], dtype=np.int64)
-            names = completed_ids(logs, records, log.record[chosen].astype(np.int64))
-            for place, number, name in zip(new, log.number[chosen].tolist(), names):
-                kept[place] = number, name
+        owners, first, counts = np.unique(log.entity[rows], return_index=True, return_counts=True)
+        by_owner = np.split(rows[np.argsort(log.entity[rows], kind="stable")], np.cumsum(counts)[:-1])
+        # Most of these are dropped again, so only those that stay need their ids.
+        wanted: list[tuple[list[Any], int]] = []
+        for which in np.argsort(first).tolist():
+            kept: list[Any] = self.examples.setdefault(int(owners[which]), [])
+            _remember(kept, by_owner[which].tolist())
+            start = len(kept)
+            while start and type(kept[start - 1]) is int:  # the new ones come last
+                start -= 1
+            wanted += [(kept, place) for place in range(start, len(kept))]
+        chosen = np.array([kept[place] for kept, place in wanted], dtype=np.int64)
+        names = completed_ids(logs, records, log.record[chosen].astype(np.int64))
+        for (kept, place), number, name in zip(wanted, log.number[chosen].tolist(), names):
+            kept[place] = number, name
 
     # ---- alarms
 
