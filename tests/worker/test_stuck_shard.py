@@ -101,54 +101,54 @@ def read_at(fetcher: Any) -> list[float]:
 _NO, _NONE = (False, False, False), (0, 0, 0)
 
 #: Records of a shard that is alone: enough.
-_MANY = fetching._PLENTY
+_MANY = 64_000
 _ALL = (_MANY, _MANY, _MANY)
 
 
 class TestDemand:
     def test_a_topic_with_plenty_waits_until_another_shard_wants_it(self, fetcher: Any) -> None:
-        fetcher.demand(0, (_MANY - 1, _MANY, 0), _NO, [0, 0, 0])
-        fetcher.demand(1, _NONE, _NO, [0, 0, 0])
+        fetcher.demand(0, (_MANY - 1, _MANY, 0), _MANY, _NO, [0, 0, 0])
+        fetcher.demand(1, _NONE, _MANY, _NO, [0, 0, 0])
         assert look(fetcher) == [1, 0, 1]
-        fetcher.demand(1, _NONE, (False, True, False), [0, 0, 0])
+        fetcher.demand(1, _NONE, _MANY, (False, True, False), [0, 0, 0])
         assert look(fetcher) == [1, 1, 1]
         assert paused(fetcher) == [set(), set(), set()]
 
     def test_shards_with_records_share_what_is_enough(self, fetcher: Any) -> None:
-        fetcher.demand(0, (_MANY // 2, 0, 0), _NO, [0, 0, 0])
-        fetcher.demand(1, _NONE, _NO, [0, 0, 0])
+        fetcher.demand(0, (_MANY // 2, 0, 0), _MANY, _NO, [0, 0, 0])
+        fetcher.demand(1, _NONE, _MANY, _NO, [0, 0, 0])
         assert look(fetcher) == [1, 1, 1]
-        fetcher.demand(1, (0, 1, _MANY // 2 - 1), _NO, [0, 0, 0])
+        fetcher.demand(1, (0, 1, _MANY // 2 - 1), _MANY, _NO, [0, 0, 0])
         assert look(fetcher) == [0, 1, 1]
         for partition in range(2, 100):  # it is never less than enough for a few micro-batches
             fetcher.open(partition, (0, 0, 0))
             least = fetching._LEAST_PLENTY
-            fetcher.demand(partition, (0, least - 1, least), _NO, [0, 0, 0])
+            fetcher.demand(partition, (0, least - 1, least), _MANY, _NO, [0, 0, 0])
         assert look(fetcher) == [0, 1, 0]
 
     def test_a_shard_that_does_not_get_on_keeps_nothing_from_others(self, fetcher: Any) -> None:
         for seconds in (0.0, 4.0, 1.5):  # that it says the same again, as when records come, doesn't count
             fetcher.clock += seconds
-            fetcher.demand(0, (_MANY, _MANY, 0), _NO, [5, 5, 5])
+            fetcher.demand(0, (_MANY, _MANY, 0), _MANY, _NO, [5, 5, 5])
         assert look(fetcher) == [1, 1, 1]
         assert paused(fetcher) == [{0}, {0}, set()]
-        fetcher.demand(0, _ALL, _NO, [5, 5, 5])
+        fetcher.demand(0, _ALL, _MANY, _NO, [5, 5, 5])
         look(fetcher)
         assert paused(fetcher) == [{0}, {0}, {0}]
-        fetcher.demand(0, _ALL, (True, False, False), [5, 5, 5])  # what it needs it gets
+        fetcher.demand(0, _ALL, _MANY, (True, False, False), [5, 5, 5])  # what it needs it gets
         look(fetcher)
         assert paused(fetcher) == [set(), {0}, {0}]
-        fetcher.demand(0, _ALL, _NO, [5, 6, 5])
+        fetcher.demand(0, _ALL, _MANY, _NO, [5, 6, 5])
         assert paused(fetcher) == [set(), set(), set()]
         assert look(fetcher) == [0, 0, 0]
 
     def test_what_a_shard_holds_stays_so(self, fetcher: Any) -> None:
-        fetcher.demand(0, _ALL, _NO, [5, 5, 5])
+        fetcher.demand(0, _ALL, _MANY, _NO, [5, 5, 5])
         fetcher.hold(1, 0, True)
         fetcher.clock += 6.0
         look(fetcher)
         assert paused(fetcher) == [{0}, {0}, {0}]
-        fetcher.demand(0, _ALL, _NO, [6, 5, 5])
+        fetcher.demand(0, _ALL, _MANY, _NO, [6, 5, 5])
         assert paused(fetcher) == [set(), {0}, set()]
         fetcher.hold(1, 0, False)
         assert paused(fetcher) == [set(), set(), set()]
@@ -175,7 +175,7 @@ class TestReadAt:
         assert read_at(fetcher) == [102.0, -inf, 102.0]  # it is still on its way
         fetcher.fed([second])
         assert read_at(fetcher) == [102.0, 101.0, 102.0]
-        fetcher.demand(0, (_MANY, 0, 0), _NO, [0, 0, 0])
+        fetcher.demand(0, (_MANY, 0, 0), _MANY, _NO, [0, 0, 0])
         fetcher.fetch(103.0)
         assert read_at(fetcher) == [102.0, 103.0, 103.0]
 
@@ -229,7 +229,7 @@ class TestReadAt:
             for predictions in (100.0, 100.0625, 100.125):
                 read[:2] = 100.25, predictions
                 found.append((predictions, runner._advance()))
-            _, _, blocked, _ = demands[-1]
+            _, _, _, blocked, _ = demands[-1]
             assert blocked == [True, True, False]  # long ago by the real clock
             return found
 

@@ -62,10 +62,8 @@ _POLL_MS = 300_000
 #: call is negligible.
 _MOST = 16_000
 
-#: Records of one topic that are enough for the shards that have records, all together; and the least that is
-#: enough for one of them. The loop processes 16,000 records or more before it passes on what threads have
-#: fetched and parsed meanwhile, so a shard that is alone would often wait with fewer.
-_PLENTY, _LEAST_PLENTY = 64_000, 16_000
+#: Fewest records of one topic that are enough for a shard: a few micro-batches.
+_LEAST_PLENTY = 16_000
 
 #: Seconds between checks of the partitions' end offsets. Fetches deliver them, so a check sends no request.
 _LAG_SECONDS = 1.0
@@ -112,8 +110,9 @@ class Fetched(NamedTuple):
 class Demand(NamedTuple):
     """What a shard has of each topic, and what it needs."""
 
-    #: Records that the shard hasn't processed.
+    #: Records that the shard hasn't processed, and how many are enough if it is the only one with records.
     buffered: Sequence[int]
+    enough: int
     #: Whether the shard cannot go on without more records.
     blocked: Sequence[bool]
     #: The next offsets that the shard processes, and since when they are the same (monotonic seconds).
@@ -231,20 +230,22 @@ class Fetcher:
         return at if at >= self._readable_at.get((kind, partition), -inf) else -inf
 
     def demand(
-        self, partition: int, buffered: Sequence[int], blocked: Sequence[bool], vector: Sequence[int]
-    ) -> None:
+        self, partition: int, buffered: Sequence[int], enough: int, blocked: Sequence[bool],
+        vector: Sequence[int],
+    ) -> None:  # fmt: skip
         """Note how many records of each topic a shard has, which topics block it, and its next offsets.
 
-        The fetcher does not read a topic while a shard has plenty of it (see `_PLENTY`). There are two
-        exceptions: another shard cannot go on without the topic, or the shard with plenty is stuck. The
-        demand of a closed shard is ignored.
+        The fetcher does not read a topic while a shard has `enough` of it. Shards with records share a
+        thread, so if there are several, fewer are enough for each. There are two exceptions: another shard
+        cannot go on without the topic, or the shard with enough is stuck. The demand of a closed shard is
+        ignored.
         """
         if partition not in self._open:
             return
         previous = self._demands.get(partition)
         stays = previous is not None and previous.vector == vector
         since = previous.since if previous is not None and stays else monotonic()
-        self._demands[partition] = Demand(buffered, blocked, vector, since)
+        self._demands[partition] = Demand(buffered, enough, blocked, vector, since)
         for kind, _ in [place for place in self._held_back if place[1] == partition]:
             if not stays or blocked[kind]:
                 self._pause(self._held_back, kind, partition, False)
@@ -334,8 +335,8 @@ class Fetcher:
         kinds = range(len(INPUTS))
         missing, plenty = set[int](), set[int]()
         busy = sum(any(demand.buffered) for demand in self._demands.values())
-        enough = max(_LEAST_PLENTY, _PLENTY // max(1, busy))
         for partition, demand in self._demands.items():
+            enough = max(_LEAST_PLENTY, demand.enough // max(1, busy))
             stuck = now - demand.since > _STUCK_SECONDS
             for kind in kinds:
                 if demand.blocked[kind]:

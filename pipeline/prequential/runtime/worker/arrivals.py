@@ -223,11 +223,12 @@ class BackPressure:
         self._fetcher, self._partition, self._shard = fetcher, partition, shard
         self._held = [False] * len(INPUTS)
 
-    def say(self, ends: Sequence[int | None], settled: OffsetVector | None) -> None:
+    def say(self, ends: Sequence[int | None], settled: OffsetVector | None, enough: int) -> None:
         """Report to the fetcher which topics the shard needs now.
 
         `ends` are the offsets of topics that were read to their end. `settled` is the offset vector up to
-        which the order is already known; the shard needs all records below it to go on.
+        which the order is already known; the shard needs all records below it to go on. `enough` is the
+        number of records of a topic that it needs in advance.
         """
         merge = self._shard.merge
         if settled is not None:
@@ -239,7 +240,7 @@ class BackPressure:
                 some and not buffered and (end is None or added > end or at < unread)
                 for buffered, end, added, at in zip(merge.buffered, ends, merge.added, read_at)
             ]
-        self._fetcher.demand(self._partition, list(merge.buffered), blocked, list(merge.vector))
+        self._fetcher.demand(self._partition, list(merge.buffered), enough, blocked, list(merge.vector))
 
     def hold_if_full(self, kind: int) -> None:
         """Pause fetching of a topic if too many of its records are buffered."""

@@ -13,6 +13,10 @@ from prequential.engine.shard import Shard
 _ROUND = 8_000
 _LEAST_ROUND, _LONG_ROUND_SECONDS = 250, 0.5
 
+#: Fetching and parsing run in threads, but the event loop passes on their results, between micro-batches. A
+#: shard needs as many records in advance as it processes in these seconds, else it waits; at most so many.
+_AHEAD_SECONDS, _MOST_AHEAD = 0.125, 64_000
+
 #: A micro-batch has a fixed cost of about 1 ms. So one with fewer new records than `_FULL_ROUND` waits until
 #: its outputs can be published. The other two are the least and the most seconds between such micro-batches.
 _FULL_ROUND, _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 6_000, 0.04, 0.5
@@ -33,6 +37,8 @@ class RoundPace:
         self.fed = 0
         #: Most records of each topic in the next micro-batch.
         self.most = _ROUND
+        #: Records of each topic that are enough in advance.
+        self.ahead = _MOST_AHEAD
         self._was_full = False  # the last micro-batch
         self._ended_at = 0.0
 
@@ -42,9 +48,12 @@ class RoundPace:
         if processed:
             self._ended_at = monotonic()
 
-    def took(self, seconds: float) -> None:
-        """Choose the size of the next micro-batch by the time that the last one took."""
+    def took(self, processed: int, seconds: float) -> None:
+        """Choose the size of the next micro-batch, and of what follows, by the time of the last one."""
         self.most = next_round(self.most, seconds)
+        if processed >= _FULL_ROUND:
+            now = min(_MOST_AHEAD, int(_AHEAD_SECONDS * processed / max(seconds, 1e-6)))
+            self.ahead += (now - self.ahead) // 8
 
     @property
     def is_full(self) -> bool:

@@ -457,14 +457,14 @@ class ShardRunner:
             took = monotonic() - started
             self.checkpoint.took(took)
             self.statistics.processing.observe(took)
-            self._pace.took(took)
+            self._pace.took(processed, took)
         return processed
 
     def _report_demand(self) -> None:
         self._arrivals.look_for_open_transactions(self.shard.merge.added)
         settled = self._journal or (self._isolation.planned if self._isolation else ())
         vectors = (one for one in settled if not isinstance(one, Idle))
-        self._back_pressure.say(self._arrivals.ends, next(vectors, None))
+        self._back_pressure.say(self._arrivals.ends, next(vectors, None), self._pace.ahead)
 
     # ---- the end
 
