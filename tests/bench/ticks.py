@@ -51,7 +51,7 @@ class Ticks:
         self._offsets, self._number = [0, 0, 0], 0
         #: By record time (s): CPU ms, and how many messages.
         self.took: dict[int, tuple[float, int]] = {}
-        tick = self._shard.emission.tick
+        tick = self._shard.schedule.tick
 
         def timed(record_time: int) -> Any:
             began = time.process_time()
@@ -60,7 +60,7 @@ class Ticks:
             self.took[at] = (time.process_time() - began) * 1e3, len(found)
             return found
 
-        self._shard.emission.tick = timed  # type: ignore[method-assign]
+        self._shard.schedule.tick = timed  # type: ignore[method-assign]
 
     def second(self, second: int) -> None:
         """Let a second of record time pass."""

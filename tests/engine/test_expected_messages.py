@@ -150,7 +150,7 @@ def test_series_are_those_of_the_newest_whole_period() -> None:
     lives.go(*records(0, 400)[:-8])
     families = {name: _Kept() for name, _, _ in EXPECTED_FAMILIES}
     shard = lives.shard
-    add_expectations(families, shard.catalog, shard.emission.reporter, [0])  # type: ignore[arg-type]
+    add_expectations(families, shard.catalog, shard.reporter, [0])  # type: ignore[arg-type]
     assert any('measure="accuracy"' in one for one in families["expected"].labels)
     assert len(families["expected_miss"].labels) == 1
     signals = families["expected_signal"].labels

@@ -20,7 +20,7 @@ from prequential.engine.catalog.state import ensure
 from prequential.engine.catalog.streams import Entity
 from prequential.engine.compiled.kernel import Ints, capacity_for
 from prequential.engine.compiled.space import Space
-from prequential.engine.emission import Emission
+from prequential.engine.due.schedule import Schedule
 from prequential.engine.evaluating import Evaluation
 from prequential.engine.input import odd_times, recurrence, seen
 from prequential.engine.input.admission import Admission, reason_of
@@ -88,8 +88,9 @@ class Shard:
         self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
         settings = (config.defaults, *config.streams.values())
         self._versions_apart = any(one.versions == "separate" for one in settings)
-        self.emission = Emission(self.state, self.outbox)
-        self.reporter = self.emission.reporter
+        self.schedule = Schedule(self.state, self.outbox)
+        self.reporter, self.comparisons = self.schedule.reporter, self.schedule.comparisons
+        self.disparities = self.schedule.disparities
         self.evaluation = Evaluation(self.state, self.reporter)
         self.encoder = Encoder(self.catalog)
         #: Records that this process has seen. `dropped` has the kind and offset of the first record that was
@@ -156,7 +157,7 @@ class Shard:
 
     def has_unpublished(self, quiet: int) -> bool:
         """Whether `idle` has anything to publish after `quiet` ms without a record."""
-        return self.emission.has_unpublished(quiet)
+        return self.schedule.has_unpublished(quiet)
 
     def idle(self, quiet: int) -> None:
         """Make the messages that are unpublished after `quiet` ms without a record.
@@ -164,11 +165,11 @@ class Shard:
         The wall clock decides when this happens. The caller therefore writes the call to the journal, so that
         other workers can repeat it at the same position.
         """
-        self.outbox.add(self.emission.idle(quiet))
+        self.outbox.add(self.schedule.idle(quiet))
 
     def last_set(self) -> None:
         """Make metrics messages for every sequence, at the end of a replay."""
-        self.outbox.add(self.emission.last_set())
+        self.outbox.add(self.schedule.last_set())
 
     # ---- processing
 
@@ -200,7 +201,7 @@ class Shard:
         """
         following, time = ticks.find(self.state.next_tick)
         while following <= place and time is not None:
-            self.outbox.add(self.emission.tick(time))
+            self.outbox.add(self.schedule.tick(time))
             following, time = ticks.find(self.state.next_tick)
         return following
 
@@ -285,7 +286,7 @@ class Shard:
         state.store = ensure(state.store, self.catalog, rows)
         while row < count:
             stop = int(np.searchsorted(positions, self._tick(ticks, int(positions[row]))))
-            self.emission.touch(rows.stream[row:stop])
+            self.schedule.touch(rows.stream[row:stop])
             while row < stop or state.logs.used[OVERDUE]:
                 row, why = join(
                     rows, row, stop, self.catalog.registry, state.store, state.logs,
@@ -303,7 +304,7 @@ class Shard:
         due = self.state.logs.due[: used[DUE]].tolist()
         self._consume(records)
         if why == EMIT:
-            self.outbox.add(self.emission.of_entities(due))
+            self.outbox.add(self.schedule.of_entities(due))
         elif why == NEW_SEGMENT:
             self.catalog.add_segment(int(used[WANTED]))
             self.add_rows()
@@ -338,10 +339,10 @@ class Shard:
         self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped, ends=logs.ends)
 
     def add_rows(self) -> None:
-        """Add rows for new streams and entities to the state and to the emission."""
+        """Add rows for new streams and entities to the state and to the schedule."""
         self.evaluation.forget()
         self.state.add_rows()
-        self.emission.add_streams()
+        self.schedule.add_streams()
 
     def _forget(self, gone: list[Entity]) -> None:
         """Stop the evaluation of these entities, even if predictions of theirs are pending."""
@@ -356,7 +357,7 @@ class Shard:
         state.follow_predictions()
         if logs.used[OUTCOMES]:
             raised = self.evaluation.finish(records)
-            compared = self.emission.of_outcomes(logs)
+            compared = self.schedule.of_outcomes(logs)
             messages = state.incidents.consume(logs, records, raised)
             # Alarms come before the messages about a state that includes the alarms' outcomes.
             self.outbox.add([*messages, *compared])
@@ -398,7 +399,7 @@ class Shard:
         restored = restore(self.state, parts)
         for stream in self.catalog.streams:
             self.encoder.know(stream)
-        self.emission.add_streams()
+        self.schedule.add_streams()
         return restored
 
 

@@ -243,7 +243,7 @@ class Account:
             self._misplaced[name] = self._misplaced.get(name, 0) + count
         for stream in shard.catalog.streams:
             self._add_stream(shard, stream)
-            self._disparities += shard.emission.disparities.statuses([stream.code])
+            self._disparities += shard.disparities.statuses([stream.code])
 
     def _place_in_words(self, partition: int, kind: int, offset: int) -> str:
         place = place_in_words(self._place(kind, partition, offset))
@@ -406,7 +406,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[SequenceSummary]:
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
     """Yield the comparisons between models, baselines and corrections of a stream as a whole."""
     rows = [about.row for about in shard.catalog.entities_of(stream) if about.kind in _WHOLE]
-    copies = comparisons.take(shard.emission.comparisons, shard.state.pairing, rows)
+    copies = comparisons.take(shard.comparisons, shard.state.pairing, rows)
     for one in comparisons.pair_statuses(copies):
         yield Pair(
             stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,

@@ -27,7 +27,7 @@ from prequential.topics.parts import encode as encode_part
 from prequential.topics.specs import PARTS
 
 
-class Emission:
+class Schedule:
     """Decides which messages of a shard are due, marks them as reported, and reads them for its outbox."""
 
     def __init__(self, state: ShardState, outbox: Outbox) -> None:
