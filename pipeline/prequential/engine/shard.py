@@ -5,23 +5,28 @@ them. The worker and `replay` drive the same class, and its outputs depend only 
 order.
 
 Each record takes one path. The encoder turns its micro-batch into rows, and the join writes logs of outcomes
-and of events. Estimators, detectors and accounts read these logs, and messages are made from their state.
+and of events. Estimators, detectors and accounts read these logs. They change the state and announce facts
+(`engine.facts`), about which the observer reads messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.model import Config
 from prequential.engine.catalog.state import ensure
 from prequential.engine.catalog.streams import Entity
+from prequential.engine.comparisons.reporting import ComparisonReporter
 from prequential.engine.compiled.kernel import Ints, capacity_for
 from prequential.engine.compiled.space import Space
 from prequential.engine.due.schedule import Schedule
 from prequential.engine.evaluating import Evaluation
+from prequential.engine.facts import Fact, RecordRejected
 from prequential.engine.input import odd_times, recurrence, seen
 from prequential.engine.input.admission import Admission, reason_of
 from prequential.engine.input.encoder import Encoder
@@ -30,7 +35,9 @@ from prequential.engine.input.merge import Batch, MicroBatch, OffsetVector
 from prequential.engine.input.seen import Refusals
 from prequential.engine.input.ticks import Ticks
 from prequential.engine.join.join import join
-from prequential.engine.outbox import Outbox
+from prequential.engine.observe import Observer, Outbox
+from prequential.engine.output.disparities import DisparityReporter
+from prequential.engine.output.messages import Reporter
 from prequential.engine.snapshot import snapshot
 from prequential.engine.snapshot.restored import Restored
 from prequential.engine.snapshot.restoring import restore
@@ -53,7 +60,7 @@ from prequential.engine.tables.logs import (
 )
 from prequential.engine.tables.records import LABEL, PREDICTION, Rows
 from prequential.topics.errors import Fault, existing
-from prequential.topics.outputs import DeadLetter, Output
+from prequential.topics.outputs import Output
 from prequential.topics.partitioning import partition_of
 
 #: Number of records to encode together, starting with one whose new names have to be registered first.
@@ -64,7 +71,7 @@ class Shard:
     """One shard: its state, and the outputs that it makes while it processes records.
 
     `add` buffers a batch. `advance` processes the records whose turn has come; `follow` processes them in the
-    order of a journal. `flush` returns the outputs since the last flush. With a closed `outbox` the shard
+    order of a journal. `flush` returns the outputs since the last flush. Without its `observer` the shard
     changes its state in the same way, and makes no outputs. For a shard on Kafka, `partitions` is the number
     of partitions of the input topics. The shard needs this number to notice streams that belong to another
     partition.
@@ -73,7 +80,7 @@ class Shard:
     def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
         self.config = config
         self.partition, self._partitions = partition, partitions
-        self.state = ShardState(config, partition, partitions)
+        self.state = state = ShardState(config, partition, partitions)
         self.merge, self.catalog = self.state.merge, self.state.catalog
         #: The order of processing since the last flush, as offset vectors; see
         #: `engine.input.merge`.
@@ -88,10 +95,16 @@ class Shard:
         self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
         settings = (config.defaults, *config.streams.values())
         self._versions_apart = any(one.versions == "separate" for one in settings)
-        self.schedule = Schedule(self.state, self.outbox)
-        self.reporter, self.comparisons = self.schedule.reporter, self.schedule.comparisons
-        self.disparities = self.schedule.disparities
-        self.evaluation = Evaluation(self.state, self.reporter)
+        #: Readers of the state, for messages and for others; they change nothing.
+        self.reporter = Reporter(
+            state.catalog, state.accounts, state.notes, lambda stream: state.timeline.cluster[stream]
+        )
+        self.comparisons = ComparisonReporter(state.catalog, state.pairing)
+        self.disparities = DisparityReporter(state.catalog)
+        self._readers = self.reporter, self.comparisons, self.disparities
+        self.observe()
+        self.schedule = Schedule(state, *self._readers)
+        self.evaluation = Evaluation(state)
         self.encoder = Encoder(self.catalog)
         #: Records that this process has seen. `dropped` has the kind and offset of the first record that was
         #: dropped for each reason (`engine.tables.logs`).
@@ -155,6 +168,17 @@ class Shard:
         vectors, self.vectors = self.vectors, []
         return self.outbox.flush(), vectors
 
+    def observe(self) -> None:
+        """Make outputs from now on. Without its observer a shard repeats a journal silently."""
+        self.observer: Observer | None = Observer(self.state, *self._readers, self.outbox)
+
+    def _apply(self, changes: Iterable[Fact]) -> None:
+        """Make these changes of the state, and let the observer read messages about their facts."""
+        if self.observer is not None:
+            self.observer.observe(changes)
+        else:
+            deque(changes, maxlen=0)
+
     def has_unpublished(self, quiet: int) -> bool:
         """Whether `idle` has anything to publish after `quiet` ms without a record."""
         return self.schedule.has_unpublished(quiet)
@@ -165,11 +189,11 @@ class Shard:
         The wall clock decides when this happens. The caller therefore writes the call to the journal, so that
         other workers can repeat it at the same position.
         """
-        self.outbox.add(self.schedule.idle(quiet))
+        self._apply(self.schedule.idle(quiet))
 
     def last_set(self) -> None:
         """Make metrics messages for every sequence, at the end of a replay."""
-        self.outbox.add(self.schedule.last_set())
+        self._apply(self.schedule.last_set())
 
     # ---- processing
 
@@ -201,7 +225,7 @@ class Shard:
         """
         following, time = ticks.find(self.state.next_tick)
         while following <= place and time is not None:
-            self.outbox.add(self.schedule.tick(time))
+            self._apply(self.schedule.tick(time))
             following, time = ticks.find(self.state.next_tick)
         return following
 
@@ -304,7 +328,7 @@ class Shard:
         due = self.state.logs.due[: used[DUE]].tolist()
         self._consume(records)
         if why == EMIT:
-            self.outbox.add(self.schedule.of_entities(due))
+            self._apply(self.schedule.of_entities(due))
         elif why == NEW_SEGMENT:
             self.catalog.add_segment(int(used[WANTED]))
             self.add_rows()
@@ -346,9 +370,10 @@ class Shard:
 
     def _forget(self, gone: list[Entity]) -> None:
         """Stop the evaluation of these entities, even if predictions of theirs are pending."""
-        closed = self.state.forget(gone)
-        self.reporter.forget([about.row for about in gone])
-        self.outbox.add(closed)
+        self._apply(self.state.forget(gone))
+        for about in gone:
+            self.reporter.forget(about.row)
+            self.schedule.expectations.forget(about.row)
 
     def _consume(self, records: Sequence[Any]) -> None:
         """Let all readers of the logs read them, then empty the logs."""
@@ -357,10 +382,8 @@ class Shard:
         state.follow_predictions()
         if logs.used[OUTCOMES]:
             raised = self.evaluation.finish(records)
-            compared = self.schedule.of_outcomes(logs)
-            messages = state.incidents.consume(logs, records, raised)
-            # Alarms come before the messages about a state that includes the alarms' outcomes.
-            self.outbox.add([*messages, *compared])
+            incidents = state.incidents.consume(logs, records, raised)
+            self._apply(chain(incidents, self.schedule.follow(logs)))
         elif logs.used[EVENTS]:
             state.incidents.follow_events(logs)
         clear(logs)
@@ -372,7 +395,7 @@ class Shard:
         self.state.dead_letters[kind] += 1
         self.state.quarantined[kind] += (kind, offset) in self.quarantine
         self.refusals.add(kind, reason, offset)
-        self.outbox.refuse(DeadLetter(kind, offset, reason))
+        self._apply([RecordRejected(kind, offset, reason)])
 
     # ---- snapshot
 
@@ -386,7 +409,7 @@ class Shard:
 
         The caller must flush all outputs before: a snapshot does not contain them.
         """
-        if not self.outbox.is_empty:
+        if self.outbox:
             raise Fault("a snapshot has no outputs: expected `flush` before `snapshot`")
         return snapshot.take(self.state, space or Space())
 

@@ -423,11 +423,10 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
 def _expected(shard: Shard, stream: Stream) -> Iterator[ExpectedSummary]:
     """Yield expected measures of models with periods, if there are any."""
     clock = int(shard.catalog.columns.streams.clock[stream.code])
-    expectations = shard.reporter.expectations
     rows = np.array(list(stream.models.values()), dtype=np.int64)
-    waits = expectations.of_waiting(rows, np.full(len(rows), clock))
+    waits = shard.reporter.of_waiting(rows, np.full(len(rows), clock))
     for (model, row), waiting in zip(stream.models.items(), waits):
-        newest = expectations.provisional(row)
+        newest = shard.schedule.expectations.provisional(row)
         period = None if newest is None else expected_period(
             newest.state.start, newest.state.end, newest.state.labelled_share, newest.labelled_so_far,
             newest.measures,
