@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import random
 import zlib
 from collections import Counter
@@ -15,6 +17,7 @@ import pytest
 from helpers import Feed, World, small_logs, snapshot_of
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import BY_INSTANCE
+from prequential.engine import shard as shard_module
 from prequential.engine import warmup
 from prequential.engine.facts import Fact
 from prequential.engine.observe import Observer
@@ -149,3 +152,22 @@ def test_a_shard_without_an_observer_reads_nothing(monkeypatch: pytest.MonkeyPat
     for _ in live(shard, None, random.Random(1)):
         pass
     assert shard.flush()[0] == []
+
+
+def test_each_method_of_the_shard_calls_only_those_below_it() -> None:
+    [shard] = (
+        one for one in ast.parse(inspect.getsource(shard_module)).body
+        if isinstance(one, ast.ClassDef) and one.name == "Shard"
+    )  # fmt: skip
+    methods = [one for one in shard.body if isinstance(one, ast.FunctionDef)]
+    place = {one.name: number for number, one in enumerate(methods)}
+    up = [
+        (method.name, one.attr)
+        for method in methods for one in ast.walk(method)
+        if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.value.id == "self"
+        and place.get(one.attr, len(place)) <= place[method.name]
+    ]  # fmt: skip
+    assert up == []
+    steps = ["_process", "_round", "_join", "resolve_stop", "_consume"]
+    assert [name for name in place if name in steps] == steps
+    assert all(f"`{name}`" in str(shard_module.__doc__) for name in steps)
