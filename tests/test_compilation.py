@@ -85,7 +85,7 @@ def by_default() -> list[str]:
     shard.restore(iter(parts))
     warmup._feed(shard, warmup._INSTANCES)
     for part in read_snapshot.parts(shard.state, scored=True):
-        copied = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=True)
+        copied = read_snapshot.take(shard.state, shard.comparisons, part, scored=True)
         list(copied.reporter.estimates(copied.part.entities.tolist()))
         list(pair_statuses(copied.pairs))
     shard.last_set()

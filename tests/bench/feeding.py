@@ -81,22 +81,19 @@ def batches(records: list[Record], offsets: list[int]) -> list[tuple[int, range,
 
 
 class _Stopwatch:
-    """CPU seconds that a shard's reporter takes for messages."""
+    """CPU seconds that a shard's observer takes for messages."""
 
     def __init__(self, shard: Shard) -> None:
         self.seconds = 0.0
-        reporter: Any = shard.reporter
-        #: Who makes messages, by which method.
-        self._reports = (reporter, "metrics"), (reporter.periods, "due")
+        self._observer: Any = shard.observer
 
     def __enter__(self) -> _Stopwatch:
-        for one, name in self._reports:
-            setattr(one, name, self._timed(getattr(one, name)))
+        for name in ("_read", "_finish"):
+            setattr(self._observer, name, self._timed(getattr(self._observer, name)))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one, name in self._reports:
-            delattr(one, name)
+        del self._observer._read, self._observer._finish
 
     def _timed(self, report: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **options: Any) -> Any:

@@ -155,12 +155,12 @@ def test_costs_of_measures_are_told() -> None:
     assert min(found.values()) > 0
 
 
-def test_a_reporter_is_as_before_when_all_records_are_through() -> None:
+def test_an_observer_is_as_before_when_all_records_are_through() -> None:
     shard = Shard(Config())
-    before = dict(vars(shard.reporter))
+    before = dict(vars(shard.observer))
     for _ in feed(shard, generate(**SIZE)):
         pass
-    assert vars(shard.reporter).keys() == before.keys()
+    assert vars(shard.observer).keys() == before.keys()
 
 
 # ---- the command

@@ -15,6 +15,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -23,6 +24,7 @@ from typing import Any
 import yaml
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config
+from prequential.engine.facts import Fact
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Parser
 from prequential.engine.shard import Shard
@@ -51,16 +53,22 @@ class Ticks:
         self._offsets, self._number = [0, 0, 0], 0
         #: By record time (s): CPU ms, and how many messages.
         self.took: dict[int, tuple[float, int]] = {}
-        tick = self._shard.emission.tick
+        observer: Any = self._shard.observer
+        tick, observe = self._shard.schedule.tick, observer.observe
+        at: list[int] = []
 
-        def timed(record_time: int) -> Any:
-            began = time.process_time()
-            found = tick(record_time)
-            at = record_time // 1000 // _TICK * _TICK
-            self.took[at] = (time.process_time() - began) * 1e3, len(found)
-            return found
+        def noted(record_time: int) -> Iterator[Fact]:
+            at.append(record_time // 1000 // _TICK * _TICK)
+            yield from tick(record_time)
 
-        self._shard.emission.tick = timed  # type: ignore[method-assign]
+        def timed(changes: Iterator[Fact]) -> None:
+            began, before = time.process_time(), len(self._shard.outbox)
+            observe(changes)
+            if at:
+                count = len(self._shard.outbox) - before
+                self.took[at.pop()] = (time.process_time() - began) * 1e3, count
+
+        self._shard.schedule.tick, observer.observe = noted, timed  # type: ignore[method-assign]
 
     def second(self, second: int) -> None:
         """Let a second of record time pass."""

@@ -277,7 +277,7 @@ class TestJournal:
         world = world_of(seed)
         first = live(world, random.Random(seed), honest=False)
         second = Life(Shard(world.config))
-        second.shard.outbox.close()
+        second.shard.observer = None
         give_all(second.shard, world.topics)
         for vectors in first.journal:
             for vector in vectors:

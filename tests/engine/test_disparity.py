@@ -246,8 +246,8 @@ def test_a_part_of_a_snapshot_has_it() -> None:
     parts = split(decoded(snapshot_of(shard)), {"s"}.__contains__, moved=True)
     other = restored(shard.config, list(map(msgspec.msgpack.encode, parts)))
     streams = range(len(shard.catalog.streams))
-    assert list(other.emission.disparities.statuses(streams)) == list(
-        shard.emission.disparities.statuses(streams)
+    assert list(other.disparities.statuses(streams)) == list(
+        shard.disparities.statuses(streams)
     )
 
 
@@ -269,7 +269,7 @@ def test_another_configuration_starts_what_it_changes(
     shard = Shard(config)
     found = shard.restore(decoded(snapshot_of(catch_up(half).shard)))
     assert any("disparity" in str(one) for one in found.begun) == begun
-    groups = next(shard.emission.disparities.statuses([0]), None)
+    groups = next(shard.disparities.statuses([0]), None)
     assert (groups is None) == begun
     feed = Feed(shard, given.topics)
     feed.given = list(shard.merge.vector)
@@ -280,7 +280,7 @@ def test_another_configuration_starts_what_it_changes(
         feed.give(kind, 2_000)
     while shard.advance([ENDED] * 3, 1 << 30):
         pass
-    for one in shard.emission.disparities.statuses([0]):
+    for one in shard.disparities.statuses([0]):
         assert one.outcomes == 600
         assert all(group["n"] > 0 for group in one.groups.values())
 
@@ -289,7 +289,7 @@ def test_a_removed_model_has_no_messages() -> None:
     shard = catch_up(world(1, 300)).shard
     stream = shard.catalog.streams[0]
     shard._forget(shard.catalog.remove_model(stream, "a"))
-    assert {one.model for one in shard.emission.disparities.statuses([0])} == {"b"}
+    assert {one.model for one in shard.disparities.statuses([0])} == {"b"}
 
 
 # ---- series, configuration
@@ -300,14 +300,14 @@ def test_series_say_what_messages_say() -> None:
     families = {name: Family(name, kind, text, "") for name, kind, text in DISPARITY_FAMILIES}
     assert {kind for _, kind, _ in DISPARITY_FAMILIES} == {GAUGE}
     http = shard.config.http
-    add_disparities(families, shard.catalog, shard.emission.disparities, [0], http)
+    add_disparities(families, shard.catalog, shard.disparities, [0], http)
     text = "".join(family.text() for family in families.values())
     where = 'stream="s",partition="0",model="a",stage="final",key="region",measure="error"'
     assert f"disparity_verdict{{{where}}} 1" in text
     assert text.count("disparity_verdict{") == 6
     hidden = {name: Family(name, kind, "", "") for name, kind, _ in DISPARITY_FAMILIES}
     add_disparities(
-        hidden, shard.catalog, shard.emission.disparities, [0], replace(http, stages=("bins",))
+        hidden, shard.catalog, shard.disparities, [0], replace(http, stages=("bins",))
     )
     assert "{" not in "".join(family.text() for family in hidden.values())
 

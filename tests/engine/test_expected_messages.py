@@ -15,8 +15,8 @@ from prequential.engine.compiled.pool import find
 from prequential.engine.delay.calibrating import EXPECTED, SCALE, WAITING
 from prequential.engine.delay.expected import open_rows
 from prequential.engine.delay.records import graded, maturity_of
+from prequential.engine.due.expectations import miss
 from prequential.engine.measures.registry import INDEX, MEASURES
-from prequential.engine.output.expectations import miss
 from prequential.offline.replay.summary import Account
 from prequential.offline.replay.text import expected_lines
 from prequential.runtime.worker.series import EXPECTED_FAMILIES, add_expectations
@@ -150,7 +150,7 @@ def test_series_are_those_of_the_newest_whole_period() -> None:
     lives.go(*records(0, 400)[:-8])
     families = {name: _Kept() for name, _, _ in EXPECTED_FAMILIES}
     shard = lives.shard
-    add_expectations(families, shard.catalog, shard.emission.reporter, [0])  # type: ignore[arg-type]
+    add_expectations(families, shard, [0])  # type: ignore[arg-type]
     assert any('measure="accuracy"' in one for one in families["expected"].labels)
     assert len(families["expected_miss"].labels) == 1
     signals = families["expected_signal"].labels
@@ -180,7 +180,7 @@ def test_what_waits_has_an_interval_once_open_periods_have_records() -> None:
             maturity -= 1
         one = graded(tables.records, record, maturity, float(looked.about[place, SCALE]))
         half += looked.about[place, EXPECTED] * one.half * (looked.about[place, WAITING] > 0)
-    [waiting] = lives.shard.reporter.expectations.of_waiting(np.array([row]), np.array([clock]))
+    [waiting] = lives.shard.reporter.of_waiting(np.array([row]), np.array([clock]))
     assert waiting is not None
     assert waiting.half is not None
     assert waiting.half == pytest.approx(half, rel=1e-12)
@@ -189,11 +189,11 @@ def test_what_waits_has_an_interval_once_open_periods_have_records() -> None:
     assert message["interval"] == [max(0, low), min(waiting.labels, high)]
     assert message["level"] == 0.9
     families = {name: _Kept() for name, _, _ in EXPECTED_FAMILIES}
-    add_expectations(families, catalog, lives.shard.reporter, [0])  # type: ignore[arg-type]
+    add_expectations(families, lives.shard, [0])  # type: ignore[arg-type]
     values = [families[f"waiting_expected_{name}"].values for name in ("right", "right_low", "right_high")]
     assert values == [[waiting.right], *([end] for end in message["interval"])]
-    lives.shard.reporter.forget([row])
-    assert not lives.shard.reporter.expectations.waiting
+    lives.shard.reporter.forget(row)
+    assert not lives.shard.reporter.waiting
 
 
 def test_a_summary_says_it_of_periods_that_are_not_final() -> None:
@@ -202,7 +202,7 @@ def test_a_summary_says_it_of_periods_that_are_not_final() -> None:
     account = Account(lambda kind, partition, offset: {})
     account.add(lives.shard)
     [one] = (summary := account.summary(None)).expected
-    newest = lives.shard.reporter.expectations.newest[lives.shard.catalog.streams[0].models["m"]]
+    newest = lives.shard.schedule.expectations.newest[lives.shard.catalog.streams[0].models["m"]]
     assert one.period is not None
     assert (one.period.start, one.period.measure) == (newest.state.start, "accuracy")
     assert one.period.expected == newest.measures["accuracy"]["value"]

@@ -657,7 +657,7 @@ def test_what_is_copied_at_once_is_bounded() -> None:
     shard, _ = lived(World(settings, topics))
     copied = []
     for part in read_snapshot.parts(shard.state, scored=True):
-        taken = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=True)
+        taken = read_snapshot.take(shard.state, shard.comparisons, part, scored=True)
         copied.append(
             sum(
                 column.nbytes
@@ -684,7 +684,7 @@ def test_what_is_copied_of_pairs_at_once_is_bounded() -> None:
     shard, _ = lived(World(settings, topics))
     copied = []
     for part in read_snapshot.parts(shard.state, scored=False):
-        pairs = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=False).pairs
+        pairs = read_snapshot.take(shard.state, shard.comparisons, part, scored=False).pairs
         copied.append(
             sum(column.nbytes for side in pairs.sides.values() for _, table in side.named()
                 for column in columns_of(table).values())

@@ -11,9 +11,8 @@ from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.engine.catalog.plans import Plan, SingleRowRunner
 from prequential.engine.compiled.kernel import Ints32, columns_of
 from prequential.engine.details.label_dependence import LabelDependence
-from prequential.engine.incidents.incident import ALARM, WARNING, Raised
+from prequential.engine.incidents.incident import ALARM, WARNING, Raised, alarm_of
 from prequential.engine.input.plain import completed_ids
-from prequential.engine.output.messages import Reporter
 from prequential.engine.state import ShardState
 from prequential.engine.tables.alarms import Alarms
 from prequential.engine.tables.logs import OUTCOMES
@@ -27,8 +26,8 @@ class Evaluation:
     log is emptied. The results don't depend on how often `read` was called.
     """
 
-    def __init__(self, state: ShardState, reporter: Reporter) -> None:
-        self._state, self._reporter = state, reporter
+    def __init__(self, state: ShardState) -> None:
+        self._state = state
         #: Number of alarms that this process has raised.
         self.alarms = 0
         #: Number of times that references to tables have become invalid.
@@ -109,9 +108,8 @@ class Evaluation:
                 continue
             record, outcome = int(log.record[row]), int(log.number[row])
             (instance_id,) = completed_ids(self._state.logs, records, np.array([record]))
-            alarm = self._reporter.alarm(
-                about, stage, outcome, plan.watches[detector], *values, instance_id, int(log.t1[row]),
-            )  # fmt: skip
+            watch, t1 = plan.watches[detector], int(log.t1[row])
+            alarm = alarm_of(catalog, about, stage, outcome, watch, *values, instance_id, t1)
             order = record, about.kind, entity, outcome, parse_stage(stage).row, detector
             self._raised.append((order, Raised(record, entity, alarm, level)))
             self.alarms += level == ALARM

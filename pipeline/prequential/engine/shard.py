@@ -4,24 +4,35 @@ The shard is pure and deterministic. It takes batches and returns outputs; it wr
 them. The worker and `replay` drive the same class, and its outputs depend only on the records and their
 order.
 
-Each record takes one path. The encoder turns its micro-batch into rows, and the join writes logs of outcomes
-and of events. Estimators, detectors and accounts read these logs, and messages are made from their state.
+Each record takes five steps; each step calls only the steps and methods below it:
+
+1. `_process` takes a micro-batch, and lets ticks of record time pass between its records.
+2. `_round` turns records into rows, and registers new names.
+3. `_join` pairs predictions with labels, and writes logs of outcomes and of events.
+4. `resolve_stop` lets the logs be read, and removes the reason for which the join stopped.
+5. `_consume` lets estimators, detectors, accounts, incidents, pairs and groups read the logs.
+
+The steps change the state and announce facts (`engine.facts`), about which the observer reads messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.model import Config
 from prequential.engine.catalog.state import ensure
 from prequential.engine.catalog.streams import Entity
+from prequential.engine.comparisons.reporting import ComparisonReporter
 from prequential.engine.compiled.kernel import Ints, capacity_for
 from prequential.engine.compiled.space import Space
-from prequential.engine.emission import Emission
+from prequential.engine.due.schedule import Schedule
 from prequential.engine.evaluating import Evaluation
+from prequential.engine.facts import Fact, RecordRejected
 from prequential.engine.input import odd_times, recurrence, seen
 from prequential.engine.input.admission import Admission, reason_of
 from prequential.engine.input.encoder import Encoder
@@ -30,7 +41,9 @@ from prequential.engine.input.merge import Batch, MicroBatch, OffsetVector
 from prequential.engine.input.seen import Refusals
 from prequential.engine.input.ticks import Ticks
 from prequential.engine.join.join import join
-from prequential.engine.outbox import Outbox
+from prequential.engine.observe import Observer, Outbox
+from prequential.engine.output.disparities import DisparityReporter
+from prequential.engine.output.messages import Reporter
 from prequential.engine.snapshot import snapshot
 from prequential.engine.snapshot.restored import Restored
 from prequential.engine.snapshot.restoring import restore
@@ -53,7 +66,7 @@ from prequential.engine.tables.logs import (
 )
 from prequential.engine.tables.records import LABEL, PREDICTION, Rows
 from prequential.topics.errors import Fault, existing
-from prequential.topics.outputs import DeadLetter, Output
+from prequential.topics.outputs import Output
 from prequential.topics.partitioning import partition_of
 
 #: Number of records to encode together, starting with one whose new names have to be registered first.
@@ -64,7 +77,7 @@ class Shard:
     """One shard: its state, and the outputs that it makes while it processes records.
 
     `add` buffers a batch. `advance` processes the records whose turn has come; `follow` processes them in the
-    order of a journal. `flush` returns the outputs since the last flush. With a closed `outbox` the shard
+    order of a journal. `flush` returns the outputs since the last flush. Without its `observer` the shard
     changes its state in the same way, and makes no outputs. For a shard on Kafka, `partitions` is the number
     of partitions of the input topics. The shard needs this number to notice streams that belong to another
     partition.
@@ -73,7 +86,7 @@ class Shard:
     def __init__(self, config: Config, partition: int = 0, partitions: int | None = None) -> None:
         self.config = config
         self.partition, self._partitions = partition, partitions
-        self.state = ShardState(config, partition, partitions)
+        self.state = state = ShardState(config, partition, partitions)
         self.merge, self.catalog = self.state.merge, self.state.catalog
         #: The order of processing since the last flush, as offset vectors; see
         #: `engine.input.merge`.
@@ -88,9 +101,16 @@ class Shard:
         self._misplaced = np.zeros(0, dtype=np.bool_)  # by stream
         settings = (config.defaults, *config.streams.values())
         self._versions_apart = any(one.versions == "separate" for one in settings)
-        self.emission = Emission(self.state, self.outbox)
-        self.reporter = self.emission.reporter
-        self.evaluation = Evaluation(self.state, self.reporter)
+        #: Readers of the state, for messages and for others; they change nothing.
+        self.reporter = Reporter(
+            state.catalog, state.accounts, state.notes, lambda stream: state.timeline.cluster[stream]
+        )
+        self.comparisons = ComparisonReporter(state.catalog, state.pairing)
+        self.disparities = DisparityReporter(state.catalog)
+        self._readers = self.reporter, self.comparisons, self.disparities
+        self.observe()
+        self.schedule = Schedule(state, *self._readers)
+        self.evaluation = Evaluation(state)
         self.encoder = Encoder(self.catalog)
         #: Records that this process has seen. `dropped` has the kind and offset of the first record that was
         #: dropped for each reason (`engine.tables.logs`).
@@ -149,6 +169,12 @@ class Shard:
         self.merge.record_and_check_order(taken)
         return self._process(taken)
 
+    # ---- outputs
+
+    def observe(self) -> None:
+        """Make outputs from now on. Without its observer a shard repeats a journal silently."""
+        self.observer: Observer | None = Observer(self.state, *self._readers, self.outbox)
+
     def flush(self) -> tuple[list[Output], list[OffsetVector]]:
         """Outputs and offsets since the last flush: dead letters by topic and offset, then messages."""
         vectors, self.vectors = self.vectors, []
@@ -156,7 +182,7 @@ class Shard:
 
     def has_unpublished(self, quiet: int) -> bool:
         """Whether `idle` has anything to publish after `quiet` ms without a record."""
-        return self.emission.has_unpublished(quiet)
+        return self.schedule.has_unpublished(quiet)
 
     def idle(self, quiet: int) -> None:
         """Make the messages that are unpublished after `quiet` ms without a record.
@@ -164,13 +190,41 @@ class Shard:
         The wall clock decides when this happens. The caller therefore writes the call to the journal, so that
         other workers can repeat it at the same position.
         """
-        self.outbox.add(self.emission.idle(quiet))
+        self._apply(self.schedule.idle(quiet))
 
     def last_set(self) -> None:
         """Make metrics messages for every sequence, at the end of a replay."""
-        self.outbox.add(self.emission.last_set())
+        self._apply(self.schedule.last_set())
 
-    # ---- processing
+    # ---- snapshot
+
+    @property
+    def snapshot_size(self) -> int:
+        """Bytes of the memory that the next snapshot copies tables into (`core.compiled.space`)."""
+        return snapshot.size(self.state)
+
+    def snapshot(self, space: Space | None = None) -> Iterator[object]:
+        """The state in parts, copied into this space: see `engine.snapshot.snapshot`.
+
+        The caller must flush all outputs before: a snapshot does not contain them.
+        """
+        if self.outbox:
+            raise Fault("a snapshot has no outputs: expected `flush` before `snapshot`")
+        return snapshot.take(self.state, space or Space())
+
+    def restore(self, parts: Iterator[Any]) -> Restored:
+        """Restore the state from the parts of a snapshot.
+
+        Returns which state was kept, which starts empty and which has ended. Raises WorkError for a stream
+        whose task has changed in the configuration.
+        """
+        restored = restore(self.state, parts)
+        for stream in self.catalog.streams:
+            self.encoder.know(stream)
+        self.schedule.add_streams()
+        return restored
+
+    # ---- the five steps
 
     def _process(self, taken: MicroBatch) -> int:
         """Process all of these records, and make the messages that become due between them by record time."""
@@ -192,17 +246,6 @@ class Shard:
             most = _WITH_NEW_NAMES if taken_next else 2 * most
         self._tick(ticks, 0)
         return len(times)
-
-    def _tick(self, ticks: Ticks, place: int) -> int:
-        """Make the messages that are due before the record at a place of the round.
-
-        Returns the place of the first record after the next tick.
-        """
-        following, time = ticks.find(self.state.next_tick)
-        while following <= place and time is not None:
-            self.outbox.add(self.emission.tick(time))
-            following, time = ticks.find(self.state.next_tick)
-        return following
 
     def _round(
         self, taken: MicroBatch, places: Ints, records: Sequence[Any], is_taken: bool, ticks: Ticks
@@ -232,6 +275,89 @@ class Shard:
                 self._refuse(*place_of(places[unused.position]), unused.reason)
         self.note(encoded.rows, rows, of_rows, lambda row: place_of(places[encoded.positions[row]]))
         return done, would_be_taken
+
+    def _join(self, rows: Rows, records: Sequence[Any], positions: Ints, ticks: Ticks) -> int:
+        """Run the join on rows, and let all readers of its logs read them; returns the number of rows done.
+
+        The join does all rows, or those before a row that it would admit and whose names are new. Before a
+        row that is after a tick, the messages of the tick are made; `positions`: the rows' places in the
+        round, (n,) int64.
+        """
+        limits, state = self.config.limits, self.state
+        row, count = 0, len(rows.kind)
+        state.store = ensure(state.store, self.catalog, rows)
+        while row < count:
+            stop = int(np.searchsorted(positions, self._tick(ticks, int(positions[row]))))
+            self.schedule.touch(rows.stream[row:stop])
+            while row < stop or state.logs.used[OVERDUE]:
+                row, why = join(
+                    rows, row, stop, self.catalog.registry, state.store, state.logs,
+                    limits.instances_per_shard, limits.predictions_per_instance,
+                )  # fmt: skip
+                self.resolve_stop(why, records)
+                if why == NEW_NAMES:
+                    return row
+        return row
+
+    def resolve_stop(self, why: int, records: Sequence[Any]) -> None:
+        """Empty the logs and do what the join has stopped for, so that the join can continue."""
+        used = self.state.logs.used
+        drained = bool(used[:REMEMBERED].any())
+        due = self.state.logs.due[: used[DUE]].tolist()
+        self._consume(records)
+        if why == EMIT:
+            self._apply(self.schedule.of_entities(due))
+        elif why == NEW_SEGMENT:
+            self.catalog.add_segment(int(used[WANTED]))
+            self.add_rows()
+        elif why == NEW_STAGE:
+            self.state.separate(int(used[WANTED]))
+        elif why == FULL and not drained:
+            self._widen_logs(int(used[NEEDED]))
+
+    def _consume(self, records: Sequence[Any]) -> None:
+        """Let all readers of the logs read them, then empty the logs."""
+        state, logs = self.state, self.state.logs
+        state.accounts.consume(logs)
+        state.follow_predictions()
+        if logs.used[OUTCOMES]:
+            raised = self.evaluation.finish(records)
+            incidents = state.incidents.consume(logs, records, raised)
+            self._apply(chain(incidents, self.schedule.follow(logs)))
+        elif logs.used[EVENTS]:
+            state.incidents.follow_events(logs)
+        clear(logs)
+
+    # ---- what the steps use
+
+    def _tick(self, ticks: Ticks, place: int) -> int:
+        """Make the messages that are due before the record at a place of the round.
+
+        Returns the place of the first record after the next tick.
+        """
+        following, time = ticks.find(self.state.next_tick)
+        while following <= place and time is not None:
+            self._apply(self.schedule.tick(time))
+            following, time = ticks.find(self.state.next_tick)
+        return following
+
+    def _forget(self, gone: list[Entity]) -> None:
+        """Stop the evaluation of these entities, even if predictions of theirs are pending."""
+        self._apply(self.state.forget(gone))
+        for about in gone:
+            self.reporter.forget(about.row)
+            self.schedule.expectations.forget(about.row)
+
+    def add_rows(self) -> None:
+        """Add rows for new streams and entities to the state and to the schedule."""
+        self.evaluation.forget()
+        self.state.add_rows()
+        self.schedule.add_streams()
+
+    def _widen_logs(self, rows: int) -> None:
+        logs = self.state.logs
+        wider = new_logs(capacity_for(rows, 2 * len(logs.due)))
+        self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped, ends=logs.ends)
 
     def note(
         self, rows: Rows, stop: int, records: Sequence[Any], place_of: Callable[[int], tuple[int, int]]
@@ -273,45 +399,6 @@ class Shard:
             # Record times don't decrease within a topic, so the last record of each is the newest.
             newest[codes[chosen]] = rows.time[chosen]
 
-    def _join(self, rows: Rows, records: Sequence[Any], positions: Ints, ticks: Ticks) -> int:
-        """Run the join on rows, and let all readers of its logs read them; returns the number of rows done.
-
-        The join does all rows, or those before a row that it would admit and whose names are new. Before a
-        row that is after a tick, the messages of the tick are made; `positions`: the rows' places in the
-        round, (n,) int64.
-        """
-        limits, state = self.config.limits, self.state
-        row, count = 0, len(rows.kind)
-        state.store = ensure(state.store, self.catalog, rows)
-        while row < count:
-            stop = int(np.searchsorted(positions, self._tick(ticks, int(positions[row]))))
-            self.emission.touch(rows.stream[row:stop])
-            while row < stop or state.logs.used[OVERDUE]:
-                row, why = join(
-                    rows, row, stop, self.catalog.registry, state.store, state.logs,
-                    limits.instances_per_shard, limits.predictions_per_instance,
-                )  # fmt: skip
-                self.resolve_stop(why, records)
-                if why == NEW_NAMES:
-                    return row
-        return row
-
-    def resolve_stop(self, why: int, records: Sequence[Any]) -> None:
-        """Empty the logs and do what the join has stopped for, so that the join can continue."""
-        used = self.state.logs.used
-        drained = bool(used[:REMEMBERED].any())
-        due = self.state.logs.due[: used[DUE]].tolist()
-        self._consume(records)
-        if why == EMIT:
-            self.outbox.add(self.emission.of_entities(due))
-        elif why == NEW_SEGMENT:
-            self.catalog.add_segment(int(used[WANTED]))
-            self.add_rows()
-        elif why == NEW_STAGE:
-            self.state.separate(int(used[WANTED]))
-        elif why == FULL and not drained:
-            self._widen_logs(int(used[NEEDED]))
-
     def _count_misplaced(self, rows: Rows, stop: int) -> None:
         """Count admitted records of streams that belong to another partition, up to this row."""
         partitions = existing(self._partitions, "the number of partitions")
@@ -332,74 +419,19 @@ class Shard:
             name = streams[code].name
             self.misplaced_streams[name] = self.misplaced_streams.get(name, 0) + count
 
-    def _widen_logs(self, rows: int) -> None:
-        logs = self.state.logs
-        wider = new_logs(capacity_for(rows, 2 * len(logs.due)))
-        self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped, ends=logs.ends)
-
-    def add_rows(self) -> None:
-        """Add rows for new streams and entities to the state and to the emission."""
-        self.evaluation.forget()
-        self.state.add_rows()
-        self.emission.add_streams()
-
-    def _forget(self, gone: list[Entity]) -> None:
-        """Stop the evaluation of these entities, even if predictions of theirs are pending."""
-        closed = self.state.forget(gone)
-        self.reporter.forget([about.row for about in gone])
-        self.outbox.add(closed)
-
-    def _consume(self, records: Sequence[Any]) -> None:
-        """Let all readers of the logs read them, then empty the logs."""
-        state, logs = self.state, self.state.logs
-        state.accounts.consume(logs)
-        state.follow_predictions()
-        if logs.used[OUTCOMES]:
-            raised = self.evaluation.finish(records)
-            compared = self.emission.of_outcomes(logs)
-            messages = state.incidents.consume(logs, records, raised)
-            # Alarms come before the messages about a state that includes the alarms' outcomes.
-            self.outbox.add([*messages, *compared])
-        elif logs.used[EVENTS]:
-            state.incidents.follow_events(logs)
-        clear(logs)
-
-    # ---- invalid records
-
     def _refuse(self, kind: int, offset: int, reason: str) -> None:
         """Count an invalid record and add its dead letter."""
         self.state.dead_letters[kind] += 1
         self.state.quarantined[kind] += (kind, offset) in self.quarantine
         self.refusals.add(kind, reason, offset)
-        self.outbox.refuse(DeadLetter(kind, offset, reason))
+        self._apply([RecordRejected(kind, offset, reason)])
 
-    # ---- snapshot
-
-    @property
-    def snapshot_size(self) -> int:
-        """Bytes of the memory that the next snapshot copies tables into (`core.compiled.space`)."""
-        return snapshot.size(self.state)
-
-    def snapshot(self, space: Space | None = None) -> Iterator[object]:
-        """The state in parts, copied into this space: see `engine.snapshot.snapshot`.
-
-        The caller must flush all outputs before: a snapshot does not contain them.
-        """
-        if not self.outbox.is_empty:
-            raise Fault("a snapshot has no outputs: expected `flush` before `snapshot`")
-        return snapshot.take(self.state, space or Space())
-
-    def restore(self, parts: Iterator[Any]) -> Restored:
-        """Restore the state from the parts of a snapshot.
-
-        Returns which state was kept, which starts empty and which has ended. Raises WorkError for a stream
-        whose task has changed in the configuration.
-        """
-        restored = restore(self.state, parts)
-        for stream in self.catalog.streams:
-            self.encoder.know(stream)
-        self.emission.add_streams()
-        return restored
+    def _apply(self, changes: Iterable[Fact]) -> None:
+        """Make these changes of the state, and let the observer read messages about their facts."""
+        if self.observer is not None:
+            self.observer.observe(changes)
+        else:
+            deque(changes, maxlen=0)
 
 
 def _kind_and_offset(taken: MicroBatch, place: int) -> tuple[int, int]:

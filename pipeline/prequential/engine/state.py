@@ -20,6 +20,7 @@ from prequential.engine.comparisons.pairing import Pairing
 from prequential.engine.compiled.kernel import grown
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.details.notes import Notes
+from prequential.engine.facts import Fact
 from prequential.engine.incidents import history
 from prequential.engine.incidents.incidents import Incidents
 from prequential.engine.input.merge import Merge
@@ -28,7 +29,6 @@ from prequential.engine.past.past import PastOutcomes
 from prequential.engine.tables.keys import Key, StateTable
 from prequential.engine.tables.logs import EVENTS, OUTCOMES, REMEMBERED, new_logs
 from prequential.engine.tables.streams import MODEL
-from prequential.topics.outputs import Incident
 
 #: Initial number of rows of the logs: enough for a micro-batch of the worker.
 _LOG_ROWS = 1 << 15
@@ -109,8 +109,8 @@ class ShardState:
         catalog.begun_anew.clear()
         self._streams, self._entities = len(catalog.streams), len(catalog.entities)
 
-    def forget(self, gone: list[Entity]) -> list[Incident]:
-        """Drop entities that are no longer evaluated; returns the messages that close their incidents.
+    def forget(self, gone: list[Entity]) -> Iterator[Fact]:
+        """Drop entities that are no longer evaluated, and close their incidents.
 
         The store may still have pending predictions of these entities.
         """
@@ -120,7 +120,7 @@ class ShardState:
         models = [about.row for about in gone if about.kind == MODEL]
         segments = self.catalog.segment_rows_of(np.array(models, dtype=np.int64))
         self.accounts.forget(rows, segments)
-        return self.incidents.forget(gone)
+        yield from self.incidents.forget(gone)
 
     # ---- the log
 

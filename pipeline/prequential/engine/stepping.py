@@ -94,7 +94,7 @@ class Stepper:
             return
         shard, records, rows = self._shard, self._open.records, self._open.rows
         if records:
-            shard.emission.touch(rows.stream[: len(records)])
+            shard.schedule.touch(rows.stream[: len(records)])
             shard.resolve_stop(DONE, records)
             shard.note(rows, len(records), records, self._origins.__getitem__)
             self._open.clear()

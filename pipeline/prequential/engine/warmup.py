@@ -206,7 +206,7 @@ def warm_up(needed: Collection[str]) -> None:
     shard.restore(iter(parts))
     _feed(shard, _INSTANCES)
     for part in read_snapshot.parts(shard.state, scored=True):
-        copied = read_snapshot.take(shard.state, shard.emission.comparisons, part, scored=True)
+        copied = read_snapshot.take(shard.state, shard.comparisons, part, scored=True)
         list(copied.reporter.estimates(copied.part.entities.tolist()))
         list(pair_statuses(copied.pairs))
     shard.last_set()

@@ -14,7 +14,6 @@ with probability at most compare_level, however often models are replaced.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.stages import parse_pair
@@ -39,6 +38,7 @@ from prequential.engine.comparisons.joint import (
 from prequential.engine.comparisons.tables import Comparisons, JointRow, PairSide, codes_of, prices_of
 from prequential.engine.compiled.kernel import capacity_for, grown, records
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
+from prequential.engine.facts import DueReport
 from prequential.engine.measures.positive import NO_OWNER
 from prequential.engine.tables.keys import StateTable
 from prequential.engine.tables.logs import OUTCOMES, Logs
@@ -49,16 +49,6 @@ _JOINT_ROWS = 1 << 12
 
 #: Kinds of entities that stand for a whole stream.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
-
-
-class DueReport(NamedTuple):
-    """A sequence of a pair that has messages due, as it is now."""
-
-    number: int  # of its tables
-    side: int
-    row: int
-    group: int  # number of the instance that has made them due, going up
-    revised: tuple[int, int]  # revisions of both until then
 
 
 def largest_cost(config: StreamConfig) -> float:

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
 from itertools import islice
-from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from prequential.configuration.settings.stages import INITIAL
-from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons import DEFINED, REASONS, VERDICTS, measuring
 from prequential.engine.comparisons.confidence_sequence import level_of
 from prequential.engine.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
-from prequential.engine.comparisons.pairing import DueReport, Pairing
+from prequential.engine.comparisons.pairing import Pairing
 from prequential.engine.comparisons.tables import PairSide
 from prequential.engine.compiled.kernel import Floats, Ints
-from prequential.engine.outbox import Outbox
+from prequential.engine.facts import DueReport
 from prequential.engine.output.texts import Draft, MessageValues, Who, Writer, joined, vocabulary
-from prequential.engine.tables.logs import Logs
 from prequential.topics.outputs import Encoded, fields_of
 from prequential.topics.specs import COMPARISONS
 
 #: Statistics that are whole numbers wherever n is.
 COUNTS = NAMES[N01], NAMES[N10]
 
-#: Messages about a sequence by all estimators, behind where they belong: by instance, pair, stage and loss.
+#: Messages about a sequence by all estimators, behind their position among others.
 Ordered: TypeAlias = tuple[tuple[Any, ...], list[Encoded]]
 
 #: How messages end: McNemar's test isn't there, doesn't reject, rejects.
@@ -58,10 +54,6 @@ class PairSubject(NamedTuple):
     at: dict[tuple[int, int], list[int]]  # by side and row: which places; losses may be the same
 
 
-#: A sequence that is due, and its pair.
-_Report: TypeAlias = tuple[DueReport, PairSubject]
-
-
 class Statistics(NamedTuple):
     """Of one estimator: memory's n, statistics, and reasons where there are none (columns as `NAMES`)."""
 
@@ -88,81 +80,19 @@ class SideStatistics(NamedTuple):
 class ComparisonReporter:
     """Makes the messages about a shard's pairs, and caches the properties of each pair."""
 
-    def __init__(self, catalog: Catalog, pairing: Pairing, outbox: Outbox) -> None:
-        self._catalog = catalog
-        self._outbox = outbox
-        self._pairing = pairing
+    def __init__(self, catalog: Catalog, pairing: Pairing) -> None:
+        self._catalog, self._pairing = catalog, pairing
         self._known_pairs: dict[int, PairSubject] = {}
         self._writer = Writer(COMPARISONS, vocabulary(NAMES, REASONS, counts=COUNTS), _ENDINGS)
         self._all_columns = self._writer.columns(tuple(range(len(NAMES))))
         self._thresholds: dict[float, float] = {}
-        self._known_times: set[int | None] = set()
-        self._known_streams = 0  # whose values of `emit.comparisons` are among these
 
-    def consume(self, logs: Logs) -> list[Encoded]:
-        """Let the pairing take over what the outcome log has; messages that its outcomes make due.
-
-        They are in the order of the instances, however the outcomes are cut into logs.
-        """
-        messages = []
-        for due in self._pairing.consume(logs):
-            messages += self._report([(one, self._pair_of(one)) for one in due])
-        return _in_order(messages)
-
-    def passed(self, times: Collection[int]) -> list[Encoded]:
-        """Messages about sequences with joint outcomes since their last messages, of streams that are due.
-
-        `times` are the durations of `emit` of which record time has passed a multiple.
-        """
-        if self._times().isdisjoint(times):
-            return []
-        return self.news(lambda config: config.emit_comparisons in times)
-
-    def news(self, is_due: Callable[[StreamConfig], bool]) -> list[Encoded]:
-        """Messages about sequences with joint outcomes since their last messages, of streams that are due."""
-        reports = [(one, known) for one, known in self._with_news() if is_due(self._stream_of(known).config)]
-        return _in_order(self._report(reports))
-
-    def has_news(self, is_due: Callable[[StreamConfig], bool]) -> bool:
-        """Whether there is anything that `news` has messages about."""
-        return any(is_due(self._stream_of(known).config) for _, known in self._with_news())
-
-    def _with_news(self) -> Iterator[_Report]:
-        return ((one, self._pair_of(one)) for one in self._pairing.unreported_sequences())
-
-    def _times(self) -> set[int | None]:
-        """The values of `emit.comparisons` of all streams."""
-        streams = self._catalog.streams
-        self._known_times.update(one.config.emit_comparisons for one in streams[self._known_streams :])
-        self._known_streams = len(streams)
-        return self._known_times
-
-    def of_all(self, stream: Stream) -> list[Encoded]:
-        """Messages about all pairs of a stream that have joint outcomes, at the end of a replay."""
-        pairing, reports = self._pairing, list[_Report]()
-        revisions = self._catalog.columns.entities.revisions
-        for pair in {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}:
-            known = self.known(pair)
-            revised = int(revisions[known.a.row]), int(revisions[known.b.row])
-            sides = pairing.tables[known.number].sides
-            reports += [
-                (DueReport(known.number, side, row, 0, revised), known)
-                for side, row in known.at if sides[side].columns.n[row]
-            ]  # fmt: skip
-        return _in_order(self._report(reports))
-
-    def _pair_of(self, reports: DueReport) -> PairSubject:
+    def pair_of(self, reports: DueReport) -> PairSubject:
         """The pair that a sequence is of."""
         return self.known(int(self._pairing.tables[reports.number].sides[reports.side].due.pair[reports.row]))
 
     def _stream_of(self, known: PairSubject) -> Stream:
         return self._catalog.streams[known.a.stream]
-
-    def _report(self, reports: list[_Report]) -> list[Ordered]:
-        """Count these sequences as reported; returns messages about them, and where these belong."""
-        for one, _ in reports:
-            self._pairing.tables[one.number].sides[one.side].report(one.row)
-        return self._messages(reports) if reports and self._outbox.is_open else []
 
     def known(self, pair: int) -> PairSubject:
         """What doesn't change of a pair: of the present one with this number."""
@@ -200,10 +130,13 @@ class ComparisonReporter:
 
     # ---- content of messages
 
-    def _messages(self, reports: list[_Report]) -> list[Ordered]:
-        """About these sequences, each with where it belongs among others."""
-        catalog = self._catalog
-        places = [(one, known, place) for one, known in reports for place in known.at[one.side, one.row]]
+    def messages(self, reports: list[DueReport]) -> list[Ordered]:
+        """Messages about these sequences, each with its position: by instance, pair, stage and loss."""
+        catalog, subjects = self._catalog, map(self.pair_of, reports)
+        places = [
+            (one, known, place) for one, known in zip(reports, subjects)
+            for place in known.at[one.side, one.row]
+        ]  # fmt: skip
         statistics, levels = self._find(places)
         values, first = self._values(statistics, levels)
         draft, loss, orders = Draft(), catalog.loss, []
@@ -276,11 +209,6 @@ class ComparisonReporter:
             levels.setdefault(key, []).append(self._stream_of(known).config.mcnemar_level)
         tables = self._pairing.tables
         return {key: read(tables[key[0]].sides[key[1]], some) for key, some in rows.items()}, levels
-
-
-def _in_order(messages_by_place: list[Ordered]) -> list[Encoded]:
-    """All messages, in the order of what each group of them is about."""
-    return [message for _, messages in sorted(messages_by_place, key=itemgetter(0)) for message in messages]
 
 
 def read(side: PairSide, rows: list[int]) -> SideStatistics:

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from prequential.topics.outputs import Alarm
+import msgspec
+from prequential.configuration.settings.stages import PERIOD
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.streams import Entity
+from prequential.engine.delay import records
+from prequential.engine.detectors.period_alarms import PeriodAlarm
+from prequential.engine.detectors.watch import Watch
+from prequential.engine.facts import PeriodDue
+from prequential.topics.errors import existing
+from prequential.topics.outputs import Alarm, identity
 
 #: Levels of signals.
 WARNING, ALARM = "warning", "alarm"
@@ -28,6 +37,41 @@ class Raised(NamedTuple):
     entity: int
     alarm: Alarm
     level: str
+
+
+def alarm_of(
+    catalog: Catalog, about: Entity, stage: str, outcome: int, watch: Watch, statistic: float,
+    threshold: float, correlation: float, instance_id: str, ts: int,
+) -> Alarm:  # fmt: skip
+    """The alarm that a watch raised at outcome number `outcome` (from 1) of a sequence.
+
+    The sequence is that of an entity in a stage, and the outcome has this instance and label time (ms).
+    `statistic` and `threshold` are the detector's values at the alarm. `correlation` is the autocorrelation
+    of the errors up to this outcome; NaN, which is left out: it has no value. The id is the same for the same
+    alarm, however often it is made.
+    """
+    config, stream = watch.config, catalog.streams[about.stream]
+    key = stream.name, catalog.partition, about.model, about.segment, stage, config.detector
+    return Alarm(
+        identity(*key, config.signal, watch.params, outcome, *catalog.loss),
+        *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,
+        msgspec.UNSET if correlation != correlation else correlation,
+        catalog.untimed or msgspec.UNSET, catalog.same_as(about.row, stage) or msgspec.UNSET,
+    )  # fmt: skip
+
+
+def alarm_of_period(catalog: Catalog, due: PeriodDue, alarm: PeriodAlarm) -> Alarm:
+    """The alarm that a period's forecast has raised."""
+    about, state = catalog.entity(due.model), due.state
+    stream, columns = catalog.streams[about.stream], catalog.columns
+    key = stream.name, catalog.partition, about.model, None, PERIOD, alarm.detector, alarm.signal
+    maturity = existing(due.forecast, "the forecast of a period with an alarm").maturity
+    period = {"start": state.start, "end": state.end, "maturity": records.share_of(maturity)}
+    return Alarm(
+        identity(*key, state.start, *catalog.loss), *key, int(columns.entities.outcomes[due.model]), "",
+        int(columns.streams.clock[about.stream]), alarm.statistic, alarm.threshold, {}, period=period,
+        untimed=catalog.untimed or msgspec.UNSET,
+    )  # fmt: skip
 
 
 class Noted(NamedTuple):

@@ -7,7 +7,7 @@ change; they open none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from prequential.configuration.settings.stages import FINAL
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import grown
+from prequential.engine.facts import AlarmRaised, Fact, IncidentChanged
 from prequential.engine.incidents import history
 from prequential.engine.incidents.closing import YOUNG, decision
 from prequential.engine.incidents.clusters import DAY
@@ -42,7 +43,6 @@ from prequential.engine.incidents.lasting import (
     RECOVERY,
     UNUSUAL,
     USUAL,
-    Decision,
     Means,
     change_place,
     course,
@@ -53,10 +53,10 @@ from prequential.engine.measures.losses import BINARY, column_of, identity_of
 from prequential.engine.measures.positive import NO_OWNER, Positives
 from prequential.engine.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
-from prequential.topics.outputs import Alarm, Incident, identity
+from prequential.topics.outputs import identity
 
-#: Most examples in a message, and most of these that are remembered.
-_EXAMPLES, _REMEMBERED = 5, 32
+#: Most examples of an incident that are remembered.
+_REMEMBERED = 32
 
 #: A message is due when the severity has moved by this and by this part of itself.
 _MOVE, _MOVE_PART = 0.2, 0.25
@@ -118,13 +118,12 @@ class Incidents:
         owners.budget[row] = budget.period / budget.alarms
         owners.fixed[row] = stream.config.cluster or 0
 
-    def forget(self, gone: Sequence[Entity]) -> list[Incident]:
-        """Drop these entities; returns the messages that close their open incidents."""
-        messages = []
+    def forget(self, gone: Sequence[Entity]) -> Iterator[Fact]:
+        """Drop these entities, and close their open incidents."""
         for about in gone:
             state = self.open.get(about.row)
             if state is not None:
-                messages.append(self._end(about, state, CLOSED))
+                yield from self._end(about, state, CLOSED)
         rows = [about.row for about in gone]
         known: list[dict[int, Any]] = [
             self.open, self.alarms, self.examples, self.noted, self.opened, self.graded
@@ -133,7 +132,6 @@ class Incidents:
             for by_owner in known:
                 by_owner.pop(row, None)
         self.history = history.without(self.history, rows)
-        return messages
 
     def copy_stage(self, row: int, source: str, target: str) -> None:
         """Copy the signals of an entity's alarms in one stage to another, which has alarms from here on.
@@ -170,7 +168,7 @@ class Incidents:
 
     # ---- the log
 
-    def consume(self, logs: Logs, records: Sequence[Any], raised: list[Raised]) -> list[Alarm | Incident]:
+    def consume(self, logs: Logs, records: Sequence[Any], raised: list[Raised]) -> Iterator[Fact]:
         """Take over all that the logs have, and these alarms, which are in order of records.
 
         Parameters
@@ -181,14 +179,8 @@ class Incidents:
             The micro-batch's, for ids of examples.
         raised
             Alarms and warnings of detectors.
-
-        Returns
-        -------
-        list of Alarm or Incident
-            Messages in the order of records: the alarms, and those about incidents among them.
         """
         count = int(logs.used[OUTCOMES])
-        messages: list[Alarm | Incident] = []
         positives = self._catalog.positives_by(NO_OWNER)
         self._ensure(count)
         row = event = at = 0
@@ -197,12 +189,10 @@ class Incidents:
             while at < len(raised) and raised[at].record == record:
                 at += 1
             stop = int(np.searchsorted(logs.outcomes.record[:count], record, side="right"))
-            row, event = self._follow(logs, positives, row, stop, event, records, messages)
-            messages += (one.alarm for one in raised[first:at] if one.level == ALARM)
-            messages += self.raise_alarms(raised[first:at])
-        _, event = self._follow(logs, positives, row, count, event, records, messages)
+            row, event = yield from self._follow(logs, positives, row, stop, event, records)
+            yield from self.raise_alarms(raised[first:at])
+        _, event = yield from self._follow(logs, positives, row, count, event, records)
         self.follow_events(logs, event)
-        return messages
 
     def follow_events(self, logs: Logs, event: int = 0) -> None:
         """Take over the events from row `event` on: what became of predictions after all outcomes."""
@@ -215,9 +205,8 @@ class Incidents:
                 self.history = history.with_room(self.history)
 
     def _follow(
-        self, logs: Logs, positives: Positives, row: int, stop: int, event: int, records: Sequence[Any],
-        messages: list[Alarm | Incident],
-    ) -> tuple[int, int]:
+        self, logs: Logs, positives: Positives, row: int, stop: int, event: int, records: Sequence[Any]
+    ) -> Generator[Fact, None, tuple[int, int]]:
         """Take over outcomes up to `stop`; closed clusters open, continue or end incidents on the way."""
         entities = self._catalog.registry.entities
         why = NEEDS_ROOM
@@ -234,7 +223,7 @@ class Incidents:
                 due = self.history.due[: notes[history.DUE_COUNT]].tolist()
                 notes[history.DUE_COUNT] = 0
                 for owner in due:
-                    messages += self._look(owner)
+                    yield from self._look(owner)
         return row, event
 
     def _ensure(self, rows: int) -> None:
@@ -268,9 +257,9 @@ class Incidents:
 
     # ---- alarms
 
-    def raise_alarms(self, raised: list[Raised]) -> list[Incident]:
-        """Note alarms of one record, or of one time, of any models; returns what incidents report of them."""
-        messages = []
+    def raise_alarms(self, raised: list[Raised]) -> Iterator[Fact]:
+        """Note alarms of one record, or of one time, of any models, for the incidents that they join."""
+        yield from (AlarmRaised(one.alarm) for one in raised if one.level == ALARM)
         for one in raised:
             owner = self.owner_of(self._catalog.entity(one.entity))
             if not self.history.owners.position[owner]:
@@ -287,44 +276,41 @@ class Incidents:
                 continue
             state.join(noted)
             if len(state.signals) != state.reported[1]:
-                messages.append(self._report(self._entity(owner), state))
-        return messages
+                yield _report(self._entity(owner), state)
 
     # ---- decisions
 
-    def _look(self, owner: int) -> list[Incident]:
+    def _look(self, owner: int) -> Iterator[Fact]:
         """A cluster was closed: an incident opens, goes on, recovers or ends."""
         stop, found = decision(self.history, owner, self._catalog.untimed)
         means = self.history.scratch.means
         state = self.open.get(owner)
         if state is not None:
-            return self._continue(owner, state, means, stop, float(found.h))
-        if not found.found:
-            return []
-        return self._open(owner, means, stop, found)
-
-    def _open(self, owner: int, means: Means, stop: int, found: Decision) -> list[Incident]:
-        """Open an incident, if the level since the change is worse than the usual one."""
-        excess = found.excess
-        start = change_place(means, excess.start, stop, excess.mean)
-        return self._begin(
-            owner, means, start, stop, float(excess.mean), float(excess.deviation), UNUSUAL
-        )
+            yield from self._continue(owner, state, means, stop, float(found.h))
+        elif found.found:
+            excess = found.excess
+            start = change_place(means, excess.start, stop, excess.mean)
+            yield from self._begin(
+                owner, means, start, stop, float(excess.mean), float(excess.deviation), UNUSUAL
+            )
 
     def _begin(
         self, owner: int, means: Means, start: int, stop: int, before: float, deviation: float, marked: int
-    ) -> list[Incident]:
-        """Open an incident whose new level began about with the closed cluster at place `start`."""
+    ) -> Iterator[Fact]:
+        """Open an incident whose new level began about with the closed cluster at place `start`.
+
+        It opens only if the level since the change is worse than the one before.
+        """
         view = self.view(owner)
         ts = view.clusters.ts.tolist()
         change = locate(view, ts[start], ts[max(start, stop - LASTING)], ts[stop - 1])
         start = ts.index(change.begin)
         after = _mean(means, start, stop)
         if not after > before:
-            return []
+            return
         finding = examine(view, change, deviation, marked)
         if not finding.after.level > finding.before.level or not finding.before.n:
-            return []
+            return
         now = now_of(self.history, owner)
         state = OpenIncident(
             self.id_of(owner, now.outcome), now._asdict(), self.alarms.get(owner, 0), before, after,
@@ -339,11 +325,11 @@ class Incidents:
         history.mark_clusters(self.history.outcomes, owner, range(start, stop), UNUSUAL)
         counts = self.opened.setdefault(owner, {})
         counts[state.cause] = counts.get(state.cause, 0) + 1
-        return [self._report(self._entity(owner), state)]
+        yield _report(self._entity(owner), state)
 
     def _continue(
         self, owner: int, state: OpenIncident, means: Means, stop: int, h: float
-    ) -> list[Incident]:
+    ) -> Iterator[Fact]:
         """Follow an open incident: the level comes back, worsens further, has become usual, or goes on."""
         pool, view = self.history.outcomes, self.view(owner)
         clusters = view.clusters
@@ -370,25 +356,27 @@ class Incidents:
             history.mark_clusters(
                 pool, owner, [k for k in range(len(ts)) if marks[k] == UNUSUAL or k in since], USUAL
             )
-            return [self._end(self._entity(owner), state, RECOVERED, n, loss)]
+            yield from self._end(self._entity(owner), state, RECOVERED, n, loss)
+            return
         if went.further >= h and ts[went.further_from] <= latest:
             start = went.further_from
             self._find(owner, state, ts[start] - 1)
-            messages = [self._end(self._entity(owner), state, CLOSED, n, loss)]
+            yield from self._end(self._entity(owner), state, CLOSED, n, loss)
             # The level before is that of the incident that ends.
             history.mark_clusters(pool, owner, [k for k in range(start) if ts[k] < state.begin], FORMER)
-            return messages + self._begin(owner, means, start, stop, after, spread, FORMER)
+            yield from self._begin(owner, means, start, stop, after, spread, FORMER)
+            return
         if len(since) >= max(MEMORY, len(ts) - len(since)):
             history.mark_clusters(pool, owner, [k for k in range(len(ts)) if ts[k] < state.begin], FORMER)
             history.mark_clusters(pool, owner, since, USUAL)
-            return [self._end(self._entity(owner), state, CLOSED, n, loss)]
+            yield from self._end(self._entity(owner), state, CLOSED, n, loss)
+            return
         cause, severity = state.cause, state.reported[0]
         self._find(owner, state, ts[stop - 1])
         moved = abs(state.details["severity"] - severity)
         graded = self._grade(owner, state, n, loss)
         if graded or state.cause != cause or moved > _MOVE + _MOVE_PART * abs(severity):
-            return [self._report(self._entity(owner), state)]
-        return []
+            yield _report(self._entity(owner), state)
 
     def _find(self, owner: int, state: OpenIncident, end: int) -> None:
         """Examine the change again, with the clusters up to the one at `end` (ms); what it rests on stays."""
@@ -413,47 +401,17 @@ class Incidents:
     def _end(
         self, about: Entity, state: OpenIncident, status: str, n: Sequence[float] = (),
         loss: Sequence[float] = (),
-    ) -> Incident:
-        """End an incident, of whose later clusters these were closed; returns its last message."""
+    ) -> Iterator[Fact]:  # fmt: skip
+        """End an incident, of whose later clusters these were closed."""
         self._grade(about.row, state, n, loss, over=True)
         state.status = status
+        yield _report(about, state)
         del self.open[about.row]
         self.history.owners.is_open[about.row] = 0
-        return self._report(about, state)
 
     def view(self, owner: int) -> View:
         """What is known of a model (its row), for attribution."""
         return view_of(self._catalog, self.history, owner)
-
-    def _report(self, about: Entity, state: OpenIncident) -> Incident:
-        """The next message about an incident."""
-        owner, stream = about.row, self._catalog.streams[about.stream]
-        state.revision += 1
-        state.reported = [state.details["severity"], len(state.signals)]
-        place = stream.name, self._catalog.partition, about.model
-        now, point = now_of(self.history, owner), state.details["change_point"]["outcome"]
-        kept = self.examples.get(owner, [])
-        message = Incident(
-            state.id, *place, state.revision, state.status, stage=watched_stage(stream.evaluated),
-            opened=dict(state.opened), alarms=list(state.alarms), alarm_count=state.alarm_count,
-            signals=[dict(one) for one in state.signals],
-            examples=[name for number, name in kept if number >= point][:_EXAMPLES],
-            former_alarms={"alarms": state.former_alarms, "outcomes": state.opened["outcome"]},
-            outcome=now.outcome, ts=now.ts, config=stream.config.digest, **state.details,
-        )  # fmt: skip
-        if state.recovered is not None:
-            message.recovered = state.recovered
-        if state.agreed is not None:
-            message.agreed = state.agreed
-        if owner in self.graded:
-            message.graded = dict(zip(("incidents", "agreed"), self.graded[owner]))
-        if stream.config.incident_loss != "error":
-            message.loss = stream.config.incident_loss
-        if self._catalog.untimed:
-            message.untimed = True
-        if same := self._catalog.same_as(owner, message.stage, stream):
-            message.same = same
-        return message
 
     def id_of(self, owner: int, opened: int) -> str:
         """The id of a model's incident that opened at this outcome."""
@@ -471,6 +429,13 @@ class Incidents:
 def watched_stage(stages: tuple[str, ...]) -> str:
     """The stage of a model that is watched: `final`, or else the first."""
     return FINAL if FINAL in stages else stages[0]
+
+
+def _report(about: Entity, state: OpenIncident) -> IncidentChanged:
+    """Mark a model's incident as reported in its present state."""
+    state.revision += 1
+    state.reported = [state.details["severity"], len(state.signals)]
+    return IncidentChanged(about)
 
 
 def _mean(means: Means, start: int, stop: int) -> float:

@@ -19,10 +19,10 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.delay import records
 from prequential.engine.delay.accounts import samples
 from prequential.engine.delay.due_periods import PeriodState
+from prequential.engine.due.expectations import miss
 from prequential.engine.measures.registry import MEASURES
 from prequential.engine.merging.parting import ALL, MEANS
 from prequential.engine.merging.sums import MergedClasses, added
-from prequential.engine.output.expectations import miss
 from prequential.engine.output.period_measures import expected_of
 from prequential.engine.tables.scores import SIZE
 from prequential.engine.tables.streams import MODEL

@@ -2,81 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
-import numpy as np
 from prequential.configuration.settings.stages import INITIAL
-from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
-from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.disparity import DIFFERS, TOO_FEW, VERDICTS
 from prequential.engine.disparity.following import ComparedGroups
-from prequential.engine.outbox import Outbox
-from prequential.engine.tables.logs import OUTCOMES, Logs
+from prequential.engine.facts import ModelSequence
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import existing
 from prequential.topics.outputs import Encoded, encode, identity
 from prequential.topics.specs import DISPARITIES
 
 
-class ModelSequence(NamedTuple):
-    """A model's sequence in a stage, whose groups are compared."""
-
-    plan: Plan
-    about: Entity
-    place: int  # of the stage
-    row: int
-
-
 class DisparityReporter:
-    """Lets the groups of a shard follow the outcome log, and makes the messages about them."""
+    """Makes the messages about the groups of a shard's models."""
 
-    def __init__(self, catalog: Catalog, outbox: Outbox) -> None:
-        self._catalog, self._outbox = catalog, outbox
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
 
-    def consume(self, logs: Logs) -> list[Encoded]:
-        """Take over what the outcome log has; messages about verdicts that begin or end, in its order."""
-        catalog, messages = self._catalog, list[tuple[int, list[Encoded]]]()
-        for plan in catalog.plans:
-            if plan.groups is None:
-                continue
-            log = logs.outcomes
-            rows = np.flatnonzero(log.plan[: int(logs.used[OUTCOMES])] == plan.number).astype(np.int32)
-            positives = catalog.positives(plan) if len(rows) else None
-            while len(rows):
-                done, due = plan.groups.consume(log, rows, catalog.registry, existing(positives, "positives"))
-                if due >= 0:
-                    about = catalog.entity(int(plan.entity[due]))
-                    first = int(catalog.columns.entities.first[about.row])
-                    one = ModelSequence(plan, about, due - first, due)
-                    messages.append((int(rows[done - 1]), self._report([one])))
-                rows = rows[done:]
-        return [message for _, some in sorted(messages, key=lambda one: one[0]) for message in some]
-
-    def news(self, is_due: Callable[[StreamConfig], bool]) -> list[Encoded]:
-        """Messages about groups with outcomes since their last messages, of streams that are due."""
-        return self._report(list(self._with_news(is_due)))
-
-    def has_news(self, is_due: Callable[[StreamConfig], bool]) -> bool:
-        """Whether there is anything that `news` has messages about."""
-        return next(self._with_news(is_due), None) is not None
-
-    def of_all(self, stream: Stream) -> list[Encoded]:
-        """Messages about all models of a stream with outcomes, at the end of a replay."""
-        return self._report(list(self._sequences(stream)))
-
-    def _with_news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[ModelSequence]:
-        for stream in self._catalog.streams:
-            if stream.config.disparity is not None and is_due(stream.config):
-                for one in self._sequences(stream):
-                    table = existing(one.plan.groups, "groups").table
-                    if table.outcomes[one.row] != table.reported[one.row]:
-                        yield one
-
-    def _sequences(self, stream: Stream) -> Iterator[ModelSequence]:
+    def sequences(self, stream: Stream) -> Iterator[ModelSequence]:
         """The sequences of a stream's models that have outcomes, in reported stages."""
         entities = self._catalog.columns.entities
         for row in stream.models.values():
@@ -90,15 +38,14 @@ class DisparityReporter:
         is_final = self._catalog.columns.entities.initial_is_final[about.row] and stage == INITIAL
         return not is_final and self._catalog.streams[about.stream].reports(stage)
 
-    def _report(self, sequences: list[ModelSequence]) -> list[Encoded]:
-        messages = []
-        for one in sequences:
-            table = existing(one.plan.groups, "groups").table
-            table.reported[one.row] = table.outcomes[one.row]
-            if self._outbox.is_open and self._is_reported(one.about, one.plan.stages[one.place]):
-                name = self._catalog.streams[one.about.stream].name
-                messages += [Encoded(DISPARITIES, name, encode(said)) for said in self.messages_of(one)]
-        return messages
+    def messages(self, sequences: Iterable[ModelSequence]) -> list[Encoded]:
+        """The messages about models' sequences, as far as their stages are reported."""
+        streams = self._catalog.streams
+        return [
+            Encoded(DISPARITIES, streams[one.about.stream].name, encode(said))
+            for one in sequences if self._is_reported(one.about, one.plan.stages[one.place])
+            for said in self._messages_of(one)
+        ]  # fmt: skip
 
     # ---- content of messages
 
@@ -106,10 +53,10 @@ class DisparityReporter:
         """The present messages about all models of these streams (codes), for readers of the state."""
         for stream in map(self._catalog.streams.__getitem__, streams):
             if stream.config.disparity is not None:
-                for one in self._sequences(stream):
-                    yield from self.messages_of(one)
+                for one in self.sequences(stream):
+                    yield from self._messages_of(one)
 
-    def messages_of(self, one: ModelSequence) -> Iterator[Disparity]:
+    def _messages_of(self, one: ModelSequence) -> Iterator[Disparity]:
         """The messages about a model's sequence, by key and measure."""
         groups = existing(one.plan.groups, "groups")
         for key in range(len(groups.keys)):

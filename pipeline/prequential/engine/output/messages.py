@@ -1,11 +1,10 @@
-"""Messages about an entity's sequences, and when they are due (`docs/reference/output-messages.md`)."""
+"""Messages about an entity's sequences (`docs/reference/output-messages.md`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from prequential.configuration.settings.stages import FINAL, INITIAL, parts
 from prequential.configuration.settings.streams import StreamConfig
@@ -20,7 +19,6 @@ from prequential.engine.details.deciles import as_message as deciles_as_message
 from prequential.engine.details.details import cluster_as_message, details_of
 from prequential.engine.details.notes import Notes
 from prequential.engine.details.references import beside, refers, side_of
-from prequential.engine.detectors.watch import Watch
 from prequential.engine.estimators.histograms import SCORES, as_message
 from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
 from prequential.engine.measures.declaration import REASONS
@@ -33,20 +31,14 @@ from prequential.engine.output.estimates import (
     Estimates,
     EstimatorState,
     MessageSubject,
-    States,
     counts_of,
     state_of,
 )
-from prequential.engine.output.expectations import Expectations
-from prequential.engine.output.period_messages import PeriodReporter
 from prequential.engine.output.texts import Draft, Writer, vocabulary
+from prequential.engine.output.waiting import Waiting, all_waiting
 from prequential.engine.tables.streams import AGE, MODEL
-from prequential.topics.outputs import Alarm, Encoded, Metrics, fields_of, identity
+from prequential.topics.outputs import Encoded, Metrics, fields_of
 from prequential.topics.specs import METRICS
-
-#: The measures that are baselines' accuracies.
-_REFERENCES = {"persistent": INDEX["p_per"], "majority": INDEX["p_maj"]}
-_ACCURACY = INDEX["accuracy"]
 
 #: Fields of a message that the configuration can add, in their order.
 _FIELDS = Metrics.__struct_fields__
@@ -78,49 +70,17 @@ class Reporter:
         self._cluster_of = cluster_of  # by stream: the length of its clusters now (ms), 0 without
         #: The values of estimators in its messages.
         self.of_estimators = Estimates(catalog)
-        self.expectations = Expectations(catalog, accounts)
-        self.periods = PeriodReporter(catalog, accounts, self.expectations)
+        #: By model: the latest estimates of its pending predictions.
+        self.waiting: dict[int, Waiting] = {}
         self._writer = Writer(METRICS, vocabulary(NAMES, REASONS))
         self._columns: dict[int, int] = {}  # by stream: the measures of its messages, as a number
 
-    def forget(self, rows: Sequence[int]) -> None:
-        """Drop the data about these entities' messages."""
-        for row in rows:
-            self.of_estimators.forget(row)
-            self.expectations.forget(row)
+    def forget(self, row: int) -> None:
+        """Drop the data about an entity's messages."""
+        self.of_estimators.forget(row)
+        self.waiting.pop(row, None)
 
     # ---- metrics
-
-    def unreported_among(self, rows: Sequence[int]) -> list[int]:
-        """The entities among these with outcomes or revisions since their last messages, in this order."""
-        known = self._notes.reported
-        return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]
-
-    def _present(self, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """`outcomes` and `revisions` of entities."""
-        entities = self._catalog.columns.entities
-        return zip(entities.outcomes[rows].tolist(), entities.revisions[rows].tolist())
-
-    def mark(self, rows: Sequence[int], *, covered: bool = False) -> None:
-        """Change what messages about entities change: these count as reported, in their present state.
-
-        It also notes since when models are worse than baselines. `covered`: all records so far are accounted
-        for, so label maturity curves are brought up to date.
-        """
-        catalog = self._catalog
-        if covered and (models := self._models_of(self._covered(rows))):
-            maturity.update(self._accounts.coverage, *self._with_clocks(models))
-        self._notes.reported.update(zip(rows, self._present(rows)))
-        catalog.columns.entities.changed[rows] = 0
-        compared = [
-            row for row in rows
-            if "worse_than_baseline" in catalog.streams[catalog.entity(row).stream].config.details
-        ]  # fmt: skip
-        if compared:
-            states = self.of_estimators.states(compared)
-            for row in compared:
-                about = catalog.entity(row)
-                self._note_worse(row, about, catalog.streams[about.stream], states)
 
     def metrics(self, rows: Sequence[int], *, covered: bool = False) -> list[Encoded]:
         """Read the messages about entities in their present state, in the order of the rows.
@@ -275,21 +235,6 @@ class Reporter:
         deciles = None if bins is None else deciles_as_message(bins)
         return {} if deciles is None else {RESIDUALS: deciles}
 
-    def _note_worse(self, row: int, about: Entity, stream: Stream, states: States) -> None:
-        """Note at which estimates it is worse than a baseline, and since when; at an emission."""
-        before, ts = self._notes.worse.get(row, {}), int(self._catalog.columns.entities.newest_ts[row])
-        worse = {}
-        for line in self.of_estimators.lines(row, about, stream).all:
-            if line.chance:
-                continue
-            state = state_of(states, row, line, stream.config.alpha)
-            for baseline, reference in _REFERENCES.items():
-                defined = not state.reasons[_ACCURACY] and not state.reasons[reference]
-                if defined and state.values[_ACCURACY] < state.values[reference]:
-                    key = line.stage, line.estimator, baseline
-                    worse[key] = before.get(key, ts)
-        self._notes.worse[row] = worse
-
     def _began_later(self, kept: list[str], row: int, line: MessageSubject, stream: Stream) -> bool:
         """Whether a new configuration brought it, so that it hasn't seen the whole sequence."""
         initial_is_final = self._catalog.columns.entities.initial_is_final[row]
@@ -302,23 +247,19 @@ class Reporter:
             for what in (f"stage {one}", *(f"{one} {kind} {line.estimator}" for kind in _BEGUN))
         )
 
-    def _models_of(self, rows: Sequence[int]) -> list[int]:
-        """The rows of the models of entities."""
-        models: list[int] = self._catalog.columns.entities.model[rows].tolist()
-        return models
-
-    def _with_clocks(self, models: Sequence[int]) -> tuple[Ints, Ints]:
+    def with_clocks(self, models: Iterable[int]) -> tuple[Ints, Ints]:
         """Rows of models, and the clocks of their streams (ms), as arrays."""
-        columns, rows = self._catalog.columns, np.array(models, dtype=np.int64)
+        columns, rows = self._catalog.columns, np.array(list(models), dtype=np.int64)
         return rows, columns.streams.clock[columns.entities.stream[rows]].astype(np.int64)
 
     def _coverages(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
         """By entity, the `coverage` of its first message; entities without predictions have none."""
         streams, entities = self._catalog.columns.streams, self._catalog.columns.entities
-        covered = self._covered(rows)
-        if not covered:
+        covered_models = self.covered(rows)
+        if not covered_models:
             return {}
-        models, clocks = self._with_clocks(self._models_of(covered))
+        covered = list(covered_models)
+        models, clocks = self.with_clocks(covered_models.values())
         at = entities.stream[covered].astype(np.int64)
         unique, back = np.unique(at, return_inverse=True)
         lived = latency.quantiles(self._accounts.latencies, unique)
@@ -334,7 +275,7 @@ class Reporter:
             "instances_without_predictions": streams.instances_without_predictions[at].tolist(),
             "predictions_without_instance": streams.predictions_without_instance[at].tolist(),
         }
-        expected = self.expectations.of_waiting(models, clocks)
+        expected = self.of_waiting(models, clocks)
         coverages: dict[int, dict[str, Any]] = {}
         for row, code, model, psi, said, closes, at_horizon, values in zip(
             covered, at.tolist(), models.tolist(), selection.indices(self._accounts.selection, models),
@@ -355,8 +296,18 @@ class Reporter:
             coverages[row] = one
         return coverages
 
-    def _covered(self, rows: Sequence[int]) -> list[int]:
-        """The first of these entities for each model whose messages have `coverage`."""
+    def of_waiting(self, models: Ints, clocks: Ints) -> list[Waiting | None]:
+        """Estimates of models' pending predictions, (m,); they are kept as the latest ones."""
+        said = all_waiting(self._accounts.expected, models, clocks)
+        for model, one in zip(models.tolist(), said):
+            if one is None:
+                self.waiting.pop(model, None)
+            else:
+                self.waiting[model] = one
+        return said
+
+    def covered(self, rows: Sequence[int]) -> dict[int, int]:
+        """The first of these entities for each model whose messages have `coverage`, with the model's row."""
         by_model: dict[int, int] = {}
         models = self._catalog.columns.entities.model
         for row in rows:
@@ -365,7 +316,7 @@ class Reporter:
             evaluated = about.kind == AGE or (about.kind == MODEL and bool(stream.everywhere))
             if evaluated and stream.config.coverage:
                 by_model.setdefault(int(models[row]), row)
-        return list(by_model.values())
+        return {row: model for model, row in by_model.items()}
 
     def segment_psi(self, stream: Stream, model: int) -> dict[str, float]:
         """By key of segments, the stability index of a model's labelled predictions against the unlabelled.
@@ -381,43 +332,3 @@ class Reporter:
             if index is not None:
                 by_name[name] = index
         return by_name
-
-    # ---- alarms
-
-    def alarm(
-        self, about: Entity, stage: str, outcome: int, watch: Watch, statistic: float, threshold: float,
-        correlation: float, instance_id: str, ts: int,
-    ) -> Alarm:  # fmt: skip
-        """The message about an alarm that a watch raised at outcome number `outcome` (from 1) of a sequence.
-
-        Parameters
-        ----------
-        about, stage
-            The entity and the stage of the sequence.
-        outcome
-            Number of the outcome in the sequence.
-        watch
-            The detector.
-        statistic, threshold
-            The detector's values at the alarm.
-        correlation
-            Autocorrelation of the errors up to this outcome; NaN: it has no value, and is left out.
-        instance_id, ts
-            The outcome's instance and label time, ms.
-
-        Returns
-        -------
-        Alarm
-            Its id is the same for the same alarm, however often it is made.
-        """
-        config = watch.config
-        stream = self._catalog.streams[about.stream]
-        key = (
-            stream.name, self._catalog.partition, about.model, about.segment, stage, config.detector
-        )  # fmt: skip
-        return Alarm(
-            identity(*key, config.signal, watch.params, outcome, *self._catalog.loss),
-            *key, config.signal, outcome, instance_id, ts, statistic, threshold, watch.params,
-            msgspec.UNSET if correlation != correlation else correlation,
-            self._catalog.untimed or msgspec.UNSET, self._catalog.same_as(about.row, stage) or msgspec.UNSET,
-        )  # fmt: skip

@@ -243,7 +243,7 @@ class Account:
             self._misplaced[name] = self._misplaced.get(name, 0) + count
         for stream in shard.catalog.streams:
             self._add_stream(shard, stream)
-            self._disparities += shard.emission.disparities.statuses([stream.code])
+            self._disparities += shard.disparities.statuses([stream.code])
 
     def _place_in_words(self, partition: int, kind: int, offset: int) -> str:
         place = place_in_words(self._place(kind, partition, offset))
@@ -406,7 +406,7 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[SequenceSummary]:
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
     """Yield the comparisons between models, baselines and corrections of a stream as a whole."""
     rows = [about.row for about in shard.catalog.entities_of(stream) if about.kind in _WHOLE]
-    copies = comparisons.take(shard.emission.comparisons, shard.state.pairing, rows)
+    copies = comparisons.take(shard.comparisons, shard.state.pairing, rows)
     for one in comparisons.pair_statuses(copies):
         yield Pair(
             stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,
@@ -423,11 +423,10 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
 def _expected(shard: Shard, stream: Stream) -> Iterator[ExpectedSummary]:
     """Yield expected measures of models with periods, if there are any."""
     clock = int(shard.catalog.columns.streams.clock[stream.code])
-    expectations = shard.reporter.expectations
     rows = np.array(list(stream.models.values()), dtype=np.int64)
-    waits = expectations.of_waiting(rows, np.full(len(rows), clock))
+    waits = shard.reporter.of_waiting(rows, np.full(len(rows), clock))
     for (model, row), waiting in zip(stream.models.items(), waits):
-        newest = expectations.provisional(row)
+        newest = shard.schedule.expectations.provisional(row)
         period = None if newest is None else expected_period(
             newest.state.start, newest.state.end, newest.state.labelled_share, newest.labelled_so_far,
             newest.measures,

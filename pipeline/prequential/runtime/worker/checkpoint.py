@@ -141,7 +141,7 @@ class Checkpoint:
     def published(self) -> bool:
         """Whether the outputs of all processed records have been published."""
         shard = self._shard
-        return self._is_committed and not shard.vectors and shard.outbox.is_empty
+        return self._is_committed and not shard.vectors and not shard.outbox
 
     @property
     def _is_committed(self) -> bool:
@@ -217,7 +217,7 @@ class Checkpoint:
     @property
     def _has_outputs(self) -> bool:
         """Whether the records up to now have led to outputs that are to be published."""
-        return not self._shard.outbox.is_empty
+        return bool(self._shard.outbox)
 
     def _snapshot_is_due(self, now: float) -> bool:
         """Whether a snapshot is due."""

@@ -109,9 +109,9 @@ class Exporter:
             return self._http.shows_stage(stage, streams[code].config, same)
 
         of_part = scrape.families, shard.catalog
-        add_expectations(*of_part, shard.emission.reporter, part.streams.tolist())
-        add_disparities(*of_part, shard.emission.disparities, part.streams.tolist(), self._http)
-        comparisons = shard.emission.comparisons
+        add_expectations(scrape.families, shard, part.streams.tolist())
+        add_disparities(*of_part, shard.disparities, part.streams.tolist(), self._http)
+        comparisons = shard.comparisons
         return read_snapshot.take(shard.state, comparisons, part, scored=self._scored, shows=shows)
 
     def _shards(self, families: dict[str, Family], runners: list[ShardRunner]) -> None:

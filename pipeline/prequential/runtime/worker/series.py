@@ -13,7 +13,7 @@ from prequential.engine.comparisons.pair_statuses import PairStatus
 from prequential.engine.delay.usual import SIGNALS
 from prequential.engine.disparity import DIFFERS, NO_DIFFERENCE, TOO_FEW
 from prequential.engine.output.disparities import DisparityReporter
-from prequential.engine.output.messages import Reporter
+from prequential.engine.shard import Shard
 from prequential.runtime.http.exposition import COUNTER, GAUGE, Family, labels
 from prequential.runtime.worker.merging import Merging
 
@@ -148,11 +148,11 @@ EXPECTED_FAMILIES = (
 
 
 def add_expectations(
-    families: dict[str, Family], catalog: Catalog, reporter: Reporter, streams: Iterable[int]
+    families: dict[str, Family], shard: Shard, streams: Iterable[int]
 ) -> None:
     """Add the samples of the models of these streams."""
-    expectations = reporter.expectations
-    newest, waiting, signals = expectations.newest, expectations.waiting, expectations.signals
+    catalog, expectations, waiting = shard.catalog, shard.schedule.expectations, shard.reporter.waiting
+    newest, signals = expectations.newest, expectations.signals
     for stream in map(catalog.streams.__getitem__, streams):
         for model, row in stream.models.items():
             if row not in newest and row not in waiting:

@@ -22,6 +22,7 @@ from prequential.engine.delay.due_periods import PeriodState, report
 from prequential.engine.delay.expected import ExpectedTables
 from prequential.engine.delay.expecting import Group, look_together
 from prequential.engine.detectors.period_alarms import PeriodAlarm, alarms_of
+from prequential.engine.facts import PeriodForecast
 from prequential.engine.measures.declaration import COSTS, MORE, NEARER, Measure
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
 from prequential.engine.output.period_measures import (
@@ -32,7 +33,6 @@ from prequential.engine.output.period_measures import (
     SoFar,
     expected,
 )
-from prequential.engine.output.waiting import Waiting, all_waiting
 
 #: The standard normal quantile of a two-sided interval of 90%.
 _QUANTILE = 1.6448536269514722
@@ -112,14 +112,6 @@ class DuePeriods(NamedTuple):
     periods: list[PeriodState]
 
 
-class PeriodForecast(NamedTuple):
-    """The estimates of a period: `expected` in its message, and its maturity (-1: before its end)."""
-
-    maturity: int
-    message: dict[str, Any]
-    alarms: list[PeriodAlarm]
-
-
 class _OpenPeriod(NamedTuple):
     """An open period to estimate."""
 
@@ -144,15 +136,12 @@ class Expectations:
         self._catalog, self._accounts = catalog, accounts
         #: By model: the latest estimates of its newest period that has ended, since the start of the process.
         self.newest: dict[int, NewestEstimates] = {}
-        #: By model: the latest estimates of its pending predictions.
-        self.waiting: dict[int, Waiting] = {}
         #: By model and maturity: the latest signals.
         self.signals: dict[int, dict[int, dict[str, float | None]]] = {}
 
     def forget(self, model: int) -> None:
         """Drop the latest estimates of a model."""
         self.newest.pop(model, None)
-        self.waiting.pop(model, None)
         self.signals.pop(model, None)
 
     def provisional(self, model: int) -> NewestEstimates | None:
@@ -162,16 +151,6 @@ class Expectations:
             return None
         row = find(expected.pool, model, newest.state.start)
         return newest if row and expected.periods.block[row] else None
-
-    def of_waiting(self, models: Ints, clocks: Ints) -> list[Waiting | None]:
-        """Estimates of models' pending predictions, (m,); they are kept as the latest ones."""
-        said = all_waiting(self._tables, models, clocks)
-        for model, one in zip(models.tolist(), said):
-            if one is None:
-                self.waiting.pop(model, None)
-            else:
-                self.waiting[model] = one
-        return said
 
     @property
     def _tables(self) -> ExpectedTables:

@@ -1,0 +1,1 @@
+"""What is due: decides which messages are due, marks their subjects as reported, and announces facts."""
