@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from prequential.topics.outputs import Comparison, encode
+from prequential.topics.encoding import encode
+from prequential.topics.outputs import Comparison
 from prequential.views.watching.messages import decode_comparison
 from prequential.views.wording.comparing import (
     LatestDifference,

@@ -11,7 +11,8 @@ from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Parser
 from prequential.engine.shard import Shard
 from prequential.engine.tables.streams import MODEL
-from prequential.topics.outputs import Encoded, encode
+from prequential.topics.encoding import encode
+from prequential.topics.outputs import Encoded
 from prequential.topics.specs import INPUTS
 
 from tests.bench.messages import Record

@@ -25,7 +25,8 @@ from prequential.configuration.settings.streams import DETAILS, StreamConfig
 from prequential.engine.measures.registry import NAMES
 from prequential.engine.shard import Shard
 from prequential.runtime.program.compilation import compile_loops
-from prequential.topics.outputs import Metrics, encode
+from prequential.topics.encoding import encode
+from prequential.topics.outputs import Metrics
 
 from tests.bench.feeding import feed, models_of
 from tests.bench.messages import generate

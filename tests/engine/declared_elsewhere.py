@@ -58,7 +58,7 @@ from helpers import ENDED, Feed, alarms_of, metrics_of
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.engine.shard import Shard
-from prequential.topics.outputs import encode
+from prequential.topics.encoding import encode
 from prequential.topics.specs import METRICS
 from prequential.views.dashboard.history import History
 from prequential.views.dashboard.overview import Overview

@@ -21,7 +21,7 @@ from prequential.evaluation import evaluate
 from prequential.runtime.http.exposition import GAUGE, Family
 from prequential.runtime.worker.series import DISPARITY_FAMILIES, add_disparities
 from prequential.topics.disparities import Disparity
-from prequential.topics.outputs import identity
+from prequential.topics.encoding import identity
 
 from tests.engine.helpers import decoded, restored, snapshot_of
 

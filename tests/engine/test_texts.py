@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from prequential.engine.compiled.decimals import LONGEST_NUMBER, put_int
 from prequential.engine.output import texts
 from prequential.engine.output.texts import Draft, MessageValues, Who, Writer, joined, vocabulary
-from prequential.topics.outputs import fields_of, identity
+from prequential.topics.encoding import fields_of, identity
 
 NAMES = ("a", "b", "counted", "long name")
 REASONS = ("", "empty", "zero_denominator")

@@ -14,7 +14,7 @@ from notifying import NotifyProcess, Receiver, write_config
 from prequential.runtime.notifying.posting import headers, key_of
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig, connect
-from prequential.topics.outputs import encode
+from prequential.topics.encoding import encode
 from prequential.topics.producer import RecordProducer
 from test_notify_forms import ALARM, INCIDENT
 

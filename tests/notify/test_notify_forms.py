@@ -13,8 +13,9 @@ from prequential.configuration.settings.model import Config, ConfigError, Notify
 from prequential.runtime.notifying.app import chosen
 from prequential.runtime.notifying.forms import body, identifier, read
 from prequential.runtime.notifying.posting import WebhookAnswer, checked_url, key_of
+from prequential.topics.encoding import encode
 from prequential.topics.errors import UsageError
-from prequential.topics.outputs import Alarm, Incident, encode
+from prequential.topics.outputs import Alarm, Incident
 
 INCIDENT = Incident(
     id="9ad1", stream="fraud<eu>", partition=0, model="nb", revision=2, status="open", segment=None,

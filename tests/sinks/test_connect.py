@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from prequential.demo.broker import pick_port
 from prequential.engine.measures.registry import MEASURES
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.outputs import Incident, Metrics, encode
+from prequential.topics.encoding import encode
+from prequential.topics.outputs import Incident, Metrics
 from prequential.topics.producer import RecordProducer
 from prequential.topics.schemas import connect_schema
 

@@ -25,7 +25,8 @@ from prequential.configuration.reading.reader import load_config
 from prequential.runtime.notifying.posting import headers, key_of
 from prequential.topics.avro import avro_schema
 from prequential.topics.clients import KafkaConfig, connect
-from prequential.topics.outputs import Alarm, Metrics, encode
+from prequential.topics.encoding import encode
+from prequential.topics.outputs import Alarm, Metrics
 from prequential.topics.producer import RecordProducer
 
 from tests.ingest.registry_server import RegistryServer

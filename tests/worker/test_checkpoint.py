@@ -30,8 +30,9 @@ from prequential.runtime.worker.recovery import GENERATION, RecoveredState
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.runtime.worker.snapshots import SnapshotReader
 from prequential.topics.decoding import decode
+from prequential.topics.encoding import encode
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Alarm, Encoded, encode
+from prequential.topics.outputs import Alarm, Encoded
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INPUTS, JOURNAL, METRICS, SNAPSHOTS
 
 from tests.bench.messages import generate

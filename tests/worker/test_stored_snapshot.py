@@ -36,8 +36,9 @@ from prequential.runtime.worker.snapshots import (
     SnapshotReader,
     chunk_key,
 )
+from prequential.topics.encoding import encode
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Encoded, encode
+from prequential.topics.outputs import Encoded
 
 FOLDER = Path(__file__).parents[1] / "data" / "snapshots"
 STORED = sorted(FOLDER.glob("*.msgpack.gz"))

@@ -29,8 +29,9 @@ from prequential.offline.replay.text import show
 from prequential.runtime.program.compilation import compile_loops, loops_for
 from prequential.runtime.program.progress import progress_bar
 from prequential.topics.decoding import KINDS
+from prequential.topics.encoding import encode
 from prequential.topics.errors import WorkError, as_text, printable
-from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
+from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output
 from prequential.topics.specs import COMPARISONS, DISPARITIES, METRICS
 from prequential.views.diagnosis.findings import findings
 from prequential.views.report import Report

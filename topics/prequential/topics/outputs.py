@@ -1,11 +1,7 @@
-"""What crosses the wire outwards: metrics, comparisons, drift alarms, incidents, dead letters, and ids.
-
-An id is a function of what the message is about, so a repeat has the id of the original.
-"""
+"""What crosses the wire outwards: metrics, comparisons, drift alarms, incidents and dead letters."""
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import msgspec
@@ -17,17 +13,6 @@ ALL_PARTITIONS = -1
 
 #: The verdict then: it depends on the order of outcomes, which those of two partitions don't have.
 BY_PARTITION = "by_partition"
-
-#: Bytes of an id, which is their hex digits: so many that ids never collide by chance.
-ID_BYTES = 16
-
-
-def _of_numpy(value: Any) -> Any:
-    """Where loops aren't compiled, some of their numbers are numpy's."""
-    return value.item()
-
-
-_encode = msgspec.json.Encoder(enc_hook=_of_numpy).encode
 
 
 class Metrics(msgspec.Struct, gc=False):
@@ -492,68 +477,3 @@ def decoded(output: Output) -> Message:
         message: Metrics | Comparison | Disparity = _DECODERS[output.topic](output.json)
         return message
     return output
-
-
-def digest_of(*about: Any) -> Any:
-    """The SHA-256 object of an id whose last parts are missing.
-
-    Who adds them and the closing `]` gets what `identity` gives.
-
-    >>> digest = digest_of("elec2", 0, "nb", None, "final", "all")
-    >>> digest.update(b",%d,%d]" % (1000, 0))
-    >>> digest.hexdigest()[:32] == identity("elec2", 0, "nb", None, "final", "all", 1000, 0)
-    True
-    """
-    return hashlib.sha256(_encode(about)[:-1])
-
-
-def identity(*what: Any) -> str:
-    """The id of a message about `what`: the same on every machine and in every run.
-
-    Parameters
-    ----------
-    *what
-        Strings, numbers and None, in the order that "Ids" in `docs/reference/output-messages.md` gives.
-
-    Returns
-    -------
-    str
-        32 hex digits: the first half of the SHA-256 of `what` as a JSON array.
-
-    Examples
-    --------
-    >>> identity("elec2", 0, "nb", None, "final", "all", 1000, 0)
-    '9ad1de6c69be9de119d05361307c9c08'
-    """
-    return hashlib.sha256(_encode(what)).hexdigest()[: 2 * ID_BYTES]
-
-
-def encode(message: Metrics | Comparison | Disparity | Alarm | Incident) -> bytes:
-    """A message as the JSON object that is published, in UTF-8.
-
-    Parameters
-    ----------
-    message
-        Fields that are `msgspec.UNSET` are left out.
-
-    Returns
-    -------
-    bytes
-        JSON without spaces or newlines.
-
-    Examples
-    --------
-    >>> msgspec.json.decode(encode(Alarm("f0…", "elec2", 0, "nb", None, "final", "page_hinkley", "error", 917,
-    ...     "1201", 1_700_000_000_000, 51.2, 50.0, {"delta": 0.005})))["outcome"]
-    917
-    """
-    return _encode(message)
-
-
-def fields_of(message: dict[str, Any]) -> bytes:
-    """The fields of an object as JSON in UTF-8, without the braces around them.
-
-    >>> fields_of({"a": 1, "b": None})
-    b'"a":1,"b":null'
-    """
-    return _encode(message)[1:-1]

@@ -17,7 +17,8 @@ from prequential.engine.comparisons.tables import PairSide
 from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.facts import DueReport
 from prequential.engine.output.texts import Draft, MessageValues, Who, Writer, joined, vocabulary
-from prequential.topics.outputs import Encoded, fields_of
+from prequential.topics.encoding import fields_of
+from prequential.topics.outputs import Encoded
 from prequential.topics.specs import COMPARISONS
 
 #: Statistics that are whole numbers wherever n is.

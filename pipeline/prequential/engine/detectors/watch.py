@@ -33,8 +33,8 @@ from prequential.engine.measures.reading import extends_scores
 from prequential.engine.measures.registry import INDEX, LOSSES, MEASURES, NAMES, OF_RANKS, OWN_LOSSES
 from prequential.engine.tables.alarms import Alarms
 from prequential.engine.tables.outcomes import Log
+from prequential.topics.encoding import identity
 from prequential.topics.errors import existing
-from prequential.topics.outputs import identity
 
 #: Hex digits of a sequence's seed: 60 bits.
 _SEED_DIGITS = 15

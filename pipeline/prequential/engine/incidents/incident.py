@@ -15,8 +15,9 @@ from prequential.engine.delay import records
 from prequential.engine.detectors.period_alarms import PeriodAlarm
 from prequential.engine.detectors.watch import Watch
 from prequential.engine.facts import PeriodDue
+from prequential.topics.encoding import identity
 from prequential.topics.errors import existing
-from prequential.topics.outputs import Alarm, identity
+from prequential.topics.outputs import Alarm
 
 #: Levels of signals.
 WARNING, ALARM = "warning", "alarm"

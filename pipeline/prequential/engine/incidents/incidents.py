@@ -53,7 +53,7 @@ from prequential.engine.measures.losses import BINARY, column_of, identity_of
 from prequential.engine.measures.positive import NO_OWNER, Positives
 from prequential.engine.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
-from prequential.topics.outputs import identity
+from prequential.topics.encoding import identity
 
 #: Most examples of an incident that are remembered.
 _REMEMBERED = 32

@@ -38,15 +38,8 @@ from prequential.engine.merging.sums import MergedClasses, added, called, measur
 from prequential.engine.output.estimates import EstimatorState, intermediate
 from prequential.engine.output.waiting import Waiting, together
 from prequential.engine.tables.streams import MODEL
-from prequential.topics.outputs import (
-    ALL_PARTITIONS,
-    BY_PARTITION,
-    Comparison,
-    Encoded,
-    Metrics,
-    encode,
-    identity,
-)
+from prequential.topics.encoding import encode, identity
+from prequential.topics.outputs import ALL_PARTITIONS, BY_PARTITION, Comparison, Encoded, Metrics
 from prequential.topics.parts import LOST, Compared, Evaluated, Part
 from prequential.topics.specs import COMPARISONS, METRICS
 

@@ -13,8 +13,9 @@ from prequential.engine.disparity import DIFFERS, TOO_FEW, VERDICTS
 from prequential.engine.disparity.following import ComparedGroups
 from prequential.engine.facts import ModelSequence
 from prequential.topics.disparities import Disparity
+from prequential.topics.encoding import encode, identity
 from prequential.topics.errors import existing
-from prequential.topics.outputs import Encoded, encode, identity
+from prequential.topics.outputs import Encoded
 from prequential.topics.specs import DISPARITIES
 
 

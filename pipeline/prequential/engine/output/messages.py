@@ -37,7 +37,8 @@ from prequential.engine.output.estimates import (
 from prequential.engine.output.texts import Draft, Writer, vocabulary
 from prequential.engine.output.waiting import Waiting, all_waiting
 from prequential.engine.tables.streams import AGE, MODEL
-from prequential.topics.outputs import Encoded, Metrics, fields_of
+from prequential.topics.encoding import fields_of
+from prequential.topics.outputs import Encoded, Metrics
 from prequential.topics.specs import METRICS
 
 #: Fields of a message that the configuration can add, in their order.

@@ -9,7 +9,8 @@ from prequential.configuration.settings.stages import PERIOD
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.facts import PeriodDue
 from prequential.engine.output.estimates import counts_of
-from prequential.topics.outputs import Encoded, Metrics, encode, identity
+from prequential.topics.encoding import encode, identity
+from prequential.topics.outputs import Encoded, Metrics
 from prequential.topics.specs import METRICS
 
 

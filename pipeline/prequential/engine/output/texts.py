@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.compiled.decimals import LONGEST_NUMBER, put_bytes, put_float, put_int
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inlined, kernel
-from prequential.topics.outputs import ID_BYTES, Encoded, digest_of, fields_of
+from prequential.topics.encoding import ID_BYTES, digest_of, fields_of
+from prequential.topics.outputs import Encoded
 
 #: Bytes of a digest; the first ones are an id.
 _DIGEST = 32

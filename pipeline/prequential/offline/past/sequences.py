@@ -32,8 +32,9 @@ from prequential.engine.tables.outcomes import Log
 from prequential.engine.tables.streams import BASELINE, BASELINE_AGE
 from prequential.offline.replay.sources import AnySource, Located, place_of, replay
 from prequential.offline.replay.summary import Account, Summary, why
+from prequential.topics.encoding import identity
 from prequential.topics.errors import WorkError, printable
-from prequential.topics.outputs import DeadLetter, Output, identity
+from prequential.topics.outputs import DeadLetter, Output
 from rich.progress import Progress
 
 #: Labels and predictions: class codes, or numbers.

@@ -83,8 +83,8 @@ def for_files(config: Config, span: int, labels: int) -> Config:
 def by_count(config: Config, labels: int) -> Config:
     """Return the configuration for a program that reads a table with so many labels.
 
-    If `emit.outcomes` isn't configured, it is set so that each sequence and estimator has at most half of
-    `POINTS` messages by count; `for_files` leaves the other half to those by time.
+    If `emit.outcomes` isn't configured, each sequence and estimator has at most half of `POINTS` messages by
+    count. `for_files` leaves the other half to messages by time.
 
     >>> by_count(Config(), 5_000_000).defaults.emit_outcomes, by_count(Config(), 500).defaults.emit_outcomes
     (10000, 1000)

@@ -29,8 +29,9 @@ from prequential.runtime.worker.batches import Originals
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.recovery import read_partition
 from prequential.topics.dead_letters import headers_of
+from prequential.topics.encoding import encode
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output, encode
+from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import (
     COMPARISONS,
