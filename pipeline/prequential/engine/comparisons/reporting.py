@@ -89,7 +89,7 @@ class ComparisonReporter:
         self._thresholds: dict[float, float] = {}
 
     def pair_of(self, reports: DueReport) -> PairSubject:
-        """The pair that a sequence is of."""
+        """Return the pair of the sequence that is due."""
         return self.known(int(self._pairing.tables[reports.number].sides[reports.side].due.pair[reports.row]))
 
     def _stream_of(self, known: PairSubject) -> Stream:
