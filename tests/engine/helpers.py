@@ -420,8 +420,8 @@ def _entity(shard: Shard, row: int) -> dict[str, Any]:
     found: dict[str, Any] = {f"entity {row}": [getattr(entities, name)[row].item() for name in names]}
     for place, stage in enumerate(plan.stages):
         at = int(entities.first[row]) + place
-        for name, tables in plan.named_tables():
-            found[f"entity {row} {stage} {name}"] = [_content(table, at) for table in tables]
+        for name, table in plan.named():
+            found[f"entity {row} {stage} {name}"] = _content(table, at)
     return found
 
 

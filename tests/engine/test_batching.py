@@ -45,7 +45,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prequential.configuration.settings.model import Config, Limits
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
-from prequential.engine.catalog.streams import EndedEntities
 from prequential.engine.compiled.space import Space
 from prequential.engine.details.label_dependence import Increments, LabelDependence, RecentDependence
 from prequential.engine.detectors import DETECTORS as REGISTRY
@@ -620,16 +619,7 @@ WORLDS = {
     },
 }  # fmt: skip
 
-def use_ended(thing: EndedEntities, rng: random.Random) -> Any:
-    names = [(0, 3, model, f"arm={value}", None) for model in "ab" for value in range(3)]
-    thing.note(rng.choice(names), rng.randrange(100), rng.randrange(3))
-    if rng.random() < 0.1:
-        thing.forget(0, rng.choice("ab"))
-    return thing.take(rng.choice(names))
-
-
 STATEFUL: dict[str, Stateful] = {
-    "EndedEntities": Stateful(EndedEntities, use_ended),
     "Transitions": Stateful(Transitions, use_labels),
     "Increments": Stateful(lambda: Increments(2), use_labels),
     "RecentDependence": Stateful(lambda: RecentDependence(30), use_labels),

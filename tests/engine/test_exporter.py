@@ -664,8 +664,8 @@ def test_what_is_copied_at_once_is_bounded() -> None:
                 for plan in taken.catalog.plans
                 if len(plan.owner) == plan.rows and plan.rows
                 for estimator in plan.estimators
-                for table in estimator.tables()
-                for column in table
+                for held in estimator.attributes()
+                for column in held.table
             )
         )
     assert len(copied) > 5

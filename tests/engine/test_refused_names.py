@@ -59,7 +59,7 @@ def rows_of(shard: Shard) -> dict[str, int]:
         "streams": len(catalog.streams), "entities": len(catalog.entities),
         "segments": len(catalog.segment_origin), "classes": len(catalog.registry.classes.seen),
         "pairs of labels": len(catalog.registry.pairs.pairs), "ages": len(catalog.registry.ages.age),
-        "plans": sum(plan.rows for plan in catalog.plans), "pairs": shard.state.pairing.count,
+        "plans": sum(plan.rows for plan in catalog.plans), "pairs": shard.state.pairing.numbers.rows,
         "coverage": len(accounts.coverage.models.first), "periods": len(accounts.periods.models.first),
         "owners": len(shard.state.incidents.history.owners.position), "streams seen": len(shard.seen.records),
     }  # fmt: skip

@@ -195,7 +195,7 @@ def used_of(shard: Shard) -> dict[str, int]:
         "rows for segments": len(shard.catalog.segment_origin),
         "blocks": int(own.outcomes.used[0]), "cells": int(own.outcomes.used[1]),
         "blocks of predictions": int(own.predictions.used[0]),
-        "pairs": shard.state.pairing.count,
+        "pairs": shard.state.pairing.numbers.rows,
         "reported": len(shard.state.notes.reported), "examples": len(shard.state.incidents.examples),
         "plans": sum(plan.rows for plan in shard.catalog.plans),
     }  # fmt: skip

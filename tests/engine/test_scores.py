@@ -135,8 +135,8 @@ class Sums:
     def restored(self) -> Sums:
         """Another one, with nothing but what the tables of this one hold."""
         twin = Sums(self._of.name, numbers=self._of.numbers)
-        for old, new in zip(self._of.tables(), twin._of.tables()):
-            for source, target in zip(old, new):
+        for old, new in zip(self._of.attributes(), twin._of.attributes()):
+            for source, target in zip(old.table, new.table):
                 saved = msgspec.msgpack.decode(msgspec.msgpack.encode(source.tobytes()))
                 target[:] = np.frombuffer(saved, dtype=source.dtype).reshape(source.shape)
         return twin

@@ -201,7 +201,7 @@ class Consumers:
         tables = list(self.tables.values())
         for some in (self.estimators, self.signals):
             for one in some.values():
-                tables += one.tables()  # type: ignore[attr-defined]
+                tables += (held.table for held in one.attributes())  # type: ignore[attr-defined]
         for table in tables:
             for column in table:
                 digest.update(column.tobytes())

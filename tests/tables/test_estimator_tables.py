@@ -25,7 +25,7 @@ from outcome_logs import (
     random_cuts,
     random_log,
 )
-from prequential.engine.compiled.kernel import Floats
+from prequential.engine.compiled.kernel import Floats, grown
 from prequential.engine.estimators import pairs, window
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.declaration import COUNTS, Payload
@@ -376,6 +376,6 @@ def test_pairs_are_those_of_neighbours() -> None:
 
 def test_tables_grow_by_rows() -> None:
     of = Accumulator(ESTIMATORS["window"], Payload(COUNTS, 16), 1)
-    of.ensure(40)
+    of.table = grown(of.table, 40)
     of.count(unrevised(np.array([39], np.int32), np.zeros(1, np.int64), np.array([7], np.int32)))
     assert of.table.cells[39, 7] == of.table.n[39] == 1

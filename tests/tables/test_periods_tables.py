@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from prequential.engine.compiled.kernel import grown
 from prequential.engine.delay import periods as engine
 from prequential.engine.delay.due_periods import PeriodState
 from prequential.engine.delay.periods import PeriodTables, new_periods, with_model
@@ -114,7 +115,8 @@ def stake(rng: random.Random, events: Events, i: int) -> None:
 
 def begun(case: Case) -> PeriodTables:
     """Tables that know the models of a case."""
-    tables = engine.with_models(new_periods(), len(case.settings))
+    tables = new_periods()
+    tables = tables._replace(models=grown(tables.models, len(case.settings)))
     for model, own in enumerate(case.settings):
         if own is not None:
             tables, _ = with_model(

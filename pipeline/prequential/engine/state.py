@@ -166,8 +166,7 @@ class ShardState:
         plan = self.catalog.plans[entities.plan[row]]
         places = [plan.place_of(one.stage) for one in (source, target)]
         former, to = (int(entities.first[row]) + place for place in places)
-        for table in plan.tables():
-            table.copy(former, to)
+        plan.copy(former, to)
         self.notes.copy_stage(row, source.stage, target.stage)
         self.incidents.copy_stage(row, source.stage, target.stage)
         for kept in (self.courses, self.past):

@@ -6,24 +6,24 @@ registers the entities to evaluate: each model, and the segments, stages and bas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from heapq import heappop, heappush
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.model import Config
-from prequential.configuration.settings.stages import FINAL, INITIAL
+from prequential.configuration.settings.stages import FINAL, INITIAL, standing_for
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.configuration.settings.streams import BASELINES, StreamConfig
 from prequential.engine.catalog.class_tables import CostTables, LabelTables
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.stream_settings import write_settings
-from prequential.engine.catalog.streams import EndedEntities, Entity, Stream
+from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, as_columns, grown, records
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
 from prequential.engine.measures.positive import Positives
 from prequential.engine.tables.keys import Key, StateTable
+from prequential.engine.tables.rows import RowAllocator
 from prequential.engine.tables.streams import (
     AGE,
     BASELINE,
@@ -86,19 +86,19 @@ class Catalog:
             records(Streams, 16), records(Classes, 16), records(LabelPairs, 16), records(Entities, 16),
             SegmentRows(np.zeros(16, np.int32)), Ages(np.zeros(16, np.int64)),
         )  # fmt: skip
-        #: Entities that only previous configurations evaluated.
-        self.ended = EndedEntities()
+        #: Outcomes and revisions of entities that only previous configurations evaluated, by their names: the
+        #: fields of `Entity` after the row. Without these numbers, an entity that starts again would have
+        #: messages with the ids of earlier ones.
+        self.ended: dict[tuple[Any, ...], tuple[int, int]] = {}
         #: Tables of costs, for streams that have some; of labels, for streams whose classes are sets of them.
         self._prices, self._labels = CostTables(), LabelTables()
         #: Entities that had ended and started again, since this list was last emptied.
         self.begun_anew: list[int] = []
         #: Model, key and position of each row in `SegmentRows`.
         self.segment_origin: list[tuple[int, int, int]] = [(0, 0, 0)]
-        #: Heaps of free blocks (first rows) in `SegmentRows`, by length; removed models had these blocks.
-        self._free_segments: dict[int, list[int]] = {}
-        self._class_rows = 0
-        self._pair_places = 0
-        self._ages = 0
+        #: Rows in `SegmentRows`, `Classes`, `LabelPairs` and `Ages`.
+        self.segment_numbers = RowAllocator(1)
+        self._class_rows, self._pair_places, self._ages = RowAllocator(), RowAllocator(), RowAllocator()
 
     @property
     def loss(self) -> tuple[int, ...]:
@@ -189,10 +189,9 @@ class Catalog:
     def _set_up(self, stream: Stream) -> None:
         """Write a stream's settings to the tables, and make room for its stages at an age and its classes."""
         ages = [parse_stage(name).age for name in stream.ages]
-        start = self._ages
-        self._ages += len(ages)
-        self.registry = self.registry._replace(ages=grown(self.registry.ages, self._ages + 1))
-        self.registry.ages.age[start : self._ages] = ages
+        start = self._ages.allocate(len(ages))
+        self.registry = self.registry._replace(ages=grown(self.registry.ages, self._ages.rows + 1))
+        self.registry.ages.age[start : start + len(ages)] = ages
         write_settings(self.columns.streams, stream, start)
         self._make_class_room(stream, 2)
 
@@ -239,15 +238,13 @@ class Catalog:
         registry, at = self.registry, stream.code
         start, count = int(registry.streams.classes[at]), len(stream.class_names)
         start_of_pairs, before = int(registry.streams.pairs[at]), int(registry.streams.class_capacity[at])
-        first = self._class_rows
-        self._class_rows += capacity
-        classes = grown(registry.classes, self._class_rows)
+        first = self._class_rows.allocate(capacity)
+        classes = grown(registry.classes, self._class_rows.rows)
         classes[first : first + count] = classes[start : start + count]  # type: ignore[index]
         pairs = registry.pairs
         if registry.streams.correction[at]:
-            place = self._pair_places
-            self._pair_places += capacity * capacity
-            pairs = grown(pairs, self._pair_places)
+            place = self._pair_places.allocate(capacity * capacity)
+            pairs = grown(pairs, self._pair_places.rows)
             if start_of_pairs >= 0:
                 old = pairs.pairs[start_of_pairs : start_of_pairs + before * before].reshape(before, before)
                 new = pairs.pairs[place : place + capacity * capacity].reshape(capacity, capacity)
@@ -270,7 +267,7 @@ class Catalog:
         count, first = len(old.stages), int(entities.first[row])
         start = new.take(stream.code, row, stream.name, about.model, about.segment)
         new.adopt(old, np.arange(first, first + count), np.arange(start, start + count))
-        old.give(first)
+        old.free(first, count)
         entities.plan[row], entities.first[row] = new.number, start
 
     def _capacity(self, stream: Stream) -> int:
@@ -291,7 +288,7 @@ class Catalog:
         about = Entity(len(self.entities), stream.code, kind, model, segment, age)
         self.put_entity(about)
         self.registry.entities.began[about.row] = self.registry.streams.completed[stream.code]
-        before = self.ended.take(about[1:])
+        before = self.ended.pop(about[1:], None)
         if before is not None:
             self._begin_anew(about, *before)
         return about.row
@@ -334,6 +331,11 @@ class Catalog:
         """Whether an instance has had two predictions of an entity's model, or two outcomes of a baseline."""
         entities = self.columns.entities
         return bool(entities.twofold[entities.model[row] or row])
+
+    def former_stage(self, stage: str, stages: Iterable[str], *rows: int) -> str:
+        """Which of the earlier `stages` has the outcomes of `stage` of these entities; itself if none has."""
+        twofold = any(map(self.has_two_predictions, rows))
+        return stage if twofold else standing_for(stage, stages)
 
     def entity(self, row: int) -> Entity:
         """The entity in a row; raises Fault if the row is empty."""
@@ -408,8 +410,7 @@ class Catalog:
         """Make rows in `SegmentRows` for all segments that outcomes of a model (its row) may be in."""
         keys, slots = len(stream.config.segments), stream.config.segments_per_key + 1
         origins = [(model, key, position) for key in range(keys) for position in range(1, slots + 1)]
-        free = self._free_segments.get(len(origins))
-        start = heappop(free) if free else len(self.segment_origin)
+        start = self.segment_numbers.allocate(len(origins))
         self.segment_origin[start : start + len(origins)] = origins
         self.make_segment_rows()
         self.registry.segment_rows.entity[start : start + len(origins)] = 0
@@ -437,7 +438,7 @@ class Catalog:
         for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
             block = list(places)
             if self.entities[model] is None:
-                heappush(self._free_segments.setdefault(len(block), []), block[0])
+                self.segment_numbers.free(block[0], len(block))
                 rows += block
         return rows
 
@@ -474,14 +475,17 @@ class Catalog:
         """
         row = stream.models.pop(name)
         stream.came.pop(name, None)
-        self.ended.forget(stream.code, (name, name + CORRECTED_SUFFIX))
+        never_back = [(stream.code, one) for one in (name, name + CORRECTED_SUFFIX)]
+        self.ended = {
+            names: counts for names, counts in self.ended.items() if (names[0], names[2]) not in never_back
+        }
         for versions in stream.families.values():
             if name in versions:
                 versions.remove(name)
         self.registry.entities.retired[row] = 1
         segments = self.segment_rows_of(np.array([row]))
         if len(segments):
-            heappush(self._free_segments.setdefault(len(segments), []), int(segments[0]))
+            self.segment_numbers.free(int(segments[0]), len(segments))
         removed = [one for one in stream.entities if one == row or self.registry.entities.model[one] == row]
         gone = [self.entities[one] for one in removed]
         for one in removed:
@@ -493,7 +497,7 @@ class Catalog:
         about = self.entity(row)
         self.streams[about.stream].entities.remove(row)
         entities = self.registry.entities
-        self.plans[entities.plan[row]].give(int(entities.first[row]))
+        self.plans[entities.plan[row]].free(int(entities.first[row]), int(entities.stages[row]))
         entities.changed[row] = entities.initial_is_final[row] = 0
         self.entities[row] = None
 
@@ -511,10 +515,10 @@ class Catalog:
                 "entities.", Key.ENTITY, columns.entities, ENTITY_STATE + ENTITY_PLACES, entities,
                 {"stream": Key.STREAM, "first": Key.SEQUENCE, "segments": Key.SEGMENT},
             ),
-            ("classes.", Key.CLASS, columns.classes, CLASS_STATE, self._class_rows, {}),
+            ("classes.", Key.CLASS, columns.classes, CLASS_STATE, self._class_rows.rows, {}),
         ):  # fmt: skip
             yield StateTable(name, key, {one: getattr(table, one) for one in names}, rows, links=links)
-        yield StateTable("pairs", Key.TRANSITION, columns.pairs.pairs, self._pair_places)
+        yield StateTable("pairs", Key.TRANSITION, columns.pairs.pairs, self._pair_places.rows)
         rows, links = len(self.segment_origin), {"": Key.ENTITY}
         yield StateTable("segment_rows", Key.SEGMENT, columns.segment_rows.entity, rows, links=links)
         for plan in self.plans:

@@ -6,13 +6,12 @@ by row to the plan with twice the capacity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from prequential.configuration.settings.stages import parse
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.compiled.kernel import Ints, Ints32, columns_of, grown
+from prequential.engine.compiled.kernel import Ints, Ints32, columns_of
 from prequential.engine.compiled.repeated import Repeated, Run, run
 from prequential.engine.detectors.watch import WatchedRows, watches_of
 from prequential.engine.disparity.following import ComparedGroups
@@ -29,16 +28,12 @@ from prequential.engine.measures.losses import own_column
 from prequential.engine.measures.positive import Positives
 from prequential.engine.measures.reading import extends_scores
 from prequential.engine.tables.alarms import Alarms, new_alarms
-from prequential.engine.tables.keys import Key, StateTable
+from prequential.engine.tables.keys import Key, StateTable, copy_rows
 from prequential.engine.tables.outcomes import Log, keys_of
+from prequential.engine.tables.rows import RowAllocator, TableAttribute
 
 
-class _Rows(NamedTuple):
-    owner: Ints32
-    entity: Ints32
-
-
-class Plan:
+class Plan(RowAllocator):
     """Estimators and detectors of sequences; an entity has one row for each of `stages`, in this order.
 
     `reference` sets which first outcomes are the reference; None: the configuration's objective sets it.
@@ -50,6 +45,7 @@ class Plan:
         self, number: int, config: StreamConfig, stages: tuple[str, ...], watched: bool, capacity: int,
         reference: int | str | None = None, places: int | None = None,
     ) -> None:  # fmt: skip
+        super().__init__()
         self.number = number
         self.config = config
         self.stages = stages
@@ -58,12 +54,10 @@ class Plan:
         self.numbers = config.task == "regression"
         self.loss = own_column(config)
         self.joint = CellNumbers(16, places_for(capacity) if places is None else places)
-        self.rows = 0  # in use, or free again
         #: Number of times that tables may have been replaced.
         self.generation = 0
         self.owner: Ints32 = np.zeros(16, dtype=np.int32)  # stream by row
         self.entity: Ints32 = np.zeros(16, dtype=np.int32)  # entity by row
-        self._free: list[int] = []  # first rows of entities that are gone
         if reference is None and config.objective and config.estimators:
             reference = config.objective.reference
         self.reference = None
@@ -99,15 +93,8 @@ class Plan:
         detectors.
         """
         count = len(self.stages)
-        if self._free:
-            first = self._free.pop()
-            for table in self.tables():
-                for column in table.columns().values():
-                    column[first : first + count] = 0
-        else:
-            first = self.rows
-            self.rows += count
-            self.ensure(self.rows)
+        self.generation += 1
+        first = self.allocate(count)
         for watch in self.watches:
             for place, stage in enumerate(self.stages):
                 watch.begin(first + place, stage, *names)
@@ -115,27 +102,29 @@ class Plan:
         self.entity[first : first + count] = entity
         return first
 
-    def give(self, first: int) -> None:
-        """Free the rows of a removed entity, given its first row; `take` empties them."""
-        self._free.append(first)
+    def attributes(self) -> Iterator[tuple[str, TableAttribute]]:
+        """All tables: their names are those of an estimator, reference or detector, and a number."""
+        for name, tables in self._parts():
+            for i, table in enumerate(tables):
+                yield f"{name}|{i}", table
+        yield "", TableAttribute(self, "owner")
+        yield "", TableAttribute(self, "entity")
 
-    def ensure(self, rows: int) -> None:
-        """Make room for at least `rows` rows in all tables."""
-        self.generation += 1
-        if rows > len(self.owner):
-            self.owner, self.entity = grown(_Rows(self.owner, self.entity), rows)
-        self.joint.ensure(rows)
+    def _parts(self) -> Iterator[tuple[str, Iterable[TableAttribute]]]:
+        yield "joint", [TableAttribute(self.joint)]
         for estimator in self.estimators:
-            estimator.ensure(rows)
+            yield f"estimator {estimator.name}", estimator.attributes()
         if self.reference is not None:
-            self.reference.ensure(rows)
+            yield "reference", self.reference.attributes()
         for watch in self.watches:
-            watch.table = grown(watch.table, rows)
-            watch.signal.ensure(rows)
+            yield f"detector {watch.key}", [TableAttribute(watch), *watch.signal.attributes()]
         if self.groups is not None:
-            self.groups.ensure(rows)
-        self.last_signs = grown(self.last_signs, rows)
-        self.error_pairs = grown(self.error_pairs, rows)
+            yield "disparity", [TableAttribute(self.groups)]
+        yield "pairs", [TableAttribute(self, "last_signs"), TableAttribute(self, "error_pairs")]
+
+    def tables(self) -> Iterator[StateTable]:
+        """All tables of estimators, detectors and signals; their rows are sequences."""
+        return self.state_tables(f"plan {self.number}|", Key.SEQUENCE, (self.number,))
 
     def place_of(self, stage: str) -> int:
         """A stage's place among those of an entity; raises ValueError for one that isn't evaluated."""
@@ -221,18 +210,18 @@ class Plan:
         watches = {watch.key: watch for watch in other.watches}
         for watch in self.watches:
             if watch.key in watches:
-                _copy(watches[watch.key].table, rows, watch.table, new_rows)
+                copy_rows(watches[watch.key].table, rows, watch.table, new_rows)
                 watch.signal.adopt(watches[watch.key].signal, rows, new_rows)
             elif self.watched and other.watched:
                 missing.append(("detector", f"{watch.config.detector} on {watch.config.signal}"))
         if self.groups is not None:
             if other.groups is not None and other.groups.about == self.groups.about:
-                _copy(other.groups.table, rows, self.groups.table, new_rows)
+                copy_rows(other.groups.table, rows, self.groups.table, new_rows)
             else:
                 missing += [("disparity", key) for key in self.groups.keys]
         if self.paired and other.paired:
-            _copy(other.last_signs, rows, self.last_signs, new_rows)
-        _copy(other.error_pairs, rows, self.error_pairs, new_rows)
+            copy_rows(other.last_signs, rows, self.last_signs, new_rows)
+        copy_rows(other.error_pairs, rows, self.error_pairs, new_rows)
         return missing
 
     def _number(self, other: Plan, rows: Ints, new_rows: Ints) -> None:
@@ -255,28 +244,6 @@ class Plan:
         for watch in self.watches:
             if watch.signal.joint_cells is not None:
                 yield watch.signal.joint_cells
-
-    # ---- as a whole
-
-    def tables(self) -> Iterator[StateTable]:
-        """All tables of estimators, detectors and signals; their rows are sequences."""
-        for name, tables in self.named_tables():
-            for i, table in enumerate(tables):
-                prefix = f"plan {self.number}|{name}|{i}|"
-                yield StateTable(prefix, Key.SEQUENCE, table, self.rows, (self.number,))
-
-    def named_tables(self) -> Iterator[tuple[str, Sequence[Any]]]:
-        """The same tables, by the name of the estimator, reference or detector that has them."""
-        yield "joint", [self.joint.table]
-        for estimator in self.estimators:
-            yield f"estimator {estimator.name}", list(estimator.tables())
-        if self.reference is not None:
-            yield "reference", self.reference.tables()
-        for watch in self.watches:
-            yield f"detector {watch.key}", [watch.table, *watch.signal.tables()]
-        if self.groups is not None:
-            yield "disparity", [self.groups.table]
-        yield "pairs", [self.last_signs, self.error_pairs]
 
 
 class SingleRowRunner:
@@ -311,9 +278,3 @@ class SingleRowRunner:
             self._repeated.again()
         alarms = self._alarms
         return alarms if alarms.raised[0] or alarms.warned[0] else None
-
-
-def _copy(old: Any, rows: Ints, new: Any, new_rows: Ints) -> None:
-    """Copy rows of a table to rows of one of the same kind."""
-    for source, target in zip(old, new):
-        target[new_rows] = source[rows]

@@ -207,9 +207,8 @@ def load(store: Store, arrays: Mapping[str, Any]) -> Store:
     loaded = store._replace(ids=ids.load(known))
     for name in ("instances", "marks", "predictions", "values", "labels", "label_values", "probabilities"):
         loaded = loaded._replace(**{name: _loaded(getattr(store, name), f"{name}|", arrays)})
-    if "settled|place" in arrays:  # snapshots of earlier versions lack it
-        columns = {field: arrays[f"settled|{field}"] for field in ("place", *settled.Settled._fields)}
-        loaded = loaded._replace(settled=settled.load(columns))
+    columns = {field: arrays[f"settled|{field}"] for field in ("place", *settled.Settled._fields)}
+    loaded = loaded._replace(settled=settled.load(columns))
     return loaded._replace(pools=Pools(*(arrays[f"pools|{field}"].copy() for field in Pools._fields)))
 
 

@@ -42,6 +42,7 @@ from prequential.engine.facts import DueReport
 from prequential.engine.measures.positive import NO_OWNER
 from prequential.engine.tables.keys import StateTable
 from prequential.engine.tables.logs import OUTCOMES, Logs
+from prequential.engine.tables.rows import RowAllocator
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 
 #: Rows of the log of joint outcomes at first.
@@ -77,7 +78,7 @@ class Pairing:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.pairs: JointPairs = records(JointPairs, 16)
-        self.count = 1  # rows of `pairs` in use, or free again; row 0 stands for none
+        self.numbers = RowAllocator(1)  # rows of `pairs`; row 0 stands for none
         self.heads = np.zeros(16, dtype=np.int32)
         self.seen: JointSeen = records(JointSeen, 16)
         self.tables: list[Comparisons] = []
@@ -90,7 +91,6 @@ class Pairing:
         self.labels: dict[int, str] = {}
         #: By entity: its pairs.
         self.by_entity: dict[int, list[int]] = {}
-        self._free: list[int] = []
         #: By stream, segment, and stage where it has pairs of its own: how many pairs have ever begun.
         self.begun: dict[tuple[int, str | None, str | None], int] = {}
         #: By stream: the pairs of names that are compared, each with its pair for the stream as a whole; 0
@@ -157,18 +157,17 @@ class Pairing:
     ) -> int:
         """Make a pair of entities and its sequences; `label` names the stages of a pair within one model."""
         tables = self._tables(stream.config)
-        pair = self._free.pop() if self._free else self.count
-        self.count = max(self.count, pair + 1)
-        self.pairs = pairs = grown(self.pairs, self.count)
+        pair = self.numbers.allocate()
+        self.pairs = pairs = grown(self.pairs, self.numbers.rows)
         pairs.a[pair], pairs.b[pair] = self.ends[pair] = a.row, b.row
         if label:
             self.labels[pair] = label
         pairs.next[pair], self.heads[a.row] = self.heads[a.row], pair
         pairs.plan[pair], pairs.stages[pair] = tables.number, stages
         pairs.losses[pair] = sum(1 << code for code in tables.added)
-        pairs.counted[pair] = tables.counted.take(stages) if tables.counts else -1
+        pairs.counted[pair] = tables.counted.allocate(stages) if tables.counts else -1
         more = len(tables.added) * stages
-        pairs.scored[pair] = tables.scored.take(more) if more else -1
+        pairs.scored[pair] = tables.scored.allocate(more) if more else -1
         pairs.a_stage[pair], pairs.b_stage[pair] = places
         pairs.rank[pair] = 0
         names = self.stages(pair)
@@ -218,7 +217,7 @@ class Pairing:
         Pairs that begin with the same instance do so in the order of their messages.
         """
         ranks = self.pairs.rank
-        new = np.flatnonzero(ranks[: self.count] < 0).tolist()
+        new = np.flatnonzero(ranks[: self.numbers.rows] < 0).tolist()
         for pair in sorted(new, key=lambda pair: (-ranks[pair], self.order_of(pair))):
             a = self._catalog.entity(self.ends[pair][0])
             key = a.stream, a.segment, self.labels.get(pair, a.age)
@@ -276,8 +275,7 @@ class Pairing:
     def copy(self, pair: int, source: str, target: str) -> None:
         """Copy a pair's sequences of each loss from stage `source` to stage `target`."""
         for (side, row), (_, other) in zip(self.rows_of(pair, source), self.rows_of(pair, target)):
-            for table in side.tables(0):
-                table.copy(row, other)
+            side.copy(row, other)
 
     def all_tables(self) -> Iterator[StateTable]:
         """All tables that are state, with what their rows stand for."""
@@ -346,9 +344,9 @@ class Pairing:
         tables = self.tables[pairs.plan[pair]]
         stages = int(pairs.stages[pair])
         if pairs.counted[pair] >= 0:
-            tables.counted.give(int(pairs.counted[pair]), stages)
+            tables.counted.free(int(pairs.counted[pair]), stages)
         if pairs.scored[pair] >= 0:
-            tables.scored.give(int(pairs.scored[pair]), stages * len(tables.added))
+            tables.scored.free(int(pairs.scored[pair]), stages * len(tables.added))
         before = 0
         at = int(self.heads[a])
         while at != pair:
@@ -360,7 +358,7 @@ class Pairing:
         for row in {a, b}:
             self.by_entity[row].remove(pair)
         self.labels.pop(pair, None)
-        self._free.append(pair)
+        self.numbers.free(pair)
 
     # ---- joint outcomes
 
@@ -371,7 +369,7 @@ class Pairing:
         """
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
         positives = self._catalog.positives_by(NO_OWNER)
-        while start < count and self.count > 1:
+        while start < count and self.numbers.rows > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
             walk = JointWalk(self.heads, self.pairs, self.seen, used, positives)
             start = find(log, start, count, self._catalog.registry, walk, self._joint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from prequential.configuration.settings.stages import INITIAL, standing_for
+from prequential.configuration.settings.stages import INITIAL
 from prequential.engine.catalog.begun import Begun
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.comparisons.joint import COST, LOSS_NAMES
@@ -76,14 +76,11 @@ def restore(
             for place, _, code, _, row in then.sequences(*first, len(stages))
         }
         new: dict[str, None] = {}
-        rows = list(pairing.sequences(pair))
-        initial_is_final = pairing.initial_is_final(pair)
-        twofold = catalog.has_two_predictions(a) or catalog.has_two_predictions(b)
-        for place, _, code, side, row in rows:
+        for place, _, code, side, row in pairing.sequences(pair):
             stage = pairing.stages(pair)[place]
-            if initial_is_final and stage == INITIAL:
+            if stage == INITIAL and pairing.initial_is_final(pair):
                 continue
-            key = stage if twofold else standing_for(stage, stages), code
+            key = catalog.former_stage(stage, stages, a, b), code
             if key not in before or (code == COST and then.prices != tables.prices):
                 new[f"by {LOSS_NAMES[code]} at stage {stage}"] = None
                 continue
@@ -99,7 +96,7 @@ def _tables(number: int, saved: list[Any], arrays: Mapping[str, Any]) -> Compari
     estimators, codes, *rows, prices = saved
     tables = Comparisons(number, estimators, tuple((name, code) for name, code in codes), prices)
     for side, count in zip(tables.sides, rows):
-        side.ensure(count)
+        side.grow(count)
     for table in tables.tables():
         table.fill(arrays)
     return tables

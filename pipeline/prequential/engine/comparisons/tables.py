@@ -43,7 +43,6 @@ from prequential.engine.compiled.kernel import (
     Ints,
     Ints32,
     as_columns,
-    columns_of,
     grown,
     row_bytes,
     taken,
@@ -51,6 +50,7 @@ from prequential.engine.compiled.kernel import (
 )
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.tables.keys import Key, StateTable
+from prequential.engine.tables.rows import RowAllocator, TableAttribute
 
 #: Names of the two sorts of sequences, as snapshots have them.
 SIDES = ("counted", "scored")
@@ -77,14 +77,20 @@ def prices_of(config: StreamConfig) -> str:
     return json.dumps([config.costs, config.cost_per_value, config.value_limit], sort_keys=True)
 
 
-class PairSide:
+#: Names of tables in snapshots, and the attributes of a side; settings aren't state.
+_TABLES = {
+    "verdict": "sequences", "pending": "pending", "blocks": "blocks", "recent": "recent",
+    "recent blocks": "recent_blocks", "times": "times", "": "due",
+}  # fmt: skip
+
+
+class PairSide(RowAllocator):
     """Sequences of one sort: counted, or of losses that are added up."""
 
     def __init__(self, names: Sequence[str], counted: bool) -> None:
+        super().__init__()
         self.counted = counted
         self.names = tuple(names)
-        self.rows = 0
-        self._free: list[tuple[int, int]] = []
         self.sequences = confidence_sequence.new_table(16)
         #: The same, column by column: a table of records takes its time to find one by name.
         self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
@@ -98,51 +104,25 @@ class PairSide:
 
     # ---- rows
 
-    def take(self, count: int) -> int:
-        """The first of so many rows, all empty."""
-        for i, (first, size) in enumerate(self._free):
-            if size == count:
-                del self._free[i]
-                for _, table in self.named():
-                    for column in columns_of(table).values():
-                        column[first : first + count] = 0
-                return first
-        first = self.rows
-        self.rows += count
-        self.ensure(self.rows)
-        return first
-
-    def give(self, first: int, count: int) -> None:
-        """These rows are free again."""
+    def free(self, first: int, count: int = 1) -> None:
+        """Take back a pair's rows: none has them now."""
         self.due.pair[first : first + count] = 0
-        self._free.append((first, count))
+        super().free(first, count)
 
-    def ensure(self, rows: int) -> None:
-        """Have capacity for so many rows."""
-        if rows > len(self.times.newest):
-            self.sequences, self.times = grown(self.sequences, rows), grown(self.times, rows)
-            self.pending, self.blocks = grown(self.pending, rows), grown(self.blocks, rows)
-            self.recent, self.recent_blocks = grown(self.recent, rows), grown(self.recent_blocks, rows)
-            self.due = grown(self.due, rows)
-            self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
-        for one in self.estimators:
-            one.ensure(rows)
+    def grow(self, rows: int) -> None:
+        """Make room for at least `rows` rows in all tables."""
+        super().grow(rows)
+        self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
+
+    def attributes(self) -> Iterator[tuple[str, TableAttribute]]:
+        """All tables; those of estimators have the names of these."""
+        yield from ((name, TableAttribute(self, attribute)) for name, attribute in _TABLES.items())
+        yield from ((one.name, TableAttribute(one)) for one in self.estimators)
 
     def tables(self, number: int) -> Iterator[StateTable]:
-        """All of them; their rows are joint sequences, `number` that of the configuration's tables."""
+        """All that are state; rows are joint sequences, `number` is that of the configuration's tables."""
         side = SIDES[not self.counted]
-        for name, table in self.named():
-            yield StateTable(
-                f"comparisons {number}|{side}|{name}|", Key.JOINT, table, self.rows, (number, side)
-            )
-
-    def named(self) -> Iterator[tuple[str, Any]]:
-        """All of them, by the names that snapshots have; estimators' by theirs."""
-        yield from (
-            ("verdict", self.sequences), ("pending", self.pending), ("blocks", self.blocks),
-            ("recent", self.recent), ("recent blocks", self.recent_blocks), ("times", self.times),
-        )  # fmt: skip
-        yield from ((one.name, one.table) for one in self.estimators)
+        return self.state_tables(f"comparisons {number}|{side}|", Key.JOINT, (number, side))
 
     # ---- joint outcomes
 
@@ -212,16 +192,6 @@ class PairSide:
     def _read(self) -> tuple[Any, ...]:
         """Tables that readings need, in addition to those of estimators."""
         return self.sequences, self.recent, self.times
-
-    def adopt(self, other: PairSide, row: int, new_row: int) -> list[str]:
-        """Copy a sequence of another configuration; returns the estimators that are new and start empty."""
-        former = dict(other.named())
-        missing = [name for name in self.names if name not in former]
-        for name, table in self.named():
-            if name in former:
-                for field, column in columns_of(table).items():
-                    column[new_row] = columns_of(former[name])[field][row]
-        return missing
 
 
 class JointRow(NamedTuple):

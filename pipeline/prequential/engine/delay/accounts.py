@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.compiled.kernel import Ints, with_tables
+from prequential.engine.compiled.kernel import Ints, grown, with_tables
 from prequential.engine.delay import coverage, expected, following, latency, periods, selection
 from prequential.engine.tables.keys import StateTable
 from prequential.engine.tables.logs import EVENTS, LATENCIES, SEGMENT_EVENTS, Logs
@@ -51,8 +51,8 @@ class Accounts:
         self.latencies = latency.with_streams(self.latencies, streams)
         self.late_latencies = latency.with_streams(self.late_latencies, streams)
         self.selection = selection.with_rows(self.selection, entities, segments)
-        self.periods = periods.with_models(self.periods, entities)
-        self.expected = expected.with_models(self.expected, entities)
+        self.periods = self.periods._replace(models=grown(self.periods.models, entities))
+        self.expected = self.expected._replace(models=grown(self.expected.models, entities))
 
     def add(self, row: int, config: StreamConfig, at_horizon: int) -> None:
         """Begin the accounts of an entity (its row), of a stream with this configuration.
@@ -122,12 +122,9 @@ class Accounts:
 
     def load(self, arrays: Mapping[str, Any]) -> None:
         """Take over a snapshot's arrays by the names of `tables`; raises KeyError if one is missing."""
-        own = {name: array for name, array in arrays.items() if name.partition("|")[0] in _PARTS}
-        columns = {name: array.copy() for name, array in coverage.of_snapshot(own).items()}
+        own = {name: array.copy() for name, array in arrays.items() if name.partition("|")[0] in _PARTS}
         for name in _PARTS:
-            if not any(array.startswith(f"{name}|") for array in columns):
-                continue  # a snapshot of an earlier version has no such part
-            setattr(self, name, with_tables(getattr(self, name), columns, f"{name}|"))
+            setattr(self, name, with_tables(getattr(self, name), own, f"{name}|"))
 
     def part(self, models: Ints, segments: Ints, streams: Ints) -> Accounts:
         """A read-only copy of the data of these models, segments and streams (rows, (n,) int64).

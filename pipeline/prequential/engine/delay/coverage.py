@@ -7,7 +7,7 @@ All models of a shard share the tables. A cohort is a row of a pool and is found
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,15 +97,6 @@ def tables(coverage: Coverage) -> Iterator[StateTable]:
     yield StateTable("coverage|models.", Key.ENTITY, coverage.models, links=links)
     yield from of_pool("coverage|pool", Key.COHORT, Key.ENTITY, coverage.pool)
     yield StateTable("coverage|cohorts.", Key.COHORT, coverage.cohorts)
-
-
-def of_snapshot(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """A snapshot's arrays by the names of `tables`; until format 9 `counts` also had the columns of `met`."""
-    found, counts = dict(arrays), arrays.get("coverage|cohorts.counts")
-    if counts is not None and counts.shape[1] == _SIZE:
-        found["coverage|cohorts.counts"] = counts[:, :MET_AT]
-        found["coverage|cohorts.met"] = counts[:, MET_AT:]
-    return found
 
 
 def with_model(coverage: Coverage, model: int, horizon: int) -> Coverage:

@@ -215,11 +215,6 @@ def tables(expected: ExpectedTables) -> Iterator[StateTable]:
 # ---- models
 
 
-def with_models(expected: ExpectedTables, models: int) -> ExpectedTables:
-    """The tables with at least this many models; new models have no estimates."""
-    return expected._replace(models=grown(expected.models, models))
-
-
 def with_model(
     expected: ExpectedTables, model: int, width: int, *, horizon: int, settle: int, numbers: bool,
     binned: bool, scored: bool, sampled: bool = False, at_horizon: int = 0, zone: str = UTC,
@@ -231,7 +226,7 @@ def with_model(
     class that is known at the horizon alone. `zone`: the time zone whose clock periods follow.
     """
     calendars, calendar = with_calendar(expected.calendars, zone, width)
-    expected = with_models(expected, model + 1)._replace(calendars=calendars)
+    expected = expected._replace(models=grown(expected.models, model + 1), calendars=calendars)
     models = expected.models
     bins = 1 + CONFIDENCE_BINS if binned and not numbers else 1
     losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored and not sampled else 0

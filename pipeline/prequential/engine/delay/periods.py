@@ -184,11 +184,6 @@ def with_model(
     return tables, kept
 
 
-def with_models(tables: PeriodTables, models: int) -> PeriodTables:
-    """The tables with at least this many models; new models have no periods."""
-    return tables._replace(models=grown(tables.models, models))
-
-
 def update(tables: PeriodTables, events: Events, start: int, stop: int) -> PeriodTables:
     """Follow the events of predictions in rows `start` to `stop` of the log.
 

@@ -10,7 +10,7 @@ import numpy as np
 from prequential.configuration.settings.durations import parse_budget
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, viewed
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, viewed
 from prequential.engine.compiled.repeated import Run, run
 from prequential.engine.detectors import DETECTORS, signals
 from prequential.engine.detectors.budgets import BINARY, BOUNDED, NO_LOSS, RATIO
@@ -32,7 +32,9 @@ from prequential.engine.measures.positive import Positives
 from prequential.engine.measures.reading import extends_scores
 from prequential.engine.measures.registry import INDEX, LOSSES, MEASURES, NAMES, OF_RANKS, OWN_LOSSES
 from prequential.engine.tables.alarms import Alarms
+from prequential.engine.tables.keys import copy_rows
 from prequential.engine.tables.outcomes import Log
+from prequential.engine.tables.rows import TableAttribute
 from prequential.topics.encoding import identity
 from prequential.topics.errors import existing
 
@@ -208,41 +210,28 @@ class Signal:
         """Whether `update` only calls loops, so that `Repeated` can repeat the calls."""
         return self._estimator is None
 
-    def ensure(self, rows: int) -> None:
-        """Make room for at least this many sequences; new ones have no outcomes."""
-        for one in self._errors:
-            one.ensure(rows)
-        if self._scaled is not None:
-            self._scaled = grown(self._scaled, rows)
-        if self._ratio is not None:
-            self._ratio = grown(self._ratio, rows)
-        if self._estimator is not None:
-            self._estimator.ensure(rows)
-
     @property
     def joint_cells(self) -> Accumulator | None:
         """The joint cells of its estimator, if it has one."""
         return None if self._estimator is None else self._estimator.cells
 
-    def tables(self) -> Iterator[Any]:
-        """All tables with a row for each sequence, for copying, snapshots and `adopt`."""
-        for one in self._errors:
-            yield one.table
+    def attributes(self) -> Iterator[TableAttribute]:
+        """Where all tables with a row for each sequence are."""
+        yield from map(TableAttribute, self._errors)
         if self._scaled is not None:
-            yield self._scaled
+            yield TableAttribute(self, "_scaled")
         if self._ratio is not None:
-            yield self._ratio
+            yield TableAttribute(self, "_ratio")
         if self._estimator is not None:
-            yield from self._estimator.tables()
+            yield from self._estimator.attributes()
 
     def adopt(self, other: Signal, rows: Ints, new_rows: Ints) -> None:
         """Copy `rows` of a signal of the same name to `new_rows` of this one."""
         if self._estimator is not None and other._estimator is not None:
             self._estimator.adopt(other._estimator, rows, new_rows)
             return
-        for old, new in zip(other.tables(), self.tables()):
-            for source, target in zip(old, new):
-                target[new_rows] = source[rows]
+        for old, new in zip(other.attributes(), self.attributes()):
+            copy_rows(old.table, rows, new.table, new_rows)
 
 
 class Watch:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from prequential.configuration.settings.streams import DISPARITY_MEASURES, DisparityConfig, StreamConfig
 from prequential.engine.cohorts.pending import Position
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
 from prequential.engine.disparity import DIFFERS, NO_DIFFERENCE, TOO_FEW
 from prequential.engine.disparity.group_means import (
     STRATUM,
@@ -63,10 +63,6 @@ class ComparedGroups:
         self._places = [config.segments.index(key) for key in self.keys]
         self._codes = [DISPARITY_MEASURES.index(name) for name in self.measures]
         self._bounds = needed_of(config), wanted.tolerance
-
-    def ensure(self, rows: int) -> None:
-        """Make room for at least `rows` sequences."""
-        self.table = grown(self.table, rows)
 
     def consume(self, log: Log, rows: Ints32, registry: Registry, positives: Positives) -> tuple[int, int]:
         """Take these rows of the log up to one that changes a verdict: its messages come first.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, taken
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, taken
 from prequential.engine.compiled.repeated import Run, run
 from prequential.engine.estimators.declaration import (
     COUNTS,
@@ -20,6 +20,7 @@ from prequential.engine.estimators.declaration import (
 )
 from prequential.engine.estimators.indexes import widened
 from prequential.engine.estimators.naming import parse_estimator
+from prequential.engine.tables.keys import copy_rows
 
 
 class Accumulator:
@@ -31,15 +32,6 @@ class Accumulator:
         self.memory, self.parameter = parse_estimator(name)
         self._loops = self.memory.counts if payload.kind == COUNTS else self.memory.sums
         self.table: Any = self._loops.new_table(rows, payload, self.parameter)
-
-    @property
-    def rows(self) -> int:
-        """The number of sequences that the table has room for."""
-        return len(self.table.n)
-
-    def ensure(self, rows: int) -> None:
-        """Make room for at least this many sequences; new ones have no outcomes."""
-        self.table = grown(self.table, rows)
 
     # ---- counts
 
@@ -86,13 +78,7 @@ class Accumulator:
 
         If its counts have other places here, use `adopt_recoded`.
         """
-        for source, target in zip(other.table, self.table):
-            if source.shape[1:] == target.shape[1:]:
-                target[new_rows] = source[rows]
-            else:  # numbered cells, or a window's values, of which there are more or fewer at the end
-                both = min(source.shape[-1], target.shape[-1])
-                target[new_rows] = 0
-                target[new_rows, ..., :both] = source[rows, ..., :both]
+        copy_rows(other.table, rows, self.table, new_rows)
 
     def leave_out(
         self, rows: Ints, places: Sequence[int], flags: int, *, windows_only: bool = False

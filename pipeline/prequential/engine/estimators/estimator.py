@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32
@@ -24,6 +24,7 @@ from prequential.engine.estimators.residuals import OF_RESIDUALS, bins_of
 from prequential.engine.estimators.rows import LogRows, payload_of_cells, payload_of_scores, places
 from prequential.engine.tables import scores
 from prequential.engine.tables.outcomes import IN_TOP, RANKED, JointCells, keys_of, places_of
+from prequential.engine.tables.rows import TableAttribute
 from prequential.engine.tables.scores import PARTS, SEASONS, WIDTH
 
 
@@ -68,11 +69,6 @@ class Estimator:
         self.times = Accumulator(name, sums.OF_TIMES, rows) if timed and is_window else None
         self.memory, self.parameter = self.cells.memory, self.cells.parameter
 
-    @property
-    def rows(self) -> int:
-        """The number of sequences that its tables have room for."""
-        return self.cells.rows
-
     def accumulators(self) -> Iterator[Accumulator]:
         """The accumulators that have a row for each sequence."""
         yield self.cells
@@ -88,16 +84,11 @@ class Estimator:
         if self.times is not None:  # the last one: snapshots number them in this order
             yield self.times
 
-    def ensure(self, rows: int) -> None:
-        """Make room for at least this many sequences; new ones have no outcomes."""
-        for one in self.accumulators():
-            one.ensure(rows)
-
     def score(self) -> None:
         """Keep sums of scores from now on; earlier outcomes count as outcomes without scores."""
         if not self.summed:
             self.summed = True
-            self.sums = Accumulator(self.name, self.sums.payload, self.rows)
+            self.sums = Accumulator(self.name, self.sums.payload, len(self.cells.table.n))
             self.sums.follow(self.cells, slice(None))
 
     def count(self, codes: CountCodes, into: Counted = UNREAD_COUNTS, run: Run = run) -> None:
@@ -126,9 +117,9 @@ class Estimator:
         if self.times is not None:
             self.times.add(rows.times, run=rows.run)
 
-    def tables(self) -> Iterator[Any]:
-        """The tables of all its payloads; each has a row for each sequence."""
-        return (one.table for one in self.accumulators())
+    def attributes(self) -> Iterator[TableAttribute]:
+        """Where the tables of all its payloads are; each has a row for each sequence."""
+        return map(TableAttribute, self.accumulators())
 
     def adopt(
         self, other: Estimator, rows: Ints, new_rows: Ints, *, same_costs: bool = True, same_top: bool = True,

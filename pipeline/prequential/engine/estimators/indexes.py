@@ -16,7 +16,6 @@ from prequential.engine.compiled.kernel import (
     Ints32,
     allocating,
     capacity_for,
-    grown,
     inner,
     kernel,
     taken,
@@ -176,10 +175,6 @@ class CellNumbers:
     def places(self) -> int:
         """The number of places of each sequence; 0: one for each joint cell of all classes."""
         return self.table.keys.shape[1]
-
-    def ensure(self, rows: int) -> None:
-        """Make room for at least this many sequences; new ones have no cells."""
-        self.table = grown(self.table, rows)
 
     def widen(self, places: int) -> None:
         """Give each sequence at least this many places."""

@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from prequential.configuration.settings.durations import duration
-from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, grown, kernel, zeros
+from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, kernel, zeros
 from prequential.engine.compiled.repeated import Run
 from prequential.engine.estimators.declaration import NO_CELL
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers
 from prequential.engine.estimators.rows import LogRows, unrevised
+from prequential.engine.tables.keys import copy_rows
 from prequential.engine.tables.outcomes import OUTCOME, Log
+from prequential.engine.tables.rows import TableAttribute
 
 
 class Extents(NamedTuple):
@@ -80,11 +82,6 @@ class ReferenceTables:
         #: By sequence, a cache of results from its counts, with the counts: they hardly ever change.
         self.made: dict[int, tuple[tuple[Any, ...], Any]] = {}
 
-    def ensure(self, rows: int) -> None:
-        """Make room for at least this many sequences; new ones have no outcomes."""
-        self.table = grown(self.table, rows)
-        self.counts.ensure(rows)
-
     def update(self, read: LogRows, pairs: npt.NDArray[np.int32], run: Run) -> None:
         """Add rows of the log; `pairs` are their codes by sign, (signs, n). `run` calls each loop."""
         cells = read.cells
@@ -95,15 +92,12 @@ class ReferenceTables:
         for one, chosen in zip(self.counts.pairs, into[1:]):
             one.count(unrevised(cells.sequence, cells.t1, chosen), run=run)
 
-    def tables(self) -> Sequence[Any]:
-        """All tables; each has a row for each sequence."""
-        return [self.table, *self.counts.tables()]
+    def attributes(self) -> Sequence[TableAttribute]:
+        """Where all tables are; each has a row for each sequence."""
+        return [TableAttribute(self), *self.counts.attributes()]
 
     def adopt(self, other: ReferenceTables, rows: Ints, new_rows: Ints) -> None:
         """Copy `rows` of another reference of the same extent to `new_rows` of this one."""
-        source: Any
-        target: Any
-        for source, target in zip(other.table, self.table):
-            target[new_rows] = source[rows]
+        copy_rows(other.table, rows, self.table, new_rows)
         self.counts.adopt(other.counts, rows, new_rows)
 

@@ -1,4 +1,11 @@
-"""Restore a state from a snapshot, as far as the present configuration still has its content."""
+"""Restore a state from a snapshot, as far as the present configuration still has its content.
+
+A row keeps its state if its key (`engine.tables.keys`) is still evaluated, and others begin empty. Streams,
+classes, entities and segments are found by name. Sequences are found by entity and stage; each estimator,
+reference and detector of them by its name and parameters. Joint sequences are found by both entities, stage
+and loss. Rows that belong to an entity (cohorts, periods, clusters) go with it. Periods also begin empty for
+another width or calendar, histories of incidents for another loss or cluster, and costs for other prices.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.durations import shown_period
-from prequential.configuration.settings.stages import INITIAL, standing_for
+from prequential.configuration.settings.stages import INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.configuration.settings.streams import DetectorConfig, DisparityConfig, StreamConfig
 from prequential.engine.catalog.begun import Begun
@@ -69,9 +76,7 @@ class _Restoring:
         if set(saved_ticks) == set(state.ticks):
             state.ticks, state.next_tick = saved_ticks, head["next_tick"]
         state.dead_letters = list(head["dead_letters"])
-        state.quarantined = list(head.get("quarantined", state.quarantined))
-        lost = head.get("lost", ())  # snapshots of earlier versions lack the last one
-        state.catalog.lost = [*lost, *state.catalog.lost[len(lost) :]]
+        state.quarantined, state.catalog.lost = list(head["quarantined"]), list(head["lost"])
         for saved in self._saved:
             self._stream(saved)
         self._entities()
@@ -99,7 +104,7 @@ class _Restoring:
         catalog, arrays = self._catalog, self._arrays
         stream = catalog.add_stream(saved["name"], baselines=False)
         task = stream.config.task
-        if saved.get("task", task) != task:
+        if saved["task"] != task:
             raise WorkError(
                 f"stream {stream.name!r} was of task {saved['task']}, and its configuration has {task}: "
                 "its pending predictions can't be converted; give the stream another name"
@@ -135,10 +140,8 @@ class _Restoring:
         stream.retired = dict.fromkeys(saved["retired"])
         stream.families = {family: list(names) for family, names in saved["families"].items()}
         keys = stream.config.segments
-        stream.came = dict(saved.get("came", {}))
-        # Snapshots of earlier versions have no such times: their names came before all others.
-        times = saved.get("values_came") or [[0] * len(values) for values in saved["values"]]
-        for key, values, came in zip(saved["segments"], saved["values"], times):
+        stream.came = dict(saved["came"])
+        for key, values, came in zip(saved["segments"], saved["values"], saved["values_came"]):
             if key in keys:
                 for value, time in zip(values[: stream.config.segments_per_key], came):
                     stream.add_value(keys.index(key), value, time)
@@ -148,7 +151,7 @@ class _Restoring:
     def _entities(self) -> None:
         """Rows keep their numbers; rows of entities that aren't evaluated any more stay unused."""
         catalog, arrays = self._catalog, self._arrays
-        catalog.ended.restore(self._head.get("ended", ()))
+        catalog.ended = {tuple(names): (n, revised) for *names, n, revised in self._head["ended"]}
         former = arrays["entities.segments"], arrays["segment_rows"]
         self._segments = SegmentMoves(catalog, self._saved, self._head["segment_origin"], *former)
         for row, code, kind, model, segment, age, was_evaluated in self._head["entities"]:
@@ -162,7 +165,8 @@ class _Restoring:
                     stream.models[model] = row
             elif was_evaluated and not self._is_adopted(about, stream):
                 counts = int(arrays["entities.outcomes"][row]), int(arrays["entities.revisions"][row])
-                catalog.ended.note(about[1:], *counts)
+                if any(counts):  # one without any message needs none
+                    catalog.ended[about[1:]] = counts
         catalog.entities += [None] * (self._head["rows"] - len(catalog.entities))
         registry = catalog.registry
         catalog.registry = registry._replace(entities=grown(registry.entities, len(catalog.entities)))
@@ -274,11 +278,10 @@ class _Restoring:
             plan = catalog.plans[int(entities.plan[row])]
             first, start = int(arrays["entities.first"][old_row]), int(entities.first[row])
             same_bins = self._saved[stream.code]["bins"] == stream.bins
-            initial_is_final, twofold = bool(entities.initial_is_final[row]), catalog.has_two_predictions(row)
             for position, stage in enumerate(plan.stages):
-                if initial_is_final and stage == INITIAL:
+                if entities.initial_is_final[row] and stage == INITIAL:
                     continue
-                former = stage if twofold else standing_for(stage, old_plan.stages)
+                former = catalog.former_stage(stage, old_plan.stages, row)
                 if former in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
                     moved = copies.setdefault((old_plan.number, plan.number), [])
                     moved.append((first + old_plan.stages.index(former), start + position, row, stage))
@@ -328,7 +331,7 @@ class _Restoring:
             number, config, tuple(saved["stages"]), saved["watched"], saved["capacity"], saved["reference"],
             saved.get("places", 0),  # earlier versions had a place for each joint cell
         )
-        plan.ensure(saved["rows"])
+        plan.grow(saved["rows"])
         if saved["scored"]:
             plan.score()
         for table in plan.tables():
@@ -340,14 +343,13 @@ class _Restoring:
     def _accounts(self) -> None:
         accounts, catalog = self._state.accounts, self._catalog
         accounts.load(self._arrays)
-        # An earlier version may have saved the coverage of models that were gone.
         rows = len(accounts.coverage.models.horizon)
         gone = [row for row, about in enumerate(catalog.entities[:rows]) if row and about is None]
         accounts.ensure(0, 0, len(self._arrays["segment_rows"]))
         if not self._segments.same:
             moved = taken(accounts.selection.segments, self._segments.former)
             accounts.selection = accounts.selection._replace(segments=moved)
-        if accounts.coverage.models.first[gone].any():
+        if accounts.coverage.models.first[gone].any():  # models of streams that a split has left out
             accounts.coverage = coverage.without(accounts.coverage, np.array(gone))
         accounts.forget(gone, np.array(catalog.free_segment_rows(), dtype=np.int64))
 
@@ -382,9 +384,9 @@ class _Restoring:
     def _stage_now(self, row: int, stage: str) -> str:
         """The stage that has the outcomes of one that the snapshot has."""
         about = self._catalog.entities[row]
-        if about is None or self._catalog.has_two_predictions(row):
+        if about is None:
             return stage
-        return standing_for(stage, self._catalog.streams[about.stream].evaluated)
+        return self._catalog.former_stage(stage, self._catalog.streams[about.stream].evaluated, row)
 
     def _compares(self, row: int, stage: str, estimator: str) -> bool:
         """Whether it is checked if an entity is worse: if not now, the time since when isn't known later."""

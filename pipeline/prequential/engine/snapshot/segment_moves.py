@@ -15,6 +15,7 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, kernel
 from prequential.engine.join.choosing import first_with_segments, is_first_of_model
+from prequential.engine.tables.rows import RowAllocator
 from prequential.engine.tables.store import Store
 
 
@@ -36,6 +37,7 @@ class SegmentMoves:
         self.former = np.arange(len(origin)) if self.same else np.zeros(1, dtype=np.int64)
         if self.same:
             catalog.segment_origin = [tuple(one) for one in origin]
+            catalog.segment_numbers = RowAllocator(len(origin))
             catalog.make_segment_rows()
 
     def is_same(self, stream: Stream) -> bool:

@@ -117,7 +117,7 @@ def _head(state: ShardState) -> dict[str, Any]:
         ],
         "rows": len(catalog.entities),
         "segment_origin": [list(one) for one in catalog.segment_origin],
-        "ended": catalog.ended.snapshot(),
+        "ended": [[*names, *counts] for names, counts in catalog.ended.items()],
         "plans": [
             {
                 "task": plan.config.task, "loss": plan.config.loss,

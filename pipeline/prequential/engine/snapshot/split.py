@@ -84,12 +84,8 @@ class _Splitting:
         head["entities"] = [
             [row, codes[code], *fields] for row, code, *fields in head["entities"] if codes[code] >= 0
         ]
-        head["ended"] = [
-            [codes[code], *fields] for code, *fields in head.get("ended", ()) if codes[code] >= 0
-        ]
-        head["pairs_begun"] = [
-            [codes[code], *fields] for code, *fields in head["pairs_begun"] if codes[code] >= 0
-        ]
+        for name in ("ended", "pairs_begun"):
+            head[name] = [[codes[code], *fields] for code, *fields in head[name] if codes[code] >= 0]
         entities = {one[0] for one in head["entities"]}
         for name in _BY_ENTITY:
             head[name] = [one for one in head[name] if one[0] in entities]

@@ -86,27 +86,33 @@ class StateTable(NamedTuple):
         """
         for name, column in self._columns().items():
             if name in arrays:
-                given = arrays[name]
-                if given.shape[1:] == column.shape[1:]:
-                    column[: len(given)] = given
-                else:  # a window keeps more of each outcome than when the snapshot was written
-                    column[: len(given), ..., : given.shape[-1]] = given
-
-    def copy(self, sources: Any, targets: Any) -> None:
-        """Let the target rows be as the source rows, in all columns; row numbers, or arrays of as many.
-
-        >>> column = np.array([1, 2, 3])
-        >>> StateTable("points|", Key.STREAM, {"x": column}).copy(0, 2)
-        >>> column
-        array([1, 2, 1])
-        """
-        for column in self._columns().values():
-            column[targets] = column[sources]
+                given = {name: arrays[name]}
+                copy_rows(given, slice(None), {name: column}, slice(len(arrays[name])))
 
     def _columns(self) -> dict[str, Any]:
         if isinstance(self.content, np.ndarray) and self.content.dtype.names is None:
             return {self.name: self.content}
         return {self.name + field: column for field, column in columns_of(self.content).items()}
+
+
+def copy_rows(source: Any, rows: Any, target: Any, new_rows: Any) -> None:
+    """Copy rows of a table to rows of a table of the same kind; row numbers, or arrays of as many.
+
+    If columns have more or fewer values by row (numbered cells, or a window's values), the first ones are
+    copied, and others are 0.
+
+    >>> column = np.array([1, 2, 3])
+    >>> copy_rows({"x": column}, 0, {"x": column}, 2)
+    >>> column
+    array([1, 2, 1])
+    """
+    for former, column in zip(columns_of(source).values(), columns_of(target).values()):
+        if former.shape[1:] == column.shape[1:]:
+            column[new_rows] = former[rows]
+        else:
+            both = min(former.shape[-1], column.shape[-1])
+            column[new_rows] = 0
+            column[new_rows, ..., :both] = former[rows, ..., :both]
 
 
 def of_pool(name: str, key: Key, owner: Key, pool: Pool) -> Iterator[StateTable]:

@@ -68,7 +68,7 @@ def alarms_of(past: PastSequence, runs: Iterable[tuple[str, Log]]) -> Iterator[l
         count = int(raised.raised[0])
         places, detectors = raised.place[:count] + 1, raised.detector[:count]
         yield [places[detectors == one].astype(np.int64) for one in range(len(plan.watches))]
-        plan.give(row)
+        plan.free(row)
 
 
 def length_of(injections: Sequence[Injection], tolerance: int) -> int:
