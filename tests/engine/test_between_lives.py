@@ -20,7 +20,7 @@ from prequential.engine.delay import coverage
 from prequential.engine.shard import Shard
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
-from prequential.topics.outputs import Metrics, Output
+from prequential.topics.outputs import Comparison, Metrics, Output, decoded
 
 #: A message after each outcome.
 BASE = StreamConfig(
@@ -173,6 +173,28 @@ def test_a_revision_doesnt_reach_a_stage_that_began_later(stage: str, estimator:
     added = found["bin:1" if stage == "bins" else stage]
     assert (added.n, added.measures["accuracy"]) == (2, 1.0)
     assert found["initial"].measures["accuracy"] == (1.0 if estimator == "window:2" else 2 / 3)
+
+
+@pytest.mark.parametrize(("bins", "outcomes"), [(1, 2), (2, 1)])
+def test_pairs_begin_empty_in_bins_of_another_number(bins: int, outcomes: int) -> None:
+    """As models do: a bin has other predictions then."""
+    usual: dict[str, Any] = {"stages": ("final", "bins"), "compare": "all"}
+    lives = Lives(bins=1, **usual)
+
+    def joint(number: int) -> dict[str, int]:
+        """By stage: joint outcomes of two models."""
+        found = lives.go(
+            *(pred(number, 10 * number, "a", model=model) for model in ("m", "n")),
+            lab(number, 10 * number + 5, "a"),
+        )
+        made = [decoded(one) for one in found]
+        return {one.stage: one.outcomes for one in made if isinstance(one, Comparison)}
+
+    assert joint(1)["bin:1"] == 1
+    lives.next(bins=bins, **usual)
+    found = joint(2)
+    assert found["final"] == 2
+    assert found["bin:1"] == outcomes
 
 
 @pytest.mark.parametrize("estimator", ["all", "window:5"])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from prequential.configuration.settings.stages import INITIAL
+from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.engine.catalog.begun import Begun
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.comparisons.joint import COST, LOSS_NAMES
@@ -35,7 +36,7 @@ def head(pairing: Pairing) -> dict[str, Any]:
 
 def restore(
     catalog: Catalog, pairing: Pairing, saved: dict[str, Any], arrays: Mapping[str, Any],
-    moved: Mapping[int, int], stages_of: Mapping[int, Sequence[str]],
+    moved: Mapping[int, int], stages_of: Mapping[int, Sequence[str]], other_bins: Collection[int],
 ) -> list[Begun]:  # fmt: skip
     """Give the present pairs what was saved of them; returns those that start empty, with what.
 
@@ -51,6 +52,8 @@ def restore(
         Entities' rows then and now, where they differ.
     stages_of
         By entity's row now, the stages that it had then.
+    other_bins
+        Streams (codes) that had another number of bins then.
 
     Returns
     -------
@@ -81,7 +84,8 @@ def restore(
             if stage == INITIAL and pairing.initial_is_final(pair):
                 continue
             key = catalog.former_stage(stage, stages, a, b), code
-            if key not in before or (code == COST and then.prices != tables.prices):
+            ended = catalog.entity(a).stream in other_bins and parse_stage(stage).is_bin
+            if key not in before or ended or (code == COST and then.prices != tables.prices):
                 new[f"by {LOSS_NAMES[code]} at stage {stage}"] = None
                 continue
             for name in tables.sides[side].adopt(then.sides[side], before[key], row):

@@ -91,7 +91,10 @@ class _Restoring:
         state.add_rows()
         state.accounts.coverage = coverage.update(state.accounts.coverage, events, 0, count)
         moved, stages = dict(self._moved), self._stages()
-        self._missing += saving.restore(self._catalog, state.pairing, head, arrays, moved, stages)
+        self._missing += saving.restore(
+            self._catalog, state.pairing, head, arrays, moved, stages,
+            {one.code for one in self._catalog.streams if self._has_other_bins(one)},
+        )  # fmt: skip
         self._incidents(stages)
         self._periods()
         rows = {row: row for row in self._rows.values()} | moved
@@ -277,12 +280,12 @@ class _Restoring:
             entities = catalog.registry.entities
             plan = catalog.plans[int(entities.plan[row])]
             first, start = int(arrays["entities.first"][old_row]), int(entities.first[row])
-            same_bins = self._saved[stream.code]["bins"] == stream.bins
+            other_bins = self._has_other_bins(stream)
             for position, stage in enumerate(plan.stages):
                 if entities.initial_is_final[row] and stage == INITIAL:
                     continue
                 former = catalog.former_stage(stage, old_plan.stages, row)
-                if former in old_plan.stages and (same_bins or not parse_stage(stage).is_bin):
+                if former in old_plan.stages and not (other_bins and parse_stage(stage).is_bin):
                     moved = copies.setdefault((old_plan.number, plan.number), [])
                     moved.append((first + old_plan.stages.index(former), start + position, row, stage))
                 else:
@@ -398,6 +401,10 @@ class _Restoring:
         return looks and estimator in stream.config.estimators and stream.reports(stage)
 
     # ---- pairs and incidents
+
+    def _has_other_bins(self, stream: Stream) -> bool:
+        """Return whether a stream had another number of bins then, so that its bins begin empty."""
+        return bool(self._saved[stream.code]["bins"] != stream.bins)
 
     def _stages(self) -> dict[int, Sequence[str]]:
         """By row of a saved entity: its stages then."""
