@@ -437,7 +437,8 @@ def test_messages_go_by_stage_and_estimator() -> None:
 
 
 @pytest.mark.slow
-def test_the_random_worlds_have_what_can_go_wrong() -> None:
+@pytest.mark.parametrize("way", ["as it is"], indirect=True)
+def test_the_random_worlds_have_what_can_go_wrong(way: str) -> None:
     """Guards the generator: a differential test of nothing would pass too."""
     tally = [0, 0]
     weighted, beside = 0, Counter[tuple[str, bool]]()
