@@ -206,7 +206,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if output is not None:
         output["used"] = {"broker": used(), "browser": list(browser.seen)}
     if _SHARED in session.config.stash:
-        session.config.stash[_SHARED].stop()  # not within a test, whose time is limited: others may still use it
+        # Not within a test, whose time is limited: others may still use it.
+        session.config.stash[_SHARED].stop()
 
 
 @pytest.hookimpl(optionalhook=True)

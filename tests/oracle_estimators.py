@@ -87,7 +87,8 @@ class Outcome:
 
     def kind(self, label_known: bool) -> Kind:
         """Its place in the confusion matrix, with the label as it is now."""
-        return Kind(str(self.truth), str(self.y_pred), self.persistent_right, self.majority_right, label_known)
+        y, h = str(self.truth), str(self.y_pred)
+        return Kind(y, h, self.persistent_right, self.majority_right, label_known)
 
     def label(self, *, revised: bool) -> Target:
         """Its label."""

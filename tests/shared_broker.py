@@ -1,4 +1,4 @@
-"""One Apache Kafka for all processes of a parallel run: a JVM takes as much processor time as hundreds of tests."""
+"""One Apache Kafka for all processes of a parallel run: a JVM takes the time of hundreds of tests."""
 
 from __future__ import annotations
 

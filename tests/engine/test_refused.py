@@ -148,7 +148,7 @@ def test_refused_names_arent_kept(limits: Limits, refused: Callable[[str], Any])
         return len(dead_letters_of(shard.flush()[0]))
 
     feed(*BEFORE)
-    names = 200
+    names = 500
     traced = []
     tracemalloc.start()
     try:
