@@ -68,6 +68,7 @@ class SharedBroker:
                         address.unlink()
                         break
                 time.sleep(_LOOK_SECONDS)
+            fcntl.flock(users, fcntl.LOCK_UN)  # also of copies of this process
         self._broker = self._users = None
 
     @contextmanager
