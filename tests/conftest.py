@@ -78,14 +78,17 @@ _SLOW = frozenset({
 
 
 @pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Broker:
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A real Apache Kafka, one for the whole run; its address is `bootstrap_servers`."""
-    own = tmp_path_factory.getbasetemp()
-    shared = SharedBroker(own.parent if hasattr(request.config, "workerinput") else own)
+    own, parallel = tmp_path_factory.getbasetemp(), hasattr(request.config, "workerinput")
+    shared = SharedBroker(own.parent if parallel else own)
     with or_skip():
         broker = shared.get()
-    request.config.stash[_SHARED] = shared
-    return broker
+    if parallel:
+        request.config.stash[_SHARED] = shared
+    yield broker
+    if not parallel:
+        shared.stop()
 
 
 @pytest.fixture(scope="session")
