@@ -30,6 +30,7 @@ from tests import browser  # noqa: E402
 from tests.brokers import SHORT_LIVED, Broker, JavaBroker, launch, used  # noqa: E402
 from tests.loops import EVERYTHING  # noqa: E402
 from tests.nightly import NIGHTLY  # noqa: E402
+from tests.shared_broker import SharedBroker  # noqa: E402
 from tests.skipping import or_skip  # noqa: E402
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 JavaBroker.options = SHORT_LIVED
+
+#: The broker that this process has of its run.
+_SHARED = pytest.StashKey[SharedBroker]()
 
 # Processes of one run never pick the same port: one is free until it is bound, seconds later.
 _OWN, _ALL = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
@@ -74,20 +78,24 @@ _SLOW = frozenset({
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[Broker]:
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A real Apache Kafka, one for the whole run; its address is `bootstrap_servers`."""
-    yield from _launched("kafka")
+    own, parallel = tmp_path_factory.getbasetemp(), hasattr(request.config, "workerinput")
+    shared = SharedBroker(own.parent if parallel else own)
+    with or_skip():
+        broker = shared.get()
+    if parallel:
+        request.config.stash[_SHARED] = shared
+    yield broker
+    if not parallel:
+        shared.stop()
 
 
 @pytest.fixture(scope="session")
 def embedded() -> Iterator[Broker]:
-    """The embedded broker, one for the whole run."""
-    yield from _launched("embedded")
-
-
-def _launched(kind: str) -> Iterator[Broker]:
+    """The embedded broker, one for each process of the run."""
     with or_skip():
-        broker = launch(kind)
+        broker = launch("embedded")
     with broker:
         yield broker
 
@@ -196,10 +204,13 @@ _of_others: dict[str, dict[str, None]] = {"broker": {}, "browser": {}}
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """One of several processes hands on what it has used."""
+    """One of several processes hands on what it has used; nobody needs the broker any more."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["used"] = {"broker": used(), "browser": list(browser.seen)}
+    if _SHARED in session.config.stash:
+        # Not within a test, whose time is limited: others may still use it.
+        session.config.stash[_SHARED].stop()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -99,7 +99,7 @@ class MeasureSignal:
     def add(self, outcome: Outcome) -> float | None:
         """The signal after this outcome, or None where the measure has no value."""
         self.estimator.add(outcome)
-        value = self.estimator.measures(revised=False)[0].get(self.measure)
+        value = self.estimator.value(self.measure)
         if value is None or self.measure in self.LESS_IS_BETTER:
             return value
         if self.measure == "bias":

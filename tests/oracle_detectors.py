@@ -253,6 +253,11 @@ class Ecdd(Test):
         return (z, bound) if z > bound else None
 
 
+def plus(one: Sums, other: Sums) -> Sums:
+    """Two of them together."""
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
 class Harm(Test):
     """Risk above what was agreed: of all values, and since ranges of 2,000 and more were full."""
 
@@ -269,8 +274,9 @@ class Harm(Test):
 
     def restart(self) -> None:
         super().restart()
-        self.rested: list[Sums] = []
-        self.ranges: list[list[Sums]] = [[], [], [], []]  # cohorts of x
+        self.rested: Sums = 0, 0.0, 0.0
+        self.ranges: list[list[Sums]] = [[], [], [], []]  # cohorts of d = x/θ - 1
+        self.totals: list[Sums] = [(0, 0.0, 0.0)] * 4  # of the ranges
         self.known: list[float | None] = []  # f of all when their number had doubled …
         self.known_n = 0  # … to this at last
 
@@ -291,42 +297,38 @@ class Harm(Test):
             self.reference.append(cohort)
             self.refer()
             return None
+        n, x, x2 = cohort
         if self.resting:
-            self.rested.append(cohort)
-            n, total, _ = added(self.rested)
-            if n >= self.REST:
-                self.resting = total / n > self.theta
+            self.rested = plus(self.rested, cohort)
+            if self.rested[0] >= self.REST:
+                self.resting = self.rested[1] / self.rested[0] > self.theta
                 self.restart()
             return None
+        of_d = n, x / self.theta - n, x2 / self.theta**2 - 2 * x / self.theta + n
         for own in self.ranges:
-            own.append(cohort)
+            own.append(of_d)
+        self.totals = [plus(total, of_d) for total in self.totals]
         found = [one for r in range(4) if look and (one := self.of_range(r)) is not None]
         if found:
             self.before = [one + 1 for one in self.before]
             self.resting = True
             self.restart()
             return max(found), self.theta
-        n = added(self.ranges[0])[0]
+        n = self.totals[0][0]
         if n >= max(512, 2 * self.known_n):
             self.known_n = n
-            self.known.append(inflation(blocks_of(self.d_of(0)), n))
+            self.known.append(inflation(blocks_of(self.ranges[0]), n))
         for r in range(1, 4):
-            if added(self.ranges[r])[0] >= 8 ** (r - 1) * self.params.get("restart", 2_000):
-                self.ranges[r] = []
+            if self.totals[r][0] >= 8 ** (r - 1) * self.params.get("restart", 2_000):
+                self.ranges[r], self.totals[r] = [], (0, 0.0, 0.0)
                 self.before[r] += 1
         return None
-
-    def d_of(self, r: int) -> list[Sums]:
-        """A range's cohorts of d = x/θ - 1."""
-        theta = self.theta
-        return [(n, x / theta - n, x2 / theta**2 - 2 * x / theta + n) for n, x, x2 in self.ranges[r]]
 
     def of_range(self, r: int) -> float | None:
         """The lower bound of the mean of a range, if it is above θ."""
         theta, restart = self.theta, self.params.get("restart", 2_000)
         level, scale = self.params.get("level", 0.01), self.params.get("scale", 1.0)
-        d = self.d_of(r)
-        n, s, v = added(d)
+        n, s, v = self.totals[r]
         if n < self.FEWEST or s <= 0 or (r and not restart):
             return None
         share = ((1 / 6 if r else 1 / 2) if restart else 1) * (0.5 if self.reference else 1)
@@ -342,7 +344,7 @@ class Harm(Test):
 
         if not beyond(s, v):
             return None  # nor is it with any f above 1
-        f = inflation(blocks_of(d), n)
+        f = inflation(blocks_of(self.ranges[r]), n)
         if f is not None:
             f = min([f, *(known for known in self.known[-2:] if known is not None)])
         if f is None or not beyond(s / f, v / f):

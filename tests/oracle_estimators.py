@@ -69,10 +69,12 @@ class Outcome:
     weight: float = 1.0
     first_truth: Target = field(init=False)
     first_value: float | None = field(init=False)
+    first_kind: Kind = field(init=False)  # its place in the confusion matrix, with its first label
 
     def __post_init__(self) -> None:
         assert self.truth is not None
         self.first_truth, self.first_value = self.truth, self.value
+        self.first_kind = self.kind(self.label_known)
 
     @property
     def value(self) -> float | None:
@@ -83,12 +85,10 @@ class Outcome:
         """Take the label, and what is at stake by it, as they are now."""
         self.truth, self.of_label = truth, value
 
-    def kind(self, *, revised: bool) -> Kind:
-        """Its place in the confusion matrix, with the label as it is now or as it was at first."""
-        truth = self.truth if revised else self.first_truth
-        return Kind(
-            str(truth), str(self.y_pred), self.persistent_right, self.majority_right, self.label_known
-        )
+    def kind(self, label_known: bool) -> Kind:
+        """Its place in the confusion matrix, with the label as it is now."""
+        y, h = str(self.truth), str(self.y_pred)
+        return Kind(y, h, self.persistent_right, self.majority_right, label_known)
 
     def label(self, *, revised: bool) -> Target:
         """Its label."""
@@ -195,8 +195,7 @@ def kinds_now(outcomes: Sequence[Outcome]) -> Mapping[Kind, float]:
     Baselines keep the labels that they saw: also one that is withdrawn since says that there was any.
     """
     known = any(outcome.label_known for outcome in outcomes)
-    kinds = (outcome.kind(revised=True) for outcome in labelled(outcomes))
-    return Counter(kind._replace(label_known=known) for kind in kinds)
+    return Counter(outcome.kind(known) for outcome in labelled(outcomes))
 
 
 class Estimator:
@@ -215,7 +214,7 @@ class Estimator:
         """Remember an outcome, the latest."""
         self.outcomes.append(outcome)
         self.factors.append(self.halving.left(outcome.ts) if self.halving else self.fading.factor)
-        self.fading.add(outcome.kind(revised=False), self.factors[-1])
+        self.fading.add(outcome.first_kind, self.factors[-1])
 
     @property
     def n(self) -> float:
@@ -251,7 +250,7 @@ class Estimator:
         if self.forgets:
             return self.fading.weights
         if not revised:
-            return Counter(outcome.kind(revised=False) for outcome in self.last())
+            return Counter(outcome.first_kind for outcome in self.last())
         return kinds_now(self.last())
 
     def confusion(self, *, revised: bool) -> dict[str, dict[str, float]]:
@@ -261,6 +260,12 @@ class Estimator:
             row = matrix.setdefault(kind.y_true, {})
             row[kind.y_pred] = row.get(kind.y_pred, 0) + weight
         return matrix
+
+    def value(self, measure: str) -> float | None:
+        """A measure, with the labels as they were at first; None where it has no value."""
+        if self.settings.task == "classification" and measure in (*MEASURES, *FURTHER):
+            return measures(self.kinds(revised=False), self.settings.positive_class)[0].get(measure)
+        return self.measures(revised=False)[0].get(measure)
 
     def measures(self, *, revised: bool) -> Measured:
         """All measures, with the labels as they are now or as they were at first."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 MEASURES = (
@@ -48,7 +49,13 @@ def measures(memory: Mapping[Kind, float], positive_class: str | None = None) ->
     >>> values["accuracy"], values["p_per"], values["kappa"], reasons["f1"]
     (0.75, 0.25, 0.0, 'no_positive_class')
     """
-    fractions = {kind: Fraction(weight) for kind, weight in memory.items() if weight}
+    values, undefined = _measures(frozenset(memory.items()), positive_class)
+    return dict(values), dict(undefined)
+
+
+@lru_cache(4_096)  # stages, estimators and signals often have the same memory
+def _measures(memory: frozenset[tuple[Kind, float]], positive_class: str | None) -> Measured:
+    fractions = {kind: Fraction(weight) for kind, weight in memory if weight}
     if not fractions:
         return {}, dict.fromkeys((*MEASURES, *FURTHER), "empty")
     # Whole numbers of one small unit add up faster than fractions, and as exactly.

@@ -23,6 +23,7 @@ from prequential.engine.measures.positive import Positives, positive_of
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import sum_up
 from prequential.engine.tables.outcomes import OUTCOME, REVISION, SCORED, Log, new_log
+from prequential.engine.tables.store import Store
 from prequential.engine.tables.streams import OTHER, SORTS, name_hash
 
 from tests.tables.compiled import from_python
@@ -203,6 +204,12 @@ def _scorer(positive: str | None, task: str) -> _Scorer:
     return _Scorer(catalog, new_log(1))
 
 
+@cache
+def _store(positive: str | None, task: str, probabilities: int) -> Store:
+    """A store with capacity for one prediction with so many probabilities."""
+    return ensure_rows(new_store(), _scorer(positive, task).catalog, 4, 64, probabilities + 1)
+
+
 def _scored(task: str, positive: str | None, prepare: Any) -> Score:
     catalog, log = _scorer(positive, task)
     names: list[str] = []
@@ -212,7 +219,7 @@ def _scored(task: str, positive: str | None, prepare: Any) -> Score:
     answer = prepare(given, names)
     if names:
         label, prediction = (catalog.add_class(stream, name) for name in names)
-    store = ensure_rows(new_store(), catalog, 4, 64, len(given) + 1)
+    store = _store(positive, task, len(given))
     store.predictions.label[1], store.instances.label[1], store.instances.first[1] = prediction, 1, 1
     if task == "regression":
         store.labels.number[1], store.values.number[1] = answer
@@ -221,8 +228,8 @@ def _scored(task: str, positive: str | None, prepare: Any) -> Score:
         for row, (name, p) in enumerate(given.items(), 1):
             store.probabilities.name[row], store.probabilities.p[row] = name_hash(name), p
             store.probabilities.next[row] = row + 1 if row < len(given) else 0
-    if answer is not None and task != "regression":
-        store.marks.propensity[1] = answer
+    if task != "regression":
+        store.marks.propensity[1] = answer or 0.0
     for name in Log._fields:
         getattr(log, name)[:] = 0
     from_python(scoring.score)(log, 0, catalog.registry, store, 0, 1, 1, label)

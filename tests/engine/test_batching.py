@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -75,11 +76,16 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
+#: A test of what joint cells and logs have no part in, or of the worlds themselves.
+once = pytest.mark.parametrize("way", ["as it is"], indirect=True)
+
+
 def world_of(seed: int, size: int = 200) -> World:
     return random_world(random.Random(seed), size, 2 + 5 * (seed % 2), unusable=True)
 
 
 class TestCuts:
+    @once
     def test_ticks_do_not_cut_a_batch(self) -> None:
         """A batch over many ticks is encoded once; invalid records also pass ticks, also at the end."""
         predictions = [
@@ -134,6 +140,7 @@ class TestCuts:
         whole = by_sequence(catch_up(world).outputs)
         assert by_sequence(live(world, rng, takeovers=True).outputs) == whole
 
+    @once
     def test_the_worlds_have_dead_letters_for_many_reasons(self) -> None:
         """Guards the generator."""
         letters = [x for seed in SEEDS for x in dead_letters_of(catch_up(world_of(seed)).outputs)]
@@ -146,6 +153,7 @@ class TestCuts:
         ):  # fmt: skip
             assert words in told, words
 
+    @once
     def test_each_dead_letter_names_its_own_record(self) -> None:
         for seed in SEEDS:
             world = world_of(seed)
@@ -157,6 +165,7 @@ class TestCuts:
                 assert isinstance(row, dict) == decoded, letter
 
 
+@once
 class TestNoTrace:
     """What can't be used takes no place under a limit, and moves nobody's order."""
 
@@ -207,6 +216,7 @@ class TestTime:
             pass
         assert by_sequence(life.end().outputs) == by_sequence(catch_up(world).outputs)
 
+    @once
     @pytest.mark.parametrize("seed", SEEDS)
     def test_any_order_of_delivery_gives_the_same_outcomes(self, seed: int) -> None:
         """One prediction a model and instance: no horizon or settling ends in between."""
@@ -254,6 +264,7 @@ def confusion_of(life: Life) -> list[tuple[str, str, float, float]]:
     )
 
 
+@once
 class TestJournal:
     @pytest.mark.parametrize("seed", SEEDS)
     def test_following_gives_the_same_outputs_and_the_same_state(self, seed: int) -> None:
@@ -348,6 +359,7 @@ class TestSnapshotOfShard:
         assert other.state.remembered == life.shard.state.remembered
         assert other.vectors == []
 
+    @once
     def test_the_states_are_rich(self) -> None:
         """Guards the test above."""
         states = set()
@@ -374,6 +386,7 @@ class TestSnapshotOfShard:
         copies = [space.copy(array) for array in snapshot._arrays(shard.state).values() if array.nbytes]
         assert all(np.shares_memory(copied, space._memory) for copied in copies)
 
+    @once
     def test_it_comes_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(snapshot, "_PIECE", 20_000)
         rows: list[Any] = [(0, {"stream": "s", "instance_id": i, "ts": 0}) for i in range(20_001)]
@@ -386,6 +399,7 @@ class TestSnapshotOfShard:
         again = restored(Config(), written)
         assert state_of(again) == state_of(shard)
 
+    @once
     @pytest.mark.parametrize("version", [-(1 << 63), 1 - (1 << 63), (1 << 63) - 1, 1 << 70])
     def test_any_version_can_be_written(self, version: int) -> None:
         """What doesn't fit 64 bits is a dead letter, the rest is in the snapshot."""
@@ -557,7 +571,7 @@ def use_merge(merge: Merge, rng: random.Random) -> Any:
 
 def use_shard(shard: Shard, rng: random.Random) -> Any:
     """Goes on with the world that its configuration stands for."""
-    world = WORLDS[next(name for name, world in WORLDS.items() if world.config is shard.config)]
+    world = next(world for world in map(named, WORLDS) if world.config is shard.config)
     for kind, rows in enumerate(world.topics):
         start = shard.merge.added[kind]
         shard.add(batch_of(kind, rows, start, start + rng.choice([5, 20])))
@@ -599,25 +613,38 @@ DETECTORS += [
 _EXTREMES = (*range(scaled(2, 11)), 11, 20)
 
 #: Worlds whose shards have, together, something in every table.
-WORLDS = {
-    "evaluation": world_with(
-        7, estimators=["all", "window:1", "window:7", "window:1000", "fading:0.9", "fading:1"],
+WORLDS: dict[str, Callable[[], World]] = {
+    "evaluation": partial(
+        world_with, 7,
+        estimators=["all", "window:1", "window:7", "window:1000", "fading:0.9", "fading:1"],
         detectors=DETECTORS, details=["per_class", "normalised", "class_ratio", "intervals", "dependence"],
         emit={"outcomes": 7}, stages=["initial", "final", "bins", "intermediate"], bins=2,
     ),
-    "estimates": estimated(4, ALL),
-    "periods": world_with(
-        2, period="100ms", label_horizon="1s", settle="200ms", emit={"every": "50ms"}, detectors=DETECTORS[:2]
+    "estimates": partial(estimated, 4, ALL),
+    "periods": partial(
+        world_with, 2, period="100ms", label_horizon="1s", settle="200ms", emit={"every": "50ms"},
+        detectors=DETECTORS[:2],
     ),
-    "periods by value": by_value(world_with(3, period="1m", label_horizon="1s", emit={"every": "50ms"})),
-    "periods that are forgotten": world_with(
-        12, period="20ms", label_horizon="50ms", settle="10ms", emit={"every": "50ms"}, detectors=[]
+    "periods by value": lambda: by_value(
+        world_with(3, period="1m", label_horizon="1s", emit={"every": "50ms"})
     ),
-    **{f"extremes {seed}": extreme_world(random.Random(seed), 500) for seed in _EXTREMES},
+    "periods that are forgotten": partial(
+        world_with, 12, period="20ms", label_horizon="50ms", settle="10ms", emit={"every": "50ms"},
+        detectors=[],
+    ),
+    **{f"extremes {seed}": partial(extreme_world, random.Random(seed), 500) for seed in _EXTREMES},
     **{
-        f"random {seed}": random_world(random.Random(seed), 400, 2 + seed, unusable=True) for seed in range(4)
+        f"random {seed}": partial(random_world, random.Random(seed), 400, 2 + seed, unusable=True)
+        for seed in range(4)
     },
 }  # fmt: skip
+
+
+@cache
+def named(world: str) -> World:
+    """One of them, which is made where it is needed first."""
+    return WORLDS[world]()
+
 
 STATEFUL: dict[str, Stateful] = {
     "Transitions": Stateful(Transitions, use_labels),
@@ -626,8 +653,8 @@ STATEFUL: dict[str, Stateful] = {
     "LabelDependence": Stateful(lambda: LabelDependence(2), use_labels),
     "Merge": Stateful(Merge, use_merge),
     **{
-        f"Shard {name}": Stateful(lambda world=world: Shard(world.config), use_shard)  # type: ignore[misc]
-        for name, world in WORLDS.items()
+        f"Shard {name}": Stateful(lambda name=name: Shard(named(name).config), use_shard)  # type: ignore[misc]
+        for name in WORLDS
     },
 }
 
@@ -679,6 +706,7 @@ def test_a_snapshot_is_a_copy(name: str) -> None:
     assert msgspec.msgpack.encode(list(state) if isinstance(thing, Shard) else state) == at_once
 
 
+@once
 def test_no_class_with_a_snapshot_is_forgotten() -> None:
     covered = {type(kind.build()) for kind in STATEFUL.values()}
     assert {cls.__name__ for cls in with_snapshot()} == {cls.__name__ for cls in covered}
@@ -691,6 +719,7 @@ def with_snapshot() -> Iterable[type]:
                 yield cls
 
 
+@once
 def test_the_shards_have_something_in_every_table() -> None:
     """Guards the round trips above: what is never used may as well be forgotten."""
     used: Counter[str] = Counter()
@@ -740,6 +769,7 @@ def in_order_by_stream(life: Life) -> dict[str, list[tuple[str, str, int]]]:
     return found
 
 
+@once
 @pytest.mark.parametrize("segments", [[], ["arm"]])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_streams_messages_come_in_one_order(seed: int, segments: list[str]) -> None:
@@ -755,6 +785,7 @@ def test_a_streams_messages_come_in_one_order(seed: int, segments: list[str]) ->
         assert in_order_by_stream(live(world, random.Random(life))) == whole
 
 
+@once
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_alarm_comes_before_metrics_that_contain_its_outcome(seed: int) -> None:
     compared = 0

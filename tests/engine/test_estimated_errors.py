@@ -64,7 +64,7 @@ def plain(world: World) -> list[float]:
     deviations: dict[Any, float] = {}
     labelled: set[Any] = set()
     usual, count, used = 0.0, 0, True
-    past: list[tuple[float, float]] = []
+    n, sum_x, sum_e, sum_xe, sum_ee = 0, 0.0, 0.0, 0.0, 0.0
     values = []
 
     def compare(instance: Any) -> None:
@@ -81,13 +81,10 @@ def plain(world: World) -> list[float]:
             x = float(record["y_true"] != said[instance, "m"])
             e, weight = deviations.get(instance, 0.0) if used else 0.0, 0.0
             if e:
-                if past:
-                    n = len(past)
-                    mean_x, mean_e = sum(a for a, _ in past) / n, sum(b for _, b in past) / n
-                    product = sum((a - mean_x) * (b - mean_e) for a, b in past)
-                    square = sum((b - mean_e) ** 2 for _, b in past)
+                if n:
+                    product, square = sum_xe - sum_x * sum_e / n, sum_ee - sum_e**2 / n
                     weight = min(max(product / (square + 1.0), 0.0), 0.5)
-                past.append((x, e))
+                n, sum_x, sum_e, sum_xe, sum_ee = n + 1, sum_x + x, sum_e + e, sum_xe + x * e, sum_ee + e * e
             values.append(x - weight * e + 0.5)
             continue
         model = record["model"]

@@ -190,7 +190,7 @@ def test_every_stream_goes_on_as_if_nothing_had_been(seed: int, counts: Sequence
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_is_evaluated_of_it(seed: int) -> None:
     rng = random.Random(seed)
-    world = of_many_streams(extreme_world(rng, 300))
+    world = of_many_streams(extreme_world(rng, 200))
     assert_the_same(*lives(world, rng.choice([0.3, 0.5, 0.8]), rng.choice([(1, 2), (1, 2, 4), (3, 6)])))
 
 

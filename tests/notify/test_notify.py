@@ -68,6 +68,7 @@ def test_signed_in_order_and_only_what_comes_from_its_start_on(
             producer.send("incidents", b"fraud", b'{"id": 1}')
         eventually("all have come", lambda: len(receiver.requests) == 4)
         eventually("the bad one is counted", lambda: counts(process)["unreadable"] == 1)
+        eventually("the last answer is read", lambda: counts(process)["oldest_unsent_seconds"] == 0)
         said = counts(process)
         assert (said["sent"], said["retried"], said["refused"], said["oldest_unsent_seconds"]) == (4, 0, 0, 0)
         assert said["partitions"] == 2 * cluster.partitions
@@ -179,7 +180,7 @@ def test_partitions_move_while_a_message_waits(
         await_ready(one)
         for stream in streams:
             publish(cluster, stream, stream=stream)
-        eventually("one waits", lambda: len(receiver.requests) == 1)
+        eventually("one waits", lambda: len(receiver.requests) >= 1)
         with NotifyProcess(config) as other:
             await_ready(other)
             eventually("all are sent", lambda: {f"{name}-1" for name in streams} <= set(receiver.ids))
