@@ -121,7 +121,7 @@ class Demand(NamedTuple):
 
 
 def new_member(kafka: KafkaConfig, group: str, session_timeout: int, **settings: Any) -> Consumer:
-    """Make a consumer that is a member of a group, and fetches nothing."""
+    """Make a consumer that can join a group, which notices within `session_timeout` (ms) that it has died."""
     return new_consumer(kafka, group, **session_settings(session_timeout), **settings, **COMPLAINING)
 
 

@@ -25,10 +25,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from prequential.configuration.settings.model import Config
 from prequential.engine.merging.merger import NEVER, Merger, ReportedMoments
 from prequential.engine.merging.messages import PartNames
-from prequential.runtime.kafka.rejected import COMPLAINING
+from prequential.runtime.kafka.fetching import new_member
 from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
 from prequential.topics import parts
-from prequential.topics.clients import is_temporary, new_consumer
+from prequential.topics.clients import is_temporary
 from prequential.topics.errors import Fault, WorkError
 from prequential.topics.outputs import Encoded, Metrics, decoded
 from prequential.topics.partitioning import partition_of
@@ -220,8 +220,8 @@ class Merging(threading.Thread):
         kafka, group = self._config.kafka, self._config.merge_group
         writer = GroupTransactions(kafka, group, who="merging", topic=self._topic)
         writer.take_over()
-        settings = {"auto.offset.reset": "earliest", **COMPLAINING}
-        with closing(new_consumer(kafka, group, **settings)) as consumer:
+        timeout = self._config.worker.session_timeout
+        with closing(new_member(kafka, group, timeout, **{"auto.offset.reset": "earliest"})) as consumer:
             consumer.subscribe(
                 [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
             )
