@@ -15,6 +15,7 @@ import numpy as np
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DisparityConfig, StreamConfig
 from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.positives import positives_of_plan
 from prequential.engine.cohorts.timeline import CLOSED
 from prequential.engine.disparity.following import ComparedGroups
 from prequential.engine.tables.outcomes import OUTCOME, new_log
@@ -109,7 +110,7 @@ class Bench(NamedTuple):
             log.cohort[:] = np.repeat(cluster, 2) + 1
             log.frontier[:] = np.repeat(cluster, 2)
         rows = np.arange(2 * n, dtype=np.int32)
-        done, due = groups.consume(log, rows, self.catalog.registry, self.catalog.positives(plan))
+        done, due = groups.consume(log, rows, self.catalog.registry, positives_of_plan(self.catalog, plan))
         return int(log.number[done - 1]) if due >= 0 else 0
 
 

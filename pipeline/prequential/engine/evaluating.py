@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.engine.catalog.plans import Plan, SingleRowRunner
+from prequential.engine.catalog.positives import positives_of_plan
 from prequential.engine.compiled.kernel import Ints32, columns_of
 from prequential.engine.details.label_dependence import LabelDependence
 from prequential.engine.incidents.incident import ALARM, WARNING, Raised, alarm_of
@@ -60,7 +61,7 @@ class Evaluation:
             number = int(self._plan[row])
             if number not in self._runners:
                 plan = self._state.catalog.plans[number]
-                positives = self._state.catalog.positives(plan)
+                positives = positives_of_plan(self._state.catalog, plan)
                 self._runners[number] = SingleRowRunner(plan, outcomes, positives) if plan.repeats else None
             runner = self._runners[number]
             if runner is None:
@@ -92,7 +93,7 @@ class Evaluation:
         return [one for _, one in sorted(ordered, key=lambda one: one[0])]
 
     def _consume(self, plan: Plan, rows: Ints32, records: Sequence[Any]) -> None:
-        alarms = plan.consume(self._state.logs.outcomes, rows, self._state.catalog.positives(plan))
+        alarms = plan.consume(self._state.logs.outcomes, rows, positives_of_plan(self._state.catalog, plan))
         self._note(plan, rows, alarms, records)
 
     def _note(self, plan: Plan, rows: Ints32, alarms: Alarms, records: Sequence[Any]) -> None:

@@ -28,7 +28,7 @@ from prequential.engine.past.course import PastCourses
 from prequential.engine.past.past import PastOutcomes
 from prequential.engine.tables.keys import Key, StateTable
 from prequential.engine.tables.logs import EVENTS, OUTCOMES, REMEMBERED, new_logs
-from prequential.engine.tables.streams import MODEL
+from prequential.engine.tables.streams import MODEL, segment_rows_of
 
 #: Initial number of rows of the logs: enough for a micro-batch of the worker.
 _LOG_ROWS = 1 << 15
@@ -118,7 +118,7 @@ class ShardState:
         self.pairing.forget()
         self.notes.forget(rows)
         models = [about.row for about in gone if about.kind == MODEL]
-        segments = self.catalog.segment_rows_of(np.array(models, dtype=np.int64))
+        segments = segment_rows_of(self.catalog.registry, np.array(models, dtype=np.int64))
         self.accounts.forget(rows, segments)
         yield from self.incidents.forget(gone)
 

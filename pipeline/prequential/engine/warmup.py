@@ -24,6 +24,7 @@ from prequential.configuration.settings.streams import (
     Objective,
     StreamConfig,
 )
+from prequential.engine.catalog.positives import positives_by_owner, positives_of_plan
 from prequential.engine.comparisons.pair_statuses import pair_statuses
 from prequential.engine.compiled.pool import remove_all
 from prequential.engine.delay import coverage, following, latency, periods, selection
@@ -279,13 +280,13 @@ def warm_consumers(needed: Collection[str]) -> None:
     logs, accounts = state.logs, state.accounts
     nothing = np.zeros(0, dtype=np.int32)
     for plan in catalog.plans:
-        plan.consume(logs.outcomes, nothing, catalog.positives(plan))
+        plan.consume(logs.outcomes, nothing, positives_of_plan(catalog, plan))
         if plan.groups is not None:
-            plan.groups.consume(logs.outcomes, nothing, catalog.registry, catalog.positives(plan))
+            plan.groups.consume(logs.outcomes, nothing, catalog.registry, positives_of_plan(catalog, plan))
     rows = [row for row, about in enumerate(catalog.entities) if about is not None]
     shard.reporter.metrics(rows, covered=True)
     past = state.incidents.history
-    entities, positives = catalog.registry.entities, catalog.positives_by(NO_OWNER)
+    entities, positives = catalog.registry.entities, positives_by_owner(catalog, NO_OWNER)
     follow(past, logs.outcomes, 0, 0, logs.events, 0, 0, entities, positives, False)
     follow_events(past, logs.events, 0, 0, False)
     _warm_up_rare(state)

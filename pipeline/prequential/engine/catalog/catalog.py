@@ -7,7 +7,6 @@ registers the entities to evaluate: each model, and the segments, stages and bas
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,8 @@ from prequential.engine.catalog.class_tables import CostTables, LabelTables
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.stream_settings import write_settings
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, as_columns, grown, records
+from prequential.engine.compiled.kernel import as_columns, grown, records
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
-from prequential.engine.measures.positive import Positives
 from prequential.engine.tables.keys import Key, StateTable
 from prequential.engine.tables.rows import RowAllocator
 from prequential.engine.tables.streams import (
@@ -47,12 +45,12 @@ from prequential.engine.tables.streams import (
     SegmentRows,
     Streams,
     name_hash,
+    segment_rows_of,
 )
 from prequential.topics.errors import Fault, existing
 
 #: The prediction of baselines before the first label: a separate class, which no label has.
 NO_CLASS_NAME = "@none"
-
 #: Schemas of a registry's tables.
 _SCHEMAS: tuple[Any, ...] = (Streams, Classes, LabelPairs, Entities, SegmentRows, Ages)
 
@@ -64,16 +62,14 @@ class Catalog:
         self.config = config
         #: The partition of the input topics; messages and their ids contain it.
         self.partition = partition
-        #: Number of partitions of the input topics; None: the inputs are files, which have each stream as a
-        #: whole.
+        #: Number of partitions of the input topics; None: the inputs are files, and have whole streams.
         self.partitions = partitions
         #: Streams whose instances lie in all partitions: messages report sums over all partitions.
         self.wide = frozenset(config.wide if partitions is not None else ())
-        #: Numbers of what retention removed: records that the shard had not processed, by kind; entries of
-        #: the journal; and records that the shard had processed but that are in no remaining state.
+        #: Lost by retention: unprocessed records by kind, journal entries, processed records in no state.
         self.lost = [0, 0, 0, 0, 0]
-        #: Whether no record has a time, so that record times count rows. Durations then count outcomes, and
-        #: messages report this. Only files can be without times, so snapshots don't contain this flag.
+        #: Whether no record has a time: record times then count rows, and messages report it. Only files can
+        #: be without times, so snapshots don't contain this flag.
         self.untimed = False
         self.streams: list[Stream] = []
         self.by_name: dict[str, Stream] = {}
@@ -86,19 +82,18 @@ class Catalog:
             records(Streams, 16), records(Classes, 16), records(LabelPairs, 16), records(Entities, 16),
             SegmentRows(np.zeros(16, np.int32)), Ages(np.zeros(16, np.int64)),
         )  # fmt: skip
-        #: Outcomes and revisions of entities that only previous configurations evaluated, by their names: the
-        #: fields of `Entity` after the row. Without these numbers, an entity that starts again would have
-        #: messages with the ids of earlier ones.
+        #: Outcomes and revisions of entities that only previous configurations evaluated, by the fields of
+        #: `Entity` after the row: one that starts again must not have messages with ids of earlier ones.
         self.ended: dict[tuple[Any, ...], tuple[int, int]] = {}
         #: Tables of costs, for streams that have some; of labels, for streams whose classes are sets of them.
-        self._prices, self._labels = CostTables(), LabelTables()
+        self.prices, self.label_sets = CostTables(), LabelTables()
         #: Entities that had ended and started again, since this list was last emptied.
         self.begun_anew: list[int] = []
         #: Model, key and position of each row in `SegmentRows`.
         self.segment_origin: list[tuple[int, int, int]] = [(0, 0, 0)]
         #: Rows in `SegmentRows`, `Classes`, `LabelPairs` and `Ages`.
         self.segment_numbers = RowAllocator(1)
-        self._class_rows, self._pair_places, self._ages = RowAllocator(), RowAllocator(), RowAllocator()
+        self._class_rows, self._pair_places, self._ages = (RowAllocator() for _ in range(3))
 
     @property
     def loss(self) -> tuple[int, ...]:
@@ -115,11 +110,9 @@ class Catalog:
 
     @registry.setter
     def registry(self, registry: Registry) -> None:
-        before = self._registry
-        self._registry = registry
+        before, self._registry = self._registry, registry
         if before is None or any(old is not new for old, new in zip(before, registry)):
-            #: The same tables, column by column, because finding a column of a table of records by name is
-            #: slow.
+            #: The same tables, column by column: finding a column of a table of records by name is slow.
             known = zip(before, self.columns) if before is not None else ((None, None) for _ in registry)
             columns: Any = (
                 former if old is table else as_columns(schema, table)
@@ -144,9 +137,9 @@ class Catalog:
             self.registry = registry = registry._replace(streams=grown(registry.streams, stream.code + 1))
         self._set_up(stream)
         if config.costs:
-            self._prices.add(stream)
+            self.prices.add(stream)
         if config.has_sets:
-            self._labels.add(stream)
+            self.label_sets.add(stream)
         if baselines:
             self.set_class_at_horizon(stream)
         if config.has_classes and baselines:
@@ -183,8 +176,8 @@ class Catalog:
 
     def baselines_of(self, stream: Stream) -> list[tuple[str, int]]:
         """The stream's evaluated baselines: `@persistent`, `@majority`, and their rows."""
-        rows = [self.baseline_of(stream, which) for which in range(2)]
-        return [(f"@{baseline}", row) for baseline, row in zip(BASELINES, rows) if row]
+        rows = enumerate(BASELINES[:2])
+        return [(f"@{name}", row) for which, name in rows if (row := self.baseline_of(stream, which))]
 
     def _set_up(self, stream: Stream) -> None:
         """Write a stream's settings to the tables, and make room for its stages at an age and its classes."""
@@ -216,7 +209,8 @@ class Catalog:
         s, at = self.registry.streams, stream.code
         if code >= s.class_capacity[at]:
             self._make_class_room(stream, 2 * int(s.class_capacity[at]))
-            self._widen(stream)
+            for row in stream.entities:
+                self._move(row)
         s.class_count[at] = code + 1
         classes, row = self.registry.classes, int(s.classes[at]) + code
         classes.seen[row] = classes.order[row] = classes.followed[row] = 0
@@ -253,29 +247,23 @@ class Catalog:
         registry.streams.classes[at], registry.streams.class_capacity[at] = first, capacity
         self.registry = registry._replace(classes=classes, pairs=pairs)
 
-    def _widen(self, stream: Stream) -> None:
-        """Move all entities of a stream to plans that have room for its classes."""
-        for row in stream.entities:
-            self._move(row)
-
     def _move(self, row: int) -> None:
+        """Move an entity to the plan that has room for all classes of its stream."""
         entities = self.registry.entities
         old = self.plans[entities.plan[row]]
         about = self.entity(row)
         stream = self.streams[about.stream]
-        new = self._plan(old.config, old.stages, old.watched, self._capacity(stream))
+        new = self._plan(stream, old.config, old.stages, old.watched)
         count, first = len(old.stages), int(entities.first[row])
         start = new.take(stream.code, row, stream.name, about.model, about.segment)
         new.adopt(old, np.arange(first, first + count), np.arange(start, start + count))
         old.free(first, count)
         entities.plan[row], entities.first[row] = new.number, start
 
-    def _capacity(self, stream: Stream) -> int:
-        return int(self.registry.streams.class_capacity[stream.code])
-
     # ---- entities
 
-    def _plan(self, config: StreamConfig, stages: tuple[str, ...], watched: bool, capacity: int) -> Plan:
+    def _plan(self, stream: Stream, config: StreamConfig, stages: tuple[str, ...], watched: bool) -> Plan:
+        capacity = int(self.registry.streams.class_capacity[stream.code])
         key = (config.digest, stages, watched, capacity)
         if key not in self._plans:
             plan = self._plans[key] = Plan(len(self.plans), config, stages, watched, capacity)
@@ -320,7 +308,7 @@ class Catalog:
         entities.stream[row], entities.kind[row] = stream.code, about.kind
         stages = stream.evaluated if about.age is None else (about.age,)
         watched = about.kind not in (BASELINE, BASELINE_AGE)
-        plan = self._plan(stream.config, stages, watched, self._capacity(stream))
+        plan = self._plan(stream, stream.config, stages, watched)
         entities.plan[row] = plan.number
         entities.first[row] = plan.take(stream.code, row, stream.name, about.model, about.segment)
         entities.stages[row] = len(stages)
@@ -411,36 +399,16 @@ class Catalog:
         keys, slots = len(stream.config.segments), stream.config.segments_per_key + 1
         origins = [(model, key, position) for key in range(keys) for position in range(1, slots + 1)]
         start = self.segment_numbers.allocate(len(origins))
-        self.segment_origin[start : start + len(origins)] = origins
+        stop = start + len(origins)
+        self.segment_origin[start:stop] = origins
         self.make_segment_rows()
-        self.registry.segment_rows.entity[start : start + len(origins)] = 0
+        self.registry.segment_rows.entity[start:stop] = 0
         self.registry.entities.segments[model] = start
 
     def make_segment_rows(self) -> None:
         """Grow `SegmentRows` to the length of `segment_origin`."""
         rows = grown(self.registry.segment_rows, len(self.segment_origin))
         self.registry = self.registry._replace(segment_rows=rows)
-
-    def segment_rows_of(self, models: Ints) -> Ints:
-        """All rows in `SegmentRows` of these models, (n,) int64, one model after the other."""
-        streams, entities = self.registry.streams, self.registry.entities
-        codes = entities.stream[models]
-        counts = streams.keys[codes].astype(np.int64) * streams.slots[codes]
-        ends = np.cumsum(counts)
-        places = np.arange(int(ends[-1]) if len(ends) else 0)
-        rows = np.repeat(entities.segments[models] - (ends - counts), counts) + places
-        return np.asarray(rows, dtype=np.int64)
-
-    def free_segment_rows(self) -> list[int]:
-        """Free the rows for segments of models that weren't restored; returns them, ascending."""
-        origin = self.segment_origin
-        rows: list[int] = []
-        for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
-            block = list(places)
-            if self.entities[model] is None:
-                self.segment_numbers.free(block[0], len(block))
-                rows += block
-        return rows
 
     def add_correction(self, stream: Stream, model: int) -> int:
         """Register the correction of a model (its row), which also uses the latest label; returns its row.
@@ -483,7 +451,7 @@ class Catalog:
             if name in versions:
                 versions.remove(name)
         self.registry.entities.retired[row] = 1
-        segments = self.segment_rows_of(np.array([row]))
+        segments = segment_rows_of(self.registry, np.array([row]))
         if len(segments):
             self.segment_numbers.free(int(segments[0]), len(segments))
         removed = [one for one in stream.entities if one == row or self.registry.entities.model[one] == row]
@@ -523,38 +491,6 @@ class Catalog:
         yield StateTable("segment_rows", Key.SEGMENT, columns.segment_rows.entity, rows, links=links)
         for plan in self.plans:
             yield from plan.tables()
-
-    def positives(self, plan: Plan) -> Positives:
-        """The data that decide which class is positive, by row of a plan, as arrays for compiled loops."""
-        return self.positives_by(plan.owner)
-
-    def positives_by(self, owner: Ints32) -> Positives:
-        """As `positives`, by streams: `owner` has the stream's code for each row, (n,) int32."""
-        s = self.registry.streams
-        columns = s.positive_code, s.classes, s.class_count, self.registry.classes.meaning, s.quantile
-        # Copies, because loops would be compiled once for columns of records and again for those of one
-        # record.
-        code, classes, count, meaning, quantile = map(np.ascontiguousarray, columns)
-        return Positives(owner, code, classes, count, meaning, *self.prices(), quantile, *self._sets())
-
-    def positives_of(self, stream: Stream) -> Positives:
-        """As `positives`, for one stream, where every sequence has number 0."""
-        s, code, nothing = self.registry.streams, stream.code, np.zeros(1, dtype=np.int32)
-        first, count = int(s.classes[code]), int(s.class_count[code])
-        meaning = np.ascontiguousarray(self.registry.classes.meaning[first : first + count])
-        (priced, costs), (sets, members) = self.prices(), self._sets()
-        return Positives(
-            nothing, s.positive_code[[code]], nothing, s.class_count[[code]], meaning,
-            priced[code : code + 1], costs[first : first + count], s.quantile[[code]],
-            sets[code : code + 1], members[first : first + count],
-        )  # fmt: skip
-
-    def prices(self) -> tuple[Bytes, Floats]:
-        """Which streams have costs, and the costs (see `Positives`)."""
-        return self._prices.of(self.registry, len(self.streams))
-
-    def _sets(self) -> tuple[Bytes, Bytes]:
-        return self._labels.of(self.registry, len(self.streams))
 
     def entities_of(self, stream: Stream) -> Iterator[Entity]:
         """The entities of a stream, in the order of its messages."""

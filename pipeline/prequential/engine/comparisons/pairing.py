@@ -19,6 +19,7 @@ import numpy as np
 from prequential.configuration.settings.stages import parse_pair
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons import confidence_sequence
 from prequential.engine.comparisons.confidence_sequence import LARGEST, level_of
@@ -368,7 +369,7 @@ class Pairing:
         These are as they were when it made them due, until the next ones are asked for.
         """
         log, used, start, count = logs.outcomes, self._used, 0, int(logs.used[OUTCOMES])
-        positives = self._catalog.positives_by(NO_OWNER)
+        positives = positives_by_owner(self._catalog, NO_OWNER)
         while start < count and self.numbers.rows > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
             walk = JointWalk(self.heads, self.pairs, self.seen, used, positives)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.positives import positives_of_plan
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.comparisons.pairing import Pairing
 from prequential.engine.comparisons.reporting import ComparisonReporter
@@ -76,7 +77,7 @@ class DueGroups:
                 continue
             log = logs.outcomes
             rows = np.flatnonzero(log.plan[: int(logs.used[OUTCOMES])] == plan.number).astype(np.int32)
-            positives = catalog.positives(plan) if len(rows) else None
+            positives = positives_of_plan(catalog, plan) if len(rows) else None
             while len(rows):
                 done, due = plan.groups.consume(log, rows, catalog.registry, existing(positives, "positives"))
                 if due >= 0:

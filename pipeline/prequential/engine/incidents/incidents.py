@@ -14,6 +14,7 @@ import numpy as np
 from prequential.configuration.settings.durations import parse_budget
 from prequential.configuration.settings.stages import FINAL
 from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import grown
 from prequential.engine.facts import AlarmRaised, Fact, IncidentChanged
@@ -181,7 +182,7 @@ class Incidents:
             Alarms and warnings of detectors.
         """
         count = int(logs.used[OUTCOMES])
-        positives = self._catalog.positives_by(NO_OWNER)
+        positives = positives_by_owner(self._catalog, NO_OWNER)
         self._ensure(count)
         row = event = at = 0
         while at < len(raised):

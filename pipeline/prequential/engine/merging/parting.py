@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from prequential.configuration.settings.stages import INITIAL, PERIOD
 from prequential.engine.catalog.plans import Plan
+from prequential.engine.catalog.positives import positives_of_stream
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons.reporting import ComparisonReporter
 from prequential.engine.compiled.pool import find
@@ -302,6 +303,7 @@ def _memory_of_period(state: ShardState, stream: Stream, plan: Plan, row: int) -
             memory.labels = n, mean, spread
     if stream.config.cost_per_value and not plan.numbers:
         paid = np.zeros(SUMS)
-        sum_up_stakes(state.catalog.positives_of(stream), 0, periods.stakes_of(tables, row, k), k, paid)
+        stakes = periods.stakes_of(tables, row, k)
+        sum_up_stakes(positives_of_stream(state.catalog, stream), 0, stakes, k, paid)
         memory.paid = paid.tolist()
     return memory

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine.catalog.positives import positives_of_stream
 from prequential.engine.delay import records
 from prequential.engine.delay.accounts import samples
 from prequential.engine.delay.due_periods import PeriodState
@@ -214,7 +215,7 @@ def _values(
     joint = None if numbers else added(memories, ALL, classes.capacity).cells
     found = expected_of(
         joint, None if told_apart else (float(right[0]), float(right[1])), losses if has_losses else None,
-        classes.catalog.positives_of(classes.stream), numbers=numbers,
+        positives_of_stream(classes.catalog, classes.stream), numbers=numbers,
     )  # fmt: skip
     return found.by_name([config.measures])[0]
 

@@ -13,6 +13,7 @@ import numpy as np
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import TASKS
 from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.positives import positives_of_stream
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.estimators.histograms import rank_bins
@@ -142,7 +143,7 @@ def measured(of: Sum, classes: MergedClasses, *, chance: bool) -> EstimatorState
         quantile = config.quantile or 0.0
         measure_numbers(given, of.sums is not None, of.spread, quantile, values, reasons)
     else:
-        positives = classes.catalog.positives_of(classes.stream)
+        positives = positives_of_stream(classes.catalog, classes.stream)
         matrix = new_classes(classes.capacity)
         by_label = new_classes(positives.members.shape[1])
         memory = InMemory(JointCells(of.cells), True, given, of.sums is not None, of.whole, of.paid, by_label)

@@ -10,6 +10,7 @@ import numpy as np
 from prequential.configuration.settings.stages import FINAL, INITIAL, INTERMEDIATE, parts, reported
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.positives import positives_of_plan
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.mathematics import added, exp, log
 from prequential.engine.estimators.measuring import MeasuredValues, SequenceMeasures, measured, new_measured
@@ -98,7 +99,7 @@ class Estimates:
             sequences = sequences[(np.arange(stages) >= initial_is_final[:, None]).ravel()]
             begins = np.arange(start, start + len(plan_rows) * stages, stages) - np.cumsum(initial_is_final)
             places.update((row, (begin, len(sequences))) for row, begin in zip(plan_rows, begins.tolist()))
-            positives = catalog.positives(plan)
+            positives = positives_of_plan(catalog, plan)
             for chance in _chances(plan.config):
                 for one in plan.estimators:
                     span = slice(start, start + len(sequences))
@@ -118,7 +119,8 @@ class Estimates:
         plan, [position] = self._catalog.plans[self._catalog.columns.entities.plan[row]], line.positions
         sequence = int(self._catalog.columns.entities.first[row]) + position
         return SequenceMeasures(
-            plan.estimators[line.place], sequence, self._catalog.positives(plan), ranked=_ranks(plan.config)
+            plan.estimators[line.place], sequence, positives_of_plan(self._catalog, plan),
+            ranked=_ranks(plan.config),
         )
 
     def lines(self, row: int, about: Entity, stream: Stream) -> EntityMessages:

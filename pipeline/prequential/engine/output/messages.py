@@ -10,6 +10,7 @@ from prequential.configuration.settings.stages import FINAL, INITIAL, parts
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.plans import Plan
+from prequential.engine.catalog.positives import positives_of_stream
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.delay import coverage as coverage_of
@@ -196,7 +197,7 @@ class Reporter:
             cells = estimator.cells_of(sequence)
             matrix = new_classes(estimator.capacity)
             if sum_up(cells, matrix).n:
-                positive = positive_of(self._catalog.positives_of(stream), 0, matrix.labels)
+                positive = positive_of(positives_of_stream(self._catalog, stream), 0, matrix.labels)
                 has_intervals = "intervals" in names or referring
                 cluster = int(self._cluster_of(stream.code)) if has_intervals else 0
                 side = side_of(estimator, sequence, cells, cluster)

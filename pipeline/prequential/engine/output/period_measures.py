@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, allocating, kernel
 from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ExpectedTables, losses_at
 from prequential.engine.delay.expecting import Group
@@ -163,7 +164,7 @@ class SoFar:
         streams = entities.stream[models].astype(np.int32)
 
         def measure(number: int, some: Ints, into: PeriodValues) -> None:
-            plan, positives = catalog.plans[number], catalog.positives_by(streams[some])
+            plan, positives = catalog.plans[number], positives_by_owner(catalog, streams[some])
             _measure(self._periods, rows[some], positives, plan.capacity, plan.numbers, into)
 
         return _by_kind(entities.plan[models].astype(np.int64), measure)
@@ -283,7 +284,8 @@ def _of_matrices(catalog: Catalog, tables: ExpectedTables, models: Ints, cells: 
 
     def measure(capacity: int, some: Ints, into: PeriodValues) -> None:
         codes, classes = of_models.codes[models[some]], of_models.classes[models[some]]
-        _measure_matrices(cells[some], codes, classes, catalog.positives_by(streams[some]), capacity, into)
+        positives = positives_by_owner(catalog, streams[some])
+        _measure_matrices(cells[some], codes, classes, positives, capacity, into)
 
     capacities = [catalog.plans[plan].capacity for plan in entities.plan[models].tolist()]
     return _by_kind(np.array(capacities), measure)

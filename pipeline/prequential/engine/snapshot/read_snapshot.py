@@ -26,7 +26,7 @@ from prequential.engine.incidents.incident import ModelStatus
 from prequential.engine.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.engine.output.messages import Reporter
 from prequential.engine.state import ShardState
-from prequential.engine.tables.streams import MODEL
+from prequential.engine.tables.streams import MODEL, segment_rows_of
 
 #: Bytes that are copied at once, which takes about 2 ms.
 _BYTES = 2 << 20
@@ -158,7 +158,7 @@ def take(
     # Where there are no streams, there is nothing of their accounts either.
     accounts = Accounts()
     if len(part.streams):
-        accounts = state.accounts.part(models, read_snapshot.segment_rows_of(models), part.streams)
+        accounts = state.accounts.part(models, segment_rows_of(read_snapshot.registry, models), part.streams)
     lengths = state.timeline.cluster.copy()
     left_out = {code: state.pairing.left_out.get(code, 0) for code in part.streams.tolist()}
     return ReadSnapshot(

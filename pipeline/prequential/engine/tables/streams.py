@@ -275,3 +275,13 @@ class Registry(NamedTuple):
     segment_rows: SegmentRows
     ages: Ages
 
+
+def segment_rows_of(registry: Registry, models: Ints) -> Ints:
+    """All rows in `SegmentRows` of these models, (n,) int64, one model after the other."""
+    streams, entities = registry.streams, registry.entities
+    codes = entities.stream[models]
+    counts = streams.keys[codes].astype(np.int64) * streams.slots[codes]
+    ends = np.cumsum(counts)
+    places = np.arange(int(ends[-1]) if len(ends) else 0)
+    rows = np.repeat(entities.segments[models] - (ends - counts), counts) + places
+    return np.asarray(rows, dtype=np.int64)

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine.catalog.positives import positives_of_stream
 from prequential.engine.compiled.kernel import Floats, Ints, taken
 from prequential.engine.detectors import signals
 from prequential.engine.measures.losses import SQUARED, own_column
@@ -158,7 +159,7 @@ def _of_shard(shard: Shard) -> list[PastSequence]:
             watched = about.kind not in (BASELINE, BASELINE_AGE)
             sequence = PastSequence(
                 stream.name, shard.partition, about.model, about.segment, stage, stream.config,
-                tuple(stream.class_names), catalog.positives_of(stream), watched, rows,
+                tuple(stream.class_names), positives_of_stream(catalog, stream), watched, rows,
             )  # fmt: skip
             by_place.append((about.stream, about.kind, entity, place, sequence))
     return [one[-1] for one in sorted(by_place, key=lambda one: one[:4])]
