@@ -1,8 +1,8 @@
 """Mutation testing of the engine: which small errors in its functions would pass the tests.
 
 A mutant has one change, and exists only in a copy of the process that has collected the tests: functions get
-the changed code, and tests run. If one fails or takes too long, the mutant is killed. First, the tests run once
-on unchanged code, for the time of each and the functions that it calls. A mutant runs the tests that call its
+the changed code, and tests run. If one fails or takes too long, the mutant is killed. Before, tests run on
+unchanged code, for the time of each and the functions that it calls. A mutant runs the tests that call its
 function, and the examples of docstrings. Loops run as plain Python: to compile them takes minutes.
 """
 
@@ -20,17 +20,17 @@ import resource
 import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
-from tests.bench.mutations import Mutant, first_line, mutants_of
+from tests.bench.mutations import Mutant, codes_of, mutants_of, reporting
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "pipeline/prequential/engine"
@@ -40,15 +40,18 @@ PACKAGES = ("join", "estimators", "measures", "detectors", "comparisons")
 EQUIVALENT: dict[str, str] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 #: Processor seconds of a test, of a file of tests and of a mutant's tests; the others are left out.
-_LONGEST, _OF_FILE, _OF_MUTANT = 2.0, 1.2, 30.0
+_LONGEST, _OF_FILE, _OF_MUTANT = 3.0, 2.5, 30.0
 
 #: Examples of Hypothesis, the same in each run.
 _EXAMPLES = 6
 
+#: Those that take little time, by folder.
 TESTS = {
-    "tables": "measure_kernels page_hinkley run_lengths signals estimator_tables",
-    "engine": "transitions measures label_sets q_mcnemar confidence_sequence stages residuals comparisons "
-    "shard_against_oracle scores",
+    "tables": "measure_kernels page_hinkley run_lengths signals estimator_tables harm_detector detectors",
+    "engine": "shard_against_oracle withdrawn stages comparisons at_horizon references baselines_in_time "
+    "retired_versions model_versions estimated_errors segments scores weights forecasts predicted_intervals "
+    "costs_by_value confidence_sequence q_mcnemar alarm_budgets period_alarms intervals label_sets measures "
+    "residuals transitions estimators",
 }
 
 
@@ -74,8 +77,8 @@ class Mutation:
         """Print a line for each mutant, then the table."""
         self.items = {item.nodeid: item for item in session.items}
         self.files = {package: sorted((ENGINE / package).glob("*.py")) for package in PACKAGES}
-        names = map(_name, chain(*self.files.values()))
-        self.modules = {name: importlib.import_module(name) for name in names}
+        parts = (path.with_suffix("").parts[-4:] for path in chain(*self.files.values()))
+        self.modules = {name: importlib.import_module(name) for name in map(".".join, parts)}
         for function in gc.get_objects():
             if isinstance(function, FunctionType):
                 self.functions[function.__code__.co_filename].append(function)
@@ -96,10 +99,10 @@ class Mutation:
                 print(f"{outcome:10} {len(tests):3} tests  {mutant}", flush=True)
                 table[package][outcome] += 1
                 table["all"][outcome] += 1
-        columns = ("killed", "survived", "equivalent")
-        print(f"{'package':12}{'mutants':>12}", *(f"{one:>11}" for one in columns))
+        print(f"{'':12} {'mutants':>11} {'killed':>11} {'survived':>11} {'equivalent':>11}")
         for package, counts in table.items():
-            print(f"{package:12}{sum(counts.values()):12}", *(f"{counts[one]:11}" for one in columns))
+            numbers = sum(counts.values()), counts["killed"], counts["survived"], counts["equivalent"]
+            print(f"{package:12}", *(f"{number:11}" for number in numbers))
         return True
 
     def _outcome(self, mutant: Mutant, tests: dict[str, float]) -> str:
@@ -114,13 +117,13 @@ class Mutation:
             self._insert(mutant.path, mutant.source)
             return all(map(self._passes, chosen))
 
-        if not _forked(passes, 4 * total + 10):
+        if not _forked(passes, 2 * total + 2):
             return "killed"
         return "equivalent" if mutant.change in EQUIVALENT else "survived"
 
     def _insert(self, path: Path, source: str | ast.Module, calls: set[str] | None = None) -> None:
         """Give all functions of a file other code."""
-        codes = dict(_codes(compile(source, str(path), "exec", dont_inherit=True)))
+        codes = dict(codes_of(compile(source, str(path), "exec", dont_inherit=True)))
         for function in self.functions[str(path)]:
             code = codes.get((function.__code__.co_firstlineno, function.__code__.co_name))
             if code and code != function.__code__:  # no code: a generated function
@@ -140,7 +143,7 @@ class Mutation:
         signal.signal(signal.SIGVTALRM, _stop)
         calls: set[str] = set()
         for path in chain(*self.files.values()):
-            self._insert(path, _reporting(path), calls)
+            self._insert(path, reporting(path), calls)
         called, spent = {}, Counter[str]()
         for test in chain(self.modules, self.items):
             file, name = test.partition("::")[0], test.partition("[")[0]
@@ -157,10 +160,6 @@ class Mutation:
                 called[test] = took, sorted(calls)
         into.write_text(json.dumps(called), encoding="utf-8")
         return True
-
-
-def _name(path: Path) -> str:
-    return str(path.relative_to(ROOT / "pipeline").with_suffix("")).replace("/", ".")
 
 
 def _forked(run: Callable[[], bool], seconds: float, nice: int = 19) -> bool:
@@ -180,24 +179,6 @@ def _forked(run: Callable[[], bool], seconds: float, nice: int = 19) -> bool:
         os._exit(status)
 
 
-def _codes(code: CodeType) -> Iterator[tuple[tuple[int, str], CodeType]]:
-    """A code and all codes in it, by where they begin."""
-    yield (code.co_firstlineno, code.co_name), code
-    for part in code.co_consts:
-        if isinstance(part, CodeType):
-            yield from _codes(part)
-
-
-def _reporting(path: Path) -> ast.Module:
-    """The code of a file whose functions add their places to `_calls`."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            place = f"{path}:{first_line(node)}"
-            node.body.insert(0, ast.parse(f"_calls.add({place!r})").body[0])
-    return tree
-
-
 def main() -> None:
     """Test mutants."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -208,6 +189,7 @@ def main() -> None:
     args = asked.parse_args()
     os.environ.update(NUMBA_DISABLE_JIT="1", CI="1")  # CI: the same examples of Hypothesis each time
     type.__setattr__(settings, "max_examples", property(lambda self: min(self._max_examples, _EXAMPLES)))
+    type.__setattr__(settings, "phases", property(lambda self: (Phase.explicit, Phase.generate)))
     options = "-q -s -p no:cacheprovider --timeout 0 -W ignore::pytest.PytestAssertRewriteWarning"
     tests = [f"tests/{folder}/test_{name}.py" for folder, names in TESTS.items() for name in names.split()]
     pytest.main([*options.split(), *tests], plugins=[Mutation(args)])

@@ -98,7 +98,7 @@ def by_table(spread: float, wanted: float) -> float:
 
 @pytest.mark.parametrize("unsure", [0.0, 0.004])
 def test_thresholds_of_the_ratio_are_between_those_of_the_table(unsure: float) -> None:
-    """Below, on, between and beyond its rows and columns; what is unsure counts as s - unsure·s²/2 = wanted."""
+    """Below, on, between and beyond its rows and columns; uncertainty makes them s - unsure·s²/2 = wanted."""
     for spread in (0.5, 1.0, 1.2, 1.5, 5.0, 6.5, 29.0, 30.0, 45.0):
         for wanted in (0.1, 7.0, 8.0, 8.5, 10.0, 17.0, 29.0, 30.0, 31.0, 36.0):
             r, mean = 0.5, 0.2
@@ -158,6 +158,16 @@ def test_statistics_of_a_chain_are_of_its_shares(a: float, b: float) -> None:
     assert found.unsure == pytest.approx(variance(lambda a, b: np.log(long_run(a, b))), rel=1e-6)
     ln_c = variance(lambda a, b: np.log(long_run(a, b) * (a + b) ** 2 / a**2) / 2)
     assert found.unsure_spread == pytest.approx(ln_c, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "both"),
+    [(0, 0, 0), (0, 1, 0), (1, 0, 0), (9, 9, 9), (9, 8, 8), (8, 9, 8), (4, 4, 4), (4, 5, 0)],
+)
+def test_a_chain_is_known_once_it_has_gone_both_ways(before: int, after: int, both: int) -> None:
+    """Of nine pairs: always right or wrong, one change for good, and both changes without exception."""
+    assert not run_lengths.losses_of(np.array([9.0, before, after, after, both]), True)[0]
+    assert run_lengths.losses_of(np.array([9.0, 4.0, 4.0, 4.0, 2.0]), True)[0]
 
 
 def test_statistics_of_numbers_are_of_their_moments() -> None:
