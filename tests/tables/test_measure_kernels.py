@@ -168,7 +168,7 @@ def test_measures_of_numbers_are_never_infinite(
 
 
 def priced(costs: Floats, basis: int) -> Positives:
-    """Two streams with a sequence each. The second one has costs; its classes follow the first one's class."""
+    """Two streams with a sequence each. The second one has costs; its classes come after the first one's."""
     streams = np.array([0, 1], dtype=np.int32)
     first, classes = np.array([0, 1], dtype=np.int32), np.array([1, len(costs)], dtype=np.int32)
     return Positives(

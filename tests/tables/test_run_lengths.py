@@ -17,6 +17,7 @@ from prequential.engine.detectors.budgets import (
     RATIO,
     SUMS,
     WIDTH,
+    by_clusters,
     follow,
     threshold_for,
     variance_of_clusters,
@@ -204,6 +205,12 @@ def by_definition(losses: Floats, step: float, length: int) -> float:
     r = min(0.8, max(0.0, d2 / d1 - 1))
     mean = float(np.mean([len(group) for group in groups]))
     return float(mean * d1 / 2 * (1 + r) / (1 - r) ** 2 / (1 + 6 / len(x) ** 0.5))
+
+
+def test_clusters_count_by_how_much_more_they_vary_than_pairs_say() -> None:
+    losses = run_lengths.Losses(0.2, 0.16, 0.5, 0.0, 0.0, 0.0, 0.0)
+    for variance, ratio in ((0.0, 1.0), (0.47, 1.0), (0.48 * 1.25, 1.25), (4.8, 10.0)):
+        assert by_clusters(losses, variance) == pytest.approx(ratio, rel=1e-12)
 
 
 def days(level_sd: float, count: int, outcomes: int, seed: int) -> Floats:
