@@ -30,7 +30,7 @@ from prequential.engine.measures.ranking import Ranks
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.tables import scores
-from prequential.engine.tables.outcomes import JointCells
+from prequential.engine.tables.outcomes import JointCells, keys_of
 from prequential.engine.tables.streams import OTHER
 
 area, average_precision, group = map(from_python, (ranking.auc, ranking.pr_auc, ranking.group))
@@ -178,8 +178,8 @@ def priced(costs: Floats, basis: int) -> Positives:
 
 
 @pytest.mark.parametrize("price", [2.5, -1e307, 1.7e308])
-@pytest.mark.parametrize("chance", [False, True])
-def test_costs_are_those_of_a_plain_loop_and_never_infinite(price: float, chance: bool) -> None:
+@pytest.mark.parametrize(("chance", "listed"), [(False, False), (False, True), (True, False), (True, True)])
+def test_costs_are_those_of_a_plain_loop_and_never_infinite(price: float, chance: bool, listed: bool) -> None:
     outcomes, costs = (
         [(0, 1), (0, 1), (1, 0), (1, 1), (2, 1)],
         np.array([[0, price, 1], [3, 0, 5], [7, 9, 0.0]]),
@@ -187,7 +187,9 @@ def test_costs_are_those_of_a_plain_loop_and_never_infinite(price: float, chance
     cells = np.zeros((9, 4))
     for label, prediction in outcomes:
         cells[3 * label + prediction, 0] += 1
-    memory = InMemory(JointCells(cells.ravel()), True, NO_SUMS, False)
+    some = np.flatnonzero(cells)
+    joint = JointCells(cells.ravel()[some], keys_of(some, 3)) if listed else JointCells(cells.ravel())
+    memory = InMemory(joint, True, NO_SUMS, False)
     with np.errstate(over="ignore"):
         values, reasons = table(measure_cells, memory, new_classes(3), priced(costs, PER_OUTCOME), 1, chance)
     drawn = (
