@@ -224,7 +224,9 @@ BY_VALUE = PAID | {"cost_per_value": True, "value_limit": 2}
         8,
     ),
 )  # fmt: skip
-def test_verdicts_are_by_cohorts_of_predictions(seed: int, settings: dict[str, Any], largest: float) -> None:
+def test_verdicts_are_by_cohorts_of_predictions(
+    seed: int, settings: dict[str, Any], largest: float
+) -> None:
     """Interval, verdicts and what outcomes are worth: those of the oracle's loop, at every message."""
     world, signs = world_of_verdicts(seed, **settings), "costs" not in settings
     expected = oracle.run(world.settings, world.in_order())
@@ -454,7 +456,9 @@ def test_mcnemar_is_significant_by_the_exact_test_where_there_are_few() -> None:
 
 def test_losses_that_have_no_bound_have_no_interval() -> None:
     lives = Lives(task="regression", compare_losses=("absolute", "squared"), stages=("final",))
-    found = comparisons_of(lives.go(pred(1, 1, 1.5, model="x"), pred(1, 1, 4.0, model="y"), lab(1, 1, 1.0)))
+    found = comparisons_of(
+        lives.go(pred(1, 1, 1.5, model="x"), pred(1, 1, 4.0, model="y"), lab(1, 1, 1.0))
+    )
     assert [(m.loss, m.measures["difference"], m.interval) for m in found] == [
         ("absolute", -2.5, None), ("squared", -8.75, None),
     ]  # fmt: skip
