@@ -33,7 +33,7 @@ LARGE := PREQUENTIAL_TESTS=large
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test loops examples imported quick nightly lint bench fuzz chaos docs manifests matrix pins audit wheel sbom clean
+.PHONY: help demo test loops examples imported quick nightly lint bench fuzz mutants chaos docs manifests matrix pins audit wheel sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,7 @@ quick: $(TEST)/.ready ## while coding: no broker, nothing slow
 	  -m "not kafka and not embedded and not slow and not bench" $(ARGS)
 
 nightly: lint $(BENCH)/.ready fuzz examples ## before a release, and each night: the same with large worlds, fuzz, chaos, evidence, peers
+	$(MAKE) --no-print-directory mutants ARGS="--mutants 20 --seed $$(date +%j)"
 	$(LARGE) $(BENCH)/bin/python -m pytest -q --timeout 3600 -W default -m bench tests/bench
 	$(LARGE) $(TEST)/bin/python -m pytest --timeout 3600 -n 2 --dist loadfile -m "not bench" $(ARGS) $(MAYBE_NONE)
 
@@ -76,6 +77,9 @@ bench: $(BENCH)/.ready ## the benchmark, side by side with its peers; ARGS="--he
 fuzz: $(TEST)/.ready ## decoder and engine, with bounds checked, under random poison for SECONDS (default 600)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(TEST)/checked-loops \
 	  FUZZ_SECONDS=$(or $(SECONDS),600) $(TEST)/bin/python -m pytest -q --timeout 0 tests/engine/test_fuzz.py tests/engine/test_neighbouring_configurations.py $(ARGS)
+
+mutants: $(TEST)/.ready ## errors that no test of the engine finds, of a sample; ARGS="--mutants N --seed S", default 150 and 1
+	$(TEST)/bin/python -m tests.bench.mutants $(ARGS)
 
 chaos: $(TEST)/.ready ## workers and broker struck at random; ARGS="--minutes N --seed S", default 10 and 1
 	$(TEST)/bin/python tests/worker/chaos.py $(ARGS)

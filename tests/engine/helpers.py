@@ -23,6 +23,7 @@ from oracle_records import probabilities
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.engine import state as state_module
+from prequential.engine.comparisons import pairing
 from prequential.engine.compiled import ids
 from prequential.engine.compiled.kernel import tables_of
 from prequential.engine.estimators import indexes
@@ -251,7 +252,7 @@ def live(
 
 @contextmanager
 def small_logs(rows: int = 1) -> Iterator[None]:
-    """The join's logs begin with so few rows that they are full again and again.
+    """The logs of the join and of pairs begin with so few rows that they are full again and again.
 
     The join stops then (`FULL`), consumers read what there is, and it goes on in the middle of a round; a
     record that writes more than all of a log widens it. (With 1 row that is every record, until the logs are
@@ -259,6 +260,7 @@ def small_logs(rows: int = 1) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(state_module, "_LOG_ROWS", rows)
+        patch.setattr(pairing, "_JOINT_ROWS", rows)
         yield
 
 

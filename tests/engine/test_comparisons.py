@@ -11,7 +11,7 @@ import msgspec
 import oracle
 import oracle_verdicts
 import pytest
-from helpers import Life, assert_cuts_change_no_bit, catch_up, comparisons_of, live
+from helpers import Life, assert_cuts_change_no_bit, catch_up, comparisons_of, live, small_logs
 from oracle_cases import lab, pred
 from oracle_comparisons import due, joint_outcomes, ranks, statistics
 from oracle_records import settings_of
@@ -137,6 +137,13 @@ def test_random_worlds(seed: int) -> None:
     world = world_of(seed)
     check_all(world, catch_up(world))
     check_all(world, live(world, random.Random(seed), takeovers=True))
+
+
+@pytest.mark.slow
+def test_a_full_log_of_pairs_is_read_and_widened() -> None:
+    world = world_of(0)
+    with small_logs():
+        assert check_all(world, catch_up(world))
 
 
 def check_all(world: World, life: Life) -> int:

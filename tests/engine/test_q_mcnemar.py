@@ -10,7 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.engine.comparisons import DEFINED, NO_DISCORDANT, REASONS, ZERO_LOSS
-from prequential.engine.comparisons.measuring import ENOUGH, p_value, q, signed, threshold
+from prequential.engine.comparisons.measuring import (
+    DIFFERENCE,
+    ENOUGH,
+    NAMES,
+    Q,
+    from_counts,
+    from_sums,
+    p_value,
+    q,
+    signed,
+    threshold,
+)
 from scipy import stats
 
 losses = st.floats(1e-100, 1e100)
@@ -104,3 +115,20 @@ def test_thresholds_are_quantiles_of_chi_squared(level: float) -> None:
 
 def test_the_papers_threshold() -> None:
     assert round(threshold(0.01), 3) == 6.635
+
+
+def test_statistics_of_a_memory_without_outcomes_have_no_value() -> None:
+    """Beside one with outcomes: sums of A's and of B's losses, or cells 2·(A is wrong) + (B is wrong)."""
+    sums = (from_sums, np.array([[0.0, 0.0, 0.0], [3.0, 1.0, 4.0]]))
+    counts = (
+        lambda cells, values, reasons: from_counts(cells, True, values, reasons),
+        np.eye(4)[:2] - np.eye(4)[0],
+    )
+    for read, memory in (sums, counts):
+        values, reasons = np.zeros((2, len(NAMES))), np.zeros((2, len(NAMES)), np.int64)
+        read(memory, values, reasons)
+        assert REASONS[reasons[0, DIFFERENCE]] == "empty"
+    values, reasons = np.zeros((2, len(NAMES))), np.zeros((2, len(NAMES)), np.int64)
+    from_sums(sums[1], values, reasons)
+    assert values[1, DIFFERENCE] == 0.5
+    assert values[1, Q] == pytest.approx(math.log(3.0))

@@ -22,14 +22,15 @@ from prequential.engine.compiled.kernel import Bytes, Floats, Ints
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.measuring import measured as measured_by
 from prequential.engine.measures import ranking
+from prequential.engine.measures.costs import COST, SUMS, VALUED, sum_up_stakes
 from prequential.engine.measures.declaration import NO_POSITIVE, REASONS, UNSEEN_POSITIVE
 from prequential.engine.measures.per_class import new_classes
-from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.positive import PER_OUTCOME, PER_VALUE, Positives
 from prequential.engine.measures.ranking import Ranks
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.tables import scores
-from prequential.engine.tables.outcomes import JointCells
+from prequential.engine.tables.outcomes import JointCells, keys_of
 from prequential.engine.tables.streams import OTHER
 
 area, average_precision, group = map(from_python, (ranking.auc, ranking.pr_auc, ranking.group))
@@ -164,6 +165,55 @@ def test_measures_of_numbers_are_never_infinite(
     errors = [prediction - y for y, prediction in outcomes]
     assert values["mae"] == pytest.approx(sum(map(abs, errors)) / len(errors), rel=1e-12)
     assert values["bias"] == pytest.approx(sum(errors) / len(errors), rel=1e-12)
+
+
+def priced(costs: Floats, basis: int) -> Positives:
+    """Two streams with a sequence each. The second one has costs; its classes come after the first one's."""
+    streams = np.array([0, 1], dtype=np.int32)
+    first, classes = np.array([0, 1], dtype=np.int32), np.array([1, len(costs)], dtype=np.int32)
+    return Positives(
+        streams, np.zeros_like(streams), first, classes, np.full(1 + len(costs), OTHER, dtype=np.uint8),
+        np.array([0, basis], dtype=np.uint8), np.concatenate([np.full((1, len(costs)), np.nan), costs]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("price", [2.5, -1e307, 1.7e308])
+@pytest.mark.parametrize(("chance", "listed"), [(False, False), (False, True), (True, False), (True, True)])
+def test_costs_are_those_of_a_plain_loop_and_never_infinite(price: float, chance: bool, listed: bool) -> None:
+    outcomes, costs = (
+        [(0, 1), (0, 1), (1, 0), (1, 1), (2, 1)],
+        np.array([[0, price, 1], [3, 0, 5], [7, 9, 0.0]]),
+    )
+    cells = np.zeros((9, 4))
+    for label, prediction in outcomes:
+        cells[3 * label + prediction, 0] += 1
+    some = np.flatnonzero(cells)
+    joint = JointCells(cells.ravel()[some], keys_of(some, 3)) if listed else JointCells(cells.ravel())
+    memory = InMemory(joint, True, NO_SUMS, False)
+    with np.errstate(over="ignore"):
+        values, reasons = table(measure_cells, memory, new_classes(3), priced(costs, PER_OUTCOME), 1, chance)
+    drawn = (
+        [(label, prediction) for label, _ in outcomes for _, prediction in outcomes] if chance else outcomes
+    )
+    total = sum(5 / len(drawn) * float(costs[pair]) for pair in drawn)
+    if math.isfinite(total):
+        assert values["cost_total"] == pytest.approx(total, rel=1e-12)
+        assert values["cost"] == pytest.approx(total / 5, rel=1e-12)
+    else:
+        assert reasons["cost"] == reasons["cost_total"] == "zero_denominator"
+    assert math.isfinite(total) == (price != 1.7e308)
+
+
+def test_sums_of_costs_by_value_are_those_of_a_plain_loop() -> None:
+    """Outcomes without a value count neither in the costs nor in their number."""
+    costs = np.array([[0.5, 2.0], [3.0, -1.0]])
+    outcomes = [(0, 0, 4.0), (0, 1, 10.0), (0, 1, 0.5), (1, 0, 7.0), (1, 0, None), (1, 1, None)]
+    stakes, sums = np.zeros((4, 2)), np.zeros(SUMS)
+    for label, prediction, value in outcomes:
+        stakes[2 * label + prediction] += (0.0, 0.0) if value is None else (value, 1.0)
+    from_python(sum_up_stakes)(priced(costs, PER_VALUE), 1, stakes, 2, sums)
+    valued = [(float(costs[y, prediction]) * value) for y, prediction, value in outcomes if value is not None]
+    assert (sums[COST], sums[VALUED]) == (pytest.approx(sum(valued), rel=1e-12), len(valued))
 
 
 def exactly(cells: Floats) -> dict[str, Fraction]:

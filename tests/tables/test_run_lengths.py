@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from compiled import from_python
 from prequential.engine.compiled.kernel import Floats
+from prequential.engine.detectors import run_lengths
 from prequential.engine.detectors.budgets import (
     BINARY,
     BOUNDED,
@@ -15,6 +17,7 @@ from prequential.engine.detectors.budgets import (
     RATIO,
     SUMS,
     WIDTH,
+    by_clusters,
     follow,
     threshold_for,
     variance_of_clusters,
@@ -80,6 +83,105 @@ def test_a_loss_of_numbers_has_the_threshold_of_a_normal_walk() -> None:
     assert (np.exp(w) - 1 - w) / (kappa * 0.01) == pytest.approx(1e8, rel=1e-3)
 
 
+def extended(x: float, xs: Floats, ys: Floats) -> float:
+    """The line through points: as the first one before them, straight on after them."""
+    beyond = max(0.0, x - xs[-1]) / (xs[-1] - xs[-2])
+    return float(np.interp(x, xs, ys) + beyond * (ys[-1] - ys[-2]))
+
+
+def by_table(spread: float, wanted: float) -> float:
+    """λ of the default ratio for e^wanted outcomes between alarms, from the table's rows and columns."""
+    table = run_lengths.RATIO
+    logs = np.arange(table.shape[1]) * 2.0 + 8.0
+    rows = np.array([extended(wanted, logs, row) for row in table])
+    return max(1.0, spread * extended(spread, run_lengths.SPREADS, rows))
+
+
+@pytest.mark.parametrize("unsure", [0.0, 0.004])
+def test_thresholds_of_the_ratio_are_between_those_of_the_table(unsure: float) -> None:
+    """Below, on, between and beyond its rows and columns; uncertainty makes them s - unsure·s²/2 = wanted."""
+    for spread in (0.5, 1.0, 1.2, 1.5, 5.0, 6.5, 29.0, 30.0, 45.0):
+        for wanted in (0.1, 7.0, 8.0, 8.5, 10.0, 17.0, 29.0, 30.0, 31.0, 36.0):
+            r, mean = 0.5, 0.2
+            variance = (spread * mean) ** 2 / 3.0  # times (1 + r)/(1 - r)
+            losses = run_lengths.Losses(mean, variance / 2.0, r, 9.0, unsure, 0.0, 0.0)
+            surely = (1 - np.sqrt(1 - 2 * unsure * wanted)) / unsure if unsure else wanted
+            found = run_lengths.ratio_threshold(losses, 2.0, np.exp(wanted))
+            assert found == pytest.approx(by_table(spread, surely), rel=1e-9), (spread, wanted)
+
+
+def test_thresholds_of_the_ratio_need_a_long_past_and_alarms_that_are_rare() -> None:
+    def known(unsure: float, apart: float) -> bool:
+        losses = run_lengths.Losses(0.2, 0.16, 0.0, 9.0, unsure, 0.0, 0.0)
+        return run_lengths.ratio_threshold(losses, 1.0, apart) > 0.0
+
+    assert known(0.0249, np.exp(10.0))
+    assert not known(0.0251, np.exp(10.0))
+    assert known(0.0, 1.001)
+    assert not known(0.0, 1.0)
+
+
+def test_the_highest_threshold_of_the_ratio_is_of_the_last_row() -> None:
+    logs = np.arange(run_lengths.RATIO.shape[1]) * 2.0 + 8.0
+    for wanted in (-1.0, 0.0, 8.0, 9.0, 10.0, 23.0, 30.0, 31.0, 40.0):
+        expected = 30.0 * extended(wanted, logs, run_lengths.RATIO[-1])
+        assert run_lengths.highest_ratio_threshold(np.exp(wanted)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_rate_of_a_threshold_of_the_ratio_is_the_inverse() -> None:
+    for spread in (1.0, 1.2, 5.0, 30.0):
+        for wanted in (18.0, 19.0, 29.5, 30.0, 33.0):  # λ is above its least value, 1
+            threshold = by_table(spread, wanted)
+            assert run_lengths.ratio_log(spread, threshold) == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.05, 0.4), (0.3, 0.3), (0.5, 0.95)])
+def test_statistics_of_a_chain_are_of_its_shares(a: float, b: float) -> None:
+    """Its rate and its dependence, and by finite differences how unsure ln σ² and ln c are."""
+    right, wrong = 3000.0, 2000.0
+    n = right + wrong
+    pairs = np.array([n, wrong, wrong * (1 - b) + right * a, wrong * (1 - b) + right * a, wrong * (1 - b)])
+    known, found = run_lengths.losses_of(pairs, True)
+    assert known
+    e = a / (a + b)
+    assert found[:3] == pytest.approx((e, e * (1 - e), 1 - a - b), rel=1e-9)
+    assert found[5:] == pytest.approx((a, b), rel=1e-9)
+
+    def variance(of: Callable[[float, float], float]) -> float:
+        step = 1e-6
+        by_a = (of(a + step, b) - of(a - step, b)) / (2 * step)
+        by_b = (of(a, b + step) - of(a, b - step)) / (2 * step)
+        return by_a**2 * a * (1 - a) / right + by_b**2 * b * (1 - b) / wrong
+
+    def long_run(a: float, b: float) -> float:
+        return a * b / (a + b) ** 2 * (2 - a - b) / (a + b)
+
+    assert found.unsure == pytest.approx(variance(lambda a, b: np.log(long_run(a, b))), rel=1e-6)
+    ln_c = variance(lambda a, b: np.log(long_run(a, b) * (a + b) ** 2 / a**2) / 2)
+    assert found.unsure_spread == pytest.approx(ln_c, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "both"),
+    [(0, 0, 0), (0, 1, 0), (1, 0, 0), (9, 9, 9), (9, 8, 8), (3, 4, 3), (4, 3, 3), (4, 4, 4), (4, 5, 0)],
+)
+def test_a_chain_is_known_once_it_has_gone_both_ways(before: int, after: int, both: int) -> None:
+    """Of nine pairs: always right or wrong, one change for good, and both changes without exception."""
+    assert not run_lengths.losses_of(np.array([9.0, before, after, after, both]), True)[0]
+    assert run_lengths.losses_of(np.array([9.0, 4.0, 4.0, 4.0, 2.0]), True)[0]
+
+
+def test_statistics_of_numbers_are_of_their_moments() -> None:
+    n, mean, variance, r = 400.0, 0.5, 0.04, 0.6
+    pairs = np.array([n, n * 0.4, n * mean, n * (variance + mean**2), n * (r * variance + 0.4 * mean)])
+    known, found = run_lengths.losses_of(pairs, False)
+    assert known
+    unsure = (2 * (1 + r**2) + 4) / ((1 - r**2) * n)
+    assert found == pytest.approx((mean, variance, r, unsure, 0.0, 0.0, 0.0), rel=1e-9)
+    for few in ([1.0, 0.5, 0.5, 0.5, 0.1], [n, 0.0, 0.0, 0.0, 0.0], [n, n, n, n, n]):
+        assert not run_lengths.losses_of(np.array(few), False)[0]
+
+
 MINUTE, HOUR, DAY = LENGTHS
 
 
@@ -103,6 +205,12 @@ def by_definition(losses: Floats, step: float, length: int) -> float:
     r = min(0.8, max(0.0, d2 / d1 - 1))
     mean = float(np.mean([len(group) for group in groups]))
     return float(mean * d1 / 2 * (1 + r) / (1 - r) ** 2 / (1 + 6 / len(x) ** 0.5))
+
+
+def test_clusters_count_by_how_much_more_they_vary_than_pairs_say() -> None:
+    losses = run_lengths.Losses(0.2, 0.16, 0.5, 0.0, 0.0, 0.0, 0.0)
+    for variance, ratio in ((0.0, 1.0), (0.47, 1.0), (0.48 * 1.25, 1.25), (4.8, 10.0)):
+        assert by_clusters(losses, variance) == pytest.approx(ratio, rel=1e-12)
 
 
 def days(level_sd: float, count: int, outcomes: int, seed: int) -> Floats:
