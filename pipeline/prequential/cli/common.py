@@ -9,6 +9,7 @@ import os
 import signal
 import stat
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import IO, Any
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.errors import UsageError
+from prequential.topics.errors import UsageError, WorkError
 from prequential.views.wording.console import flush, write
 
 
@@ -65,6 +66,16 @@ def open_input(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
             raise UsageError(f"can't read {path!r}: {error.strerror}") from error
         lines: Any = stack.enter_context(gzip.open(raw)) if path.endswith(".gz") else raw
         yield lines, raw
+
+
+@contextmanager
+def open_readable(path: str) -> Iterator[IO[bytes]]:
+    """A file to read lines from, as `open_input`; raises WorkError in the block if reading fails."""
+    with open_input(path) as (lines, _):
+        try:
+            yield lines
+        except (OSError, EOFError, zlib.error) as error:
+            raise WorkError(f"can't read {path!r}: {error}") from error
 
 
 def refuse_one_file_twice(outputs: Iterable[str | None], inputs: Iterable[str | None]) -> None:

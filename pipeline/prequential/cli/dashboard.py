@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import threading
-import zlib
 from contextlib import closing
 from typing import Any
 
-from prequential.cli.common import add_kafka_options, load, open_input, sigterm_as_ctrl_c
+from prequential.cli.common import add_kafka_options, load, open_readable, sigterm_as_ctrl_c
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config
 from prequential.offline.replay.sources import lines_of
 from prequential.runtime.http.server import Access
-from prequential.topics.errors import UsageError, WorkError, as_text
+from prequential.topics.errors import UsageError, as_text
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
 from prequential.views.dashboard.history import History
 from prequential.views.dashboard.server import MOST_RECORDS, Server, board_of, take
@@ -87,13 +86,10 @@ def _serve_files(args: argparse.Namespace, config: Config) -> None:
     board.catching_up = True
     with closing_server(Server(board, args.host, args.port, Access(config.http))):
         for path in args.from_files:
-            with open_input(path) as (stream, _):
+            with open_readable(path) as stream:
                 records = records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES))
-                try:
-                    while batch := [record for _, record in zip(range(_LINES), records)]:
-                        board.take(batch)
-                except (OSError, EOFError, zlib.error) as error:
-                    raise WorkError(f"can't read {path!r}: {error}") from error
+                while batch := [record for _, record in zip(range(_LINES), records)]:
+                    board.take(batch)
         board.catching_up = False
         threading.Event().wait()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-import zlib
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -15,8 +14,8 @@ from typing import Any, NamedTuple
 from prequential.cli.common import (
     add_kafka_options,
     kafka_from,
-    open_input,
     open_output,
+    open_readable,
     refuse_one_file_twice,
 )
 from prequential.configuration.settings.durations import duration
@@ -214,11 +213,8 @@ class _Repaired(NamedTuple):
 def _put_back(kafka: KafkaConfig, path: str) -> None:
     """Send a file's records to their original topics, or refuse all of them."""
     repaired, refused = [], []
-    with open_input(path) as (stream, _):
-        try:
-            lines = read_lines(stream, DEAD_LETTER_MESSAGE_BYTES)
-        except (OSError, EOFError, zlib.error) as error:
-            raise WorkError(f"can't read {path!r}: {error}") from error
+    with open_readable(path) as stream:
+        lines = read_lines(stream, DEAD_LETTER_MESSAGE_BYTES)
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

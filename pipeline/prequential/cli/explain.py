@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import zlib
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from prequential.cli.common import add_kafka_options, kafka_from, open_input
+from prequential.cli.common import add_kafka_options, kafka_from, open_readable
 from prequential.offline.replay.sources import lines_of
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import milliseconds
-from prequential.topics.errors import UsageError, WorkError, as_text
+from prequential.topics.errors import UsageError, as_text
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.views.wording.console import complain, say
 from prequential.views.wording.explaining import ExplainingMessages, explain
@@ -74,13 +73,10 @@ def _time(text: str) -> int:
 
 def _read_files(known: ExplainingMessages, paths: Sequence[str]) -> None:
     for path in paths:
-        with open_input(path) as (lines, _):
-            try:
-                for line in lines_of(lines, DEAD_LETTER_MESSAGE_BYTES):
-                    if line.strip():
-                        known.add(line)
-            except (OSError, EOFError, zlib.error) as error:
-                raise WorkError(f"can't read {path!r}: {error}") from error
+        with open_readable(path) as lines:
+            for line in lines_of(lines, DEAD_LETTER_MESSAGE_BYTES):
+                if line.strip():
+                    known.add(line)
 
 
 def _read_topics(known: ExplainingMessages, kafka: KafkaConfig) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import zlib
 from typing import Any
 
-from prequential.cli.common import add_kafka_options, load, open_input, open_output, refuse_one_file_twice
+from prequential.cli.common import add_kafka_options, load, open_output, open_readable, refuse_one_file_twice
 from prequential.offline.replay.sources import lines_of
 from prequential.topics.errors import UsageError, WorkError, as_text, printable
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
@@ -93,12 +92,9 @@ def run(args: argparse.Namespace) -> int:
     names = ", ".join(as_text(path) for path in args.metrics if path != "-")
     report = Report(args.title or names, load(args))
     for path in paths:
-        with open_input(path) as (stream, _):
-            try:
-                for record in records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES)):
-                    report.history.update(*record)
-            except (OSError, EOFError, zlib.error) as error:
-                raise WorkError(f"can't read {path!r}: {error}") from error
+        with open_readable(path) as stream:
+            for record in records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES)):
+                report.history.update(*record)
     history = report.history
     if not any(model.sequences for model in history.models.values()):
         raise WorkError(f"no metrics message in {names or 'standard input'}")

@@ -48,25 +48,26 @@ def configured(
     Raises WorkError for settings that the principal may not see, unless it is `as_far_as_possible`.
     """
     configs: dict[str, dict[str, ConfigEntry]] = {}
-    unknown = set()
+    unknown: set[str] = set()
     hidden: list[Permission] = []
-    if names:
-        with plain_errors(kafka):
-            answers: Mapping[ConfigResource, Future[dict[str, ConfigEntry]]]
-            answers = admin.describe_configs(
-                [ConfigResource(ResourceType.TOPIC, name) for name in names], request_timeout=_REQUEST_SECONDS
-            )
-            for resource, answer in answers.items():
-                try:
-                    configs[resource.name] = answer.result()
-                except KafkaException as error:
-                    code = error.args[0].code()
-                    if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        unknown.add(resource.name)
-                    elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        hidden.append(Permission("DescribeConfigs", "topic", resource.name))
-                    elif not as_far_as_possible:
-                        raise
+    if not names:
+        return configs, unknown
+    with plain_errors(kafka):
+        answers: Mapping[ConfigResource, Future[dict[str, ConfigEntry]]]
+        answers = admin.describe_configs(
+            [ConfigResource(ResourceType.TOPIC, name) for name in names], request_timeout=_REQUEST_SECONDS
+        )
+        for resource, answer in answers.items():
+            try:
+                configs[resource.name] = answer.result()
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    unknown.add(resource.name)
+                elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    hidden.append(Permission("DescribeConfigs", "topic", resource.name))
+                elif not as_far_as_possible:
+                    raise
     if hidden and not as_far_as_possible:
         raise WorkError(lacking(kafka, hidden))
     return configs, unknown

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Literal
 
 from prequential.topics.clients import KafkaConfig
@@ -112,75 +113,59 @@ def topic_specs(
     >>> [spec.name for spec in topic_specs(KafkaConfig(prefix="eu."))][:4]
     ['eu.instances', 'eu.predictions', 'eu.labels', 'eu.metrics']
     """
-    # The broker's clock can't be wrong in one client's favour, and records written with an old
-    # client time would be removed by retention at once.
-    broker_time = {"message.timestamp.type": "LogAppendTime"}
-
     retention = max(INPUT_RETENTION, 2 * horizon)
-
-    def spec(name: str, role: Role, **configs: str | int) -> TopicSpec:
-        settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
-        if role in ("input", "journal"):
-            settings |= broker_time
-        if kafka.replication >= 3:
-            # An acknowledged record then survives the loss of a broker; with two replicas the
-            # same setting would stop writing when one is down.
-            settings["min.insync.replicas"] = "2"
-        return TopicSpec(kafka.topic(name), kafka.partitions, settings, role, kafka.replication)
-
-    inputs = [
-        spec(
-            name,
-            "input",
-            cleanup_policy="delete",
-            retention_ms=retention,
-            max_message_bytes=INPUT_MESSAGE_BYTES,
-        )
-        for name in INPUTS
-    ]
+    deleted: dict[str, str | int] = {"cleanup_policy": "delete", "retention_ms": retention}
+    alarms: dict[str, str | int] = {"cleanup_policy": "delete", "retention_ms": ALARM_RETENTION}
+    spec = partial(_spec, kafka)
+    inputs = [spec(name, "input", **deleted, max_message_bytes=INPUT_MESSAGE_BYTES) for name in INPUTS]
     parts = spec(
         PARTS, "parts", cleanup_policy="delete", retention_ms=PART_RETENTION,
         max_message_bytes=SNAPSHOT_MESSAGE_BYTES,
     )  # fmt: skip
+    dead_letters = spec(
+        DEAD_LETTERS, "dead-letters", cleanup_policy="delete", retention_ms=DEAD_LETTER_RETENTION,
+        max_message_bytes=DEAD_LETTER_MESSAGE_BYTES,
+    )  # fmt: skip
+    # A cluster's default limit by size is meant for bulk; the journal is tiny, and without it the inputs
+    # can't be replayed in their order.
+    journal = spec(JOURNAL, "journal", **deleted, retention_bytes=-1)
+    snapshots = spec(
+        SNAPSHOTS,
+        "snapshots",
+        cleanup_policy="compact",
+        max_message_bytes=SNAPSHOT_MESSAGE_BYTES,
+        segment_bytes=SNAPSHOT_SEGMENT_BYTES,
+        # A shard with little state fills no segment: close it by time.
+        segment_ms=_HOUR,
+        # Compact when a tenth is superseded (default: half), or at the latest after an hour.
+        min_cleanable_dirty_ratio="0.1",
+        max_compaction_lag_ms=_HOUR,
+        # Tombstones needn't outlive the slowest reading of the topic, which takes minutes.
+        delete_retention_ms=_HOUR,
+    )
     return [
         *inputs,
         *([parts] if wide else ()),
-        spec(METRICS, "output", cleanup_policy="delete", retention_ms=retention),
-        spec(COMPARISONS, "output", cleanup_policy="delete", retention_ms=retention),
-        *(
-            spec(name, "output", cleanup_policy="delete", retention_ms=retention)
-            for name in ([DISPARITIES] if disparity else [])
-        ),
-        spec(DRIFT_ALARMS, "output", cleanup_policy="delete", retention_ms=ALARM_RETENTION),
-        spec(INCIDENTS, "output", cleanup_policy="delete", retention_ms=ALARM_RETENTION),
-        spec(
-            DEAD_LETTERS,
-            "dead-letters",
-            cleanup_policy="delete",
-            retention_ms=DEAD_LETTER_RETENTION,
-            max_message_bytes=DEAD_LETTER_MESSAGE_BYTES,
-        ),
-        spec(
-            JOURNAL,
-            "journal",
-            cleanup_policy="delete",
-            retention_ms=retention,
-            # A cluster's default limit by size is meant for bulk; the journal is tiny, and without
-            # it the inputs can't be replayed in their order.
-            retention_bytes=-1,
-        ),
-        spec(
-            SNAPSHOTS,
-            "snapshots",
-            cleanup_policy="compact",
-            max_message_bytes=SNAPSHOT_MESSAGE_BYTES,
-            segment_bytes=SNAPSHOT_SEGMENT_BYTES,
-            # A shard with little state fills no segment: close it by time.
-            segment_ms=_HOUR,
-            # Compact when a tenth is superseded (default: half), or at the latest after an hour.
-            min_cleanable_dirty_ratio="0.1",
-            max_compaction_lag_ms=_HOUR,
-            # Tombstones needn't outlive the slowest reading of the topic, which takes minutes.
-            delete_retention_ms=_HOUR,
-        ),
+        spec(METRICS, "output", **deleted),
+        spec(COMPARISONS, "output", **deleted),
+        *([spec(DISPARITIES, "output", **deleted)] if disparity else ()),
+        spec(DRIFT_ALARMS, "output", **alarms),
+        spec(INCIDENTS, "output", **alarms),
+        dead_letters,
+        journal,
+        snapshots,
     ]
+
+
+def _spec(kafka: KafkaConfig, name: str, role: Role, **configs: str | int) -> TopicSpec:
+    """A topic with these settings, in whose names `_` stands for a dot, and those of its role and cluster."""
+    settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
+    if role in ("input", "journal"):
+        # The broker's clock can't be wrong in one client's favour, and records written with an old client
+        # time would be removed by retention at once.
+        settings["message.timestamp.type"] = "LogAppendTime"
+    if kafka.replication >= 3:
+        # An acknowledged record then survives the loss of a broker; with two replicas the same setting would
+        # stop writing when one is down.
+        settings["min.insync.replicas"] = "2"
+    return TopicSpec(kafka.topic(name), kafka.partitions, settings, role, kafka.replication)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, records
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inlined, inner, kernel, records
 from prequential.engine.estimators.declaration import COUNTS, Additions, CountCodes, Payload
 from prequential.engine.estimators.rows import unrevised
 from prequential.engine.estimators.sums import additions, losses
@@ -170,42 +170,65 @@ def find(
 
     It stops early where `joint` is full. All rows of an instance have the same `record`.
     """
-    heads, pairs, seen, used, positives = walk
-    entities, i = registry.entities, start
-    while i < stop:
-        group = used[GROUPS] + 1
-        used[GROUPS] = group
-        end = i
-        while end < stop and log.record[end] == log.record[i]:
-            entity = log.entity[end]
-            begins = log.sequence[end] - entities.first[entity] == entities.initial_is_final[entity]
-            if (log.kind[end] == OUTCOME or log.kind[end] == REFERENCE) and begins:
-                seen.group[entity], seen.row[entity] = group, end
-            end += 1
+    used, first = walk.used, start
+    while first < stop:
+        used[GROUPS] += 1
+        end = _note_seen(log, first, stop, registry, walk)
         needed = 0
-        for row in range(i, end):
-            entity = log.entity[row]
-            if seen.group[entity] == group and seen.row[entity] == row:
-                pair = heads[entity]
-                while pair:
-                    if _is_new(log, pairs, seen, pair, row, group):
-                        needed += pairs.stages[pair] * (1 + _losses_of(pairs, pair))
-                    pair = pairs.next[pair]
+        for row in range(first, end):
+            needed += _rows_needed(log, row, walk)
         if used[WRITTEN] + needed > len(joint.plan):
             used[NEEDED] = needed
-            return i
+            return first
         if needed:
-            for row in range(i, end):
-                entity = log.entity[row]
-                if seen.group[entity] == group and seen.row[entity] == row:
-                    pair = heads[entity]
-                    while pair:
-                        if _is_new(log, pairs, seen, pair, row, group):
-                            other = seen.row[pairs.b[pair]]
-                            _write(log, pairs, joint, used, pair, row, other, registry, positives)
-                        pair = pairs.next[pair]
-        i = end
+            for row in range(first, end):
+                _write_pairs(log, row, registry, walk, joint)
+        first = end
     return stop
+
+
+@inlined
+def _note_seen(log: Log, first: int, stop: int, registry: Registry, walk: JointWalk) -> int:
+    """Note the entities of one instance, whose rows begin at `first`; returns the row after its last one."""
+    entities, seen, end = registry.entities, walk.seen, first
+    while end < stop and log.record[end] == log.record[first]:
+        entity = log.entity[end]
+        begins = log.sequence[end] - entities.first[entity] == entities.initial_is_final[entity]
+        if (log.kind[end] == OUTCOME or log.kind[end] == REFERENCE) and begins:
+            seen.group[entity], seen.row[entity] = walk.used[GROUPS], end
+        end += 1
+    return end
+
+
+@inlined
+def _first_pair(log: Log, row: int, walk: JointWalk) -> int:
+    """The first pair whose A is the entity that begins in this row; 0: none."""
+    entity, seen = log.entity[row], walk.seen
+    begins = seen.group[entity] == walk.used[GROUPS] and seen.row[entity] == row
+    return np.int64(walk.heads[entity]) if begins else 0
+
+
+@inlined
+def _rows_needed(log: Log, row: int, walk: JointWalk) -> int:
+    """The number of rows that the pairs of this row's entity need at most."""
+    pairs, pair, needed = walk.pairs, _first_pair(log, row, walk), 0
+    while pair:
+        if _is_new(log, pairs, walk.seen, pair, row, walk.used[GROUPS]):
+            needed += pairs.stages[pair] * (1 + _losses_of(pairs, pair))
+        pair = np.int64(pairs.next[pair])
+    return needed
+
+
+@inlined
+def _write_pairs(log: Log, row: int, registry: Registry, walk: JointWalk, joint: Joint) -> None:
+    """Write the joint outcomes of the pairs of this row's entity."""
+    pairs, seen, used = walk.pairs, walk.seen, walk.used
+    pair = _first_pair(log, row, walk)
+    while pair:
+        if _is_new(log, pairs, seen, pair, row, used[GROUPS]):
+            other = seen.row[pairs.b[pair]]
+            _write(log, pairs, joint, used, pair, row, other, registry, walk.positives)
+        pair = np.int64(pairs.next[pair])
 
 
 #: Cells 2·(A is wrong) + (B is wrong).

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, inner
 from prequential.engine.delay.expected import BUCKETS, SLOTS
 from prequential.engine.delay.following import bucket_of
+from prequential.engine.delay.layouts import PeriodPlaces
 
 #: Ages within a slot at which shares of labels are computed.
 _AGES = 4
@@ -198,38 +199,32 @@ _LEAST_VARIANCE = 1e-9
 
 @inner
 def deviate(
-    model: ModelCounters,
-    whole: Ints32,
-    block: int,
-    scratch: CalibrationScratch,
-    result: PeriodEstimates,
-    i: int,
-) -> None:
-    """Put the deviations of a period in delays and inputs; its counts begin at `block`.
+    model: ModelCounters, whole: Ints32, at: PeriodPlaces, scratch: CalibrationScratch,
+    result: PeriodEstimates, i: int,
+) -> None:  # fmt: skip
+    """Put the deviations of a period in delays and inputs; its counts are at these places.
 
     The correction gives the deviation in concept.
     """
     about = result.about
-    about[i, DELAYS] = _delays(model, whole, block, scratch)
-    about[i, INPUTS] = _inputs(model, whole, block)
+    about[i, DELAYS] = _delays(model, whole, at, scratch)
+    about[i, INPUTS] = _inputs(model, whole, at.made)
 
 
 @inner
-def _delays(model: ModelCounters, whole: Ints32, block: int, scratch: CalibrationScratch) -> float:
+def _delays(model: ModelCounters, whole: Ints32, at: PeriodPlaces, scratch: CalibrationScratch) -> float:
     """Labels so far, less the labels expected by the predictions' ages, in standard deviations."""
     predicted, labels, bins = model.predicted, model.labels, model.bins
-    met = block + predicted * bins
-    by_slot = block + predicted * bins * (labels + 2)
     off = variance = 0.0
     for j in range(predicted):
         made = 0.0
         for k in range(labels):
             scratch.row[k] = 0.0
         for b in range(bins):
-            here = float(whole[block + j * bins + b])
+            here = float(whole[at.made + j * bins + b])
             made += here
             for k in range(labels):
-                off += whole[met + (j * bins + b) * labels + k]
+                off += whole[at.met + (j * bins + b) * labels + k]
                 scratch.row[k] += here * (1.0 - scratch.lost[j, b]) * scratch.shares[j, b, k]
         if made <= 0.0:
             continue
@@ -237,14 +232,14 @@ def _delays(model: ModelCounters, whole: Ints32, block: int, scratch: Calibratio
             share = 0.0
             for k in range(labels):
                 share += scratch.row[k] / made * min(1.0, scratch.arrived[slot, j, k])
-            here = float(whole[by_slot + j * SLOTS + slot])
+            here = float(whole[at.slot_made + j * SLOTS + slot])
             off -= here * share
             variance += here * share * (1.0 - share)
     return off / math.sqrt(variance) if variance > _LEAST_VARIANCE else math.nan
 
 
 @inner
-def _inputs(model: ModelCounters, whole: Ints32, block: int) -> float:
+def _inputs(model: ModelCounters, whole: Ints32, made: int) -> float:
     """Compare the strata of the predictions with the past: √(2χ²) - √(2f - 1) with f degrees of freedom.
 
     The result is about standard normal if nothing has changed (Fisher 1922).
@@ -254,22 +249,22 @@ def _inputs(model: ModelCounters, whole: Ints32, block: int) -> float:
     n = past = strata = squares = 0.0
     for stratum in range(predicted * bins):
         before = _before(model, expired, stratum, labels)
-        n += whole[block + stratum]
-        if before > 0.0 or whole[block + stratum]:
+        n += whole[made + stratum]
+        if before > 0.0 or whole[made + stratum]:
             past += before + 0.5
     if n <= 0.0:
         return math.nan
     rare = off = 0.0
     for stratum in range(predicted * bins):
         before = _before(model, expired, stratum, labels)
-        if before > 0.0 or whole[block + stratum]:
+        if before > 0.0 or whole[made + stratum]:
             here = n * (before + 0.5) / past
             if here < _FEW:
                 rare += here
-                off += whole[block + stratum] - here
+                off += whole[made + stratum] - here
             else:
                 strata += 1.0
-                squares += (whole[block + stratum] - here) * (whole[block + stratum] - here) / here
+                squares += (whole[made + stratum] - here) * (whole[made + stratum] - here) / here
     if rare > 0.0:
         strata += 1.0
         squares += off * off / max(rare, _FEW)

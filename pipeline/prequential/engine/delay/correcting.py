@@ -28,6 +28,7 @@ from prequential.engine.delay.calibrating import (
     weigh,
 )
 from prequential.engine.delay.expected import LEVEL, SLOTS
+from prequential.engine.delay.layouts import PeriodPlaces
 
 #: With fewer labels there is no correction.
 FEW = 5.0
@@ -52,13 +53,14 @@ MEAN, VARIANCE, NOISE, LAST = range(LEVEL)
 
 @inner
 def spread_over(
-    cells: Floats, i: int, j: int, labels: int, coming: float, excess: float, calibrated: Floats
-) -> None:
+    model: ModelCounters, whole: Ints32, at: PeriodPlaces, cells: Floats, i: int, j: int, coming: float,
+    excess: float, calibrated: Floats,
+) -> None:  # fmt: skip
     """Distribute the expected labels over classes: by the estimate's excess over the labels so far.
 
-    If there is no excess, they are distributed by calibration.
+    If there is no excess, they are distributed by calibration. Then add the labels so far.
     """
-    total = 0.0
+    total, labels, bins = 0.0, model.labels, model.bins
     for k in range(labels):
         total += calibrated[k]
     for k in range(labels):
@@ -66,6 +68,9 @@ def spread_over(
             cells[i, j, k] *= coming / excess
         else:
             cells[i, j, k] = coming * calibrated[k] / total if total > 0.0 else 0.0
+    for k in range(labels):
+        for b in range(bins):
+            cells[i, j, k] += whole[at.met + (j * bins + b) * labels + k]
 
 
 @inner
@@ -124,40 +129,33 @@ def learn(
 
 @inner
 def correct_events(
-    model: ModelCounters,
-    whole: Ints32,
-    block: int,
-    scratch: CalibrationScratch,
-    result: PeriodEstimates,
-    i: int,
-    j: int,
-) -> None:
+    model: ModelCounters, whole: Ints32, at: PeriodPlaces, scratch: CalibrationScratch,
+    result: PeriodEstimates, i: int, j: int,
+) -> None:  # fmt: skip
     """For predictions of class j, put the correction, its variance and its number of predictions, by label.
 
     The labels so far are a binomial share F of all that will come. So the estimate of the total number has
     the variance n·m·(1 - F)/F.
     """
-    predicted, labels, bins = model.predicted, model.labels, model.bins
-    met, by_slot = block + predicted * bins, block + predicted * bins * (labels + 2)
-    gone = by_slot + predicted * SLOTS * (labels + 1)
+    labels, bins = model.labels, model.bins
     seen = off = doubt = 0.0
     for k in range(labels):
         n = share = expected = came = 0.0
         for slot in range(SLOTS):
             place = j * SLOTS + slot
-            here = float(whole[by_slot + place]) - float(whole[gone + place])
+            here = float(whole[at.slot_made + place]) - float(whole[at.slot_expired + place])
             n += here
             share += here * min(1.0, scratch.arrived[slot, j, k])
         for b in range(bins):
             here = result.coming[i, j, b]
             for y in range(labels):
-                here += whole[met + (j * bins + b) * labels + y]
+                here += whole[at.met + (j * bins + b) * labels + y]
             expected += here * scratch.shares[j, b, k]
-            came += whole[met + (j * bins + b) * labels + k]
+            came += whole[at.met + (j * bins + b) * labels + k]
         scratch.events[k, SEEN] = scratch.events[k, OFF] = scratch.events[k, DOUBT] = 0.0
         if model.closing and model.last < 0:  # right and wrong: they are distinguished at the end
             share = n
-        elif predicted < labels:
+        elif model.predicted < labels:
             continue
         if k != model.last and share > 0.0:
             scratch.events[k, SEEN] = share
@@ -174,56 +172,31 @@ def correct_events(
 
 @inner
 def expect_sampled(
-    model: ModelCounters,
-    periods: OpenPeriods,
-    block: int,
-    scratch: CalibrationScratch,
-    result: PeriodEstimates,
-    i: int,
-) -> None:
+    model: ModelCounters, periods: OpenPeriods, at: PeriodPlaces, scratch: CalibrationScratch,
+    result: PeriodEstimates, i: int,
+) -> None:  # fmt: skip
     """Estimate one period with sampled labels; the estimate is for all of its predictions.
 
     A label stands for 1/π predictions and, relative to the others of its class, for 1/F of those of its age.
     The estimate of a final period uses only its own labels, and its scale is the standard error.
     """
-    faded, whole, predicted, labels, bins = (
-        model.faded, periods.counts, model.predicted, model.labels, model.bins
-    )  # fmt: skip
+    faded, predicted, labels = model.faded, model.predicted, model.labels
     about, cells = result.about, result.cells
-    labelled = _count_sampled(whole, block, predicted, labels, bins, scratch, result, i)
-    met, weighted = block + predicted * bins, block + predicted * (bins + SLOTS) * (labels + 2)
+    labelled = _count_sampled(model, periods.counts, at, scratch, result, i)
     n = about[i, EXPECTED]
     if n <= 0.0:
         return
     weight = variance = gap = by_chance = 0.0
     for j in range(predicted):
-        of_class = coming = has = total = excess = 0.0
-        for b in range(bins):
-            coming += result.coming[i, j, b]
-            for k in range(labels):
-                place = (j * bins + b) * labels + k
-                has += whole[met + place]
-                total += periods.weights[weighted + place] * scratch.weights[j, k, 0]
-        of_class = coming + has
+        of_class, coming, total = _sum_sampled_class(model, periods, at, scratch, result, i, j)
         each = of_class / total if total > 0.0 else 0.0
+        excess = 0.0
         for k in range(labels):
             level = model.levels + (j * labels + k) * LEVEL
-            calibrated = delta = doubt = chance = labelled_here = 0.0
-            for b in range(bins):
-                m, here = scratch.shares[j, b, k], result.coming[i, j, b]
-                for y in range(labels):
-                    place = (j * bins + b) * labels + y
-                    here += whole[met + place]
-                    off = (1.0 if y == k else 0.0) - m
-                    delta += periods.weights[weighted + place] * scratch.weights[j, y, 0] * each * off
-                    squares = periods.weights[weighted + predicted * bins * labels + place]
-                    # Not off²: it would make periods with fewer errors than usual seem more certain.
-                    doubt += squares * scratch.weights[j, y, 1] * each * each * m * (1.0 - m)
-                labelled_here += whole[met + (j * bins + b) * labels + k]
-                calibrated += here * m
-                chance += here * m * (1.0 - m)
-            calibrated, delta, chance = calibrated / n, delta / n, chance / (n * n)
-            doubt = doubt / (n * n) * (coming / of_class if of_class > 0.0 else 0.0)
+            calibrated, delta, doubt, chance, labelled_here = _compare_sampled(
+                model, periods, at, scratch, result, i, j, k, each
+            )
+            doubt *= coming / of_class if of_class > 0.0 else 0.0
             known = labelled >= FEW and total > 0.0
             if not known:
                 delta, doubt = 0.0, 1.0
@@ -244,35 +217,66 @@ def expect_sampled(
             cells[i, j, k] = max(0.0, n * value - labelled_here)
             excess += cells[i, j, k]
             scratch.row[k] = calibrated
-        spread_over(cells, i, j, labels, coming, excess, scratch.row)
-        for k in range(labels):
-            for b in range(bins):
-                cells[i, j, k] += whole[met + (j * bins + b) * labels + k]
+        spread_over(model, periods.counts, at, cells, i, j, coming, excess, scratch.row)
     about[i, WEIGHT], about[i, SCALE] = weight, math.sqrt(variance + LEAST_VARIANCE)
     about[i, CONCEPT] = gap / math.sqrt(by_chance) if by_chance > 0.0 else math.nan
 
 
 @inner
+def _sum_sampled_class(
+    model: ModelCounters, periods: OpenPeriods, at: PeriodPlaces, scratch: CalibrationScratch,
+    result: PeriodEstimates, i: int, j: int,
+) -> tuple[float, float, float]:  # fmt: skip
+    """The predictions of class j, those without a label, and the sum of the weights of the labels."""
+    coming = has = total = 0.0
+    for b in range(model.bins):
+        coming += result.coming[i, j, b]
+        for k in range(model.labels):
+            place = (j * model.bins + b) * model.labels + k
+            has += periods.counts[at.met + place]
+            total += periods.weights[at.weights + place] * scratch.weights[j, k, 0]
+    return coming + has, coming, total
+
+
+@inner
+def _compare_sampled(
+    model: ModelCounters, periods: OpenPeriods, at: PeriodPlaces, scratch: CalibrationScratch,
+    result: PeriodEstimates, i: int, j: int, k: int, each: float,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """As `_compare` in `expecting`, with `each` prediction's part of the class for a weight of 1."""
+    labels, n = model.labels, result.about[i, EXPECTED]
+    calibrated = delta = doubt = chance = labelled = 0.0
+    for b in range(model.bins):
+        m, here = scratch.shares[j, b, k], result.coming[i, j, b]
+        cell = (j * model.bins + b) * labels
+        for y in range(labels):
+            here += periods.counts[at.met + cell + y]
+            off = (1.0 if y == k else 0.0) - m
+            delta += periods.weights[at.weights + cell + y] * scratch.weights[j, y, 0] * each * off
+            squares = periods.weights[at.squares + cell + y]
+            # Not off²: it would make periods with fewer errors than usual seem more certain.
+            doubt += squares * scratch.weights[j, y, 1] * each * each * m * (1.0 - m)
+        labelled += periods.counts[at.met + cell + k]
+        calibrated += here * m
+        chance += here * m * (1.0 - m)
+    return calibrated / n, delta / n, doubt / (n * n), chance / (n * n), labelled
+
+
+@inner
 def _count_sampled(
-    whole: Ints32,
-    block: int,
-    predicted: int,
-    labels: int,
-    bins: int,
-    scratch: CalibrationScratch,
-    result: PeriodEstimates,
-    i: int,
-) -> float:
+    model: ModelCounters, whole: Ints32, at: PeriodPlaces, scratch: CalibrationScratch,
+    result: PeriodEstimates, i: int,
+) -> float:  # fmt: skip
     """As `_count` in `expecting`, but for all predictions, as if a label was requested for each."""
-    met, slots_met = block + predicted * bins, block + predicted * bins * (labels + 2) + predicted * SLOTS
+    labels, bins = model.labels, model.bins
     labelled = without = 0.0
-    for j in range(predicted):
+    for j in range(model.predicted):
         for k in range(labels):
-            labelled += weigh(whole, slots_met, labels, j, k, True, scratch)
+            labelled += weigh(whole, at.slot_met, labels, j, k, True, scratch)
         for b in range(bins):
-            come = float(whole[block + j * bins + b])
+            come = float(whole[at.made + j * bins + b])
             for k in range(labels):
-                come -= whole[met + (j * bins + b) * labels + k]
+                come -= whole[at.met + (j * bins + b) * labels + k]
             result.coming[i, j, b] = max(0.0, come)
             without += result.coming[i, j, b]
     result.about[i, LABELLED], result.about[i, WAITING] = labelled, without

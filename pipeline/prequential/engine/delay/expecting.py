@@ -13,7 +13,7 @@ and Wretman 1992, 6.3). Its mean over a stream is that of prediction-powered inf
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
@@ -60,6 +60,7 @@ from prequential.engine.delay.expected import (
     ends_of_periods,
     shape_of,
 )
+from prequential.engine.delay.layouts import PeriodPlaces, places_of_model, places_of_period
 
 
 class _Together(NamedTuple):
@@ -133,10 +134,10 @@ def _look_at(
         np.zeros((j, k, 2)), np.zeros(k), np.zeros((k, 3)), np.zeros((j, k, BUCKETS + 1)),
         np.zeros(BUCKETS + 1),
     )  # fmt: skip
-    at = models.block[whose]
-    levels = at + j * b * (k + 1) + j * k * BUCKETS
+    blocks: Any = models.block[whose]
+    at: Any = places_of_model(blocks, j, k, b)  # by model
     together = _Together(
-        at, levels, levels + j * k * LEVEL if sampled else np.zeros_like(at),
+        blocks, at.levels, at.beyond if sampled else np.zeros_like(blocks),
         models.horizon[whose], clocks, (models.at_horizon[whose] > 0).astype(np.uint8),
         _last(models, whose), ends,
     )  # fmt: skip
@@ -183,63 +184,43 @@ def _look(
                 newest = max(0.0, float(age - length * (slot + 1) // SLOTS))
                 oldest = max(0.0, float(age - length * slot // SLOTS))
                 share_arrived(model, newest, oldest, edges, scratch, slot)
+            at = places_of_period(periods.block[i], predicted, labels, bins)
             if model.squares:
-                expect_sampled(model, periods, periods.block[i], scratch, result, i)
+                expect_sampled(model, periods, at, scratch, result, i)
             else:
-                _expect(model, periods.counts, periods.block[i], scratch, result, i)
-            deviate(model, periods.counts, periods.block[i], scratch, result, i)
+                _expect(model, periods.counts, at, scratch, result, i)
+            deviate(model, periods.counts, at, scratch, result, i)
             i += 1
 
 
 @inner
 def _expect(
-    model: ModelCounters,
-    whole: Ints32,
-    block: int,
-    scratch: CalibrationScratch,
-    result: PeriodEstimates,
-    i: int,
-) -> None:
-    """Estimate one period, whose counts begin at `block`."""
-    faded, predicted, labels, bins = model.faded, model.predicted, model.labels, model.bins
+    model: ModelCounters, whole: Ints32, at: PeriodPlaces, scratch: CalibrationScratch,
+    result: PeriodEstimates, i: int,
+) -> None:  # fmt: skip
+    """Estimate one period, whose counts are at these places."""
+    faded, predicted, labels = model.faded, model.predicted, model.labels
     about, cells = result.about, result.cells
-    labelled = _count(whole, block, predicted, labels, bins, scratch, result, i)
-    met = block + predicted * bins
+    labelled = _count(model, whole, at, scratch, result, i)
     n = about[i, EXPECTED]
     if n <= 0.0:
         return
-    waiting = about[i, WAITING]
     weight = variance = gap = by_chance = 0.0
     for j in range(predicted):
-        of_class = coming = excess = 0.0
-        for b in range(bins):
-            coming += result.coming[i, j, b]
-            of_class += result.coming[i, j, b]
-            for k in range(labels):
-                of_class += whole[met + (j * bins + b) * labels + k]
+        of_class, coming = _sum_class(model, whole, at, result, i, j)
         if model.closes:
-            correct_events(model, whole, block, scratch, result, i, j)
+            correct_events(model, whole, at, scratch, result, i, j)
+        excess = 0.0
         for k in range(labels):
             level = model.levels + (j * labels + k) * LEVEL
-            calibrated = delta = doubt = chance = labelled_here = 0.0
-            for b in range(bins):
-                m, here = scratch.shares[j, b, k], result.coming[i, j, b]
-                for y in range(labels):
-                    count = float(whole[met + (j * bins + b) * labels + y])
-                    here += count
-                    off = (1.0 if y == k else 0.0) - m
-                    delta += count * scratch.weights[j, y, 0] * off
-                    doubt += count * scratch.weights[j, y, 1] * off * off
-                labelled_here += whole[met + (j * bins + b) * labels + k]
-                calibrated += here * m
-                chance += here * m * (1.0 - m)
-            calibrated, delta = calibrated / n, delta / n
-            doubt, chance = doubt / (n * n), chance / (n * n)
+            calibrated, delta, doubt, chance, labelled_here = _compare(
+                model, whole, at, scratch, result, i, j, k
+            )
             seen = labelled
             if model.closes:
                 seen = scratch.events[k, SEEN]
                 delta, doubt = scratch.events[k, OFF] / n, scratch.events[k, DOUBT] / (n * n)
-            if waiting <= 0.0:
+            if about[i, WAITING] <= 0.0:
                 doubt = 0.0
             elif seen < FEW:
                 delta, doubt = 0.0, 1.0
@@ -260,58 +241,104 @@ def _expect(
             excess += cells[i, j, k]
             scratch.row[k] = calibrated
         if not model.closing:
-            spread_over(cells, i, j, labels, coming, excess, scratch.row)
-            for k in range(labels):
-                for b in range(bins):
-                    cells[i, j, k] += whole[met + (j * bins + b) * labels + k]
+            spread_over(model, whole, at, cells, i, j, coming, excess, scratch.row)
     about[i, WEIGHT], about[i, SCALE] = weight, math.sqrt(variance + LEAST_VARIANCE)
     about[i, CONCEPT] = gap / math.sqrt(by_chance) if by_chance > 0.0 else math.nan
 
 
 @inner
+def _sum_class(
+    model: ModelCounters, whole: Ints32, at: PeriodPlaces, result: PeriodEstimates, i: int, j: int
+) -> tuple[float, float]:
+    """The predictions of class j that have or will have a label, and those that will have one."""
+    of_class = coming = 0.0
+    for b in range(model.bins):
+        coming += result.coming[i, j, b]
+        of_class += result.coming[i, j, b]
+        for k in range(model.labels):
+            of_class += whole[at.met + (j * model.bins + b) * model.labels + k]
+    return of_class, coming
+
+
+@inner
+def _compare(
+    model: ModelCounters, whole: Ints32, at: PeriodPlaces, scratch: CalibrationScratch,
+    result: PeriodEstimates, i: int, j: int, k: int,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """Compare the labels k of predictions of class j with calibration.
+
+    As shares of the period's predictions: the calibrated number of labels, how many more there are, the
+    variances of that and of the number of labels itself. Then the number of labels so far.
+    """
+    labels, n = model.labels, result.about[i, EXPECTED]
+    calibrated = delta = doubt = chance = labelled = 0.0
+    for b in range(model.bins):
+        share, here = scratch.shares[j, b, k], result.coming[i, j, b]
+        cell = at.met + (j * model.bins + b) * labels
+        for y in range(labels):
+            count = float(whole[cell + y])
+            here += count
+            off = (1.0 if y == k else 0.0) - share
+            delta += count * scratch.weights[j, y, 0] * off
+            doubt += count * scratch.weights[j, y, 1] * off * off
+        labelled += whole[cell + k]
+        calibrated += here * share
+        chance += here * share * (1.0 - share)
+    return calibrated / n, delta / n, doubt / (n * n), chance / (n * n), labelled
+
+
+@inner
 def _count(
-    whole: Ints32,
-    block: int,
-    predicted: int,
-    labels: int,
-    bins: int,
-    scratch: CalibrationScratch,
-    result: PeriodEstimates,
-    i: int,
-) -> float:
+    model: ModelCounters, whole: Ints32, at: PeriodPlaces, scratch: CalibrationScratch,
+    result: PeriodEstimates, i: int,
+) -> float:  # fmt: skip
     """Count the labels of a period so far and estimate those to come; returns the number so far.
 
     Also computes the weights of the labels so far.
     """
-    met, gone = block + predicted * bins, block + predicted * bins * (labels + 1)
-    by_slot = block + predicted * bins * (labels + 2)
-    slots_met, slots_gone = by_slot + predicted * SLOTS, by_slot + predicted * SLOTS * (labels + 1)
+    labels = model.labels
     labelled = waiting = expected = 0.0
-    for j in range(predicted):
+    for j in range(model.predicted):
         for k in range(labels):
-            labelled += weigh(whole, slots_met, labels, j, k, False, scratch)
+            labelled += weigh(whole, at.slot_met, labels, j, k, False, scratch)
         of_class = 0.0
         for slot in range(SLOTS):
-            of_class += _waiting(whole, by_slot, slots_met, slots_gone, j * SLOTS + slot, labels)
-        for b in range(bins):
-            stratum = j * bins + b
-            wait = _waiting(whole, block, met, gone, stratum, labels)
+            of_class += _waiting_in_slot(whole, at, j * SLOTS + slot, labels)
+        for b in range(model.bins):
+            stratum = j * model.bins + b
+            wait = _waiting(whole, at.made, at.met, at.expired, stratum, labels)
             come = 0.0
             if wait > 0.0 and of_class > 0.0:
-                for slot in range(SLOTS):
-                    there = _waiting(whole, by_slot, slots_met, slots_gone, j * SLOTS + slot, labels)
-                    later = 0.0
-                    for k in range(labels):
-                        later += scratch.shares[j, b, k] * (1.0 - scratch.arrived[slot, j, k])
-                    later *= 1.0 - scratch.lost[j, b]
-                    if later > 0.0:
-                        come += there / of_class * (later / (later + scratch.lost[j, b]))
+                come = _share_to_come(whole, at, labels, scratch, j, b, of_class)
                 waiting += wait
             result.coming[i, j, b] = wait * come
             expected += wait * come
     result.about[i, LABELLED], result.about[i, WAITING] = labelled, waiting
     result.about[i, EXPECTED] = labelled + expected
     return labelled
+
+
+@inner
+def _share_to_come(
+    whole: Ints32, at: PeriodPlaces, labels: int, scratch: CalibrationScratch, j: int, b: int, of_class: float
+) -> float:
+    """The share of a stratum's pending predictions that will have a label, by the ages of its class."""
+    come, lost = 0.0, scratch.lost[j, b]
+    for slot in range(SLOTS):
+        there = _waiting_in_slot(whole, at, j * SLOTS + slot, labels)
+        later = 0.0
+        for k in range(labels):
+            later += scratch.shares[j, b, k] * (1.0 - scratch.arrived[slot, j, k])
+        later *= 1.0 - lost
+        if later > 0.0:
+            come += there / of_class * (later / (later + lost))
+    return come
+
+
+@inner
+def _waiting_in_slot(whole: Ints32, at: PeriodPlaces, place: int, labels: int) -> float:
+    """Pending predictions of a class and slot."""
+    return _waiting(whole, at.slot_made, at.slot_met, at.slot_expired, place, labels)
 
 
 @inner

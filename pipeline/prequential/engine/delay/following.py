@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, inner, kernel
+from prequential.engine.compiled.kernel import Floats, Ints32, inlined, inner, kernel
 from prequential.engine.compiled.pool import find
 from prequential.engine.delay.calendars import end_of, start_of
 from prequential.engine.delay.expected import (
@@ -13,7 +13,6 @@ from prequential.engine.delay.expected import (
     EDGES,
     EIGHT,
     LABELS,
-    LEVEL,
     NUMBERS,
     PREDICTED,
     RIGHT_WRONG,
@@ -29,6 +28,7 @@ from prequential.engine.delay.expected import (
     shape_of,
     take_block,
 )
+from prequential.engine.delay.layouts import ModelPlaces, places_of_model, places_of_period
 from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
 from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
 from prequential.engine.tables.outcomes import WEIGHTED as HAS_WEIGHT
@@ -114,135 +114,179 @@ def bucket_of(edges: Floats, share: float) -> int:
     return low
 
 
+class _Followed(NamedTuple):
+    """An event by the places of its classes, and the sizes of its model's blocks."""
+
+    kind: int
+    j: int  # of the predicted class
+    k: int  # of the label that it got, or had before a revision
+    revised: int  # of the label that a revision gave it
+    stratum: int  # j·B + its confidence bin
+    had: bool  # whether `k` is there; else the label was withdrawn before, or there is none
+    has: bool  # whether `revised` is there
+    weight: float  # of its label: 1/π
+    predicted: int  # J, as in `layouts`
+    labels: int  # K
+    bins: int  # B
+
+
 @kernel
 def _update(expected: ExpectedTables, edges: Floats, events: Events, start: int, stop: int) -> int:
     """Follow the log; returns the row that needs something in the tables, or `stop`."""
-    models, pool, periods, wants = expected.models, expected.pool, expected.periods, expected.wants
-    calendars = expected.calendars
-    faded, whole = expected.of_models.counts, expected.of_periods.counts
-    weights = whole.view(np.float32)
+    models, wants = expected.models, expected.wants
+    weights = expected.of_periods.counts.view(np.float32)
     for i in range(start, stop):
-        model, kind = np.int64(events.model[i]), np.int64(events.kind[i])
-        width = models.width[model]
-        if width == 0:
+        model = np.int64(events.model[i])
+        if models.width[model] == 0:
             continue
-        at = models.block[model]
-        if at == 0:
+        if models.block[model] == 0:
             wants[0] = _BLOCK
             return i
-        layout = np.int64(models.layout[model])
-        bins, losses = np.int64(models.bins[model]), np.int64(models.losses[model])
-        sampled = np.int64(models.sampled[model])
-        judged = kind in (MET, REVISED)
-        predicted, labels = PREDICTED[layout], LABELS[layout]
-        j = k = revised = 0
-        had = kind == MET or (kind == REVISED and events.label[i] != NO_CLASS)  # else it was withdrawn
-        has = kind == REVISED and events.revised[i] != NO_CLASS
-        if layout == RIGHT_WRONG:
-            k = 1 if judged and events.label[i] == events.prediction[i] else 0
-            revised = 1 if kind == REVISED and events.revised[i] == events.prediction[i] else 0
-        elif layout != NUMBERS:
-            j = _place_of(models, model, np.int64(events.prediction[i]), predicted)
-            if had:
-                k = _place_of(models, model, np.int64(events.label[i]), predicted)
-            if has:
-                revised = _place_of(models, model, np.int64(events.revised[i]), predicted)
-            if min(j, k, revised) < 0:
-                wants[0] = _CLASSES
-                return i
-        b = np.int64(events.bin[i]) if bins > 1 else 0
-        stratum = j * bins + b
-        expired = at + predicted * bins * labels
-        weight = 1.0
-        if sampled and judged and events.scored[i] & HAS_WEIGHT:
-            weight = events.weight[i]
-        if kind == MET:
-            faded[at + stratum * labels + k] += weight
-            delays = expired + predicted * bins
-            if not events.at_horizon[i]:  # else it has no delay: it is known at the horizon
-                delay = float(events.t1[i] - events.ts[i]) / float(models.horizon[model])
-                faded[delays + (j * labels + k) * BUCKETS + bucket_of(edges, delay)] += 1.0
-            if losses and events.scored[i] & HAS_SCORE:
-                sums = delays + predicted * labels * (BUCKETS + LEVEL) + stratum * (1 + losses)
-                faded[sums] += 1.0
-                if layout == NUMBERS:
-                    faded[sums + 1] += abs(events.error[i])
-                    faded[sums + 2] += events.error[i] * events.error[i]
-                    faded[sums + 3] += events.error[i]
-                else:
-                    faded[sums + 1] += events.log_loss[i]
-                    faded[sums + 2] += events.brier[i]
-            if sampled:
-                faded[delays + predicted * labels * (BUCKETS + LEVEL) + stratum] += weight * weight
-            models.outcomes[model] += 1
-            if models.outcomes[model] % FADE_EVERY == 0:
-                _fade(faded, at, predicted, labels, bins, 1 + losses if losses else sampled)
-        elif kind == EXPIRED:
-            faded[expired + stratum] += 1.0
-        elif kind == REVISED:
-            moved = weight
-            if had:
-                moved = min(weight, faded[at + stratum * labels + k])
-                faded[at + stratum * labels + k] -= moved
-            if has:
-                faded[at + stratum * labels + revised] += moved
-        calendar = np.int64(models.calendar[model])
-        begins = start_of(calendars, calendar, width, events.ts[i])
-        if begins < models.begin[model]:
-            continue
-        row = find(pool, model, begins)
-        if row == 0:
-            if kind == WAITS:
-                # This event has only added 0 so far, so it can be processed again.
-                wants[0] = _PERIOD
-                return i
-            continue
-        first = periods.block[row]
-        if first == 0:
-            continue
-        slot = (events.ts[i] - begins) * SLOTS // (end_of(calendars, calendar, width, begins) - begins)
-        for part in range(2):
-            by = bins if part == 0 else SLOTS
-            place = j * (bins if part == 0 else SLOTS) + (b if part == 0 else slot)
-            if kind == WAITS:
-                whole[first + place] += 1
-            elif kind == LATE:
-                whole[first + place] -= 1
-            elif kind == EXPIRED:
-                whole[first + predicted * by * (1 + labels) + place] += 1
-            else:
-                cell = first + predicted * by + place * labels
-                if kind == MET:
-                    whole[cell + k] += 1
-                elif not had or whole[cell + k]:  # else it met its label before the counters existed
-                    if had:
-                        whole[cell + k] -= 1
-                    if has:
-                        whole[cell + revised] += 1
-            first += predicted * by * (labels + 2)
-        if sampled and judged:
-            cell, squares = first + stratum * labels, predicted * bins * labels
-            if kind == MET:
-                weights[cell + k] += weight
-                weights[cell + squares + k] += weight * weight
-            elif not had or weights[cell + k] > 0.0:
-                for place, moved in ((cell, weight), (cell + squares, weight * weight)):
-                    if had:
-                        moved = min(moved, float(weights[place + k]))
-                        weights[place + k] -= moved
-                    if has:
-                        weights[place + revised] += moved
+        event = _read(models, model, events, i)
+        if min(event.j, event.k, event.revised) < 0:
+            wants[0] = _CLASSES
+            return i
+        _count_in_model(models, model, expected.of_models.counts, edges, events, i, event)
+        if not _count_in_period(expected, model, weights, events, i, event):
+            # The event has only added 0 so far, so it can be processed again.
+            wants[0] = _PERIOD
+            return i
     return stop
 
 
+@inlined
+def _read(models: ExpectedModels, model: int, events: Events, i: int) -> _Followed:
+    """Find the places of an event's classes; a place of -1: the model's blocks have too few."""
+    layout, kind = np.int64(models.layout[model]), np.int64(events.kind[i])
+    predicted, labels, bins = PREDICTED[layout], LABELS[layout], np.int64(models.bins[model])
+    had = kind == MET or (kind == REVISED and events.label[i] != NO_CLASS)
+    has = kind == REVISED and events.revised[i] != NO_CLASS
+    j = k = revised = 0
+    if layout == RIGHT_WRONG:
+        k = 1 if had and events.label[i] == events.prediction[i] else 0
+        revised = 1 if has and events.revised[i] == events.prediction[i] else 0
+    elif layout != NUMBERS:
+        j = _place_of(models, model, np.int64(events.prediction[i]), predicted)
+        if had:
+            k = _place_of(models, model, np.int64(events.label[i]), predicted)
+        if has:
+            revised = _place_of(models, model, np.int64(events.revised[i]), predicted)
+    stratum = j * bins + (np.int64(events.bin[i]) if bins > 1 else 0)
+    weight = 1.0
+    if models.sampled[model] and kind in (MET, REVISED) and events.scored[i] & HAS_WEIGHT:
+        weight = events.weight[i]
+    return _Followed(kind, j, k, revised, stratum, had, has, weight, predicted, labels, bins)
+
+
+@inlined
+def _count_in_model(
+    models: ExpectedModels, model: int, faded: Floats, edges: Floats, events: Events, i: int,
+    event: _Followed,
+) -> None:  # fmt: skip
+    """Add an event to its model's counters."""
+    at = places_of_model(models.block[model], event.predicted, event.labels, event.bins)
+    cell = at.classes + event.stratum * event.labels
+    if event.kind == EXPIRED:
+        faded[at.expired + event.stratum] += 1.0
+    elif event.kind == REVISED:
+        _move_label(faded, cell, event, event.weight)
+    elif event.kind == MET:
+        losses, sampled = np.int64(models.losses[model]), np.int64(models.sampled[model])
+        faded[cell + event.k] += event.weight
+        if not events.at_horizon[i]:  # else it has no delay: it is known at the horizon
+            delay = float(events.t1[i] - events.ts[i]) / float(models.horizon[model])
+            delays = at.delays + (event.j * event.labels + event.k) * BUCKETS
+            faded[delays + bucket_of(edges, delay)] += 1.0
+        if losses and events.scored[i] & HAS_SCORE:
+            sums = at.beyond + event.stratum * (1 + losses)
+            _add_losses(faded, sums, events, i, models.layout[model] == NUMBERS)
+        if sampled:
+            faded[at.beyond + event.stratum] += event.weight * event.weight
+        models.outcomes[model] += 1
+        if models.outcomes[model] % FADE_EVERY == 0:
+            of_stratum = 1 + losses if losses else sampled
+            _fade(faded, at, event.predicted * event.bins * of_stratum)
+
+
+@inlined
+def _add_losses(faded: Floats, sums: int, events: Events, i: int, numbers: bool) -> None:
+    """Add an outcome's losses to the sums of its stratum: how many, then each loss."""
+    faded[sums] += 1.0
+    if numbers:
+        faded[sums + 1] += abs(events.error[i])
+        faded[sums + 2] += events.error[i] * events.error[i]
+        faded[sums + 3] += events.error[i]
+    else:
+        faded[sums + 1] += events.log_loss[i]
+        faded[sums + 2] += events.brier[i]
+
+
+@inlined
+def _count_in_period(
+    expected: ExpectedTables, model: int, weights: Any, events: Events, i: int, event: _Followed
+) -> bool:
+    """Add an event to its period; returns False if the period must be opened before."""
+    models, calendars, counts = expected.models, expected.calendars, expected.of_periods.counts
+    calendar, width = np.int64(models.calendar[model]), models.width[model]
+    begins = start_of(calendars, calendar, width, events.ts[i])
+    if begins < models.begin[model]:
+        return True
+    row = find(expected.pool, model, begins)
+    if row == 0:
+        return event.kind != WAITS
+    block = expected.periods.block[row]
+    if block == 0:
+        return True
+    at = places_of_period(block, event.predicted, event.labels, event.bins)
+    slot = (events.ts[i] - begins) * SLOTS // (end_of(calendars, calendar, width, begins) - begins)
+    _count_in(counts, at.made, at.met, at.expired, event.stratum, event)
+    _count_in(counts, at.slot_made, at.slot_met, at.slot_expired, event.j * SLOTS + slot, event)
+    if models.sampled[model] and event.kind in (MET, REVISED):
+        cell, square = at.weights + event.stratum * event.labels, at.squares + event.stratum * event.labels
+        if event.kind == MET:
+            weights[cell + event.k] += event.weight
+            weights[square + event.k] += event.weight * event.weight
+        elif not event.had or weights[cell + event.k] > 0.0:
+            _move_label(weights, cell, event, event.weight)
+            _move_label(weights, square, event, event.weight * event.weight)
+    return True
+
+
+@inlined
+def _count_in(counts: Ints32, made: int, met: int, expired: int, place: int, event: _Followed) -> None:
+    """Count an event in a stratum or slot, which is at `place` in each of these parts of its period."""
+    cell = met + place * event.labels
+    if event.kind == WAITS:
+        counts[made + place] += 1
+    elif event.kind == LATE:
+        counts[made + place] -= 1
+    elif event.kind == EXPIRED:
+        counts[expired + place] += 1
+    elif event.kind == MET:
+        counts[cell + event.k] += 1
+    elif not event.had or counts[cell + event.k]:  # else it met its label before the counters existed
+        if event.had:
+            counts[cell + event.k] -= 1
+        if event.has:
+            counts[cell + event.revised] += 1
+
+
+@inlined
+def _move_label(sums: Any, cell: int, event: _Followed, amount: float) -> None:
+    """Move an amount from the label before a revision, as far as it has one, to the label now."""
+    if event.had:
+        amount = min(amount, float(sums[cell + event.k]))
+        sums[cell + event.k] -= amount
+    if event.has:
+        sums[cell + event.revised] += amount
+
+
 @inner
-def _fade(faded: Floats, at: int, predicted: int, labels: int, bins: int, beyond: int) -> None:
-    """Fade all of a model's counts, also those `beyond` its levels (by stratum); the levels stay."""
-    levels = at + predicted * bins * (labels + 1) + predicted * labels * BUCKETS
-    for place in range(at, levels):
+def _fade(faded: Floats, at: ModelPlaces, beyond: int) -> None:
+    """Fade all of a model's counts, also those `beyond` its levels; the levels stay."""
+    for place in range(at.classes, at.levels):
         faded[place] *= FADING
-    first = levels + predicted * labels * LEVEL
-    for place in range(first, first + predicted * bins * beyond):
+    for place in range(at.beyond, at.beyond + beyond):
         faded[place] *= FADING
 
 

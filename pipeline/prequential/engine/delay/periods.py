@@ -277,30 +277,21 @@ def without(tables: PeriodTables, models: Ints) -> PeriodTables:
 @kernel
 def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
     """Follow the log; returns the row before which a table must grow, or `stop`."""
-    calendars, models, pool, periods, cell_pool, cells, sums, used = tables
+    models, pool, periods, used = tables.models, tables.pool, tables.periods, tables.sums_used
     for i in range(start, stop):
         model, kind = np.int64(events.model[i]), events.kind[i]
         width = models.width[model]
         if width == 0 or kind == EXPIRED:
             continue
-        begin = start_of(calendars, np.int64(models.calendar[model]), width, events.ts[i])
+        begin = start_of(tables.calendars, np.int64(models.calendar[model]), width, events.ts[i])
         if begin < models.begin[model]:
             continue
         if kind == UNREVISED:
-            row = find(pool, model, begin)
-            if row and not periods.dropped[row]:
-                cell = find(cell_pool, row, _cell_key(events, i, np.int64(events.label[i])))
-                if cell and cells.counts[cell]:
-                    if models.valued[model] and events.valued[i]:
-                        take_stake(cells, cell, events.stake[i])
-                    own = np.int64(periods.sums[row])
-                    if own:
-                        label = np.int64(events.label[i])
-                        _add_scores(sums, own, events, i, label, -1.0, models.numbers[model])
+            _remove_scores(tables, events, i, model, find(pool, model, begin))
             continue
-        if is_full(cell_pool):
+        if is_full(tables.cell_pool):
             return i
-        if used[1] == 0 and used[0] == len(sums.next):
+        if used[1] == 0 and used[0] == len(tables.sums.next):
             return i
         row = find(pool, model, begin)
         if row == 0:
@@ -308,74 +299,123 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
             if row == 0:
                 return i
             models.periods[model] += 1
-            for column in range(COLUMNS):
-                periods.state[row, column] = 0
-            periods.newest_ts[row] = -NEVER
-            periods.is_reported[row] = 0
-            periods.dropped[row] = 0
-            periods.first_cell[row] = 0
-            periods.cells[row] = 0
-            periods.sums[row] = 0
-            periods.known[row] = 0
+            _clear(periods, row)
         elif periods.dropped[row]:
             continue
         periods.changed[row] = 1
         models.changed[model] = 1
-        final = periods.state[row, FINAL]
         if kind == WAITS or kind == LATE:  # noqa: SIM109 - compiles faster
             periods.state[row, PREDICTIONS] += 1 if kind == WAITS else -1
-            periods.state[row, CORRECTIONS] += final
-            continue
-        label = np.int64(events.label[i])
-        cell = find(cell_pool, row, _cell_key(events, i, label)) if label != NO_CLASS else 0
-        if kind == REVISED:
-            if label == NO_CLASS:
-                if periods.state[row, LABELLED] >= periods.state[row, PREDICTIONS]:  # as below
-                    continue
-                periods.state[row, LABELLED] += 1
-            elif cell == 0 or cells.counts[cell] == 0:  # its outcome came before the model had periods
-                continue
-            else:
-                cells.counts[cell] -= 1
-            periods.state[row, REVISIONS] += 1
-            label = np.int64(events.revised[i])
-            if label == NO_CLASS:
-                periods.state[row, LABELLED] -= 1
-                periods.state[row, AT_HORIZON] -= events.at_horizon[i]
-                periods.state[row, CORRECTIONS] += final
-                continue
-            cell = find(cell_pool, row, _cell_key(events, i, label))
+            periods.state[row, CORRECTIONS] += periods.state[row, FINAL]
         else:
-            periods.state[row, LABELLED] += 1
-            periods.state[row, AT_HORIZON] += events.at_horizon[i]
-            periods.newest_ts[row] = max(periods.newest_ts[row], events.t1[i])
-            periods.known[row] |= events.known[i]
-        periods.state[row, CORRECTIONS] += final
-        if cell == 0:
-            cell = insert(cell_pool, periods.first_cell, row, _cell_key(events, i, label))
-            periods.cells[row] += 1
-            cells.counts[cell] = 0
-            if models.valued[model]:
-                clear_stakes(cells, cell)
-        cells.counts[cell] += 1
-        if models.valued[model] and events.valued[i]:
-            add_stake(cells, cell, events.stake[i])
-        if events.scored[i]:
-            sums_row = np.int64(periods.sums[row])
-            if sums_row == 0:
-                sums_row = used[1]
-                if sums_row:
-                    used[1] = sums.next[sums_row]
-                else:
-                    sums_row = used[0]
-                    used[0] = sums_row + 1
-                periods.sums[row] = sums_row
-                for column in range(_WIDTH):
-                    sums.sums[sums_row, column] = 0.0
-                    for rest in range(sums.rests.shape[2]):
-                        sums.rests[sums_row, column, rest] = 0.0
-            _add_scores(sums, sums_row, events, i, label, 1.0, models.numbers[model])
+            _count_label(tables, events, i, model, row)
     return stop
+
+
+@inlined
+def _clear(periods: Periods, row: int) -> None:
+    """Begin a period, whose row may have been another's."""
+    for column in range(COLUMNS):
+        periods.state[row, column] = 0
+    periods.newest_ts[row] = -NEVER
+    periods.is_reported[row] = 0
+    periods.dropped[row] = 0
+    periods.first_cell[row] = 0
+    periods.cells[row] = 0
+    periods.sums[row] = 0
+    periods.known[row] = 0
+
+
+@inlined
+def _remove_scores(tables: PeriodTables, events: Events, i: int, model: int, row: int) -> None:
+    """Remove the scores and the stake of an outcome, which a revision follows, from its period."""
+    models, periods, cells = tables.models, tables.periods, tables.cells
+    if row == 0 or periods.dropped[row]:
+        return
+    label = np.int64(events.label[i])
+    cell = find(tables.cell_pool, row, _cell_key(events, i, label))
+    if cell == 0 or cells.counts[cell] == 0:
+        return
+    if models.valued[model] and events.valued[i]:
+        take_stake(cells, cell, events.stake[i])
+    if periods.sums[row]:
+        own = np.int64(periods.sums[row])
+        _add_scores(tables.sums, own, events, i, label, -1.0, models.numbers[model])
+
+
+@inlined
+def _count_label(tables: PeriodTables, events: Events, i: int, model: int, row: int) -> None:
+    """Count a label, or the one that a revision gives, in its period."""
+    models, periods, cell_pool, cells = tables.models, tables.periods, tables.cell_pool, tables.cells
+    state = periods.state[row]
+    if events.kind[i] == REVISED:
+        if not _remove_label(tables, events, i, row):
+            return
+        state[REVISIONS] += 1
+        label = np.int64(events.revised[i])
+    else:
+        state[LABELLED] += 1
+        state[AT_HORIZON] += events.at_horizon[i]
+        periods.newest_ts[row] = max(periods.newest_ts[row], events.t1[i])
+        periods.known[row] |= events.known[i]
+        label = np.int64(events.label[i])
+    state[CORRECTIONS] += state[FINAL]
+    if label == NO_CLASS:  # it is withdrawn
+        state[LABELLED] -= 1
+        state[AT_HORIZON] -= events.at_horizon[i]
+        return
+    cell = find(cell_pool, row, _cell_key(events, i, label))
+    if cell == 0:
+        cell = insert(cell_pool, periods.first_cell, row, _cell_key(events, i, label))
+        periods.cells[row] += 1
+        cells.counts[cell] = 0
+        if models.valued[model]:
+            clear_stakes(cells, cell)
+    cells.counts[cell] += 1
+    if models.valued[model] and events.valued[i]:
+        add_stake(cells, cell, events.stake[i])
+    if events.scored[i]:
+        sums_row = _sums_row(tables, row)
+        _add_scores(tables.sums, sums_row, events, i, label, 1.0, models.numbers[model])
+
+
+@inlined
+def _remove_label(tables: PeriodTables, events: Events, i: int, row: int) -> bool:
+    """Remove the label before a revision; returns False if it came before the model had periods.
+
+    A withdrawn label counts again.
+    """
+    state, label = tables.periods.state[row], np.int64(events.label[i])
+    if label == NO_CLASS:
+        if state[LABELLED] >= state[PREDICTIONS]:
+            return False
+        state[LABELLED] += 1
+        return True
+    cell = find(tables.cell_pool, row, _cell_key(events, i, label))
+    if cell == 0 or tables.cells.counts[cell] == 0:
+        return False
+    tables.cells.counts[cell] -= 1
+    return True
+
+
+@inlined
+def _sums_row(tables: PeriodTables, row: int) -> int:
+    """The row of a period's sums; if it has none yet, a free one, in which all are 0."""
+    sums, used = tables.sums, tables.sums_used
+    if tables.periods.sums[row]:
+        return np.int64(tables.periods.sums[row])
+    own = used[1]
+    if own:
+        used[1] = sums.next[own]
+    else:
+        own = used[0]
+        used[0] = own + 1
+    tables.periods.sums[row] = own
+    for column in range(_WIDTH):
+        sums.sums[own, column] = 0.0
+        for rest in range(sums.rests.shape[2]):
+            sums.rests[own, column, rest] = 0.0
+    return own
 
 
 @inlined

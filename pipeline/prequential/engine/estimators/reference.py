@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from prequential.configuration.settings.durations import duration
-from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, kernel, zeros
+from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, inner, kernel, zeros
 from prequential.engine.compiled.repeated import Run
 from prequential.engine.estimators.declaration import NO_CELL
 from prequential.engine.estimators.estimator import Estimator
@@ -49,23 +49,27 @@ def select(
         row = rows[i]
         q, number = log.sequence[row], log.number[row]
         if log.kind[row] == OUTCOME:
-            within = table.complete[q] == 0
-            if within:
-                t1 = log.t1[row]
-                if table.size[q] == 0:
-                    table.before[q], table.first[q], table.until[q] = number - 1, t1, t1
-                if outcomes == 0 and t1 - table.first[q] >= span:
-                    within, table.complete[q] = False, 1
-                else:
-                    table.size[q] += 1
-                    table.until[q] = max(table.until[q], t1)
-                    if outcomes > 0 and table.size[q] >= outcomes:
-                        table.complete[q] = 1
+            within = table.complete[q] == 0 and _add(table, q, number, log.t1[row], outcomes, span)
         else:
             within = table.before[q] < number <= table.before[q] + table.size[q]
         into[0, i] = cells[i] if within else NO_CELL
         for sign in range(len(pairs)):
             into[1 + sign, i] = pairs[sign, i] if within else NO_CELL
+
+
+@inner
+def _add(table: Extents, q: int, number: int, t1: int, outcomes: int, span: int) -> bool:
+    """Add an outcome to a reference that isn't complete; returns whether it belongs to it."""
+    if table.size[q] == 0:
+        table.before[q], table.first[q], table.until[q] = number - 1, t1, t1
+    if outcomes == 0 and t1 - table.first[q] >= span:
+        table.complete[q] = 1
+        return False
+    table.size[q] += 1
+    table.until[q] = max(table.until[q], t1)
+    if outcomes > 0 and table.size[q] >= outcomes:
+        table.complete[q] = 1
+    return True
 
 
 class ReferenceTables:

@@ -277,10 +277,9 @@ def skip(text: Bytes, at: int) -> int:
                     return -1
                 depth += 1
                 objects = objects << 1 | np.int64(is_object)
-                if is_object:
-                    at = _key(text, at)
-                    if at < 0:
-                        return -1
+                at = _to_value(text, at, np.int64(is_object))
+                if at < 0:
+                    return -1
                 continue
         else:
             at = _scalar(text, at)
@@ -292,17 +291,21 @@ def skip(text: Bytes, at: int) -> int:
                 return at
             at = blank(text, at)
             if text[at] == COMMA:
-                at = blank(text, at + 1)
-                if objects & 1:
-                    at = _key(text, at)
-                    if at < 0:
-                        return -1
+                at = _to_value(text, blank(text, at + 1), objects & 1)
+                if at < 0:
+                    return -1
                 break
             if text[at] != (CLOSE if objects & 1 else _LIST_END):
                 return -1
             depth -= 1
             objects >>= 1
             at += 1
+
+
+@inlined
+def _to_value(text: Bytes, at: int, is_object: int) -> int:
+    """Where the next value of an object or list begins: in an object behind its key; -1: there is no key."""
+    return _key(text, at) if is_object else at
 
 
 @inner

@@ -300,6 +300,7 @@ class Parser:
         skipped, reasons, others = _not_text(joined, values), dict[int, str](), 0
         state = np.zeros(STATE, np.int64)
         state[KEYS] = 1 << 31 if self._segments is None else len(self._segments)
+        # The loop stops at each record that it doesn't take, and where a new name has no room.
         while not scan(text, bounds, skipped, self._fields[kind], self._names, columns, state, self._room):
             self._note_names()
             if state[NO_ROOM]:
@@ -344,31 +345,38 @@ class Parser:
             columns.names[place, STREAM] = self._number(record.stream)
             columns.ts[place] = NO_TIME if record.ts is None else record.ts
             columns.version[place] = getattr(record, "version", 0) or 0
-            numbers = columns.numbers[place]
-            if hasattr(record, "model"):
-                columns.names[place, MODEL] = self._number(record.model)
-            for field in ("y_pred", "y_true"):
-                if hasattr(record, field):
-                    self._write_target(columns, place, getattr(record, field))
-            version = getattr(record, "model_version", None)
-            if version is not None:
-                columns.names[place, MODEL_VERSION] = self._number(str(version))
-            for column, field in ((PROPENSITY, "label_propensity"), *enumerate(NUMBERS, NUMBER)):
-                value = getattr(record, field, None)
-                if value is not None:
-                    numbers[column] = _number(value)
-            for name, share in (getattr(record, "y_proba", None) or {}).items():
-                columns.classes[state[SHARES]], columns.shares[state[SHARES]] = self._number(name), share
-                state[SHARES] += 1
-            for key, value in (getattr(record, "segments", None) or {}).items():
-                code = self._number(key)
-                wanted = code < state[KEYS]
-                columns.segments[state[SEGMENTS]] = code, self._number(value) if wanted else -1
-                state[SEGMENTS] += 1
+            self._write_own(columns, place, record)
+            self._write_lists(columns, record, state)
         state[RECORD] = place + 1
         columns.id_bounds[place + 1] = state[IDS]
         columns.share_bounds[place + 1], columns.segment_bounds[place + 1] = state[SHARES], state[SEGMENTS]
         return columns
+
+    def _write_own(self, columns: Columns, place: int, record: Any) -> None:
+        """Write the fields that only some kinds of records have, and that have one place in the columns."""
+        if hasattr(record, "model"):
+            columns.names[place, MODEL] = self._number(record.model)
+        for field in ("y_pred", "y_true"):
+            if hasattr(record, field):
+                self._write_target(columns, place, getattr(record, field))
+        version = getattr(record, "model_version", None)
+        if version is not None:
+            columns.names[place, MODEL_VERSION] = self._number(str(version))
+        for column, field in ((PROPENSITY, "label_propensity"), *enumerate(NUMBERS, NUMBER)):
+            value = getattr(record, field, None)
+            if value is not None:
+                columns.numbers[place, column] = _number(value)
+
+    def _write_lists(self, columns: Columns, record: Any, state: Ints) -> None:
+        """Append the probabilities and segments of a record."""
+        for name, share in (getattr(record, "y_proba", None) or {}).items():
+            columns.classes[state[SHARES]], columns.shares[state[SHARES]] = self._number(name), share
+            state[SHARES] += 1
+        for key, value in (getattr(record, "segments", None) or {}).items():
+            code = self._number(key)
+            wanted = code < state[KEYS]
+            columns.segments[state[SEGMENTS]] = code, self._number(value) if wanted else -1
+            state[SEGMENTS] += 1
 
     def _write_target(self, columns: Columns, place: int, value: Any) -> None:
         if value is None or isinstance(value, LabelSet):  # such a record is encoded as an object

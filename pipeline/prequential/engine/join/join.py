@@ -38,7 +38,7 @@ from prequential.engine.tables.logs import (
 from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.engine.tables.settled import key_of, was_settled
 from prequential.engine.tables.store import NO_CLASS, NO_VERSION, SETTLED, UNKNOWN, WAITING, Store, count_of
-from prequential.engine.tables.streams import Registry
+from prequential.engine.tables.streams import Registry, Streams
 
 #: Why a record is refused.
 TAKEN, TOO_MANY_INSTANCES, TOO_MANY_PREDICTIONS = range(3)
@@ -85,80 +85,35 @@ def join(
             known = min(i + AHEAD, stop)
             used[READ_AHEAD] = read_ahead(rows, store, i, known)
         stream = np.int64(rows.stream[i])  # as in `closing`: else `settle` is compiled twice
-        clock = min(rows.ts[i], rows.time[i] + lead_of(registry, stream))
-        if streams.started[stream]:
-            clock = max(clock, streams.clock[stream])
-        slot = find_hashed(
-            store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
-        )
-        if (
-            rows.kind[i] == PREDICTION
-            and slot
-            and _too_many(rows, i, store, stream, slot, clock, most_predictions, registry)
-        ):
+        # 1. The clock that the record gives the stream; a refused prediction leaves the clock unchanged.
+        clock = _clock_at(rows, i, registry, stream)
+        slot = _slot_of(rows, i, store, stream)
+        if slot and _too_many(rows, i, store, stream, slot, clock, most_predictions, registry):
             rows.refused[i] = TOO_MANY_PREDICTIONS
             continue
-        if not streams.started[stream]:
-            streams.started[stream] = 1
-            streams.wheel[stream] = clock
-        streams.clock[stream] = clock
+        # 2. What is due by this clock expires, maybe the record's own instance.
+        _set_clock(streams, stream, clock)
         if wheels.next_due[stream] < clock:
-            why = expire_states(registry, store, logs, stream, i)
+            why = _expire(registry, store, logs, stream, i)
             if why != DONE:
-                used[OVERDUE] = stream + 1
                 return i, why
-            slot = find_hashed(
-                store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
-            )
+            slot = _slot_of(rows, i, store, stream)
+        # 3. The instance has a slot, is compact, or is new. With too many instances, new ones are refused.
         row = 0 if slot else _compact_row(rows, i, registry, store, stream)
         if not slot and not row and used[REMEMBERED] >= most_instances:
             rows.refused[i] = TOO_MANY_INSTANCES
             continue
-        if rows.asks[i]:
-            return i, NEW_NAMES
-        count = count_of(store.predictions, store.instances.first[slot]) + 1 if slot else 1 + (row > 0)
-        keys = streams.keys[stream]
-        withdraws = rows.kind[i] == LABEL and rows.label[i] == NO_CLASS
-        outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
-        if rows.kind[i] == LABEL and (row or (slot and store.instances.state[slot] == SETTLED)):
-            outcomes *= 2  # each revised outcome also as it was before
-        if not has_capacity(logs, outcomes, 2 * count + 2, count * keys):
-            return i, FULL
-        if (
-            keys
-            and (slot or row)
-            and rows.kind[i] != INSTANCE
-            and not withdraws
-            and _lacks_segment(rows, i, registry, store, logs, stream, slot)
-        ):
-            return i, NEW_SEGMENT
-        if (
-            rows.kind[i] == LABEL
-            and count > 2
-            and not withdraws
-            and separates(registry, store, logs, stream, slot, rows.ts[i])
-        ):
-            return i, NEW_STAGE
-        if not slot and not row and rows.kind[i] == LABEL:
-            if was_settled(store.settled, _key(rows, i, registry, stream), clock):
-                streams.after_settle[stream] += 1
-                note_dropped(logs, AFTER_SETTLE, i)
-                continue
-            if withdraws:
-                repeat_label(streams, logs, stream, i)
-                continue
+        # 4. If names, room, a segment or a stage are missing, the row begins again once they are there.
+        why = _lacks(rows, i, registry, store, logs, stream, slot, row)
+        if why != DONE:
+            return i, why
+        # 5. The record changes its instance.
+        if not slot and not row and _is_dropped(rows, i, registry, store, logs, stream, clock):
+            continue
         if not slot:
-            slot = _add_instance(rows, i, store, stream)
-            if row:
-                expand(registry, store, stream, slot, row)
-            else:
-                used[REMEMBERED] += 1
-        if rows.kind[i] == INSTANCE:
-            deadline = take_instance(rows, i, registry, store, logs, stream, slot)
-        elif rows.kind[i] == PREDICTION:
-            deadline = take_prediction(rows, i, registry, store, logs, stream, slot)
-        else:
-            deadline = take_label(rows, i, registry, store, logs, stream, slot)
+            slot = _add_instance(rows, i, registry, store, logs, stream, row)
+        deadline = _take(rows, i, registry, store, logs, stream, slot)
+        # 6. A label meets the pending predictions. What is left of the instance may become compact.
         if deadline == MEETS:
             settle(registry, store, logs, Place(number_of(logs, i), stream, slot))
             deadline = clock + streams.settle[stream]
@@ -166,13 +121,14 @@ def join(
                 deadline = NOTHING
         elif row:
             deadline = compact_again(registry, store, stream, slot, row, deadline)
+        # 7. The instance gets its deadline, which the clock may have passed already.
         if deadline != NOTHING:
             run_until(registry, store, stream, slot, deadline)
         if wheels.next_due[stream] < clock:
-            why = expire_states(registry, store, logs, stream, i + 1)
+            why = _expire(registry, store, logs, stream, i + 1)
             if why != DONE:
-                used[OVERDUE] = stream + 1
                 return i + 1, why
+        # 8. Due messages are written before the next record.
         if used[DUE]:
             return i + 1, EMIT
     return stop, DONE
@@ -197,19 +153,86 @@ def read_ahead(rows: Rows, store: Store, first: int, last: int) -> int:
     return read
 
 
+# ---- the clock
+
+
+@inlined
+def _clock_at(rows: Rows, i: int, registry: Registry, stream: int) -> int:
+    """The stream's clock once a row is processed: it never goes back, nor far ahead of the row's time."""
+    streams = registry.streams
+    clock = min(rows.ts[i], rows.time[i] + lead_of(registry, stream))
+    return max(clock, streams.clock[stream]) if streams.started[stream] else clock
+
+
+@inlined
+def _set_clock(streams: Streams, stream: int, clock: int) -> None:
+    """Set a stream's clock, which its first record starts."""
+    if not streams.started[stream]:
+        streams.started[stream] = 1
+        streams.wheel[stream] = clock
+    streams.clock[stream] = clock
+
+
+@inlined
+def _expire(registry: Registry, store: Store, logs: Logs, stream: int, i: int) -> int:
+    """Let a stream's due instances expire before row i; returns DONE, or why the join must stop before it."""
+    why = expire_states(registry, store, logs, stream, i)
+    if why != DONE:
+        logs.used[OVERDUE] = stream + 1
+    return why
+
+
 # ---- before anything changes
 
 
-@inner
+@inlined
+def _slot_of(rows: Rows, i: int, store: Store, stream: int) -> int:
+    """The slot of a row's instance; 0: it has none."""
+    return find_hashed(store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1])
+
+
+@inlined
 def _too_many(
     rows: Rows, i: int, store: Store, stream: int, slot: int, clock: int, most: int, registry: Registry
 ) -> bool:
     """Whether a prediction's instance continues to wait and already has the maximum number of predictions."""
+    if rows.kind[i] != PREDICTION:
+        return False
     if store.instances.state[slot] != WAITING or store.links.deadline[slot] < clock:
         return False
     if count_of(store.predictions, store.instances.first[slot]) < most:
         return False
     return not repeats(rows, i, registry, store, stream, slot)
+
+
+@inlined
+def _lacks(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int, row: int
+) -> int:
+    """What must be registered or emptied before a row is taken, as `join` returns it; DONE: nothing."""
+    if rows.asks[i]:
+        return NEW_NAMES
+    streams, is_label = registry.streams, rows.kind[i] == LABEL
+    count = count_of(store.predictions, store.instances.first[slot]) + 1 if slot else 1 + (row > 0)
+    keys = streams.keys[stream]
+    outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
+    if is_label and (row or (slot and store.instances.state[slot] == SETTLED)):
+        outcomes *= 2  # each revised outcome also as it was before
+    if not has_capacity(logs, outcomes, 2 * count + 2, count * keys):
+        return FULL
+    if rows.kind[i] == INSTANCE or _withdraws(rows, i):
+        return DONE
+    if keys and (slot or row) and _lacks_segment(rows, i, registry, store, logs, stream, slot):
+        return NEW_SEGMENT
+    if is_label and count > 2 and separates(registry, store, logs, stream, slot, rows.ts[i]):
+        return NEW_STAGE
+    return DONE
+
+
+@inlined
+def _withdraws(rows: Rows, i: int) -> bool:
+    """Whether a row is a label that withdraws the one before."""
+    return rows.kind[i] == LABEL and rows.label[i] == NO_CLASS
 
 
 @inner
@@ -239,9 +262,41 @@ def _key(rows: Rows, i: int, registry: Registry, stream: int) -> np.uint64:
     return key_of(registry.streams.name[stream], rows.text, rows.starts[i], rows.starts[i + 1])
 
 
+# ---- the change
+
+
 @inlined
-def _add_instance(rows: Rows, i: int, store: Store, stream: int) -> int:
-    """Add a new id, and return its slot."""
+def _is_dropped(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, clock: int
+) -> bool:
+    """Whether a row of an unknown instance is a label that changes nothing; counts it."""
+    if rows.kind[i] != LABEL:
+        return False
+    if was_settled(store.settled, _key(rows, i, registry, stream), clock):
+        registry.streams.after_settle[stream] += 1
+        note_dropped(logs, AFTER_SETTLE, i)
+        return True
+    if _withdraws(rows, i):
+        repeat_label(registry.streams, logs, stream, i)
+        return True
+    return False
+
+
+@inlined
+def _take(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> int:
+    """Let a row change its instance; returns the instance's new deadline, NOTHING or MEETS."""
+    if rows.kind[i] == INSTANCE:
+        return take_instance(rows, i, registry, store, logs, stream, slot)
+    if rows.kind[i] == PREDICTION:
+        return take_prediction(rows, i, registry, store, logs, stream, slot)
+    return take_label(rows, i, registry, store, logs, stream, slot)
+
+
+@inlined
+def _add_instance(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, row: int
+) -> int:
+    """Give a row's instance a slot, with the content of its compact `row` if it has one; returns the slot."""
     slot = abs(
         find_or_add_hashed(
             store.ids, rows.hashes[i], stream, rows.text, rows.starts[i], rows.starts[i + 1]
@@ -257,4 +312,8 @@ def _add_instance(rows: Rows, i: int, store: Store, stream: int) -> int:
         marks.segments[slot, key] = 0
     if marks.propensity.shape[1]:
         marks.propensity[slot, 0] = 0.0
+    if row:
+        expand(registry, store, stream, slot, row)
+    else:
+        logs.used[REMEMBERED] += 1
     return slot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prequential.engine.compiled.kernel import inlined, inner
-from prequential.engine.join.choosing import first_model_of, has_two_predictions
+from prequential.engine.join.choosing import first_model_of, first_with_segments, has_two_predictions
 from prequential.engine.join.completing import complete, remember_numbers
 from prequential.engine.join.outcome_rows import Place
 from prequential.engine.tables.events import LATE
@@ -120,20 +120,14 @@ def _keep_segments(store: Store, slot: int, keys: int, t1: int) -> None:
     They go to the model's first delivered prediction that isn't late.
     """
     predictions, segments = store.predictions, store.values.segments
-    row = store.instances.first[slot]
+    first = store.instances.first[slot]
+    row = first
     while row:
-        if predictions.ts[row] <= t1 and _first_in_time(predictions, store.instances.first[slot], row, t1):
-            other = store.instances.first[slot]
-            while other:
-                if predictions.model[other] == predictions.model[row]:
-                    carries = False
-                    for key in range(keys):
-                        carries |= segments[other, key] > 0
-                    if carries:
-                        for key in range(keys):
-                            segments[row, key] = segments[other, key]
-                        break
-                other = predictions.next[other]
+        if predictions.ts[row] <= t1 and _first_in_time(predictions, first, row, t1):
+            source = first_with_segments(store, first, predictions.model[row], keys)
+            if source:
+                for key in range(keys):
+                    segments[row, key] = segments[source, key]
         row = predictions.next[row]
 
 

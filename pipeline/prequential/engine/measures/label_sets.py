@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import inner
+from prequential.engine.compiled.kernel import Bytes, inner
 from prequential.engine.measures.declaration import (
     DEFINED,
     LABEL_SETS,
@@ -74,30 +74,20 @@ def sum_labels(
     both = missed = false = overlap = 0.0
     at = 0
     for y in range(k):
-        if c.labels[y] > 0.0:
-            for h in range(k):
-                cell = 0.0
-                if c.predictions[h] > 0.0:
-                    if chance:
-                        cell = c.labels[y] * c.predictions[h]
-                    elif not is_listed(cells):
-                        cell = weight_of(cells.weights, y * k + h)
-                    elif at < len(cells.keys) and np.int64(cells.keys[at]) >> 2 == y * KEY_CAPACITY + h:
-                        at, cell = listed_weight(cells, at)
-                if cell > 0.0:
-                    shared = either = 0
-                    for i in range(members.shape[1]):
-                        is_true, is_predicted = members[first + y, i] > 0, members[first + h, i] > 0
-                        if is_true and is_predicted:
-                            shared += 1
-                            by_label.hits[i] += cell
-                        elif is_true:
-                            by_label.missed[i] += cell
-                        elif is_predicted:
-                            by_label.false[i] += cell
-                        either += is_true or is_predicted
-                    if shared:
-                        overlap += cell * (shared / either)
+        if c.labels[y] <= 0.0:
+            continue
+        for h in range(k):
+            if c.predictions[h] <= 0.0:
+                continue
+            cell = 0.0
+            if chance:
+                cell = c.labels[y] * c.predictions[h]
+            elif not is_listed(cells):
+                cell = weight_of(cells.weights, y * k + h)
+            elif at < len(cells.keys) and np.int64(cells.keys[at]) >> 2 == y * KEY_CAPACITY + h:
+                at, cell = listed_weight(cells, at)
+            if cell > 0.0:
+                overlap += cell * _add_sets(members[first + y], members[first + h], cell, by_label)
     for i in range(len(by_label.labels)):
         by_label.labels[i] = by_label.hits[i] + by_label.missed[i]
         by_label.predictions[i] = by_label.hits[i] + by_label.false[i]
@@ -107,6 +97,23 @@ def sum_labels(
     return LabelTotals(
         True, n * n if chance else n, both, missed, false, present(by_label), overlap
     )  # fmt: skip
+
+
+@inner
+def _add_sets(true: Bytes, predicted: Bytes, cell: float, by_label: ClassCells) -> float:
+    """Add a cell's outcomes to the labels of its two sets, and return the Jaccard index of the sets."""
+    shared = either = 0
+    for i in range(len(true)):
+        is_true, is_predicted = true[i] > 0, predicted[i] > 0
+        if is_true and is_predicted:
+            shared += 1
+            by_label.hits[i] += cell
+        elif is_true:
+            by_label.missed[i] += cell
+        elif is_predicted:
+            by_label.false[i] += cell
+        either += is_true or is_predicted
+    return shared / either if shared else 0.0
 
 
 @measure(

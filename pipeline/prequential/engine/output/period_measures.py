@@ -332,10 +332,11 @@ def _add_losses(
             for b in range(start, bins):
                 place = at[i] + (j * bins + b) * (1 + len(columns))
                 n = faded[place]
-                if n > 0.0 and coming[i, j, b] > 0.0:
-                    sums[i, SCORED] += coming[i, j, b]
-                    for one in range(len(columns)):
-                        sums[i, columns[one]] += coming[i, j, b] * (faded[place + 1 + one] / n)
+                if n <= 0.0 or coming[i, j, b] <= 0.0:
+                    continue
+                sums[i, SCORED] += coming[i, j, b]
+                for one in range(len(columns)):
+                    sums[i, columns[one]] += coming[i, j, b] * (faded[place + 1 + one] / n)
 
 
 def expected_of(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32, kernel
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.engine.compiled.pool import Pool, find
 from prequential.engine.delay import records
 from prequential.engine.delay.calibrating import EXPECTED, SCALE, WAITING, PeriodEstimates
@@ -140,21 +140,30 @@ def _add_up(
     sums: Floats,
 ) -> None:
     """Sum up each model's periods that have pending predictions: see `all_waiting`."""
-    _, predicted, labels = look.cells.shape
-    bins, i = look.coming.shape[2], 0
+    first = 0
     for m in range(len(ends)):
-        while i < ends[m]:
+        for i in range(first, ends[m]):
             if look.about[i, WAITING] > 0.0:
-                sums[m, 0] += look.about[i, WAITING]
-                met = block[i] + predicted * bins  # after the counts of predictions
-                for j in range(predicted):
-                    right = 1 if right_wrong else j
-                    sums[m, 2] += look.cells[i, j, right]
-                    for b in range(bins):
-                        sums[m, 1] += look.coming[i, j, b]
-                        sums[m, 2] -= counts[met + (j * bins + b) * labels + right]
-                if math.isnan(ratios[i]):
-                    sums[m, 4] += 1.0
-                else:
-                    sums[m, 3] += look.about[i, EXPECTED] * look.about[i, SCALE] * ratios[i]
-            i += 1
+                _add_period(look, i, block[i], counts, right_wrong, ratios[i], sums[m])
+        first = ends[m]
+
+
+@inner
+def _add_period(
+    look: PeriodEstimates, i: int, block: int, counts: Ints32, right_wrong: bool, ratio: float, sums: Floats
+) -> None:
+    """Add the i-th period, whose counts begin at `block`, to the sums of its model, (5,)."""
+    _, predicted, labels = look.cells.shape
+    bins = look.coming.shape[2]
+    met = block + predicted * bins  # after the counts of predictions
+    sums[0] += look.about[i, WAITING]
+    for j in range(predicted):
+        right = 1 if right_wrong else j
+        sums[2] += look.cells[i, j, right]
+        for b in range(bins):
+            sums[1] += look.coming[i, j, b]
+            sums[2] -= counts[met + (j * bins + b) * labels + right]
+    if math.isnan(ratio):
+        sums[4] += 1.0
+    else:
+        sums[3] += look.about[i, EXPECTED] * look.about[i, SCALE] * ratio

@@ -230,23 +230,26 @@ class _Restoring:
         """Add entities that the configuration has and the snapshot lacks; they start empty."""
         catalog = self._catalog
         for stream in catalog.streams:
-            config = stream.config
-            if config.has_classes:
-                for which, baseline in enumerate(("persistent", "majority")):
-                    present = catalog.baseline_of(stream, which)
-                    if baseline in config.baselines and not present:
-                        catalog.add_class(stream, NO_CLASS_NAME)
-                        catalog.add_baseline(stream, which)
-                        if stream.models:
-                            self._missing.append(Begun(f"{stream.name}/@{baseline}", "baseline", baseline))
-                if set(config.baselines) & {"persistent", "majority"}:
-                    catalog.registry.streams.nothing[stream.code] = catalog.add_class(stream, NO_CLASS_NAME)
+            if stream.config.has_classes:
+                self._new_baselines(stream)
             entities = catalog.registry.entities
             for name, row in [*stream.models.items(), *catalog.baselines_of(stream)]:
                 if stream.ages and not entities.after[row]:
                     catalog.add_ages(stream, row)
                     self._adopt_ages(stream, name, row)
                     entities = catalog.registry.entities
+
+    def _new_baselines(self, stream: Stream) -> None:
+        catalog, configured = self._catalog, stream.config.baselines
+        for which, baseline in enumerate(("persistent", "majority")):
+            if baseline not in configured or catalog.baseline_of(stream, which):
+                continue
+            catalog.add_class(stream, NO_CLASS_NAME)
+            catalog.add_baseline(stream, which)
+            if stream.models:
+                self._missing.append(Begun(f"{stream.name}/@{baseline}", "baseline", baseline))
+        if set(configured) & {"persistent", "majority"}:
+            catalog.registry.streams.nothing[stream.code] = catalog.add_class(stream, NO_CLASS_NAME)
 
     def _adopt_ages(self, stream: Stream, name: str, row: int) -> None:
         """Continue saved stages at an age in new rows after the stages changed; others start empty."""

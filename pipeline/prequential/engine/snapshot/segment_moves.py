@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, kernel
+from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, inner, kernel
 from prequential.engine.join.choosing import first_with_segments, is_first_of_model
 from prequential.engine.tables.rows import RowAllocator
 from prequential.engine.tables.store import Store
@@ -123,16 +123,23 @@ def _offsets(stream: Stream, saved: dict[str, Any]) -> Ints:
 @kernel
 def _forget_numbers(store: Store, slots: Ints32, kept: Bytes) -> None:
     """Of these instances' outcomes those are unknown whose segment isn't `kept`, by key and position."""
-    predictions, values = store.predictions, store.values
-    keys = len(kept)
+    predictions = store.predictions
     for i in range(len(slots)):
         first = store.instances.first[slots[i]]
         row = first
         while row:
             if is_first_of_model(predictions, first, row):
-                segments_row = first_with_segments(store, first, predictions.model[row], keys)
-                for key in range(keys):
-                    value = values.segments[segments_row, key] or store.marks.segments[slots[i], key]
-                    if not kept[key, value]:
-                        values.segment_numbers[row, key] = 0
+                _forget_numbers_of(store, slots[i], row, kept)
             row = predictions.next[row]
+
+
+@inner
+def _forget_numbers_of(store: Store, slot: int, row: int, kept: Bytes) -> None:
+    """Do so for the outcomes of a model, whose first prediction is in `row`."""
+    values, keys = store.values, len(kept)
+    model = store.predictions.model[row]
+    segments_row = first_with_segments(store, store.instances.first[slot], model, keys)
+    for key in range(keys):
+        value = values.segments[segments_row, key] or store.marks.segments[slot, key]
+        if not kept[key, value]:
+            values.segment_numbers[row, key] = 0

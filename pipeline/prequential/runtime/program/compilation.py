@@ -13,7 +13,7 @@ import os
 import selectors
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
 from time import monotonic
@@ -268,22 +268,28 @@ def _fill_cache(needed: Collection[str]) -> Iterator[int]:
     """
     children = [_compiler(part, needed, subprocess.PIPE) for part in ("all", "consumers")]
     try:
-        with selectors.DefaultSelector() as selector:
-            for child in children:
-                selector.register(_pipe(child), selectors.EVENT_READ, child)
-            while selector.get_map():
-                for key, _ in selector.select():
-                    said = os.read(key.fd, 4096)
-                    yield len(said)
-                    if not said:
-                        selector.unregister(key.fileobj)
-                        if key.data.wait() == _CANT_KEEP:
-                            return
+        yield from _loops_compiled_by(children)
     finally:
         for child in children:
             child.kill()
             child.wait()
             _pipe(child).close()
+
+
+def _loops_compiled_by(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[int]:
+    """Yield the number of loops since the last time, until all children ended or one can't keep its loops."""
+    with selectors.DefaultSelector() as selector:
+        for child in children:
+            selector.register(_pipe(child), selectors.EVENT_READ, child)
+        while selector.get_map():
+            for key, _ in selector.select():
+                written = os.read(key.fd, 4096)
+                yield len(written)
+                if written:
+                    continue
+                selector.unregister(key.fileobj)
+                if key.data.wait() == _CANT_KEEP:
+                    return
 
 
 def _compiler(part: str, needed: Collection[str], stdout: int) -> subprocess.Popen[bytes]:

@@ -325,9 +325,9 @@ class Checkpoint:
         entries: list[_Entry] = [(vectors, [], None)] if vectors else []  # step 3
         if messages:  # step 4: in the same call as step 3, so that no other shard's tick comes between
             entries.append(([], messages, None))
-        if entries:
+        if entries:  # steps 3 and 4
             await self._publish_entries(entries)
-        if parts is not None and not self._publisher.stopping:
+        if parts is not None and not self._publisher.stopping:  # steps 5 and 6
             # Written concurrently with later transactions: outputs don't wait for a large snapshot. No other
             # commit has begun since step 1, so the journal ends with the entries of this one.
             self._snapshot = asyncio.ensure_future(
@@ -422,13 +422,13 @@ class Checkpoint:
     ) -> None:
         """Steps 5 and 6 of `commit`."""
         try:
-            writer, header, cost = await self._write_chunks(parts, _SNAPSHOT_PAUSE)
+            writer, header, cost = await self._write_chunks(parts, _SNAPSHOT_PAUSE)  # step 5
             manifest = self._manifest(writer, vector, number, journal_offset)
             message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
             await self._in_thread(self._publisher.publish, [message])
         finally:
             self._turn.give(self._who)
-        self._fetcher.commit(self._partition, vector)
+        self._fetcher.commit(self._partition, vector)  # step 6
         self._statistics.snapshots.observe(cost)
         self._statistics.snapshot_bytes = writer.size
         now = monotonic()

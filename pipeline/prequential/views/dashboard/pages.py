@@ -196,22 +196,21 @@ def model_page(
     past = history.past.get(key, Past())
     row = Ranking(history).row(model)
     known_estimators = sorted({one.estimator for one in model.sequences})
+    # The requested estimator, if it has no messages or has ended.
     absent = None if estimator in (None, *known_estimators) else estimator
     if estimator is None or (absent is not None and row.sequence is not None):
         estimator = row.sequence.estimator if row.sequence is not None else "all"
     stages = _stages(one.stage for one in model.sequences if one.estimator == estimator)
     chosen = {stage: SequenceName(segment, stage, estimator) for stage in stages}
     readings = {stage: history.reading(model.sequences.get(one)) for stage, one in chosen.items()}
-    known = {name for one in readings.values() if one is not None for name in one.measures}
+    there = {stage: one for stage, one in readings.items() if one is not None}
+    known = {name for one in there.values() for name in one.measures}
     objective = history.config.stream(key.stream).objective
-    reading = row.reading
     events = events_of(history, key)
     silence = history.silence(model, now)
     segment_rows = _segment_rows(history, model, row.sequence)
     return {
-        "stream": key.stream,
-        "model": key.model,
-        "partition": key.partition,
+        **key._asdict(),
         "split": key.stream in history.split,
         "heard": model.time,
         "untimed": model.untimed,
@@ -221,48 +220,57 @@ def model_page(
         "story": story(history, row),
         "cards": cards_of(model, readings[stages[0]] if stages else None),
         "since_start": past.first or None,
-        "outcomes": reading.outcomes if reading else None,
-        "ts": reading.ts if reading else None,
-        "version": reading.model_version if reading else None,
-        "version_since": reading.version_since if reading else None,
+        **_newest(row.reading),
         "estimator": estimator,
         "segment": segment,
-        # The requested estimator, if it has no messages or has ended.
         "absent_estimator": absent,
         "estimators": known_estimators,
         "segments": sorted({one.segment for one in model.sequences if one.segment is not None})[:_SEGMENTS],
         "stages": stages,
-        "same": {stage: list(one.same) for stage, one in readings.items() if one is not None and one.same},
-        "measures": [name for name in measures_shown(known, None) if name in known],
-        "not_quality": [name for name in NOT_QUALITY if name in known],
-        "less_is_better": [name for name in LESS_IS_BETTER if name in known],
-        "references": _references(known),
-        "baselines": _baselines(known),
-        "level": _LEVEL,
+        "same": {stage: list(one.same) for stage, one in there.items() if one.same},
+        **_about_measures(known),
         "objective": dict(objective.bounds) if objective else {},
         "series": {
-            stage: courses.course(stage, past.series.get(one), newest_point(readings[stage]))
-            for stage, one in chosen.items()
-            if readings[stage] is not None
+            stage: courses.course(stage, past.series.get(chosen[stage]), newest_point(one))
+            for stage, one in there.items()
         },
         "now": _now(history, model),
         "reference_rows": _reference_rows(history, model),
-        "undefined": {stage: one.undefined for stage, one in readings.items() if one is not None},
-        "counts": reading.counts if reading else {},
+        "undefined": {stage: one.undefined for stage, one in there.items()},
         "coverage": coverage_of(model),
         "coverage_series": courses.course(COVERAGE, past.coverage, newest_coverage(past, model)),
         "period_series": courses.course(PERIODS, past.periods),
         "before_labels": {"lines": expected_lines(model), "assumption": ASSUMPTION},
-        "bands": events.bands,
-        "marks": events.marks,
-        "incidents": events.incidents,
-        "alarms": events.alarms,
+        **events._asdict(),
         "totals": {**events.totals, "segments": len(segment_rows)},
         "probabilities": _probabilities(history, model, segment, stages),
         "residuals": _residuals(history, model, segment, stages),
         "mistakes": _mistakes(history, model, segment, stages),
         "pairs": pair_lines(history, key.stream, key.partition, key.model),
         "segment_rows": segment_rows[:_SEGMENTS],
+    }
+
+
+def _newest(reading: Reading | None) -> dict[str, Any]:
+    """Return the facts of the model's newest message."""
+    return {
+        "outcomes": reading.outcomes if reading else None,
+        "ts": reading.ts if reading else None,
+        "version": reading.model_version if reading else None,
+        "version_since": reading.version_since if reading else None,
+        "counts": reading.counts if reading else {},
+    }
+
+
+def _about_measures(known: Set[str]) -> dict[str, Any]:
+    """Return the measures in the order in which they are shown, and how to read their values."""
+    return {
+        "measures": [name for name in measures_shown(known, None) if name in known],
+        "not_quality": [name for name in NOT_QUALITY if name in known],
+        "less_is_better": [name for name in LESS_IS_BETTER if name in known],
+        "references": _references(known),
+        "baselines": _baselines(known),
+        "level": _LEVEL,
     }
 
 
