@@ -127,3 +127,17 @@ def test_the_limits_of_functions_are_checked() -> None:
     assert not excess(f"{nested}{inside}pass")
     assert excess(f"{nested}{inside}try:\n{inside}    pass\n{inside}finally:\n{inside}    pass")
     assert not excess("    if x:\n        pass\n" + "    elif x:\n        pass\n" * 5)
+
+
+#: The most lines and files that the product has, and lines of a file: who adds much finds what it replaces.
+MOST_IN_ALL, MOST_FILES, MOST_OF_A_FILE = 87_000, 465, 500
+
+
+def test_the_product_does_not_grow() -> None:
+    lines = {
+        file.relative_to(ROOT).as_posix(): len(file.read_text("utf-8").splitlines())
+        for folder in ("pipeline", "topics") for file in (ROOT / folder).rglob("*.py")
+    }  # fmt: skip
+    assert sum(lines.values()) <= MOST_IN_ALL
+    assert len(lines) <= MOST_FILES
+    assert {file: count for file, count in lines.items() if count > MOST_OF_A_FILE} == {}

@@ -51,6 +51,7 @@ from prequential.topics.errors import Fault, existing
 
 #: The prediction of baselines before the first label: a separate class, which no label has.
 NO_CLASS_NAME = "@none"
+
 #: Schemas of a registry's tables.
 _SCHEMAS: tuple[Any, ...] = (Streams, Classes, LabelPairs, Entities, SegmentRows, Ages)
 
@@ -496,5 +497,3 @@ class Catalog:
         """The entities of a stream, in the order of its messages."""
         some = (self.entities[row] for row in stream.entities)
         yield from sorted((one for one in some if one), key=lambda one: (one.kind, one.row))
-
-

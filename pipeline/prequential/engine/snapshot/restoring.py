@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from prequential.configuration.settings.stages import INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.configuration.settings.streams import DetectorConfig, DisparityConfig, StreamConfig
 from prequential.engine.catalog.begun import Begun
-from prequential.engine.catalog.catalog import NO_CLASS_NAME, Catalog
+from prequential.engine.catalog.catalog import NO_CLASS_NAME
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons import saving
@@ -31,7 +30,7 @@ from prequential.engine.details.label_dependence import LabelDependence
 from prequential.engine.incidents import saving as saved_incidents
 from prequential.engine.snapshot import waiting
 from prequential.engine.snapshot.restored import Restored, compared
-from prequential.engine.snapshot.segment_moves import SegmentMoves
+from prequential.engine.snapshot.segment_moves import SegmentMoves, freed_segment_rows
 from prequential.engine.snapshot.snapshot import read
 from prequential.engine.state import ShardState
 from prequential.engine.tables.logs import REMEMBERED
@@ -358,7 +357,7 @@ class _Restoring:
             accounts.selection = accounts.selection._replace(segments=moved)
         if accounts.coverage.models.first[gone].any():  # models of streams that a split has left out
             accounts.coverage = coverage.without(accounts.coverage, np.array(gone))
-        accounts.forget(gone, np.array(_freed_segment_rows(catalog), dtype=np.int64))
+        accounts.forget(gone, np.array(freed_segment_rows(catalog), dtype=np.int64))
 
     def _notes(self) -> None:
         notes, head, catalog, moved = self._state.notes, self._head, self._catalog, dict(self._moved)
@@ -489,14 +488,3 @@ class _Restoring:
             row for stream in self._catalog.streams for row in stream.models.values()
             if row < len(horizons) and horizons[row] not in (0, stream.config.label_horizon)
         ]  # fmt: skip
-
-
-def _freed_segment_rows(catalog: Catalog) -> list[int]:
-    """Free the rows for segments of models that weren't restored; returns them, ascending."""
-    origin, rows = catalog.segment_origin, list[int]()
-    for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
-        block = list(places)
-        if catalog.entities[model] is None:
-            catalog.segment_numbers.free(block[0], len(block))
-            rows += block
-    return rows

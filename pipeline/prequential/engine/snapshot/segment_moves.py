@@ -8,6 +8,7 @@ also continues. Values beyond a lower limit belong to those others from now on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,14 @@ def _forget_numbers_of(store: Store, slot: int, row: int, kept: Bytes) -> None:
         value = values.segments[segments_row, key] or store.marks.segments[slot, key]
         if not kept[key, value]:
             values.segment_numbers[row, key] = 0
+
+
+def freed_segment_rows(catalog: Catalog) -> list[int]:
+    """Free the rows for segments of models that weren't restored; returns them, ascending."""
+    origin, rows = catalog.segment_origin, list[int]()
+    for model, places in groupby(range(1, len(origin)), lambda place: origin[place][0]):
+        block = list(places)
+        if catalog.entities[model] is None:
+            catalog.segment_numbers.free(block[0], len(block))
+            rows += block
+    return rows
