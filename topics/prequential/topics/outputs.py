@@ -101,7 +101,7 @@ class Metrics(msgspec.Struct, gc=False):
     ...     1_700_000_000_000, {"accuracy": 0.81}, {"kappa": "p_ran_one"}, {}, "5e0c…")
     >>> metrics.measures["accuracy"], metrics.coverage
     (0.81, UNSET)
-    >>> msgspec.json.decode(encode(metrics), type=Metrics) == metrics
+    >>> msgspec.json.decode(msgspec.json.encode(metrics), type=Metrics) == metrics
     True
     """
 
