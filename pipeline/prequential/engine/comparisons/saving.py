@@ -84,7 +84,8 @@ def restore(
             if stage == INITIAL and pairing.initial_is_final(pair):
                 continue
             key = catalog.former_stage(stage, stages, a, b), code
-            ended = catalog.entity(a).stream in other_bins and parse_stage(stage).is_bin
+            stages_of_pair = map(parse_stage, stage.split("/"))  # two, if stages are compared
+            ended = catalog.entity(a).stream in other_bins and any(one.is_bin for one in stages_of_pair)
             if key not in before or ended or (code == COST and then.prices != tables.prices):
                 new[f"by {LOSS_NAMES[code]} at stage {stage}"] = None
                 continue
