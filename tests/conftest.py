@@ -204,7 +204,7 @@ _of_others: dict[str, dict[str, None]] = {"broker": {}, "browser": {}}
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """One of several processes hands on what it has used; nobody needs the broker any more."""
+    """Report the brokers that this process has used, and release the shared one."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["used"] = {"broker": used(), "browser": list(browser.seen)}

@@ -11,7 +11,7 @@ from typing import IO
 
 from tests.brokers import Broker, launch
 
-#: Seconds between two looks of who launched it whether others still use it.
+#: Seconds between checks of the process that launched the broker whether others use it.
 _LOOK_SECONDS = 0.2
 
 
@@ -33,7 +33,7 @@ class BrokerOfOthers(Broker):
 
 
 class SharedBroker:
-    """Who needs it first launches it, and stops it once nobody uses it.
+    """The first process that needs the broker launches it, and stops it after the last one has released it.
 
     The processes of a run have `folder` in common.
     """
@@ -57,7 +57,7 @@ class SharedBroker:
         return self._broker
 
     def stop(self) -> None:
-        """Use it no longer; who launched it waits until nobody does, and stops it."""
+        """Release the broker. The process that launched it waits for the others, and stops it."""
         if self._broker is None or self._users is None:
             return
         with self._users as users:
