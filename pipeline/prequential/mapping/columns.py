@@ -5,7 +5,6 @@ For a column with any other value, use the functions of `conversion`, value by v
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from prequential.mapping import conversion
+from prequential.mapping.translated import WholeNumbers
 from prequential.mapping.units import UNITS, Clocks
 from prequential.topics import values
 from prequential.topics.messages import MAX_NAME_BYTES
@@ -49,32 +49,34 @@ def _names(column: Column, types: set[type]) -> Column | None:
     return None
 
 
-def _ids(column: Column, types: set[type]) -> Column | None:
-    if types == {int} and max(column) < conversion.FEW_DIGITS and min(column) > -conversion.FEW_DIGITS:
-        return list(map(str, column))
-    return _names(column, types)
+def _are_whole(column: Column, types: set[type]) -> bool:
+    """Whether all values are whole numbers that are written without an exponent."""
+    return types == {int} and max(column) < conversion.FEW_DIGITS and min(column) > -conversion.FEW_DIGITS
+
+
+def whole_numbers(column: Column) -> WholeNumbers | None:
+    """Return ids that are whole numbers; None if `conversion.instance` has to check each value."""
+    return WholeNumbers(column) if _are_whole(column, {*map(type, column)}) else None
 
 
 def _instances(column: Column, types: set[type]) -> Column | None:
-    """As `_ids`, but None if a spreadsheet may have rounded a value, so that each value is checked."""
-    ids = _ids(column, types)
-    return None if ids is None or (types == {str} and "E+" in "".join(ids)) else ids
+    """Return None if a spreadsheet may have rounded a value, so that each value is checked."""
+    if _are_whole(column, types):
+        return list(map(str, column))
+    ids = _names(column, types)
+    return None if ids is None or "E+" in "".join(ids) else ids
 
 
 def _targets(column: Column, types: set[type]) -> Column | None:
-    if types == {bool}:
-        return column
-    if types == {int} and max(column) < conversion.FEW_DIGITS and min(column) > -conversion.FEW_DIGITS:
-        return column
-    return _names(column, types)
+    return column if types == {bool} or _are_whole(column, types) else _names(column, types)
 
 
 def _numbers(column: Column, types: set[type]) -> Column | None:
     """Return floats for a column that contains numbers, or text with plain numbers."""
     try:
         if (types == {str} and _DIGITS.fullmatch("".join(column))) or (types and types <= _NUMBERS):
-            numbers = list(map(float, column))
-            return numbers if math.isfinite(sum(map(abs, numbers))) else None
+            numbers = column if types == {float} else list(map(float, column))
+            return numbers if np.isfinite(numbers).all() else None
     except (ValueError, OverflowError):  # no number, or one beyond all floats
         pass
     return None

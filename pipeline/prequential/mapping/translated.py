@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any, NamedTuple, Union
 
+import numpy.typing as npt
 from prequential.topics.messages import Record
 
 
@@ -15,6 +16,8 @@ class ObjectColumns(NamedTuple):
 
     names: tuple[str, ...]
     columns: list[list[Any]]
+    #: The same values as numbers, (names, records) float64; None if the source didn't check them together.
+    numbers: npt.NDArray[Any] | None = None
 
     def objects(self) -> list[dict[str, Any] | None]:
         """Return the objects, without absent values; None for empty ones."""
@@ -25,6 +28,10 @@ class ObjectColumns(NamedTuple):
             {name: value for name, value in zip(self.names, row) if value is not None} or None
             for row in rows
         ]
+
+
+class WholeNumbers(list[int]):
+    """Ids that are whole numbers; records have their texts."""
 
 
 #: The values of one field of all selected records; None for a field that no record has.
@@ -70,7 +77,9 @@ class Translated:
         columns: list[Any] = []
         for column in self.fields.values():
             if isinstance(column, ObjectColumns):
-                columns.append(column._replace(columns=[one[which] for one in column.columns]).objects())
+                columns.append(ObjectColumns(column.names, [one[which] for one in column.columns]).objects())
+            elif isinstance(column, WholeNumbers):
+                columns.append(map(str, column[which]))
             else:
                 columns.append(repeat(None, count) if column is None else column[which])
         return list(map(self._struct, *columns))

@@ -13,12 +13,12 @@ An empty cell, NaN and null all count as no value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
 from prequential.mapping import conversion
-from prequential.mapping.columns import whole_column
+from prequential.mapping.columns import whole_column, whole_numbers
 from prequential.mapping.model import ROW, TARGETS, Field, Path, RecordCondition, RecordMapping, Uses, as_text
 from prequential.mapping.rows import RowColumns, SourceColumns, has_name, pick
 from prequential.mapping.translated import FieldColumn, ObjectColumns, Translated
@@ -338,6 +338,9 @@ def _ids(one: Field, batch: _Batch) -> list[Any]:
         ids = [conversion.instance("instance_id", one.const)] * len(batch.kept)
     else:
         column = batch.column(one.path)
+        whole = whole_numbers(column) if one.row is None and batch.numbers is None else None
+        if whole is not None:
+            return whole
         ids = batch.converted(column, one.path, conversion.instance, required=True)
     numbers: Sequence[Any] | None = batch.numbers
     if one.row is not None:
@@ -378,12 +381,12 @@ def _probabilities(given: Any, batch: _Batch) -> Any:
     for one in given.values():
         convert = conversion.remainder if one.is_remainder else conversion.share
         columns.append(batch.converted(batch.column(one.path, one.default), one.path, convert))
+    numbers = _within_sum(columns)
+    if numbers is not None:
+        return ObjectColumns(tuple(given), columns, numbers)
     if any(None in column for column in columns):
         _refuse_parts(list(given.values()), columns, batch)
-    parts = ObjectColumns(tuple(given), columns)
-    if _are_within_sum(columns):
-        return parts
-    made = parts.objects()
+    made = ObjectColumns(tuple(given), columns).objects()
     for index, probabilities in enumerate(made):
         if probabilities and sum(probabilities.values()) > SUM_SURELY_WITHIN:
             try:
@@ -415,11 +418,10 @@ def _object_of(name: str, given: Any, batch: _Batch) -> Any:
     return ObjectColumns(tuple(given), columns)
 
 
-def _are_within_sum(columns: list[list[Any]]) -> bool:
-    """Return whether all records have all probabilities, with sums that need no closer look."""
-    if not columns or any(None in column for column in columns):
-        return False
-    return bool((reduce(np.add, map(np.array, columns)) <= SUM_SURELY_WITHIN).all())
+def _within_sum(columns: list[list[Any]]) -> Any:
+    """Return probabilities, (classes, records), if all are known, with sums that need no closer look."""
+    numbers = np.array(columns, np.float64)  # NaN for None
+    return numbers if len(columns) and (numbers.sum(0) <= SUM_SURELY_WITHIN).all() else None
 
 
 def _whole(path: Path | None, batch: _Batch, convert: Converter) -> Any:

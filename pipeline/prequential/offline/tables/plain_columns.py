@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32
 from prequential.engine.input.plain import MOST_NAMES, Plain
@@ -22,7 +23,7 @@ from prequential.engine.input.record_scanner import (
     Columns,
 )
 from prequential.mapping.model import TARGETS
-from prequential.mapping.translated import ObjectColumns, Translated
+from prequential.mapping.translated import ObjectColumns, Translated, WholeNumbers
 from prequential.topics.messages import NUMBERS
 
 #: Fields that are names, or numbers, with their places in `Columns`.
@@ -145,11 +146,28 @@ def _write_targets(column: Any, names: Ints32, amounts: Floats, numbers: NameNum
 
 def _ids(column: Any) -> tuple[Any, Ints]:
     """Return ids one after the other in UTF-8, and where each begins, (n + 1,) int64."""
+    if isinstance(column, WholeNumbers):
+        return _texts(column)
     text = "".join(column)
     sizes = map(len, column) if text.isascii() else (len(one.encode()) for one in column)
     bounds = np.zeros(len(column) + 1, np.int64)
     np.cumsum(np.fromiter(sizes, np.int64, len(column)), out=bounds[1:])
     return np.frombuffer(bytearray(text.encode()), np.uint8), bounds
+
+
+def _texts(numbers: WholeNumbers) -> tuple[Any, Ints]:
+    """Return the digits of numbers and where those of each begin, from the text of a JSON array.
+
+    >>> _texts(WholeNumbers([7, -12]))
+    (array([55, 45, 49, 50], dtype=uint8), array([0, 1, 4]))
+    """
+    text = np.frombuffer(msgspec.json.encode(numbers), np.uint8)
+    ends = np.flatnonzero((text == ord(",")) | (text == ord("]")))
+    bounds = np.zeros(len(numbers) + 1, np.int64)
+    bounds[1:] = ends - np.arange(1, len(numbers) + 1)
+    digits = np.ones(len(text), np.bool_)
+    digits[0], digits[ends] = False, False
+    return text[digits], bounds
 
 
 def _times(column: Any, count: int) -> Ints:
@@ -164,11 +182,10 @@ def _shares(
     """Return where each record's probabilities begin, their classes and values; None if some are absent."""
     if given is None or not given.names:
         return np.zeros(count + 1, np.int64), np.zeros(0, np.int32), np.zeros(0)
-    if any(None in column for column in given.columns):
+    if given.numbers is None:
         return None
     classes = numbers.of(list(given.names))
-    shares = np.array(given.columns, np.float64).T
-    return np.arange(count + 1) * len(classes), np.tile(classes, count), shares.ravel()
+    return np.arange(count + 1) * len(classes), np.tile(classes, count), given.numbers.T.ravel()
 
 
 def _segments(given: ObjectColumns | None, count: int, numbers: NameNumbers) -> tuple[Ints, Ints32]:
