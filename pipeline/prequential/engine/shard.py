@@ -300,16 +300,17 @@ class Shard:
         return row
 
     def resolve_stop(self, why: int, records: Sequence[Any]) -> None:
-        """Empty the logs and do what the join has stopped for, so that the join can continue."""
+        """Do what the join has stopped for, so that the join can continue."""
+        if why == NEW_SEGMENT:  # often, while streams are new: what the logs have doesn't concern the segment
+            self.catalog.add_segment(int(self.state.logs.used[WANTED]))
+            self.add_rows()
+            return
         used = self.state.logs.used
         drained = bool(used[:REMEMBERED].any())
         due = self.state.logs.due[: used[DUE]].tolist()
         self._consume(records)
         if why == EMIT:
             self._apply(self.schedule.of_entities(due))
-        elif why == NEW_SEGMENT:
-            self.catalog.add_segment(int(used[WANTED]))
-            self.add_rows()
         elif why == NEW_STAGE:
             self.state.separate(int(used[WANTED]))
         elif why == FULL and not drained:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
-from prequential.engine.compiled.kernel import columns_of, grown
+from prequential.engine.compiled.kernel import columns_of, grown, lengths_of
 from prequential.engine.tables.keys import Key, StateTable, copy_rows
 
 
@@ -43,6 +43,7 @@ class RowAllocator:
     def __init__(self, rows: int = 0) -> None:
         #: Rows that are in use, or free again; a shard's snapshot has all of them.
         self.rows = rows
+        self._room = 0  # rows that all tables have
         self._free: dict[int, list[int]] = {}  # heaps of first rows, by the length of the run
 
     def attributes(self) -> Iterable[tuple[str, TableAttribute]]:
@@ -68,7 +69,8 @@ class RowAllocator:
             return first
         first = self.rows
         self.rows += count
-        self.grow(self.rows)
+        if self.rows > self._room:
+            self.grow(self.rows)
         return first
 
     def free(self, first: int, count: int = 1) -> None:
@@ -79,6 +81,7 @@ class RowAllocator:
         """Make room for at least `rows` rows in all tables; new rows are empty."""
         for _, one in self.attributes():
             setattr(one.holder, one.attribute, grown(one.table, rows))
+        self._room = min(lengths_of(one.table for _, one in self.attributes()), default=rows)
 
     def adopt(self, other: Any, rows: Any, new_rows: Any) -> list[Any]:
         """Copy `rows` of an earlier state to `new_rows`; returns what starts empty, because it is new."""
