@@ -287,7 +287,7 @@ class TestJournal:
         world = world_of(seed)
         first = live(world, random.Random(seed), honest=False)
         second = Life(Shard(world.config))
-        second.shard.observer = None
+        second.shard.observed = False
         give_all(second.shard, world.topics)
         for vectors in first.journal:
             for vector in vectors:

@@ -46,7 +46,7 @@ def world(**streams: Any) -> World:
 def taken(world: World, *, silent: bool = False) -> Shard:
     shard = Shard(world.config)
     if silent:
-        shard.observer = None
+        shard.observed = False
     for kind, rows in enumerate(world.topics):
         shard.add(batch_of(kind, rows, 0, len(rows)))
     while shard.advance([ENDED] * 3, 10_000):

@@ -348,7 +348,7 @@ def test_another_stage_is_watched_while_segments_stay() -> None:
 def test_a_shard_that_replays_says_nothing_and_knows_the_same() -> None:
     stream = broken(11, (1_500, 0.1), (600, 0.6))
     shards = [Shard(Config(defaults=QUIET)) for _ in range(2)]
-    shards[1].observer = None
+    shards[1].observed = False
     outputs = []
     for shard in shards:
         for batch in batches(stream.records()):

@@ -126,12 +126,12 @@ def test_observed_or_not_the_state_ends_the_same(number: int) -> None:
     for often in (1.0, 0.0, 0.5):
         shard, chance = Shard(config, 0, 1), random.Random(number)
         if often == 0.0:
-            shard.observer = None
+            shard.observed = False
         for _ in live(shard, world, random.Random(number)):
             if often == 0.5:
-                shard.observer = None
+                shard.observed = False
                 if chance.random() < often:
-                    shard.observe()
+                    shard.observed = True
         assert bool(shard.flush()[0]) or not often
         ends.append(snapshot_of(shard))
     assert ends[1] == ends[0]
@@ -140,7 +140,7 @@ def test_observed_or_not_the_state_ends_the_same(number: int) -> None:
 
 def test_a_shard_without_an_observer_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     shard = Shard(everything(), 0, 1)
-    shard.observer = None
+    shard.observed = False
 
     def read(*_: Any, **__: Any) -> Any:
         raise AssertionError("a message was read")

@@ -291,7 +291,7 @@ def test_what_is_open_of_a_version_that_gives_way_is_closed(silent: bool) -> Non
     *_, opened = incidents_of(fed(shard, rows))
     assert (opened.model, opened.status) == ("m:v0", "open")
     if silent:
-        shard.observer = None
+        shard.observed = False
     told = incidents_of(fed(shard, [pred(600 + i, 3_000, "a", model_version=f"v{i}") for i in (1, 2)]))
     closed = (opened.id, "m:v0", "closed", opened.revision + 1)
     assert [(one.id, one.model, one.status, one.revision) for one in told] == [closed] * (not silent)

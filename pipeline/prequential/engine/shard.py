@@ -77,7 +77,7 @@ class Shard:
     """One shard: its state, and the outputs that it makes while it processes records.
 
     `add` buffers a batch. `advance` processes the records whose turn has come; `follow` processes them in the
-    order of a journal. `flush` returns the outputs since the last flush. Without its `observer` the shard
+    order of a journal. `flush` returns the outputs since the last flush. Unless it is `observed`, the shard
     changes its state in the same way, and makes no outputs. For a shard on Kafka, `partitions` is the number
     of partitions of the input topics. The shard needs this number to notice streams that belong to another
     partition.
@@ -108,7 +108,9 @@ class Shard:
         self.comparisons = ComparisonReporter(state.catalog, state.pairing)
         self.disparities = DisparityReporter(state.catalog)
         self._readers = self.reporter, self.comparisons, self.disparities
-        self.observe()
+        self.observer = Observer(state, *self._readers, self.outbox)
+        #: Whether the observer reads messages: a shard that repeats a journal makes none.
+        self.observed = True
         self.schedule = Schedule(state, *self._readers)
         self.evaluation = Evaluation(state)
         self.encoder = Encoder(self.catalog)
@@ -170,10 +172,6 @@ class Shard:
         return self._process(taken)
 
     # ---- outputs
-
-    def observe(self) -> None:
-        """Make outputs from now on. Without its observer a shard repeats a journal silently."""
-        self.observer: Observer | None = Observer(self.state, *self._readers, self.outbox)
 
     def flush(self) -> tuple[list[Output], list[OffsetVector]]:
         """Outputs and offsets since the last flush: dead letters by topic and offset, then messages."""
@@ -429,7 +427,7 @@ class Shard:
 
     def _apply(self, changes: Iterable[Fact]) -> None:
         """Make these changes of the state, and let the observer read messages about their facts."""
-        if self.observer is not None:
+        if self.observed:
             self.observer.observe(changes)
         else:
             deque(changes, maxlen=0)

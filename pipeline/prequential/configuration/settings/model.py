@@ -161,7 +161,7 @@ class WorkerConfig:
     group: str = "prequential"
     #: The worker's name in the group (static membership), or `env:NAME`; null: a new member at each start.
     instance_id: str | None = None
-    #: Time without a heartbeat after which the shards of a worker go to others.
+    #: Time without a heartbeat after which the partitions of a worker, ingest or notifier go to others.
     session_timeout: int = 10_000
     #: How long a topic that was read to its end holds back the other topics of its shard.
     grace: int = 100

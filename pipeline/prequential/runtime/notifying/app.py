@@ -110,7 +110,9 @@ class Notifier:
         self._poster = Poster(resolved("notify.url", config.notify.url), config.notify.timeout / 1000)
         kafka = config.kafka
         self._topics = {kafka.topic(name): name for name in config.notify.topics}
-        self._reader = RecordReader(kafka, config.notify_group, list(self._topics))
+        self._reader = RecordReader(
+            kafka, config.notify_group, config.worker.session_timeout, list(self._topics)
+        )
         self._counts: Counter[str] = Counter()
         self._sending: Sending | None = None
         self._turned = time.monotonic()

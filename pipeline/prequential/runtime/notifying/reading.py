@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from prequential.runtime.kafka.rejected import COMPLAINING
+from prequential.runtime.kafka.fetching import new_member
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import (
     REACH_SECONDS,
@@ -16,7 +16,6 @@ from prequential.topics.clients import (
     KafkaConfig,
     is_stranded,
     is_temporary,
-    new_consumer,
     plain_errors,
     release_clients,
 )
@@ -45,8 +44,9 @@ class RecordReader:
     Raises WorkError if a topic is missing or unreadable.
     """
 
-    def __init__(self, kafka: KafkaConfig, group: str, topics: Sequence[str]) -> None:
+    def __init__(self, kafka: KafkaConfig, group: str, session_timeout: int, topics: Sequence[str]) -> None:
         self._kafka, self._group, self._topics = kafka, group, list(topics)
+        self._session_timeout = session_timeout
         require(kafka, dict.fromkeys(self._topics, READ))
         self._counts = partition_counts(kafka, self._topics)
         self._places: set[Place] = set()
@@ -65,7 +65,7 @@ class RecordReader:
             "partition.assignment.strategy": "cooperative-sticky",
         }
         with plain_errors(self._kafka):
-            consumer = new_consumer(self._kafka, self._group, **settings, **COMPLAINING)
+            consumer = new_member(self._kafka, self._group, self._session_timeout, **settings)
             consumer.subscribe(
                 self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
             )

@@ -425,7 +425,7 @@ class _Lineage:
 
     def _quiet(self, partition: int, partitions: int) -> Shard:
         shard = Shard(self._config, partition, partitions)
-        shard.observer = None
+        shard.observed = False
         return shard
 
     def _follow(self, shard: Shard, steps: Sequence[Step]) -> None:

@@ -259,7 +259,7 @@ class ShardRunner:
         open_ = [one for one in status.open if status.suspicion is None or isinstance(one, Idle)]
         self._journal.extend([*status.settled, *open_])
         self._unpublished = len(open_)
-        self.shard.observer = None
+        self.shard.observed = False
         self._end_replay_if_due()
         fresh = known.fresh
         log.info(
@@ -311,9 +311,9 @@ class ShardRunner:
 
     def _end_replay_if_due(self) -> None:
         """End the silent replay when only steps with unpublished outputs are left."""
-        if self.shard.observer is None and len(self._journal) == self._unpublished:
+        if not self.shard.observed and len(self._journal) == self._unpublished:
             self.shard.flush()
-            self.shard.observe()
+            self.shard.observed = True
 
     async def _recovered(self) -> None:
         """End step 4: step 5 begins when the outputs of all journal entries are published."""
