@@ -47,6 +47,10 @@ _BEGINNING = (-2, -2, -2)
 #: Parts that a shard tries in a row (see `Isolation`) before another shard's turn: about 0.3 s.
 _TURN = 32
 
+#: Turns of the event loop after a micro-batch of at least `_MANY` records. A fetch, its parsing and a commit need
+#: several turns each, and would otherwise wait for a whole micro-batch before each of them.
+_LOOP_TURNS, _MANY = 20, 2_000
+
 #: Most seconds that a dying worker spends on writing its error into the journal.
 _ERROR_SECONDS = 5.0
 
@@ -345,7 +349,8 @@ class ShardRunner:
             self._pace.note(processed)
             self._commit_if_due()
             if processed:
-                await asyncio.sleep(0)  # the commit begins
+                for _ in range(_LOOP_TURNS if processed >= _MANY else 1):
+                    await asyncio.sleep(0)
         if not processed:
             await self._publish_if_idle()
             await self._woken(self._next_look)
