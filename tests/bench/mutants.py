@@ -51,7 +51,7 @@ TESTS = {
     "engine": "shard_against_oracle withdrawn stages comparisons at_horizon references baselines_in_time "
     "retired_versions model_versions estimated_errors segments scores weights forecasts predicted_intervals "
     "costs_by_value confidence_sequence q_mcnemar alarm_budgets period_alarms intervals label_sets measures "
-    "residuals transitions estimators",
+    "residuals transitions",
 }
 
 

@@ -235,6 +235,20 @@ def test_a_weight_next_to_nothing_is_none() -> None:
     assert not read(of).any()
 
 
+@pytest.mark.parametrize("factor", [1e-300, 1e-10, 0.5, 0.9999, 1.0])
+def test_no_weight_is_infinite_and_no_outcome_without_one(factor: float) -> None:
+    of = counting("fading:1", [])
+    of.parameter = factor
+    for between in (0, 1, 10, 1000, 10**6, 10**12):
+        count(of, [0])
+        of.table.n[0] += between
+        count(of, [1])
+        weights = read(of)
+        assert np.isfinite(weights).all()
+        assert weights[1] >= 1
+        assert weights[0] == 0 or weights[0] >= 1e-200
+
+
 @pytest.mark.parametrize("first", [-8_640_000_000_000_000, -5, 0, 1_700_000_000_000, 8_640_000_000_000_000])
 def test_weights_halve_by_time(first: int) -> None:
     """Exactly after whole half-lives; what comes late counts 1, and lets nothing decay."""
