@@ -25,6 +25,7 @@ from helpers import (
     Life,
     Topics,
     World,
+    advance,
     batch_of,
     by_sequence,
     catch_up,
@@ -106,8 +107,7 @@ class TestCuts:
             for kind, values, lag in ((PREDICTIONS, predictions, 0), (LABELS, labels, 1_900)):
                 times = [700 * n + lag + 3_000 * (n > 30) for n in range(60)]
                 shard.add(Batch(kind, range(60), times, Parser().parse(kind, values)))
-            while shard.advance([ENDED] * 3, most):
-                pass
+            advance(shard, most)
             found.append((shard.flush()[0], shard.state.ticks, shard.state.dead_letters, rounds))
         one, some, whole = found
         assert len([output for output in whole[0] if not isinstance(output, DeadLetter)]) > 60
@@ -202,8 +202,7 @@ class TestTime:
             life.shard.advance(heard, rng.choice([1, 10, 1000]))
             if rng.random() < 0.5:
                 life.flush()
-        while life.shard.advance([ENDED] * 3, 100):
-            pass
+        advance(life.shard, 100)
         assert by_sequence(life.end().outputs) == by_sequence(catch_up(world).outputs)
 
     @once
@@ -325,8 +324,7 @@ class TestJournal:
         world = world_of(1)
         life = Life(Shard(world.config))
         give_all(life.shard, world.topics)
-        while life.shard.advance([ENDED] * 3, 1):
-            pass
+        advance(life.shard, 1)
         life.flush()
         assert life.journal == [[tuple(map(len, world.topics))]]
 
@@ -353,8 +351,7 @@ class TestSnapshotOfShard:
         life = halfway(world)
         at_once = snapshot_of(life.shard)
         parts = life.shard.snapshot(Space(int(space * life.shard.snapshot_size)))
-        while life.shard.advance([ENDED] * 3, 1000):
-            pass
+        advance(life.shard)
         life.flush()
         assert [msgspec.msgpack.encode(part) for part in parts] == at_once
 
@@ -524,8 +521,7 @@ def use_shard(shard: Shard, rng: random.Random) -> Any:
     for kind, rows in enumerate(world.topics):
         start = shard.merge.added[kind]
         shard.add(batch_of(kind, rows, start, start + rng.choice([5, 20])))
-    while shard.advance([ENDED] * 3, 100):
-        pass
+    advance(shard, 100)
     return by_sequence(shard.flush()[0])
 
 

@@ -11,14 +11,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from helpers import ENDED, batch_of, dead_letters_of, metrics_of, small_logs, snapshot_of
+from helpers import dead_letters_of, metrics_of, small_logs, snapshot_of, take
 from oracle_cases import inst, lab, pred
 from prequential.configuration.settings.model import Config, Limits
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.state import check
 from prequential.engine.delay import coverage
 from prequential.engine.shard import Shard
-from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Comparison, Metrics, Output, decoded
 
@@ -40,7 +39,6 @@ class Lives:
 
     def __init__(self, **changed: Any) -> None:
         self.shard = Shard(self.config(**changed))
-        self.given = [0, 0, 0]
         self.missing: list[str] = []
         #: What the last change ended, by kind and name, and of how many.
         self.ended: dict[tuple[str, str], int] = {}
@@ -56,14 +54,7 @@ class Lives:
         self.ended = dict(restored.ended)
 
     def go(self, *records: Any) -> list[Output]:
-        for kind, obj, time in records:
-            place = KINDS.index(kind)
-            rows: list[Any] = [(0, b"")] * self.given[place] + [(time, obj)]
-            self.shard.add(batch_of(place, rows, self.given[place], self.given[place] + 1))
-            self.given[place] += 1
-            while self.shard.advance([ENDED] * 3, 1000):
-                pass
-        return self.shard.flush()[0]
+        return take(self.shard, *records)
 
 
 def by_stage(outputs: Iterable[Output]) -> dict[str, Metrics]:

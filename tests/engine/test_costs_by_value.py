@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from helpers import ENDED, batch_of, metrics_of, snapshot_of
+from helpers import advance, batch_of, metrics_of, shard_with, snapshot_of
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
@@ -23,15 +23,10 @@ STREAM = StreamConfig(
 
 def shard_of(*rows: tuple[int, dict[str, Any]], config: StreamConfig = STREAM) -> Shard:
     """A shard that has processed records of stream `s` (kind, record), each at its `ts`."""
-    shard = Shard(Config(defaults=config))
     topics: list[list[Any]] = [[], [], []]
     for kind, record in rows:
         topics[kind].append((record["ts"], {"stream": "s", **record}))
-    for kind, some in enumerate(topics):
-        shard.add(batch_of(kind, some, 0, len(some)))
-    while shard.advance([ENDED] * 3, 1_000):
-        pass
-    return shard
+    return shard_with(Config(defaults=config), topics)
 
 
 def said_of(shard: Shard, model: str = "m", stage: str = "final") -> dict[str, Metrics]:
@@ -63,20 +58,6 @@ def test_the_labels_value_counts_before_the_predictions_and_outcomes_without_cou
     expected = (20 * weights[0] + 3 * weights[1] + 2 * weights[2]) / sum(weights)
     assert said["fading:0.5"].measures["cost"] == expected
     assert said["fading:0.5"].undefined == {"cost_total": "faded"}
-
-
-def test_without_any_value_there_is_a_reason() -> None:
-    said = said_of(shard_of(pred(1, 1, "a"), lab(1, 2, "b")))
-    for one in said.values():
-        assert one.undefined == {"cost": "no_values", "cost_total": "no_values"}
-
-
-def test_each_stage_has_the_value_of_its_prediction() -> None:
-    shard = shard_of(pred(1, 1, "a", value=10), pred(1, 2, "a", value=20), pred(1, 3, "b", value=30),
-                     lab(1, 4, "b"))  # fmt: skip
-    assert said_of(shard, stage="initial")["all"].measures["cost"] == 20.0
-    shard = shard_of(pred(1, 1, "b", value=10), pred(1, 2, "a", value=20), lab(1, 4, "b"))
-    assert said_of(shard)["all"].measures["cost"] == 40.0
 
 
 def test_revisions_move_costs_of_all_history_and_of_windows() -> None:
@@ -213,6 +194,5 @@ def after(shard: Shard, former: Rows, rows: Rows, config: StreamConfig) -> Shard
     for kind in range(3):
         own = [(record["ts"], {"stream": "s", **record}) for its, record in former + rows if its == kind]
         other.add(batch_of(kind, own, sum(its == kind for its, _ in former), len(own)))
-    while other.advance([ENDED] * 3, 1_000):
-        pass
+    advance(other)
     return other

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from helpers import catch_up
+from helpers import advance, catch_up
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
@@ -49,8 +49,7 @@ def shard_of(topics: tuple[Rows, Rows, Rows], vectors: int = 1_000_000, **settin
         values = [row if isinstance(row, bytes) else json.dumps(row).encode() for _, row in rows]
         if rows:
             shard.add(Batch(kind, range(len(rows)), [time for time, _ in rows], decode(kind, values)))
-    while shard.advance([ENDED] * 3, vectors):
-        pass
+    advance(shard, vectors)
     return shard
 
 

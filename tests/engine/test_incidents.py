@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from helpers import ENDED, snapshot_of
+from helpers import ENDED, advance, snapshot_of
 from incident_streams import LATENCY, QUIET, STEP, Stream, batches, incidents, live, steps
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
@@ -287,8 +287,7 @@ def test_a_shard_that_replays_says_nothing_and_knows_the_same() -> None:
     for shard in shards:
         for batch in batches(stream.records()):
             shard.add(batch)
-        while shard.advance([ENDED] * 3, 700):
-            pass
+        advance(shard, 700)
         outputs.append(shard.flush()[0])
     assert outputs[0]
     assert outputs[1] == []
@@ -339,8 +338,7 @@ def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
             times = [one.ts for one in own]
             own[2_000] = msgspec.structs.replace(own[2_000], ts=factor * own[2_000].ts)
             shard.add(Batch(kind, range(len(own)), times, Decoded(own, {})))
-        while shard.advance([ENDED] * 3, 1_000):
-            pass
+        advance(shard)
         told = [one for one in shard.flush()[0] if isinstance(one, Incident)]
         assert told[-1].ts < 8_100 * STEP + 3_700_000
         found.append([(one.status, one.change_point["outcome"]) for one in told])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ENDED, World, batch_of, catch_up, examples, metrics_of, small_logs
+from helpers import World, advance, batch_of, catch_up, examples, metrics_of, small_logs
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.configuration.settings.model import Config
@@ -48,11 +48,9 @@ def counted(made: Sequence[Prediction], t0: int, t1: int, config: StreamConfig) 
         for place, (model, ts, _) in enumerate(made)
     ]
     shard.add(batch_of(1, rows, 0, len(rows)))
-    while shard.advance([ENDED] * 3, 100):
-        pass
+    advance(shard, 100)
     shard.add(batch_of(2, [(t1, {**about, "y_true": "y", "ts": t1})], 0, 1))
-    while shard.advance([ENDED] * 3, 100):
-        pass
+    advance(shard, 100)
     catalog, found = shard.catalog, {}
     names = catalog.streams[0].class_names
     for entity in catalog.entities[1:]:

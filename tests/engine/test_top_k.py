@@ -58,17 +58,6 @@ def test_ties_in_periods() -> None:
     assert [one.measures["top_k_accuracy"] for one in said.values()] == [0.5]
 
 
-def test_a_label_that_is_not_named_is_missed_and_outcomes_without_probabilities_do_not_count() -> None:
-    assert found(("c", {"a": 0.75, "b": 0.25}), ("a", {"a": 1.0}), ("a", None)) == 0.5
-    assert found(("a", None)) == "no_probabilities"
-    assert found(("a", {"a": 1.0}), k=300) == 1.0
-
-
-def test_faded() -> None:
-    two = {"a": 0.5, "b": 0.3, "c": 0.2}
-    assert found(("c", two), ("b", two), estimator="fading:0.5") == 1 / 1.5
-
-
 def test_another_k_counts_from_now_on() -> None:
     records = [row for i in range(4) for row in outcome(i, "b", {"a": 0.75, "b": 0.25})]
     shard = shard_of(*records, config=STREAM)

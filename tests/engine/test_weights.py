@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from helpers import ENDED, batch_of
+from helpers import advance, batch_of
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
@@ -68,27 +68,12 @@ class TestMeasure:
             expected = float(sum(w * e for w, e in found) / sum(w for w, _ in found))
             assert said[name] == pytest.approx(expected, rel=1e-14)
 
-    @pytest.mark.parametrize("given", [None, 1])
-    def test_without_weights_it_is_the_mean_to_the_bit(self, given: float | None) -> None:
-        rng, rows = random.Random(6), []
-        for i in range(200):
-            more = {} if given is None else {"weight": given}
-            rows += [pred(i, 2 * i, rng.gauss(1, 3), **more), lab(i, 2 * i + 1, rng.random())]  # type: ignore[arg-type]
-        shard, plain = shard_of(*rows, config=STREAM), shard_of(*rows, config=PLAIN)
-        said = said_of(plain)
-        for name, one in said_of(shard).items():
-            assert one.measures["weighted_mae"] == one.measures["mae"] == said[name].measures["mae"]
-
     def test_weights_that_sum_to_0_give_a_reason(self) -> None:
         assert weighted(shard_of(*records(0, 0), config=STREAM)) == dict.fromkeys(
             STREAM.estimators, "zero_denominator"
         )
         said = weighted(shard_of(*records(7, 0, 0, 0), config=STREAM))
         assert (said["all"], said["window:3"]) == (1.0, "zero_denominator")
-
-    def test_the_mean_has_no_weights(self) -> None:
-        for config in (STREAM, PLAIN):
-            assert said_of(shard_of(*records(*WEIGHTS), config=config))["all"].measures["mae"] == 15 / 4
 
 
 class TestRecords:
@@ -110,8 +95,7 @@ class TestRecords:
             parsed = parser.parse(kind, [json.dumps(one).encode() for one in own])
             assert isinstance(parsed, Plain)
             shard.add(Batch(kind, range(len(own)), [one["ts"] for one in own], parsed))
-        while shard.advance([ENDED] * 3, 1_000):
-            pass
+        advance(shard)
         assert weighted(shard)["all"] == EXPECTED
 
     def test_one_that_comes_again_with_another_weight_is_another(self) -> None:
@@ -123,11 +107,6 @@ class TestRecords:
         default = pred(1, 1, 1.0), pred(1, 1, 1.0, weight=1), lab(1, 2, 0)  # type: ignore[arg-type]
         (one, *_) = said_of(shard_of(*default, config=STREAM)).values()
         assert one.counts["duplicate"] == 1
-
-    def test_a_revised_label_moves_and_a_withdrawn_one_removes_the_weight(self) -> None:
-        rows = [*records(3, 1, 2), lab(1, 22, 1), lab(2, 23, None)]  # type: ignore[arg-type]
-        said = weighted(shard_of(*rows, config=STREAM))
-        assert said["all"] == said["window:3"] == (3 * 1 + 1 * 1) / 4
 
     def test_arguments_are_those_of_the_declaration(self) -> None:
         assert PredictionNumbers.__annotations__.keys() == NUMBERS_OF_KIND[PREDICTIONS].keys()
@@ -146,8 +125,7 @@ class TestSnapshots:
     def labelled(shard: Shard) -> Shard:
         rows = [(ts, {"stream": "s", **lab(ts // 10, ts, 0)[1]}) for ts in (1, 11)]  # type: ignore[arg-type]
         shard.add(batch_of(2, rows, 1, 2))
-        while shard.advance([ENDED] * 3, 1_000):
-            pass
+        advance(shard)
         return shard
 
     def test_pending_predictions_keep_their_weights(self) -> None:

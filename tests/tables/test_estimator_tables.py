@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -164,19 +160,6 @@ def test_cuts_reading_and_snapshots_change_no_bit(numbers: bool) -> None:
         assert consumed(log, vectors, numbers=numbers, snapshots=seed > 0).bits() == expected
     one_by_one = [np.array([row], dtype=np.int32) for row in range(ROWS)]
     assert consumed(log, one_by_one, numbers=numbers).bits() == expected
-
-
-def test_bits_are_those_of_the_same_loops_in_python() -> None:
-    script = Path(__file__).parent / "outcome_logs.py"
-    digests = [
-        subprocess.run(
-            [sys.executable, str(script)], check=True, capture_output=True, text=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_DISABLE_JIT": disabled},
-        ).stdout
-        for disabled in ("0", "1")
-    ]  # fmt: skip
-    assert len(digests[0].split()) == 2
-    assert digests[0] == digests[1]
 
 
 def test_what_began_later_is_not_reached_by_revisions_of_outcomes_before() -> None:

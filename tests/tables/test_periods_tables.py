@@ -17,7 +17,7 @@ from prequential.engine.delay.periods import PeriodTables, new_periods, with_mod
 from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, UNREVISED, WAITS, Events, new_events
 from prequential.engine.tables.outcomes import SCORED, WEIGHTED
 from prequential.engine.tables.scores import BIAS, SPREAD
-from test_coverage import assert_same, digest_of, without_compiler
+from test_coverage import assert_same, digest_of
 
 from tests.one_model import due
 
@@ -412,7 +412,3 @@ def digest() -> str:
                 said.append(None if (sums := engine.sums_of(tables, state.row)) is None else sums.tolist())
 
     return digest_of(run(case, list(range(100, 2_500, 100)), ask), said=said)
-
-
-def test_compiled_and_as_plain_python_it_has_the_same_bits() -> None:
-    assert without_compiler("test_periods_tables") == digest()
