@@ -216,14 +216,27 @@ def shard_with(config: Config, topics: Sequence[Sequence[Row]], most: int = 1_00
     return shard
 
 
-def take(shard: Shard, *records: Record) -> list[Output]:
-    """What a shard puts out of records one after the other."""
+def give(shard: Shard, *records: Record) -> Shard:
+    """The shard, which has processed records one after the other."""
     for name, obj, time in records:
         kind = KINDS.index(name)
         given = shard.merge.added[kind]
         shard.add(batch_of(kind, [(0, b"")] * given + [(time, obj)], given, given + 1))
         advance(shard)
-    return shard.flush()[0]
+    return shard
+
+
+def take(shard: Shard, *records: Record) -> list[Output]:
+    """What a shard puts out of records one after the other."""
+    return give(shard, *records).flush()[0]
+
+
+def successor(shard: Shard, config: Config) -> Shard:
+    """A shard that goes on where another one is, perhaps under another configuration."""
+    shard.flush()
+    other = Shard(config)
+    other.restore(decoded(snapshot_of(shard)))
+    return other
 
 
 def by_topic(records: Iterable[Record]) -> Topics:

@@ -20,9 +20,6 @@ from worlds import random_world
 
 HOUR = 3_600_000
 
-#: A watermark above all times.
-ENDED = 1 << 62
-
 Row = tuple[int, dict[str, Any] | bytes]
 Rows = list[Row]
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import World, advance, batch_of, catch_up, metrics_of, shard_with
+from helpers import World, advance, batch_of, catch_up, give, metrics_of
+from oracle_cases import lab, pred
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.measures.reading import extends_scores
 from prequential.engine.shard import Shard
-from test_costs_by_value import lab, pred, said_of, shard_of
+from test_costs_by_value import said_of, shard_of, successor_of
 
 HOUR = 3_600_000
 MEASURES = ["mae", "mase", "rmsse", "wis"]
@@ -123,29 +124,21 @@ def day(number: int, predicted: float, actual: float | None, **more: Any) -> tup
     return pred(number, 10 * number - 4, predicted, **more), lab(number, 10 * number, actual)
 
 
-def processed(*records: tuple[Any, ...]) -> Shard:
-    """A shard that has processed records (kind, record, and a record time if it isn't their `ts`)."""
-    topics: list[list[Any]] = [[], [], []]
-    for kind, record, *at in records:
-        topics[kind].append(((at or [record["ts"]])[0], {"stream": "s", **record}))
-    return shard_with(Config(defaults=STREAM), topics)
-
-
 class TestSeasonalBaselines:
     def test_the_label_must_have_been_processed_when_the_prediction_was(self) -> None:
         """The label at 20 is processed at 28, after the prediction of 30 at 26: the one at 10 counts."""
         records = [*day(1, 0, 9), pred(2, 16, 0), pred(3, 26, 12)]
         for at, baseline in ((25, 5), (28, 9)):
-            shard = processed(*records, (*lab(2, 20, 5), at), lab(3, 30, 13))
+            shard = shard_of(*records, lab(2, 20, 5, at), lab(3, 30, 13), config=STREAM)
             mase = said_of(shard)["all"].measures["mase"]
             assert mase == (5 + 1) / (4 + abs(13 - baseline))
 
     def test_a_prediction_after_its_label_has_the_labels_before_that_one(self) -> None:
         """The label at 10 is processed after the label at 20, and before the prediction of 20."""
-        late, others = (*lab(1, 10, 9), 22), ((*pred(2, 16, 12), 25), *day(3, 13, 14))
-        shard = processed(lab(2, 20, 13), late, *others)
+        others = pred(2, 16, 12, 25), *day(3, 13, 14)
+        shard = shard_of(lab(2, 20, 13), lab(1, 10, 9, 22), *others, config=STREAM)
         assert said_of(shard)["all"].measures["mase"] == 1 / 1
-        shard = processed((*lab(1, 10, 9), 19), lab(2, 20, 13), *others)
+        shard = shard_of(lab(1, 10, 9, 19), lab(2, 20, 13), *others, config=STREAM)
         assert said_of(shard)["all"].measures["mase"] == (1 + 1) / (4 + 1)
 
     @pytest.mark.parametrize("seed", range(3))
@@ -160,7 +153,7 @@ class TestSeasonalBaselines:
             records += day(i, predicted, first)
             if rng.random() < 0.5:
                 last = rng.choice([None, rng.gauss(0, 1e4)])
-                records.append((2, {"instance_id": i, "ts": 10 * i + 3, "y_true": last}))
+                records.append(lab(i, 10 * i + 3, last))
             if last is not None and i > 1:
                 outcomes.append((last, predicted, numbers[i - 2]))
         found = {
@@ -178,16 +171,7 @@ class TestSeasonalBaselines:
 
     def test_another_season_begins_with_the_next_outcome(self) -> None:
         def go_on(shard: Shard, config: StreamConfig, *records: Any) -> Shard:
-            following = Shard(Config(defaults=config))
-            following.restore(iter(list(shard.snapshot())))
-            topics: list[list[Any]] = [[], [], []]
-            for kind, record in records:
-                topics[kind].append((record["ts"], {"stream": "s", **record}))
-            for kind, some in enumerate(topics):
-                rows = [(0, {})] * shard.merge.added[kind] + some
-                following.add(batch_of(kind, rows, shard.merge.added[kind], len(rows)))
-            advance(following)
-            return following
+            return give(successor_of(shard, config), *records)
 
         config = replace(STREAM, estimators=("all", "window:9"))
         first = shard_of(*day(1, 0, 9), *day(2, 8, 10), config=config)

@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from prequential.configuration.settings.model import Config
+from oracle_cases import lab, pred
 from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors import objectives
 from prequential.engine.measures.declaration import INTERVALS
 from prequential.engine.measures.reading import fields_read
 from prequential.engine.measures.registry import made_of
-from prequential.engine.shard import Shard
-from test_costs_by_value import lab, pred, said_of, shard_of
+from test_costs_by_value import said_of, shard_of, successor_of
 
 OF_INTERVALS = made_of(INTERVALS)
 
@@ -104,15 +103,10 @@ class TestPinball:
 
 
 def test_intervals_that_are_asked_for_no_more_and_again_begin_anew_in_windows() -> None:
-    def go_on(shard: Shard, config: StreamConfig) -> Shard:
-        following = Shard(Config(defaults=config))
-        following.restore(iter(list(shard.snapshot())))
-        return following
-
     first = shard_of(*RECORDS, config=STREAM)
-    assert said_of(go_on(first, STREAM))["window:2"].measures["interval_width"] == 0.0
-    second = go_on(first, PLAIN)
+    assert said_of(successor_of(first, STREAM))["window:2"].measures["interval_width"] == 0.0
+    second = successor_of(first, PLAIN)
     assert said_of(second)["window:2"].measures == {"mae": 0.5}
-    third = said_of(go_on(second, STREAM))
+    third = said_of(successor_of(second, STREAM))
     assert third["window:2"].undefined["interval_width"] == "no_intervals"
     assert third["all"].measures["interval_width"] == 1.0

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import advance, batch_of
+from helpers import give
+from oracle_cases import lab, pred
 from oracle_residuals import bins_of as oracle_bins
-from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details.deciles import Decile, as_message, deciles_of
@@ -21,8 +21,7 @@ from prequential.engine.estimators.residuals import (
     bins_of,
     fade_residuals,
 )
-from prequential.engine.shard import Shard
-from test_costs_by_value import lab, pred, said_of, shard_of
+from test_costs_by_value import said_of, shard_of, successor_of
 
 STREAM = StreamConfig(
     task="regression", measures=("mae",), estimators=("all", "window:40", "fading:0.99"), detectors=(),
@@ -114,16 +113,7 @@ def test_a_restored_shard_goes_on_to_the_bit_and_what_is_new_starts_empty() -> N
     whole = said_of(shard_of(*records(y, h), config=STREAM))
     for config, same in ((STREAM, True), (replace(STREAM, details=()), False)):
         first = shard_of(*records(y[:200], h[:200]), config=config)
-        following = Shard(Config(defaults=STREAM))
-        following.restore(iter(list(first.snapshot())))
-        topics: list[list[Any]] = [[], [], []]
-        for kind, record in records(y, h):
-            topics[kind].append((record["ts"], {"stream": "s", **record}))
-        for kind, some in enumerate(topics):
-            if some:
-                following.add(batch_of(kind, some, 200, 300))
-        advance(following)
-        said = said_of(following)
+        said = said_of(give(successor_of(first, STREAM), *records(y, h)[400:]))
         assert said["window:40"].residuals == whole["window:40"].residuals
         for name in ("all", "fading:0.99"):
             assert (said[name].residuals == whole[name].residuals) == same

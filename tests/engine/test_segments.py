@@ -24,9 +24,6 @@ from tests.nightly import scaled
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
-ENDED = 1 << 62
-
-
 def world_of(seed: int) -> World:
     """Every prediction and most instances have the segment `arm`, some another one."""
     rng = random.Random(seed)

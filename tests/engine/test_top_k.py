@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.configuration.settings.model import Config
+from oracle_cases import lab, pred
 from prequential.configuration.settings.streams import TOP_K, StreamConfig
-from prequential.engine.shard import Shard
 from sklearn.metrics import top_k_accuracy_score
-from test_costs_by_value import lab, pred, said_of, shard_of
+from test_costs_by_value import said_of, shard_of, successor_of
 
 STREAM = StreamConfig(
     measures=("accuracy", "top_k_accuracy"), estimators=("all", "window:40", "fading:0.5"), detectors=(),
@@ -61,11 +60,8 @@ def test_ties_in_periods() -> None:
 def test_another_k_counts_from_now_on() -> None:
     records = [row for i in range(4) for row in outcome(i, "b", {"a": 0.75, "b": 0.25})]
     shard = shard_of(*records, config=STREAM)
-    parts = list(shard.snapshot())
     for config, expected in ((STREAM, 1.0), (replace(STREAM, top_k=1), "no_probabilities")):
-        following = Shard(Config(defaults=config))
-        following.restore(iter(parts))
-        for one in said_of(following).values():
+        for one in said_of(successor_of(shard, config)).values():
             assert one.measures.get("top_k_accuracy", one.undefined.get("top_k_accuracy")) == expected
             assert one.measures["accuracy"] == 0.0
 
