@@ -61,6 +61,33 @@ def by_stage(outputs: Iterable[Output]) -> dict[str, Metrics]:
     return {message.stage: message for message in metrics_of(list(outputs))}
 
 
+@pytest.mark.parametrize("estimator", ["all", "window:3"])
+@pytest.mark.parametrize("first", ["persistent", "majority"])
+def test_a_revision_where_a_baseline_began_later_than_the_other(first: str, estimator: str) -> None:
+    """At an age, each baseline's outcome moves, or none: numbers of their outcomes differ."""
+    stages = ("final", "after:2ms", "after:1ms")
+    settings: dict[str, Any] = {"stages": stages, "estimators": (estimator,)}
+    lives = Lives(baselines=(first,), **settings)
+    for i in range(3):
+        lives.go(pred(i, 10 * i, "a"), lab(i, 10 * i + 5, "a"))
+    lives.next(baselines=("persistent", "majority"), **settings)
+    lives.go(lab(2, 26, "b"))  # which the second baseline knows nothing of
+    for i in range(3, 6):
+        lives.go(pred(i, 10 * i, "a"), lab(i, 10 * i + 5, "a"))
+    lives.go(lab(4, 56, "b"))
+    found = {
+        message.model: message
+        for message in metrics_of(lives.go(pred(6, 60, "a"), lab(6, 65, "a")))
+        if message.stage == "after:1ms"
+    }
+    of_both = (found["@persistent"], found["@majority"])
+    earlier, later = of_both if first == "persistent" else of_both[::-1]
+    assert (earlier.outcomes, later.outcomes) == (7, 4)
+    # The first of all outcomes is wrong, as there was no label; then the two that were revised.
+    assert earlier.measures["error"] == pytest.approx(3 / 7 if estimator == "all" else 1 / 3)
+    assert later.measures["error"] == pytest.approx(1 / 4 if estimator == "all" else 1 / 3)
+
+
 def test_probabilities_that_nobody_asks_for_any_more() -> None:
     lives = Lives()
     lives.go(inst(1, 1_000), pred(1, 1_001, "a", y_proba={"a": 0.5, "b": 0.5}))
@@ -280,32 +307,6 @@ def test_a_revision_doesnt_reach_what_began_later(what: dict[str, Any]) -> None:
     [added] = [m for m in outputs if m.model == "@persistent" or m.stage == "after:1ms"][:1]
     assert (added.n, added.outcomes) == (1, 1)
     assert min(added.measures["accuracy"], added.measures["error"]) == 0
-
-
-@pytest.mark.parametrize("estimator", ["all", "window:3"])
-@pytest.mark.parametrize("first", ["persistent", "majority"])
-def test_a_revision_where_a_baseline_began_later_than_the_other(first: str, estimator: str) -> None:
-    """At an age, each baseline's outcome moves, or none: numbers of their outcomes differ."""
-    settings: dict[str, Any] = {"stages": ("final", "after:1ms"), "estimators": (estimator,)}
-    lives = Lives(baselines=(first,), **settings)
-    for i in range(3):
-        lives.go(pred(i, 10 * i, "a"), lab(i, 10 * i + 5, "a"))
-    lives.next(baselines=("persistent", "majority"), **settings)
-    lives.go(lab(2, 26, "b"))  # which the second baseline knows nothing of
-    for i in range(3, 6):
-        lives.go(pred(i, 10 * i, "a"), lab(i, 10 * i + 5, "a"))
-    lives.go(lab(4, 56, "b"))
-    found = {
-        message.model: message
-        for message in metrics_of(lives.go(pred(6, 60, "a"), lab(6, 65, "a")))
-        if message.stage == "after:1ms"
-    }
-    of_both = (found["@persistent"], found["@majority"])
-    earlier, later = of_both if first == "persistent" else of_both[::-1]
-    assert (earlier.outcomes, later.outcomes) == (7, 4)
-    # The first of all outcomes is wrong, as there was no label; then the two that were revised.
-    assert earlier.measures["error"] == pytest.approx(3 / 7 if estimator == "all" else 1 / 3)
-    assert later.measures["error"] == pytest.approx(1 / 4 if estimator == "all" else 1 / 3)
 
 
 @pytest.mark.parametrize(
