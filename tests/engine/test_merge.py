@@ -108,18 +108,6 @@ class TestOrder:
         assert merge.vector == list(map(len, topics))
         assert merge.buffered == [0, 0, 0]
 
-    def test_a_clock_that_steps_back_keeps_its_topic_in_order(self) -> None:
-        """Over the border of batches too; the batch's own times are raised."""
-        merge = Merge()
-        merge.add(batch(1, range(3), [10, 3, 11]))
-        merge.add(batch(1, range(3, 5), [2, 12]))
-        merge.add(batch(2, range(2), [10, 11]))
-        merge.add(batch(0, range(1), [99]))
-        assert take_all(merge) == [
-            (10, 1, 0), (10, 1, 1), (10, 2, 0), (11, 1, 2), (11, 1, 3), (11, 2, 1), (12, 1, 4),
-            (99, 0, 0),
-        ]  # fmt: skip
-
     def test_how_far_all_topics_have_come(self) -> None:
         """Whether their records were taken or not, and after a restore too."""
         merge = Merge()
