@@ -34,6 +34,17 @@ RECORDS: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+def test_coverage_and_width_are_of_the_outcomes_with_an_interval() -> None:
+    said = said_of(shard_of(*RECORDS, config=STREAM))
+    found = {name: one.measures for name, one in said.items()}
+    assert (found["all"]["interval_coverage"], found["all"]["interval_width"]) == (2 / 3, 1.0)
+    assert (found["window:2"]["interval_coverage"], found["window:2"]["interval_width"]) == (1.0, 0.0)
+    weight = 1 + 1 / 4 + 1 / 8
+    assert found["fading:0.5"]["interval_coverage"] == (1 + 1 / 8) / weight
+    assert found["fading:0.5"]["interval_width"] == (1 / 4 + 2 / 8) / weight
+    assert found["all"]["mae"] == 0.625
+
+
 @pytest.mark.parametrize(
     ("bounds", "why"),
     [({"y_lower": 1}, "y_lower 1 stands without y_upper: expected both, or neither"),

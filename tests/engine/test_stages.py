@@ -192,6 +192,35 @@ class TestAfter:
                 expected[model] = max(by_then)[2]
         assert made_by(flat(made), end) == expected
 
+    def test_by_hand(self) -> None:
+        """Labels after 100, 49 and 50 ms; predictions at 0 (wrong), 30 and 60 (right), or at 40 only."""
+        world = World({"defaults": {
+            "stages": ["final", "after:50ms"], "estimators": ["all"], "measures": ["accuracy"],
+            "baselines": ["persistent"], "emit": {"outcomes": 1, "every": None}, "detectors": [],
+        }}, ([], [], []))  # fmt: skip
+        for instance, latency in enumerate((100, 49, 50)):
+            t0 = 1_000 * instance
+            about = {"stream": "s", "instance_id": instance}
+            world.topics[0].append((t0, {**about, "ts": t0}))
+            for age, y in ((0, "b"), (30, "a"), (60, "a")):
+                if age <= latency:
+                    row = {**about, "model": "m", "y_pred": y, "ts": t0 + age}
+                    world.topics[1].append((t0 + age, row))
+            if latency == 50:
+                row = {**about, "model": "late", "y_pred": "a", "ts": t0 + 51}
+                world.topics[1].append((t0 + 51, row))  # nothing said by then, and late for the label
+            world.topics[2].append((t0 + latency, {**about, "y_true": "a", "ts": t0 + latency}))
+        found = [
+            (m.model, m.ts, m.outcomes, m.measures.get("accuracy"))
+            for m in metrics_of(catch_up(world).outputs)
+            if m.stage == "after:50ms"
+        ]
+        assert len(found) == 6  # with the last set
+        assert found[:4] == [
+            ("m", 100, 1, 1.0), ("@persistent", 100, 1, 0.0),
+            ("m", 2050, 2, 1.0), ("@persistent", 2050, 2, 0.5),
+        ]  # fmt: skip
+
 
 def test_a_lead_that_no_prediction_has() -> None:
     rows = [(0, {"stream": "s", "model": "m", "instance_id": "1", "y_pred": "a", "ts": 500})]
