@@ -9,9 +9,9 @@ import hashlib
 import json
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from oracle_cohorts import Place, Sums, Waiting, added, blocks_of, inflation
@@ -396,6 +396,22 @@ class PageHinkley(Test):
             self.restart()
             return statistic, threshold
         return None
+
+
+def variance_by_clusters(losses: Sequence[float], keys: Sequence[int]) -> float:
+    """The long-run variance of losses by clusters, of equal keys, as `detectors.budgets` defines it.
+
+    The newest cluster isn't closed. 0: there are too few with enough losses.
+    """
+    groups = [[losses[i] for i in own] for _, own in groupby(range(len(keys)), keys.__getitem__)][:-1]
+    groups = [group for group in groups if len(group) >= 8]
+    if len(groups) < 20:
+        return 0.0
+    means = [statistics.fmean(group) for group in groups]
+    one, two = (statistics.fmean((y - x) ** 2 for x, y in zip(means, means[n:])) for n in (1, 2))
+    r = min(0.8, max(0.0, two / one - 1))
+    size = statistics.fmean(map(len, groups))
+    return size * one / 2 * (1 + r) / (1 - r) ** 2 / (1 + 6 / len(means) ** 0.5)
 
 
 TESTS: dict[str, type[Test]] = {

@@ -47,11 +47,12 @@ _EXAMPLES = 6
 
 #: Those that take little time, by folder.
 TESTS = {
-    "tables": "measure_kernels page_hinkley run_lengths signals estimator_tables harm_detector detectors",
+    "tables": "measure_kernels page_hinkley run_lengths signals estimator_tables harm_detector losses "
+    "detectors",
     "engine": "shard_against_oracle withdrawn stages comparisons at_horizon references baselines_in_time "
     "retired_versions model_versions estimated_errors segments scores weights forecasts predicted_intervals "
     "costs_by_value confidence_sequence q_mcnemar alarm_budgets period_alarms intervals label_sets measures "
-    "residuals transitions estimators",
+    "residuals transitions between_lives",
 }
 
 

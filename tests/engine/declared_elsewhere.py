@@ -54,7 +54,7 @@ def half_mse(sums: Floats) -> Result:
     return 0.5 * sums[SQUARED_ERRORS] / sums[SCORED], DEFINED
 
 
-from helpers import ENDED, Feed, alarms_of, metrics_of
+from helpers import Feed, advance, alarms_of, metrics_of
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.engine.shard import Shard
@@ -110,8 +110,7 @@ def main(folder: Path) -> None:
     feed = Feed(shard, ([], predictions, labels))
     feed.give(1, len(predictions))
     feed.give(2, len(labels))
-    while shard.advance([ENDED] * 3, 1 << 30):
-        pass
+    advance(shard, 1 << 30)
     shard.last_set()
     outputs = shard.flush()[0]
     said = {one.stream: one for one in metrics_of(outputs)}

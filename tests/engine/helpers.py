@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
-from oracle_records import probabilities
+from oracle_records import Record, probabilities
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.engine import state as state_module
@@ -201,16 +201,55 @@ class Feed:
                 self.give(kind, given - self.given[kind])
 
 
+def advance(shard: Shard, most: int = 1_000) -> None:
+    """Process all that is buffered, in rounds of at most so many records of a topic."""
+    while shard.advance([ENDED] * 3, most):
+        pass
+
+
+def shard_with(config: Config, topics: Sequence[Sequence[Row]], most: int = 1_000, *where: Any) -> Shard:
+    """A shard that has processed these topics, each in one batch; `where`: its partition, and of how many."""
+    shard = Shard(config, *where)
+    for kind, rows in enumerate(topics):
+        shard.add(batch_of(kind, rows, 0, len(rows)))
+    advance(shard, most)
+    return shard
+
+
+def give(shard: Shard, *records: Record) -> Shard:
+    """The shard, which has processed records one after the other."""
+    for name, obj, time in records:
+        kind = KINDS.index(name)
+        given = shard.merge.added[kind]
+        shard.add(batch_of(kind, [(0, b"")] * given + [(time, obj)], given, given + 1))
+        advance(shard)
+    return shard
+
+
+def take(shard: Shard, *records: Record) -> list[Output]:
+    """What a shard puts out of records one after the other."""
+    return give(shard, *records).flush()[0]
+
+
+def successor(shard: Shard, config: Config) -> Shard:
+    """A shard that goes on where another one is, perhaps under another configuration."""
+    shard.flush()
+    other = Shard(config)
+    other.restore(decoded(snapshot_of(shard)))
+    return other
+
+
+def by_topic(records: Iterable[Record]) -> Topics:
+    """The rows of each topic."""
+    topics: Topics = ([], [], [])
+    for name, obj, time in records:
+        topics[KINDS.index(name)].append((time, obj))
+    return topics
+
+
 def catch_up(world: World) -> Life:
     """Everything is there at once."""
-    config = world.config
-    life = Life(Shard(config))
-    feed = Feed(life.shard, world.topics)
-    for kind, rows in enumerate(world.topics):
-        feed.give(kind, len(rows))
-    while life.shard.advance([ENDED] * 3, 1 << 30):
-        pass
-    return life.end()
+    return Life(shard_with(world.config, world.topics, 1 << 30)).end()
 
 
 def live(

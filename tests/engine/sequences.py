@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -36,16 +35,6 @@ Codes = tuple[int, int, int, int]
 
 #: Columns of a log that say what is scored, by name.
 Score = dict[str, float]
-
-
-def random_outcomes(rng: random.Random, count: int, classes: int) -> list[Codes]:
-    """Outcomes of which every share is somewhere in the middle."""
-    found = []
-    for _ in range(count):
-        y = rng.randrange(classes)
-        h, per, maj = (y if rng.random() < 0.5 else rng.randrange(classes) for _ in range(3))
-        found.append((y, h, rng.choice([per, per, per, NO_CLASS]), maj))
-    return found
 
 
 class Measured(NamedTuple):

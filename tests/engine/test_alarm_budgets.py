@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import World, alarms_of, assert_cuts_change_no_bit, catch_up, decoded, snapshot_of
+from oracle_detectors import variance_by_clusters
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
@@ -109,20 +110,6 @@ def chain_exponent(a: float, b: float, drift: float) -> tuple[float, float]:
     return high, math.log(ratio) / high + (1 + e) / 3 * math.sqrt((1 + r) / (1 - r))
 
 
-def variance_by_clusters(wrong: list[bool]) -> float:
-    """The long-run variance by minutes, the only clusters that are many enough here."""
-    minutes = [STEP * (place + 1) // 60_000 for place in range(len(wrong))]
-    groups = [[y for y, minute in zip(wrong, minutes) if minute == one] for one in range(minutes[-1])]
-    groups = [group for group in groups if len(group) >= 8]
-    x = np.array([np.mean(group) for group in groups])
-    if len(x) < 20:
-        return 0.0
-    d1, d2 = ((x[1:] - x[:-1]) ** 2).mean(), ((x[2:] - x[:-2]) ** 2).mean()
-    r = min(0.8, max(0.0, d2 / d1 - 1))
-    mean = float(np.mean([len(group) for group in groups]))
-    return float(mean * d1 / 2 * (1 + r) / (1 - r) ** 2 / (1 + 6 / len(x) ** 0.5))
-
-
 def threshold_by_definition(
     wrong: list[bool], drift: float, apart: float, both: bool, unit: bool, every: list[bool] | None = None
 ) -> float | None:
@@ -139,7 +126,9 @@ def threshold_by_definition(
     size = math.sqrt(e * (1 - e)) if unit else 1.0
     ways = [chain_exponent(a, b, drift * size)] + [chain_exponent(b, a, drift * size)] * both
     by_pairs = e * (1 - e) * (2 - a - b) / (a + b)
-    ratio = max(1.0, variance_by_clusters(every or wrong) / by_pairs)
+    losses = every or wrong
+    minutes = [STEP * (place + 1) // 60_000 for place in range(len(losses))]  # longer clusters are too few
+    ratio = max(1.0, variance_by_clusters(losses, minutes) / by_pairs)
     ways = [(kappa / ratio, beyond * math.sqrt(ratio)) for kappa, beyond in ways]
 
     def rate(h: float) -> float:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from helpers import (
-    ENDED,
     Feed,
     Life,
     World,
+    advance,
     alarms_of,
     assert_cuts_change_no_bit,
     catch_up,
@@ -206,8 +206,7 @@ def half_way(before: str | None, after: str | None) -> Life:
     other = world_from(records, label_at_horizon=after).config
     life.shard = restored(other, snapshot_of(life.shard))
     feed.hand_over(life.shard)
-    while life.shard.advance([ENDED] * 3, 7):
-        pass
+    advance(life.shard, 7)
     return life.end()
 
 

@@ -25,13 +25,13 @@ from helpers import (
     Life,
     Topics,
     World,
+    advance,
     batch_of,
     by_sequence,
     catch_up,
     columns_of,
     dead_letters_of,
     decoded,
-    examples,
     flat_columns,
     known_of,
     live,
@@ -42,10 +42,8 @@ from helpers import (
     state_of,
     times_of,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from prequential.configuration.settings.model import Config, Limits
-from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.space import Space
 from prequential.engine.details.label_dependence import Increments, LabelDependence, RecentDependence
 from prequential.engine.detectors import DETECTORS as REGISTRY
@@ -56,7 +54,7 @@ from prequential.engine.shard import Shard
 from prequential.engine.snapshot import snapshot
 from prequential.engine.tables.store import EXPIRED, LABELLED, SETTLED, WAITING
 from prequential.topics.decoding import LABELS, PREDICTIONS
-from prequential.topics.outputs import Alarm, DeadLetter, Incident, Metrics
+from prequential.topics.outputs import Alarm, DeadLetter, Incident
 from test_estimated_errors import ALL
 from test_estimated_errors import world_of as estimated
 from worlds import extreme_world, random_world
@@ -109,8 +107,7 @@ class TestCuts:
             for kind, values, lag in ((PREDICTIONS, predictions, 0), (LABELS, labels, 1_900)):
                 times = [700 * n + lag + 3_000 * (n > 30) for n in range(60)]
                 shard.add(Batch(kind, range(60), times, Parser().parse(kind, values)))
-            while shard.advance([ENDED] * 3, most):
-                pass
+            advance(shard, most)
             found.append((shard.flush()[0], shard.state.ticks, shard.state.dead_letters, rounds))
         one, some, whole = found
         assert len([output for output in whole[0] if not isinstance(output, DeadLetter)]) > 60
@@ -132,13 +129,6 @@ class TestCuts:
         whole = by_sequence(catch_up(world).outputs)
         vector = live(world, random.Random(seed), takeovers=True, most=(1, 5))
         assert by_sequence(vector.outputs) == whole
-
-    @examples(20)
-    @given(st.randoms(use_true_random=False))
-    def test_small_worlds(self, rng: random.Random) -> None:
-        world = random_world(rng, rng.choice([5, 20]), 2, unusable=True)
-        whole = by_sequence(catch_up(world).outputs)
-        assert by_sequence(live(world, rng, takeovers=True).outputs) == whole
 
     @once
     def test_the_worlds_have_dead_letters_for_many_reasons(self) -> None:
@@ -212,8 +202,7 @@ class TestTime:
             life.shard.advance(heard, rng.choice([1, 10, 1000]))
             if rng.random() < 0.5:
                 life.flush()
-        while life.shard.advance([ENDED] * 3, 100):
-            pass
+        advance(life.shard, 100)
         assert by_sequence(life.end().outputs) == by_sequence(catch_up(world).outputs)
 
     @once
@@ -335,8 +324,7 @@ class TestJournal:
         world = world_of(1)
         life = Life(Shard(world.config))
         give_all(life.shard, world.topics)
-        while life.shard.advance([ENDED] * 3, 1):
-            pass
+        advance(life.shard, 1)
         life.flush()
         assert life.journal == [[tuple(map(len, world.topics))]]
 
@@ -348,17 +336,6 @@ def give_all(shard: Shard, topics: Topics) -> None:
 
 
 class TestSnapshotOfShard:
-    @pytest.mark.parametrize("seed", SEEDS)
-    def test_restoring_is_lossless(self, seed: int) -> None:
-        """In the middle of a rich state: things wait, are settled, have expired."""
-        world = world_of(seed)
-        life = halfway(world)
-        written = snapshot_of(life.shard)
-        other = restored(world.config, written)
-        assert state_of(other) == state_of(life.shard)
-        assert other.state.remembered == life.shard.state.remembered
-        assert other.vectors == []
-
     @once
     def test_the_states_are_rich(self) -> None:
         """Guards the test above."""
@@ -374,8 +351,7 @@ class TestSnapshotOfShard:
         life = halfway(world)
         at_once = snapshot_of(life.shard)
         parts = life.shard.snapshot(Space(int(space * life.shard.snapshot_size)))
-        while life.shard.advance([ENDED] * 3, 1000):
-            pass
+        advance(life.shard)
         life.flush()
         assert [msgspec.msgpack.encode(part) for part in parts] == at_once
 
@@ -467,22 +443,6 @@ class TestOtherConfigurationAfterRestore:
         assert last["final", "all"].undefined == {"accuracy": "empty"}
         assert last["final", "all"].started_empty is True
 
-    def test_it_has_nothing_to_revise_of_what_it_hasnt_seen(self) -> None:
-        labels, written = self.shard_after(self.SETTINGS)
-        shard, _ = self.restore(written, replace(self.SETTINGS, estimators=("window:10", "all")))
-        labels.append((6, {"stream": "s", "instance_id": "a", "ts": 6, "y_true": "y"}))
-        labels.append((7, {"stream": "s", "instance_id": "c", "ts": 7, "y_true": "x"}))
-        predictions: list[Any] = [
-            (6, {"stream": "s", "model": "m", "instance_id": "c", "ts": 6, "y_pred": "x"})
-        ]
-        shard.add(batch_of(LABELS, labels, 2, 4))
-        predictions = [None, None, *predictions]
-        shard.add(batch_of(PREDICTIONS, predictions, 2, 3))
-        shard.advance([ENDED] * 3, 10)
-        last = self.last_messages(shard)
-        assert (last["final", "all"].n, last["final", "all"].measures) == (1, {"accuracy": 1.0})
-        assert last["final", "window:10"].measures == {"accuracy": pytest.approx(2 / 3)}
-
     def test_an_added_stage_starts_empty_and_says_so(self) -> None:
         _, written = self.shard_after(self.SETTINGS, 2)
         shard, missing = self.restore(
@@ -505,20 +465,6 @@ class TestOtherConfigurationAfterRestore:
         assert last["final", "window:10"].n == 2
         assert last["final", "window:10"].same == ["initial"]
         assert last["final", "window:10"].started_empty is msgspec.UNSET
-
-    def test_what_is_not_wanted_any_more_is_dropped(self) -> None:
-        _, written = self.shard_after(replace(self.SETTINGS, estimators=("window:10", "all")))
-        shard, missing = self.restore(written, self.SETTINGS)
-        assert missing == []
-        assert list(self.last_messages(shard)) == [("final", "window:10")]
-
-    def test_an_added_detector_is_named(self) -> None:
-        _, written = self.shard_after(self.SETTINGS)
-        detectors = (DetectorConfig(), DetectorConfig(signal="all"))
-        _, missing = self.restore(written, replace(self.SETTINGS, detectors=detectors))
-        assert missing == [
-            "s/m: final detector page-hinkley on error", "s/m: final detector page-hinkley on all",
-        ]  # fmt: skip
 
     @pytest.mark.parametrize(("horizon", "outcomes"), [(1500, 1), (1000, 0), (500, 0)])
     def test_a_changed_horizon_holds_for_what_waits(self, horizon: int, outcomes: int) -> None:
@@ -575,8 +521,7 @@ def use_shard(shard: Shard, rng: random.Random) -> Any:
     for kind, rows in enumerate(world.topics):
         start = shard.merge.added[kind]
         shard.add(batch_of(kind, rows, start, start + rng.choice([5, 20])))
-    while shard.advance([ENDED] * 3, 100):
-        pass
+    advance(shard, 100)
     return by_sequence(shard.flush()[0])
 
 
@@ -746,19 +691,6 @@ def test_the_shards_have_something_in_every_table() -> None:
     assert {name for name in names if not used[name]} <= {"latencies.streams.newer"}
 
 
-def test_the_limit_of_predictions_holds_for_several_models_too(way: str) -> None:
-    config = Config(limits=Limits(predictions_per_instance=2))
-    shard = Shard(config)
-    about = {"stream": "s", "instance_id": "i", "ts": 0}
-    shard.add(batch_of(0, [(0, about)], 0, 1))
-    rows: list[Any] = [(0, {**about, "model": f"m{number}", "y_pred": "x"}) for number in range(4)]
-    shard.add(batch_of(PREDICTIONS, rows, 0, 4))
-    shard.advance([ENDED] * 3, 10)
-    letters = dead_letters_of(shard.flush()[0])
-    assert [letter.offset for letter in letters] == [2, 3]
-    assert "limits.predictions_per_instance is 2" in letters[0].reason
-
-
 def in_order_by_stream(life: Life) -> dict[str, list[tuple[str, str, int]]]:
     """What a stream's messages are about, in their order."""
     found: dict[str, list[tuple[str, str, int]]] = {}
@@ -785,18 +717,3 @@ def test_a_streams_messages_come_in_one_order(seed: int, segments: list[str]) ->
         assert in_order_by_stream(live(world, random.Random(life))) == whole
 
 
-@once
-@pytest.mark.parametrize("seed", SEEDS)
-def test_an_alarm_comes_before_metrics_that_contain_its_outcome(seed: int) -> None:
-    compared = 0
-    outputs = live(world_of(seed), random.Random(seed)).outputs
-    told: dict[tuple[object, ...], int] = {}
-    for output in outputs:
-        if isinstance(output, Metrics) and output.period is msgspec.UNSET:
-            key = output.stream, output.model, output.segment, output.stage
-            told[key] = max(told.get(key, 0), output.outcomes)
-        elif isinstance(output, Alarm):
-            key = output.stream, output.model, output.segment, output.stage
-            assert output.outcome > told.get(key, 0), output
-            compared += 1
-    assert compared or not any(isinstance(output, Alarm) for output in outputs)

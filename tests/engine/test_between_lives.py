@@ -11,14 +11,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from helpers import ENDED, batch_of, dead_letters_of, metrics_of, small_logs, snapshot_of
+from helpers import dead_letters_of, metrics_of, small_logs, snapshot_of, take
 from oracle_cases import inst, lab, pred
 from prequential.configuration.settings.model import Config, Limits
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.state import check
 from prequential.engine.delay import coverage
 from prequential.engine.shard import Shard
-from prequential.topics.decoding import KINDS
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Comparison, Metrics, Output, decoded
 
@@ -40,7 +39,6 @@ class Lives:
 
     def __init__(self, **changed: Any) -> None:
         self.shard = Shard(self.config(**changed))
-        self.given = [0, 0, 0]
         self.missing: list[str] = []
         #: What the last change ended, by kind and name, and of how many.
         self.ended: dict[tuple[str, str], int] = {}
@@ -56,18 +54,38 @@ class Lives:
         self.ended = dict(restored.ended)
 
     def go(self, *records: Any) -> list[Output]:
-        for kind, obj, time in records:
-            place = KINDS.index(kind)
-            rows: list[Any] = [(0, b"")] * self.given[place] + [(time, obj)]
-            self.shard.add(batch_of(place, rows, self.given[place], self.given[place] + 1))
-            self.given[place] += 1
-            while self.shard.advance([ENDED] * 3, 1000):
-                pass
-        return self.shard.flush()[0]
+        return take(self.shard, *records)
 
 
 def by_stage(outputs: Iterable[Output]) -> dict[str, Metrics]:
     return {message.stage: message for message in metrics_of(list(outputs))}
+
+
+@pytest.mark.parametrize("estimator", ["all", "window:3"])
+@pytest.mark.parametrize("first", ["persistent", "majority"])
+def test_a_revision_where_a_baseline_began_later_than_the_other(first: str, estimator: str) -> None:
+    """At an age, each baseline's outcome moves, or none: numbers of their outcomes differ."""
+    stages = ("final", "after:2ms", "after:1ms")
+    settings: dict[str, Any] = {"stages": stages, "estimators": (estimator,)}
+    lives = Lives(baselines=(first,), **settings)
+    for i in range(3):
+        lives.go(pred(i, 10 * i, "a"), lab(i, 10 * i + 5, "a"))
+    lives.next(baselines=("persistent", "majority"), **settings)
+    lives.go(lab(2, 26, "b"))  # which the second baseline knows nothing of
+    for i in range(3, 6):
+        lives.go(pred(i, 10 * i, "a"), lab(i, 10 * i + 5, "a"))
+    lives.go(lab(4, 56, "b"))
+    found = {
+        message.model: message
+        for message in metrics_of(lives.go(pred(6, 60, "a"), lab(6, 65, "a")))
+        if message.stage == "after:1ms"
+    }
+    of_both = (found["@persistent"], found["@majority"])
+    earlier, later = of_both if first == "persistent" else of_both[::-1]
+    assert (earlier.outcomes, later.outcomes) == (7, 4)
+    # The first of all outcomes is wrong, as there was no label; then the two that were revised.
+    assert earlier.measures["error"] == pytest.approx(3 / 7 if estimator == "all" else 1 / 3)
+    assert later.measures["error"] == pytest.approx(1 / 4 if estimator == "all" else 1 / 3)
 
 
 def test_probabilities_that_nobody_asks_for_any_more() -> None:
@@ -289,32 +307,6 @@ def test_a_revision_doesnt_reach_what_began_later(what: dict[str, Any]) -> None:
     [added] = [m for m in outputs if m.model == "@persistent" or m.stage == "after:1ms"][:1]
     assert (added.n, added.outcomes) == (1, 1)
     assert min(added.measures["accuracy"], added.measures["error"]) == 0
-
-
-@pytest.mark.parametrize("estimator", ["all", "window:3"])
-@pytest.mark.parametrize("first", ["persistent", "majority"])
-def test_a_revision_where_a_baseline_began_later_than_the_other(first: str, estimator: str) -> None:
-    """At an age, each baseline's outcome moves, or none: numbers of their outcomes differ."""
-    settings: dict[str, Any] = {"stages": ("final", "after:1ms"), "estimators": (estimator,)}
-    lives = Lives(baselines=(first,), **settings)
-    for i in range(3):
-        lives.go(pred(i, 10 * i, "a"), lab(i, 10 * i + 5, "a"))
-    lives.next(baselines=("persistent", "majority"), **settings)
-    lives.go(lab(2, 26, "b"))  # which the second baseline knows nothing of
-    for i in range(3, 6):
-        lives.go(pred(i, 10 * i, "a"), lab(i, 10 * i + 5, "a"))
-    lives.go(lab(4, 56, "b"))
-    found = {
-        message.model: message
-        for message in metrics_of(lives.go(pred(6, 60, "a"), lab(6, 65, "a")))
-        if message.stage == "after:1ms"
-    }
-    of_both = (found["@persistent"], found["@majority"])
-    earlier, later = of_both if first == "persistent" else of_both[::-1]
-    assert (earlier.outcomes, later.outcomes) == (7, 4)
-    # The first of all outcomes is wrong, as there was no label; then the two that were revised.
-    assert earlier.measures["error"] == pytest.approx(3 / 7 if estimator == "all" else 1 / 3)
-    assert later.measures["error"] == pytest.approx(1 / 4 if estimator == "all" else 1 / 3)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from helpers import ENDED, batch_of, metrics_of, snapshot_of
+from helpers import advance, batch_of, metrics_of, snapshot_of
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
@@ -65,8 +65,7 @@ def said(
         for kind, of in zip((PREDICTIONS, LABELS), given):
             padded: list[Any] = [(0, b"")] * start + of[start:stop]
             shard.add(batch_of(kind, padded, start, stop))
-        while shard.advance([ENDED] * 3, 1000):
-            pass
+        advance(shard)
         outputs += shard.flush()[0]
         if stop == vector:
             written = snapshot_of(shard)
@@ -106,8 +105,7 @@ def test_messages_name_them_in_the_form_that_came_first() -> None:
         prediction = about + b'"model":"m","y_pred":%s}' % text
         shard.add(batch_of(PREDICTIONS, [*before, (i, prediction)], i, i + 1))
         shard.add(batch_of(LABELS, [*before, (i, about + b'"y_true":%s}' % text)], i, i + 1))
-    while shard.advance([ENDED] * 3, 1000):
-        pass
+    advance(shard)
     newest = metrics_of(shard.flush()[0])[-1]
     assert newest.measures["accuracy"] == 1.0
     assert set(newest.per_class) == {"true", "false", "other"}  # type: ignore[arg-type]

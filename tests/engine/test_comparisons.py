@@ -18,7 +18,6 @@ from oracle_records import settings_of
 from prequential.configuration.settings.model import Limits
 from prequential.engine.comparisons import VERDICTS
 from prequential.engine.comparisons.confidence_sequence import LARGEST
-from prequential.engine.comparisons.joint import ABSOLUTE, LOSS_NAMES
 from prequential.engine.comparisons.pairing import largest_cost
 from prequential.topics.outputs import Comparison, Output
 from prequential.views.wording import comparing
@@ -157,10 +156,6 @@ def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
     assert found
 
 
-def test_losses_have_names() -> None:
-    assert LOSS_NAMES[ABSOLUTE] == "absolute"
-
-
 # ---- verdicts
 
 
@@ -283,13 +278,6 @@ def go(lives: Lives, count: int, start: int = 0, **predictions: str) -> list[Com
 
 def pairs_of(found: Sequence[Comparison]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((m.model, m.against) for m in found))
-
-
-def test_all_pairs_in_the_order_in_which_models_came() -> None:
-    found = go(Lives(stages=("final",)), 1, x="a", y="b", z="a")
-    assert pairs_of(found) == [("x", "y"), ("x", "z"), ("y", "z")]
-    assert [m.measures["difference"] for m in found] == [-1, 0, 1], "positive: the second is better"
-    assert [(m.pairs, m.level) for m in found] == [(1, 0.05 / 2), (2, 0.05 / 6), (3, 0.05 / 12)]
 
 
 def test_the_champion_against_each_other_one() -> None:
@@ -426,12 +414,6 @@ def test_segments_and_stages_at_an_age() -> None:
     }  # fmt: skip
 
 
-def test_messages_come_when_metrics_do() -> None:
-    found = go(Lives(stages=("final",), emit_outcomes=3), 7, x="a", y="b")
-    assert [m.outcomes for m in found] == [3, 6]
-    assert len({m.id for m in found}) == 2
-
-
 def test_intervals_are_about_all_history_whatever_the_estimator() -> None:
     lives = Lives(stages=("final",), estimators=("all", "window:2", "fading:0.5"), emit_outcomes=400)
     begun = go(lives, 399, x="a", y="b")
@@ -452,17 +434,6 @@ def test_mcnemar_is_significant_by_the_exact_test_where_there_are_few() -> None:
     assert exact == [(n, n >= 8) for n in range(1, 10)], "2/2^8 is below 0.01"
     # Faded sums are no counts: χ²(1) says 6.63, at 7.
     assert [m.outcomes for m in found if m.estimator == "fading:1" and m.significant] == [7, 8, 9]
-
-
-def test_losses_that_have_no_bound_have_no_interval() -> None:
-    lives = Lives(task="regression", compare_losses=("absolute", "squared"), stages=("final",))
-    found = comparisons_of(
-        lives.go(pred(1, 1, 1.5, model="x"), pred(1, 1, 4.0, model="y"), lab(1, 1, 1.0))
-    )
-    assert [(m.loss, m.measures["difference"], m.interval) for m in found] == [
-        ("absolute", -2.5, None), ("squared", -8.75, None),
-    ]  # fmt: skip
-    assert {m.verdict for m in found} == {UNDECIDED}
 
 
 # ---- between lives

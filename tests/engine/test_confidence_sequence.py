@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import oracle_verdicts as oracle
@@ -108,17 +107,6 @@ def test_step_by_step_it_is_the_definition(level: float) -> None:
         seen.add((expected.verdict, expected.recent, expected.before > 0))
     assert {verdict for verdict, _, _ in seen} == {"undecided", "b_better"}, "a mean that moves is dependence"
     assert {recent for _, recent, changed in seen if changed} >= {"a_better"}
-
-
-def test_step_by_step_of_another_loss() -> None:
-    b = sequence.LARGEST["brier"]
-    tables, expected = begun("brier"), oracle.Sequence(0.05, False, b)
-    for i, d in enumerate(differences(3, 600, "brier")):
-        run(tables, 0, [d])
-        expected.step(d, Place(i, 0, i + 1))
-        check(tables, expected)
-    assert (expected.verdict, expected.recent) == ("undecided", "a_better")
-    assert expected.before > 0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -287,17 +275,6 @@ def test_neither_runs_nor_the_order_of_labels_are_evidence(batch: int) -> None:
     assert 0.5 < sequence.interval(tables.sequences, 0)[3] / in_order[3] < 2
 
 
-def test_who_loses_more_is_worse() -> None:
-    for sign, verdict in ((1.0, B_BETTER), (-1.0, A_BETTER)):
-        tables = begun()
-        run(tables, 0, np.full(400, sign))
-        assert tables.sequences.verdict[0] == tables.recent.verdict[0] == verdict
-        assert tables.sequences.since[0] == 104, "the first multiple of 8 from 100 on"
-        _, low, high, effective = sequence.interval(tables.sequences, 0)
-        assert (low > 0) if sign > 0 else (high < 0)
-        assert effective == 400
-
-
 def test_who_is_better_now() -> None:
     """Of the whole run nobody is, a while after the sign has changed."""
     rng = np.random.default_rng(2)
@@ -312,17 +289,6 @@ def test_who_is_better_now() -> None:
     assert 3_700 < tables.recent.before[0] < 4_200
     run(tables, 0, after[1_500:])
     assert tables.recent.verdict[0] == A_BETTER
-
-
-def test_rows_dont_touch_each_other() -> None:
-    tables = begun(rows=3)
-    run(tables, 1, differences(1, 500))
-    assert tables.sequences.n.tolist() == [0, 500, 0]
-    for table in tables[:5]:
-        columns: Any = table._asdict() if hasattr(table, "_asdict") else {}
-        for name, column in columns.items():
-            if name not in ("largest", "signs", "needed"):
-                assert not column[[0, 2]].any(), name
 
 
 @pytest.mark.parametrize("loss", ["error", "brier"])
@@ -363,15 +329,6 @@ def test_models_that_never_differ_are_worth_what_they_are() -> None:
     known, low, high, effective = sequence.interval(tables.sequences, 0)
     assert (known, effective) == (True, 1_000)
     assert low == -high < 0
-
-
-def test_more_pairs_ask_for_more() -> None:
-    since = []
-    for level in (0.05, 1e-20):
-        tables = begun(level=level)
-        run(tables, 0, np.tile([1.0, 0.0], 500))
-        since.append(int(tables.sequences.since[0]))
-    assert 0 < since[0] < since[1]
 
 
 def test_another_level_holds_at_once() -> None:

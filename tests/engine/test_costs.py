@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from helpers import ENDED, batch_of, metrics_of
+from helpers import metrics_of, shard_with
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.shard import Shard
 from prequential.topics.outputs import Metrics
 
 PLAIN = StreamConfig(
@@ -27,11 +26,7 @@ def last_set(config: Config, *streams: str) -> dict[str, Metrics]:
             about = {"stream": stream, "instance_id": i, "ts": i}
             rows[1].append((i, {**about, "model": "m", "y_pred": "a"}))
             rows[2].append((i, {**about, "y_true": "ab"[i % 4 == 3]}))
-    shard = Shard(config)
-    for kind, some in enumerate(rows):
-        shard.add(batch_of(kind, some, 0, len(some)))
-    while shard.advance([ENDED] * 3, 1_000):
-        pass
+    shard = shard_with(config, rows)
     shard.last_set()
     return {one.stream: one for one in metrics_of(shard.flush()[0]) if one.model == "m"}
 

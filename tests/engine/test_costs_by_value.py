@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
-from helpers import ENDED, batch_of, metrics_of, snapshot_of
+from helpers import by_topic, give, metrics_of, shard_with, successor
+from oracle_cases import Record, lab, pred
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
@@ -21,17 +21,14 @@ STREAM = StreamConfig(
 )  # fmt: skip
 
 
-def shard_of(*rows: tuple[int, dict[str, Any]], config: StreamConfig = STREAM) -> Shard:
-    """A shard that has processed records of stream `s` (kind, record), each at its `ts`."""
-    shard = Shard(Config(defaults=config))
-    topics: list[list[Any]] = [[], [], []]
-    for kind, record in rows:
-        topics[kind].append((record["ts"], {"stream": "s", **record}))
-    for kind, some in enumerate(topics):
-        shard.add(batch_of(kind, some, 0, len(some)))
-    while shard.advance([ENDED] * 3, 1_000):
-        pass
-    return shard
+def shard_of(*records: Record, config: StreamConfig = STREAM) -> Shard:
+    """A shard that has processed these."""
+    return shard_with(Config(defaults=config), by_topic(records))
+
+
+def successor_of(shard: Shard, config: StreamConfig) -> Shard:
+    """Another one that goes on."""
+    return successor(shard, Config(defaults=config))
 
 
 def said_of(shard: Shard, model: str = "m", stage: str = "final") -> dict[str, Metrics]:
@@ -39,14 +36,6 @@ def said_of(shard: Shard, model: str = "m", stage: str = "final") -> dict[str, M
     shard.last_set()
     messages = metrics_of(shard.flush()[0])
     return {one.estimator: one for one in messages if (one.model, one.stage) == (model, stage)}
-
-
-def pred(number: int, ts: int, y: str, **others: Any) -> tuple[int, dict[str, Any]]:
-    return 1, {"model": "m", "instance_id": number, "ts": ts, "y_pred": y, **others}
-
-
-def lab(number: int, ts: int, y: str, **others: Any) -> tuple[int, dict[str, Any]]:
-    return 2, {"instance_id": number, "ts": ts, "y_true": y, **others}
 
 
 def test_the_labels_value_counts_before_the_predictions_and_outcomes_without_count_not_at_all() -> None:
@@ -63,20 +52,6 @@ def test_the_labels_value_counts_before_the_predictions_and_outcomes_without_cou
     expected = (20 * weights[0] + 3 * weights[1] + 2 * weights[2]) / sum(weights)
     assert said["fading:0.5"].measures["cost"] == expected
     assert said["fading:0.5"].undefined == {"cost_total": "faded"}
-
-
-def test_without_any_value_there_is_a_reason() -> None:
-    said = said_of(shard_of(pred(1, 1, "a"), lab(1, 2, "b")))
-    for one in said.values():
-        assert one.undefined == {"cost": "no_values", "cost_total": "no_values"}
-
-
-def test_each_stage_has_the_value_of_its_prediction() -> None:
-    shard = shard_of(pred(1, 1, "a", value=10), pred(1, 2, "a", value=20), pred(1, 3, "b", value=30),
-                     lab(1, 4, "b"))  # fmt: skip
-    assert said_of(shard, stage="initial")["all"].measures["cost"] == 20.0
-    shard = shard_of(pred(1, 1, "b", value=10), pred(1, 2, "a", value=20), lab(1, 4, "b"))
-    assert said_of(shard)["all"].measures["cost"] == 40.0
 
 
 def test_revisions_move_costs_of_all_history_and_of_windows() -> None:
@@ -163,23 +138,20 @@ def test_every_prediction_of_a_period_has_its_own_value() -> None:
     assert said[0].measures["cost_total"] == 2 * 10 + 2 * 20
 
 
-Rows = list[tuple[int, dict[str, Any]]]
-
-
 @pytest.mark.parametrize("stop", range(1, 6))
 def test_periods_go_on_by_the_costs_of_now(stop: int) -> None:
-    records: Rows = [
+    records = [
         pred(1, 1, "a", value=10), lab(1, 2, "b", value=4), pred(2, 3, "a", value=7), lab(2, 4, "b"),
         pred(3, 500, "b"),
     ]  # fmt: skip
-    rest: Rows = [lab(1, 600, "a"), pred(4, 700, "b", value=3), lab(4, 800, "a")]
+    rest = [lab(1, 600, "a"), pred(4, 700, "b", value=3), lab(4, 800, "a")]
 
     def going_on(*configs: StreamConfig) -> dict[int, Metrics]:
         """The first records under one configuration, the rest under the last, none under those between."""
-        shard, given = shard_of(*records[:stop], config=configs[0]), records[:stop]
-        for config in configs[1:-1]:
-            shard = after(shard, given, [], config)
-        return periods_of(after(shard, given, [*records[stop:], *rest], configs[-1]))
+        shard = shard_of(*records[:stop], config=configs[0])
+        for config in configs[1:]:
+            shard = successor_of(shard, config)
+        return periods_of(give(shard, *records[stop:], *rest))
 
     once = periods_of(shard_of(*records, *rest, config=PERIODS))
     assert once[0].measures["cost_total"] == 2 * 7 + 0.5 * 3
@@ -198,21 +170,8 @@ def test_periods_go_on_by_the_costs_of_now(stop: int) -> None:
 def test_a_prediction_without_a_value_has_not_that_of_a_former_one() -> None:
     """The former one's row in the state store is taken while costs aren't by value, which they are later."""
     config = replace(STREAM, stages=("final",), label_horizon=100, settle=100)
-    former: Rows = [pred(1, 1, "a", value=7), lab(3, 2, "b", value=5)]
-    rows: Rows = [pred(9, 10_000, "b"), pred(2, 20_000, "a"), lab(4, 20_001, "b")]
-    shard = after(shard_of(*former, config=config), former, rows, replace(config, cost_per_value=False))
-    shard = after(shard, former + rows, [lab(2, 20_010, "b"), pred(4, 20_001, "a")], config)
+    former = shard_of(pred(1, 1, "a", value=7), lab(3, 2, "b", value=5), config=config)
+    between = successor_of(former, replace(config, cost_per_value=False))
+    give(between, pred(9, 10_000, "b"), pred(2, 20_000, "a"), lab(4, 20_001, "b"))
+    shard = give(successor_of(between, config), pred(4, 20_001, "a"), lab(2, 20_010, "b"))
     assert said_of(shard)["all"].undefined == {"cost": "no_values", "cost_total": "no_values"}
-
-
-def after(shard: Shard, former: Rows, rows: Rows, config: StreamConfig) -> Shard:
-    """Another shard that goes on where this one was, with these rows."""
-    shard.flush()
-    other = Shard(Config(defaults=config))
-    other.restore(msgspec.msgpack.decode(part) for part in snapshot_of(shard))
-    for kind in range(3):
-        own = [(record["ts"], {"stream": "s", **record}) for its, record in former + rows if its == kind]
-        other.add(batch_of(kind, own, sum(its == kind for its, _ in former), len(own)))
-    while other.advance([ENDED] * 3, 1_000):
-        pass
-    return other

@@ -57,15 +57,6 @@ class TestIncrements:
             assert [many.given(i, length) for length in range(highest + 1)] == p
             assert many.values(i) == [None if a is None or b is None else b - a for a, b in pairwise(p)]
 
-    @given(chunks)
-    def test_snapshot_goes_on_where_it_stood(self, parts: list[list[tuple[int, int]]]) -> None:
-        lived, restored = Increments(5), Increments(5)
-        for part in written_out(parts):
-            restored.restore(msgspec.json.decode(msgspec.json.encode(lived.snapshot())))
-            for increments in (lived, restored):
-                increments.update_many(np.array(part, dtype=np.int64))
-            assert restored.snapshot() == lived.snapshot()
-
     def test_memory_does_not_grow_with_the_labels(self) -> None:
         increments = Increments(8)
         increments.update_many(np.arange(100_000) // 700 % 3)
@@ -79,19 +70,6 @@ class TestIncrements:
         assert (first, second) == (pytest.approx(0.2971, abs=5e-5), pytest.approx(0.0227, abs=5e-5))
         assert max(abs(delta or 0.0) for delta in higher[:6]) < 0.01
         assert higher[-1] == pytest.approx(0.0222, abs=5e-5)
-
-    def test_a_chain_of_first_order_has_no_second(self) -> None:
-        r, label, labels = random.Random(3), 0, []
-        for _ in range(50_000):
-            label = label if r.random() < 0.9 else 1 - label
-            labels.append(label)
-        increments = Increments(highest=3)
-        increments.update_many(np.array(labels))
-        assert increments.values(0) == [
-            pytest.approx(0.4, abs=0.02),
-            pytest.approx(0.0, abs=0.01),
-            pytest.approx(0.0, abs=0.01),
-        ]
 
 
 class TestRecentDependence:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from helpers import ENDED, alarms_of, batch_of, restored, snapshot_of
+from helpers import advance, alarms_of, batch_of, restored, snapshot_of
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
@@ -97,8 +97,7 @@ def alarms(detector: DetectorConfig, wrong: str) -> list[Alarm]:
     for start, stop in ((0, half), (half, len(wrong))):
         for kind, rows in enumerate(topics):
             shard.add(batch_of(kind, rows, start if rows else 0, stop if rows else 0))
-        while shard.advance([ENDED] * 3, 2):
-            pass
+        advance(shard, 2)
         outputs += shard.flush()[0]
         shard = restored(config, snapshot_of(shard))
     return alarms_of(outputs)
@@ -155,8 +154,7 @@ def test_a_parameter_that_is_not_the_default_makes_another_detector() -> None:
     shard = Shard(Config(defaults=settings))
     for kind, obj in ((1, {"model": "m", "y_pred": "a"}), (2, {"y_true": "b"})):
         shard.add(batch_of(kind, [(1, {"stream": "s", "instance_id": 1, "ts": 1, **obj})], 0, 1))
-    while shard.advance([ENDED] * 3, 100):
-        pass
+    advance(shard, 100)
     shard.flush()
     written = snapshot_of(shard)
     for params, missing in (({}, 0), ({"length": 5}, 0), ({"length": 6}, 1)):

@@ -2,116 +2,18 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from helpers import alarms_of, batch_of, restored, snapshot_of, vector
+from helpers import batch_of
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.detectors import DETECTORS
-from prequential.engine.detectors.watch import Signal, WatchedRows
-from prequential.engine.measures.losses import ERROR
 from prequential.engine.shard import Shard
-from prequential.engine.tables.alarms import new_alarms
-from prequential.engine.tables.outcomes import new_log
-from prequential.topics.outputs import Alarm
-from sequences import Codes, Outcomes, log_of, positives_of
 
 BINARY = [name for name, detector in DETECTORS.items() if detector.binary]
 OF_NUMBERS = [name for name in DETECTORS if name not in BINARY]
-
-#: Those that look for a change; harm holds a signal against a bound.
-OF_CHANGES = [name for name in OF_NUMBERS if name != "harm"]
-
-#: Parameters with which they find a rise of the error in some hundred outcomes.
-PARAMS: dict[str, dict[str, Any]] = {
-    "page-hinkley": {"delta": 0.01, "lambda": 5.0}, "cusum": {"k": 0.5}, "adwin": {"delta": 0.5},
-}  # fmt: skip
-
-SIGNALS = (
-    "error", "all", "window:100", "fading:0.99", "window:100/window:1000", "fading:0.97/fading:0.999",
-    "window:50:kappa", "fading:0.97:g_mean", "all:error",
-)  # fmt: skip
-
-#: Outcomes before and after the change.
-BEFORE, AFTER = 1_500, 1_000
-
-
-def outcomes(seed: int) -> list[Codes]:
-    """Of a model that begins to be wrong three times as often."""
-    some = random.Random(seed)
-    found: list[Codes] = []
-    for place in range(BEFORE + AFTER):
-        y = some.randrange(2)
-        wrong = some.random() < (0.15 if place < BEFORE else 0.45)
-        found.append((y, 1 - y if wrong else y, 0, 0))
-    return found
-
-
-@pytest.mark.parametrize("signal", SIGNALS)
-@pytest.mark.parametrize("name", OF_CHANGES)
-def test_alarms_are_those_of_the_signals_values(name: str, signal: str) -> None:
-    """However the outcomes are cut; and the change is found."""
-    given = outcomes(5)
-    config = DetectorConfig(name, signal, PARAMS.get(name, {}))
-    sequence = Outcomes(StreamConfig(estimators=("all",), detectors=(config,)), 2)
-    found: list[tuple[int, float]] = []
-    for piece in vector(random.Random(1), len(given), (1, 30, 500)):
-        raised = sequence.update(given[piece])
-        found += [(piece.start + place, statistic) for place, statistic, _ in raised]
-
-    log, rows = log_of(given), np.arange(len(given), dtype=np.int32)
-    taken = WatchedRows(log, rows, 2, ERROR, positives_of(["0", "1"]))
-    values, fed = Signal(signal, 30, 1, 2, ERROR).update(taken)
-    detector = DETECTORS[name]
-    settings = detector.configured(config.params)
-    table: Any = detector.new_table(1, settings)
-    if name == "kswin":
-        table.seed[0] = sequence.plan.watches[0].table.seed[0]
-    alarms = new_alarms(len(given))
-    detector.run(table, settings, new_log(len(given)), rows, values, fed, 0, alarms)
-    count = int(alarms.raised[0])
-    assert found == list(zip(alarms.place[:count].tolist(), alarms.statistic[:count].tolist()))
-    if signal not in ("all", "all:error"):  # the whole history moves too little
-        assert any(BEFORE < place < BEFORE + 600 for place, _ in found)
-
-
-def shard_alarms(config: Config, seed: int, stop: int, models: tuple[str, ...] = ("m",)) -> list[Alarm]:
-    """Of models that get worse; another shard goes on after so many instances."""
-    some = random.Random(seed)
-    rows: list[Any] = [[], [], []]
-    for i in range(1_200):
-        about = {"stream": "s", "instance_id": i, "ts": i}
-        wrong = some.random() < (0.1 if i < 800 else 0.6)
-        rows[1] += [(i, {**about, "model": model, "y_pred": str(int(wrong))}) for model in models]
-        rows[2].append((i, {**about, "y_true": "0"}))
-    shard, found = Shard(config), []
-    each = len(models)
-    for start, end in ((0, stop), (stop, 1_200)):
-        shard.add(batch_of(1, rows[1], start * each, end * each))
-        shard.add(batch_of(2, rows[2], start, end))
-        while shard.advance([1 << 62] * 3, 100):
-            pass
-        found += alarms_of(shard.flush()[0])
-        shard = restored(config, snapshot_of(shard))
-    return found
-
-
-@pytest.mark.parametrize("name", DETECTORS)
-def test_a_successor_raises_the_same_alarms(name: str) -> None:
-    """Also in the middle of what a detector has gathered."""
-    detector = DetectorConfig(name, "error", PARAMS.get(name, {}))
-    config = Config(defaults=StreamConfig(detectors=(detector,), stages=("final",), emit_every=None))
-    whole = shard_alarms(config, 1, 1_199)
-    assert any(800 < alarm.outcome < 1_150 for alarm in whole)
-    for stop in (1, 333, 810, 821):
-        assert shard_alarms(config, 1, stop) == whole
-    assert {alarm.detector for alarm in whole} == {name}
-    assert all(list(alarm.params) == [*DETECTORS[name].params(detector.params)] for alarm in whole)
 
 
 def test_sequences_draw_their_own_random_numbers() -> None:

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 import msgspec
 import pytest
-from helpers import ENDED, Feed, World, batch_of, comparisons_of, examples, metrics_of
+from helpers import Feed, World, advance, batch_of, comparisons_of, examples, metrics_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 from prequential.configuration.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
@@ -85,8 +85,7 @@ def lived(world: World, *where: int) -> tuple[Shard, list[Output]]:
     feed = Feed(shard, world.topics)
     for kind, rows in enumerate(world.topics):
         feed.give(kind, len(rows))
-    while shard.advance([ENDED] * 3, 1 << 30):
-        pass
+    advance(shard, 1 << 30)
     return shard, shard.flush()[0]
 
 
@@ -367,7 +366,6 @@ class TestSeries:
         streams = {dict(labels).get("stream") for _, labels in exported(shard.config, shard)}
         assert streams == {None, 'a"\\b\nc'}
 
-
     def test_a_split_stream_is_several_series_that_add_up(self) -> None:
         """Two thirds of a stream's instances lie in partition 0, the others in partition 1."""
         world = steady(90)
@@ -395,25 +393,6 @@ class TestSeries:
         names = [{name for name, _ in labels} for _, labels in found]
         assert [labels for labels in names if "stream" in labels and "partition" not in labels] == []
 
-    def test_pairs_of_a_split_stream(self) -> None:
-        world = steady(90)
-        runners = {}
-        for number in range(2):
-            shard, _ = lived(World(world.settings, world.topics), number)
-            runner: Any = SimpleNamespace(
-                shard=shard, recovering=False, halted=None, partition=number, statistics=ShardStatistics(),
-                open_transactions=[OpenTransaction(name) for name in KINDS],
-            )
-            runners[number] = runner
-        fetcher: Any = SimpleNamespace(ends={})
-        found = samples(Exporter(world.config, fetcher, runners).text(at_once))
-        outcomes = [
-            (labels["partition"], labels["model"], labels["against"], n)
-            for (name, of), n in found.items()
-            if name == "prequential_comparison_outcomes" and (labels := dict(of))["stage"] == "final"
-        ]
-        assert sorted(outcomes) == [("0", "m0", "m1", 90), ("1", "m0", "m1", 90)]
-
     def test_a_champion_that_is_beaten_in_all_but_one_segment(self) -> None:
         """In France it is right, and so is the other one."""
         shard, _ = lived(a_champion_is_beaten())
@@ -429,23 +408,6 @@ class TestSeries:
             assert (("prequential_comparison_since_outcome", labels) in found) == bool(verdict)
             assert (found["prequential_comparison_low", labels] > 0) == bool(verdict)
 
-    def test_losses_of_numbers_have_no_interval(self) -> None:
-        shard, _ = lived(numbers())
-        found = exported(replace(shard.config, http=EVERYTHING), shard)
-        of = {
-            "stream": "s", "partition": "0", "model": "old", "against": "new", "stage": "final",
-            "loss": "squared",
-        }  # fmt: skip
-        labels = frozenset(of.items())
-        names = {name for name, own in found if own == labels}
-        of_pair = ("outcomes", "verdict", "recent_verdict")
-        assert names == {f"prequential_comparison_{name}" for name in of_pair}
-        assert found["prequential_comparison_verdict", labels] == 0
-        whole = frozenset({**of, "estimator": "all"}.items())
-        assert found["prequential_comparison_difference", whole] == 3
-        assert found["prequential_comparison_q", whole] == pytest.approx(math.log(4))
-        assert not [name for name, _ in found if name == "prequential_comparison_mcnemar"]
-
     def test_pairs_beyond_the_limit_are_counted(self) -> None:
         world = two_models(20, {}, lambda i: dict.fromkeys("abcd", "1"), "1")
         shard, _ = lived(World({**world.settings, "limits": {"pairs_per_stream": 2}}, world.topics))
@@ -453,24 +415,6 @@ class TestSeries:
         labels = frozenset({"stream": "s", "partition": "0"}.items())
         assert found["prequential_comparison_pairs_left_out", labels] == 4
         assert len([name for name, _ in found if name == "prequential_comparison_verdict"]) == 2
-
-    def test_bins_of_age_have_no_pairs(self) -> None:
-        world = steady(60)
-        settings = {"defaults": {**world.settings["defaults"], "stages": ["final", "bins"], "bins": 2}}
-        shard, _ = lived(World(settings, world.topics))
-        found = exported(shard.config, shard)
-        stages = {dict(labels)["stage"] for name, labels in found if name in COMPARISONS}
-        assert stages == {"final"}
-
-    def test_alarms_of_segments(self) -> None:
-        """Three instances in a hundred are of a country whose model breaks: its alarms are series."""
-        shard, outputs = lived(one_segment_breaks())
-        found = exported(shard.config, shard)
-        alarms = {key: n for key, n in found.items() if key[0] == "prequential_drift_alarms_total" and n}
-        assert alarms == of_alarms(outputs, last_set(shard)[0])
-        assert {dict(labels).get("segment") for _, labels in alarms} == {"country=DE"}
-        without = {key for key in found if key[0] == "prequential_drift_alarms_total"} - alarms.keys()
-        assert {dict(labels).get("segment") for _, labels in without} == {None, "country=FR"}
 
     def test_whether_objectives_are_kept(self) -> None:
         world = steady(200)
@@ -517,25 +461,6 @@ class TestSeries:
             key = "prequential_misplaced_records_total"
             counts = {dict(labels)["topic"]: n for (name, labels), n in found.items() if name == key}
             assert counts == {"instances": expected, "predictions": 2 * expected, "labels": expected}
-
-
-def one_segment_breaks() -> World:
-    """From instance 2,000 on, what is said of a country that has 3% of the instances is wrong."""
-    topics: Any = ([], [], [])
-    for i in range(2_600):
-        country = "DE" if i % 33 == 0 else "FR"
-        head = {"stream": "s", "instance_id": str(i), "ts": 10 * i}
-        topics[0].append((10 * i, {**head, "segments": {"country": country}}))
-        wrong = country == "DE" and i >= 2_000
-        topics[1].append((10 * i + 1, {**head, "model": "m", "y_pred": "01"[wrong]}))
-        topics[2].append((10 * i + 2, {**head, "y_true": "0", "ts": 10 * i + 2}))
-    settings = {
-        "defaults": {
-            "emit": {"outcomes": None, "every": "1s"}, "segments": ["country"], "stages": ["final"],
-            "detectors": [{"lambda": 15}],
-        }
-    }  # fmt: skip
-    return World(settings, topics)
 
 
 def two_models(
@@ -703,8 +628,7 @@ def test_the_demo_reads_what_a_worker_says_by_default() -> None:
         about |= {"stream": "s"}
         rows = [(n + later, {**about, "instance_id": n, "ts": n + later}) for n in range(count)]
         shard.add(batch_of(kind, rows, 0, count))
-    while shard.advance([ENDED] * 3, 1 << 30):
-        pass
+    advance(shard, 1 << 30)
     readings = parse(exporter(config, shard).text(at_once))
     assert readings.latency == pytest.approx(2.5, rel=0.04)
     assert readings.waiting == 1

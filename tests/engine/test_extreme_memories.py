@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from helpers import ENDED, batch_of, metrics_of
+from helpers import metrics_of, shard_with
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DETAILS, StreamConfig
 from prequential.engine.measures.registry import NAMES
-from prequential.engine.shard import Shard
 from prequential.topics.outputs import Metrics
 
 
@@ -34,17 +33,13 @@ def evaluated(labels: str, predictions: str, estimators: tuple[str, ...]) -> lis
         estimators=estimators, details=DETAILS, measures=NAMES,
         emit_outcomes=50, emit_every=None,
     )  # fmt: skip
-    shard = Shard(Config(defaults=config))
     about = [{"stream": "s", "instance_id": i, "ts": i} for i in range(len(labels))]
     rows: list[list[Any]] = [[], [], []]
     for fields, y, h in zip(about, labels, predictions):
         proba = {"1": 0.9, "0": 0.1} if fields["ts"] % 7 == 0 else None
         rows[1].append((fields["ts"], {**fields, "model": "m", "y_pred": h, "y_proba": proba}))
         rows[2].append((fields["ts"], {**fields, "y_true": y}))
-    for kind, some in enumerate(rows):
-        shard.add(batch_of(kind, some, 0, len(some)))
-    while shard.advance([ENDED] * 3, 1000):
-        pass
+    shard = shard_with(Config(defaults=config), rows)
     shard.last_set()
     return metrics_of(shard.flush()[0])
 

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from helpers import catch_up
+from helpers import advance, catch_up
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
@@ -19,9 +19,6 @@ from prequential.views.diagnosis.facts import read_by, since, streams_of, unpair
 from worlds import random_world
 
 HOUR = 3_600_000
-
-#: A watermark above all times.
-ENDED = 1 << 62
 
 Row = tuple[int, dict[str, Any] | bytes]
 Rows = list[Row]
@@ -49,8 +46,7 @@ def shard_of(topics: tuple[Rows, Rows, Rows], vectors: int = 1_000_000, **settin
         values = [row if isinstance(row, bytes) else json.dumps(row).encode() for _, row in rows]
         if rows:
             shard.add(Batch(kind, range(len(rows)), [time for time, _ in rows], decode(kind, values)))
-    while shard.advance([ENDED] * 3, vectors):
-        pass
+    advance(shard, vectors)
     return shard
 
 

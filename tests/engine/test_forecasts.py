@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ENDED, World, batch_of, catch_up, metrics_of
+from helpers import World, advance, batch_of, catch_up, give, metrics_of
+from oracle_cases import lab, pred
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.measures.reading import extends_scores
 from prequential.engine.shard import Shard
-from test_costs_by_value import lab, pred, said_of, shard_of
+from test_costs_by_value import said_of, shard_of, successor_of
 
 HOUR = 3_600_000
 MEASURES = ["mae", "mase", "rmsse", "wis"]
@@ -123,70 +124,22 @@ def day(number: int, predicted: float, actual: float | None, **more: Any) -> tup
     return pred(number, 10 * number - 4, predicted, **more), lab(number, 10 * number, actual)
 
 
-def processed(*records: tuple[Any, ...]) -> Shard:
-    """A shard that has processed records (kind, record, and a record time if it isn't their `ts`)."""
-    shard = Shard(Config(defaults=STREAM))
-    topics: list[list[Any]] = [[], [], []]
-    for kind, record, *at in records:
-        topics[kind].append(((at or [record["ts"]])[0], {"stream": "s", **record}))
-    for kind, some in enumerate(topics):
-        shard.add(batch_of(kind, some, 0, len(some)))
-    while shard.advance([ENDED] * 3, 1_000):
-        pass
-    return shard
-
-
 class TestSeasonalBaselines:
-    def test_every_memory_has_those_outcomes_that_have_one(self) -> None:
-        """Errors of 1, 2 and 3 where labels moved by 4, 2 and 0.5; the first label has none before it."""
-        records = [*day(1, 0, 9), *day(2, 12, 13), *day(3, 13, 11), *day(4, 14.5, 11.5)]
-        estimators = "all", "window:2", "fading:0.5", "decay:10ms"
-        config = replace(STREAM, estimators=estimators, segments=("arm",))
-        shard = shard_of(*records, config=config)
-        found = {name: one.measures for name, one in said_of(shard).items()}
-        halved = (0.25 * 1 + 0.5 * 2 + 3) / (0.25 * 4 + 0.5 * 2 + 0.5)
-        squared = math.sqrt((0.25 * 1 + 0.5 * 4 + 9) / (0.25 * 16 + 0.5 * 4 + 0.25))
-        for name, mase, rmsse in (
-            ("all", 6 / 6.5, math.sqrt(14 / 20.25)), ("window:2", 5 / 2.5, math.sqrt(13 / 4.25)),
-            ("fading:0.5", halved, squared), ("decay:10ms", halved, squared),
-        ):  # fmt: skip
-            assert found[name]["mase"] == pytest.approx(mase, rel=1e-14)
-            assert found[name]["rmsse"] == pytest.approx(rmsse, rel=1e-14)
-        assert found["all"]["mae"] == 15 / 4  # with the outcome that has no baseline
-
-    def test_a_season_without_a_label_is_passed_over(self) -> None:
-        records = [*day(1, 0, 9), *day(3, 13, 11), *day(4, 14, 10)]
-        assert said_of(shard_of(*records, config=STREAM))["all"].measures["mase"] == (2 + 4) / (2 + 1)
-
     def test_the_label_must_have_been_processed_when_the_prediction_was(self) -> None:
         """The label at 20 is processed at 28, after the prediction of 30 at 26: the one at 10 counts."""
         records = [*day(1, 0, 9), pred(2, 16, 0), pred(3, 26, 12)]
         for at, baseline in ((25, 5), (28, 9)):
-            shard = processed(*records, (*lab(2, 20, 5), at), lab(3, 30, 13))
+            shard = shard_of(*records, lab(2, 20, 5, at), lab(3, 30, 13), config=STREAM)
             mase = said_of(shard)["all"].measures["mase"]
             assert mase == (5 + 1) / (4 + abs(13 - baseline))
 
     def test_a_prediction_after_its_label_has_the_labels_before_that_one(self) -> None:
         """The label at 10 is processed after the label at 20, and before the prediction of 20."""
-        late, others = (*lab(1, 10, 9), 22), ((*pred(2, 16, 12), 25), *day(3, 13, 14))
-        shard = processed(lab(2, 20, 13), late, *others)
+        others = pred(2, 16, 12, 25), *day(3, 13, 14)
+        shard = shard_of(lab(2, 20, 13), lab(1, 10, 9, 22), *others, config=STREAM)
         assert said_of(shard)["all"].measures["mase"] == 1 / 1
-        shard = processed((*lab(1, 10, 9), 19), lab(2, 20, 13), *others)
+        shard = shard_of(lab(1, 10, 9, 19), lab(2, 20, 13), *others, config=STREAM)
         assert said_of(shard)["all"].measures["mase"] == (1 + 1) / (4 + 1)
-
-    def test_different_labels_with_one_time_are_none(self) -> None:
-        """Two series in one stream."""
-        records = [*day(1, 0, 9), pred(101, 6, 0), lab(101, 10, 90), *day(2, 10, 11)]
-        one = said_of(shard_of(*records, config=STREAM))["all"]
-        assert one.undefined == {"mase": "no_season", "rmsse": "no_season", "wis": "no_quantile_sets"}
-
-    def test_labels_that_never_change_give_no_scale(self) -> None:
-        one = said_of(shard_of(*day(1, 0, 9), *day(2, 8, 9), config=STREAM))["all"]
-        assert one.undefined["mase"] == one.undefined["rmsse"] == "zero_denominator"
-
-    def test_labels_before_all_predictions_count(self) -> None:
-        records = [lab(1, 10, 4), *day(2, 8, 9)]
-        assert said_of(shard_of(*records, config=STREAM))["all"].measures["mase"] == 1 / 5
 
     @pytest.mark.parametrize("seed", range(3))
     def test_withdrawn_and_revised_labels_leave_sums_exactly(self, seed: int) -> None:
@@ -200,7 +153,7 @@ class TestSeasonalBaselines:
             records += day(i, predicted, first)
             if rng.random() < 0.5:
                 last = rng.choice([None, rng.gauss(0, 1e4)])
-                records.append((2, {"instance_id": i, "ts": 10 * i + 3, "y_true": last}))
+                records.append(lab(i, 10 * i + 3, last))
             if last is not None and i > 1:
                 outcomes.append((last, predicted, numbers[i - 2]))
         found = {
@@ -218,17 +171,7 @@ class TestSeasonalBaselines:
 
     def test_another_season_begins_with_the_next_outcome(self) -> None:
         def go_on(shard: Shard, config: StreamConfig, *records: Any) -> Shard:
-            following = Shard(Config(defaults=config))
-            following.restore(iter(list(shard.snapshot())))
-            topics: list[list[Any]] = [[], [], []]
-            for kind, record in records:
-                topics[kind].append((record["ts"], {"stream": "s", **record}))
-            for kind, some in enumerate(topics):
-                rows = [(0, {})] * shard.merge.added[kind] + some
-                following.add(batch_of(kind, rows, shard.merge.added[kind], len(rows)))
-            while following.advance([ENDED] * 3, 1_000):
-                pass
-            return following
+            return give(successor_of(shard, config), *records)
 
         config = replace(STREAM, estimators=("all", "window:9"))
         first = shard_of(*day(1, 0, 9), *day(2, 8, 10), config=config)
@@ -288,16 +231,6 @@ def test_quantiles_are_scored_as_in_the_paper() -> None:
     assert found.measures["wis"] == pytest.approx(total / (2 + 0.5), rel=1e-14)
 
 
-def test_a_prediction_with_other_quantiles_is_another_one() -> None:
-    records = (
-        pred(1, 6, 1.0, quantiles={"0.1": 1, "0.9": 2}), pred(1, 6, 1.0, quantiles={"0.9": 2, "0.1": 1}),
-        pred(1, 6, 1.0, quantiles={"0.1": 1, "0.9": 3}), lab(1, 10, 2),
-    )  # fmt: skip
-    one = said_of(shard_of(*records, config=STREAM))["all"]
-    assert one.counts["duplicate"] == 1
-    assert one.measures["wis"] == pytest.approx(0.1 * 1 + 0.1 * 1, rel=1e-14)
-
-
 def test_probabilities_of_a_stream_of_numbers_are_no_quantiles() -> None:
     config = Config(defaults=StreamConfig(emit_every=None), streams={"s": STREAM})
     shard = Shard(config)
@@ -305,8 +238,7 @@ def test_probabilities_of_a_stream_of_numbers_are_no_quantiles() -> None:
     made = {**about, "model": "m", "ts": 6, "y_pred": 1.5, "y_proba": {"a": 0.5}}
     shard.add(batch_of(1, [(6, made)], 0, 1))
     shard.add(batch_of(2, [(10, {**about, "ts": 10, "y_true": 2})], 0, 1))
-    while shard.advance([ENDED] * 3, 1_000):
-        pass
+    advance(shard)
     assert said_of(shard)["all"].undefined["wis"] == "no_quantile_sets"
 
 

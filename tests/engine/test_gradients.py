@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.engine.details.gradients import (
     GRADIENTS,
@@ -19,8 +19,6 @@ from prequential.engine.details.gradients import (
 from prequential.engine.details.normalisation import RATIOS
 
 NAMES = list(GRADIENTS)
-SYMMETRIC = ["balanced_accuracy", "kappa", "g_mean", "mcc"]
-
 #: x, y, z of TP, FN, FP, TN (figure 2).
 VERTICES = ((-1, 1, 1), (1, -1, 1), (-1, -1, -1), (1, 1, -1))
 
@@ -87,47 +85,6 @@ def test_a_finite_number_or_none(cells: tuple[float, ...]) -> None:
         assert class_ratio_gradient(measure, *cells) == gradients.get(measure)
     assert moves_with_class_ratio(*cells) == [m for m, g in gradients.items() if abs(g) > TOLERANCE]
     assert gradients == class_ratio_gradients(*np.array(cells, dtype=np.float64))
-
-
-class TestThePaper:
-    """What section IV-B says of the gradients."""
-
-    @given(with_gaps)
-    def test_accuracy_does_not_move(self, cells: tuple[float, ...]) -> None:
-        assume(any(cells))
-        assert class_ratio_gradient("accuracy", *cells) == 0
-        assert "accuracy" not in moves_with_class_ratio(*cells)
-
-    @given(with_gaps)
-    def test_precision_and_f1_never_point_to_fewer_positives(self, cells: tuple[float, ...]) -> None:
-        gradients = class_ratio_gradients(*cells)
-        assert gradients.get("precision", 1) > 0
-        assert gradients.get("f1", 0) >= 0
-
-    @pytest.mark.parametrize("measure", SYMMETRIC)
-    @given(full)
-    def test_these_are_symmetric(self, measure: str, cells: tuple[float, ...]) -> None:
-        """With the classes exchanged z is -z."""
-        tp, fn, fp, tn = cells
-        mirrored = class_ratio_gradient(measure, tn, fp, fn, tp)
-        assert mirrored is not None
-        cancelled = 1e-15 * sum(cells) / min(cells)
-        assert class_ratio_gradient(measure, *cells) == pytest.approx(-mirrored, rel=1e-12, abs=cancelled)
-
-    @pytest.mark.parametrize("measure", ["kappa", "g_mean", "mcc"])
-    def test_only_the_majority_is_recognised(self, measure: str) -> None:
-        """More of the minority class improves these, whichever class it is."""
-        few_positives = class_ratio_gradient(measure, 1, 9, 1, 89)
-        few_negatives = class_ratio_gradient(measure, 89, 1, 9, 1)
-        assert few_positives is not None
-        assert few_positives > 0.5
-        assert few_negatives == pytest.approx(-few_positives)
-
-    def test_recall_where_positives_are_few(self) -> None:
-        """Of the same recall, the fewer they are the steeper."""
-        few, many = class_ratio_gradients(1, 9, 9, 81), class_ratio_gradients(9, 81, 1, 9)
-        assert few["recall"] == pytest.approx(2)
-        assert many["recall"] == pytest.approx(2 / 9)
 
 
 class TestUndefined:

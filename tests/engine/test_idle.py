@@ -12,6 +12,7 @@ from helpers import (
     ENDED,
     Topics,
     World,
+    advance,
     batch_of,
     comparisons_of,
     metrics_of,
@@ -49,8 +50,7 @@ def taken(world: World, *, silent: bool = False) -> Shard:
         shard.observed = False
     for kind, rows in enumerate(world.topics):
         shard.add(batch_of(kind, rows, 0, len(rows)))
-    while shard.advance([ENDED] * 3, 10_000):
-        pass
+    advance(shard, 10_000)
     return shard
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from helpers import ENDED, snapshot_of
+from helpers import ENDED, advance, snapshot_of
 from incident_streams import LATENCY, QUIET, STEP, Stream, batches, incidents, live, steps
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
-from prequential.engine.incidents import lasting
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
 from prequential.topics.decoding import Decoded
@@ -40,70 +38,6 @@ def of_days(seed: int, days: list[float], outcomes: int = 60, spread: float = 0.
     shares = np.clip(np.array(days) + spread * rng.standard_normal(len(days)), 0.0, 1.0)
     wrong = (rng.random(len(days) * outcomes) < np.repeat(shares, outcomes)).astype(np.int64)
     return Stream(steps(rng, (len(wrong), 0.4)), wrong, step=DAY // outcomes)
-
-
-def plain_excess(
-    n: list[float], loss: list[float], mark: list[int], binary: bool, h: float, least: int
-) -> tuple[float, int]:
-    """The CUSUM of `lasting` by plain loops: its value at the newest cluster, and where its excess began."""
-    usual: list[tuple[float, float]] = []
-    pending: list[int] = []
-    total = 0.0
-    for i, outcomes in enumerate(n):
-        if outcomes < 8 or mark[i] >= lasting.UNUSUAL:
-            continue
-        x = loss[i] / outcomes
-        if len(usual) < 20 or mark[i] == lasting.USUAL:
-            usual.append((x, outcomes))
-            continue
-        memory = usual[-90:]
-        means, k = [one for one, _ in memory], len(memory)
-        mean = math.fsum(means) / k
-        off = [one - mean for one in means]
-        squares = math.fsum(one * one for one in off)
-        r = max(0.0, math.fsum(a * b for a, b in pairwise(off)) / squares) if squares > 1e-18 else 0.0
-        r = min(0.8, r + (1 + 3 * r) / k)
-        variance, size = squares / (k - 1), math.fsum(one for _, one in memory) / k
-        if binary:
-            p = (mean * size * k + 1) / (size * k + 2)
-            variance = max(variance, p * (1 - p) / size)
-        deviation = math.sqrt(variance * (1 + r) / (1 - r) * (1 + 1 / k) * max(1.0, size / outcomes))
-        shape = max((mean / deviation) ** 2, 0.25) if mean > 0 else 0.0
-        if mean > 0:
-            z = ((x / mean) ** (1 / 3) - (1 - 1 / (9 * shape))) * 3 * math.sqrt(shape)
-        else:
-            z = (x - mean) / deviation
-        total = max(0.0, total + min(z, 0.4 + h / least) - 0.4)
-        if total > 0:
-            pending.append(i)
-            if len(pending) <= lasting.LONGEST:
-                continue
-            total = 0.0
-            pending.pop()
-        usual += [(loss[j] / n[j], n[j]) for j in pending] + [(x, outcomes)]
-        pending = []
-    return total, pending[0] if pending else -1
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_the_cusum_is_that_of_plain_loops(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    count, binary = int(rng.integers(0, 129)), bool(seed % 2)
-    n = rng.integers(1, 60, count).astype(float)
-    level = rng.choice([0.0, 0.01, 0.2, 0.5]) + rng.choice([0.0, 0.1]) * rng.random(count)
-    level[count - int(rng.integers(0, 8)) :] += rng.choice([0.0, 0.3])
-    level[count // 3 :] += rng.choice([0.0, 0.02])  # slowly, for more clusters than an excess may have
-    losses = n * rng.gamma(2.0, level + 0.1)
-    loss = rng.binomial(n.astype(int), np.minimum(level, 1.0)).astype(float) if binary else losses
-    mark = rng.choice([0, 0, 0, 0, 1, 2, 3], count) if seed % 3 == 0 else np.zeros(count, np.int64)
-    scratch = lasting.new_scratch(128, 14)
-    for column, values in zip(scratch.means, (n, loss, mark, np.arange(count), np.arange(count))):
-        column[:count] = values
-    decision = lasting.decide(scratch, count, binary, 30.0, 0, least := 3 + seed % 2)
-    total, start = plain_excess(n.tolist(), loss.tolist(), mark.tolist(), binary, decision.h, least)
-    assert decision.excess.total == pytest.approx(total, rel=1e-6, abs=1e-6)
-    assert decision.excess.start == start
-    assert decision.found == (start >= 0 and total >= decision.h)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -353,8 +287,7 @@ def test_a_shard_that_replays_says_nothing_and_knows_the_same() -> None:
     for shard in shards:
         for batch in batches(stream.records()):
             shard.add(batch)
-        while shard.advance([ENDED] * 3, 700):
-            pass
+        advance(shard, 700)
         outputs.append(shard.flush()[0])
     assert outputs[0]
     assert outputs[1] == []
@@ -405,8 +338,7 @@ def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
             times = [one.ts for one in own]
             own[2_000] = msgspec.structs.replace(own[2_000], ts=factor * own[2_000].ts)
             shard.add(Batch(kind, range(len(own)), times, Decoded(own, {})))
-        while shard.advance([ENDED] * 3, 1_000):
-            pass
+        advance(shard)
         told = [one for one in shard.flush()[0] if isinstance(one, Incident)]
         assert told[-1].ts < 8_100 * STEP + 3_700_000
         found.append([(one.status, one.change_point["outcome"]) for one in told])

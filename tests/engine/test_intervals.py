@@ -104,10 +104,6 @@ class TestWilson:
         theirs = binomtest(k, n).proportion_ci(0.95, method="wilson")
         assert wilson(k / n, n) == pytest.approx((theirs.low, theirs.high), rel=1e-9, abs=1e-12)
 
-    def test_textbook_value(self) -> None:
-        """81 of 263: 0.2553 to 0.3662 (Newcombe 1998, Statistics in Medicine 17, table I, method 3)."""
-        assert [round(end, 4) for end in wilson(81 / 263, 263)] == [0.2553, 0.3662]
-
     @examples(100)
     @given(st.floats(0, 1), st.floats(1e-3, 1e9))
     def test_never_beyond_0_and_1_and_always_around_the_share(self, share: float, n: float) -> None:
@@ -122,10 +118,6 @@ class TestWilson:
         low, high = wilson(share, n)
         assert 0 <= low <= high <= 1
         assert high - low > 0.999
-
-    def test_more_outcomes_are_surer(self) -> None:
-        widths = [high - low for low, high in (wilson(0.2, n) for n in (1, 1.8, 10, 100, 10_000))]
-        assert widths == sorted(widths, reverse=True)
 
 
 def worth_of(sequence: Outcomes) -> tuple[float, float]:
@@ -150,11 +142,6 @@ class TestEffective:
         weights = [factor**age for age in range(count)]
         expected = math.fsum(weights) ** 2 / math.fsum(w * w for w in weights)
         assert worth == pytest.approx(expected, rel=1e-6)
-
-    def test_tends_to_one_and_a_over_one_minus_a(self) -> None:
-        n, worth = worth_after("fading:0.995", 20_000)
-        assert worth == pytest.approx((1 + 0.995) / (1 - 0.995))  # 399
-        assert n == pytest.approx(200)
 
     @pytest.mark.parametrize(("estimator", "worth"), [("all", 70), ("window:50", 50), ("fading:1", 70)])
     def test_equal_outcomes_are_worth_themselves(self, estimator: str, worth: float) -> None:
@@ -209,12 +196,6 @@ class TestShrunk:
     def test_values(self, correlation: float | None, worth: float) -> None:
         assert shrunk(900, correlation) == pytest.approx(worth)
 
-    def test_is_the_variance_of_a_mean_of_a_first_order_chain(self) -> None:
-        """Var(mean) = p(1-p)/n·(1 + 2·Σ_k (1 - k/n)·r^k), whose limit is p(1-p)/n·(1 + r)/(1 - r)."""
-        n, r = 100_000, 0.5
-        inflation = 1 + 2 * math.fsum((1 - k / n) * r**k for k in range(1, 200))
-        assert shrunk(n, r) == pytest.approx(n / inflation, rel=1e-4)
-
 
 def product_of_chains(labels: tuple[float, float], errors: tuple[float, float]) -> npt.NDArray[np.float64]:
     """Shares of the pairs of cells, of labels and errors as independent chains (P(1), correlation)."""
@@ -245,14 +226,6 @@ class TestPrecisionWorth:
             ahead = chain @ ahead
             total += (m * e * ahead).sum() / (m * e * e).sum()
         assert precision_worth(1e9 * shares.ravel()) == pytest.approx(1 / (1 + 2 * total), rel=1e-6)
-
-    def test_what_labels_alone_and_errors_alone_take(self) -> None:
-        assert precision_worth(1e9 * product_of_chains((0.3, 0), (0.1, 0)).ravel()) == pytest.approx(1)
-        persistent = precision_worth(1e9 * product_of_chains((0.3, 0.7), (0.1, 0)).ravel())
-        # Given the label, precision's e has a mean of 0.9·7/34 or -0.1·27/34: 9/34 of its variance.
-        assert persistent == pytest.approx(1 / (1 + 2 * 9 / 34 * 0.7 / 0.3), rel=1e-6)
-        of_errors = precision_worth(1e9 * product_of_chains((0.3, 0), (0.1, 0.5)).ravel())
-        assert shrunk(1, 0.5) < of_errors < 1
 
     @examples(200)
     @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.sampled_from(["all", "fading:0.5"]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,9 +17,8 @@ import pytest
 from helpers import vector
 from prequential.configuration.settings.streams import DEFAULT_MEASURES, StreamConfig
 from prequential.engine.measures.registry import OF_NUMBERS
-from prequential.engine.tables.scores import CLIP
 from river import metrics as river
-from river import stats, utils
+from river import utils
 from sequences import NO_CLASS, Codes, Outcomes, Score, score_number, score_probabilities
 from sklearn import metrics as sklearn
 
@@ -196,14 +194,6 @@ def test_classes(estimator: str, kind: str, classes: int) -> None:
                 assert math.isnan(theirs) if name == "kappa" else theirs == 0.0, (name, length)
 
 
-@pytest.mark.parametrize("classes", [2, 7])
-def test_weighted_recall_is_accuracy(classes: int) -> None:
-    """So there is none beside it."""
-    y, h = random_stream(classes)
-    values, _ = evaluated((y, h), "all", classes)
-    assert sklearn.recall_score(y, h, average="weighted") == pytest.approx(values["accuracy"])
-
-
 def test_reports_of_classes_are_scikit_learns() -> None:
     y, h = predicted_only(7)
     theirs = sklearn.classification_report(y, h, output_dict=True, zero_division=np.nan)
@@ -320,31 +310,6 @@ def test_areas_of_histograms_are_near_those_of_scores(rate: float, estimator: st
     assert values["pr_auc"] == pytest.approx(theirs, abs=0.01 if is_coarse else 0.002)
 
 
-class TestClip:
-    """A class that was given no probability: the loss is that of 1e-15."""
-
-    def test_ours_is_wider_than_scikit_learns(self) -> None:
-        values, _ = evaluated(([1], [0]), "all", 2, scores_of(([1], [0]), np.array([[1.0, 0.0]])))
-        assert values["log_loss"] == -math.log(1e-15)
-        assert values["brier"] == 2.0
-        theirs = sklearn.log_loss([1], [[1.0, 0.0]], labels=[0, 1])
-        assert theirs == pytest.approx(-math.log(sys.float_info.epsilon))
-        assert theirs - values["log_loss"] == pytest.approx(1.505, abs=1e-3)
-
-    def test_from_1e_minus_15_on_both_agree(self) -> None:
-        for p in (1e-15, 2e-15, 1e-12):
-            stream, probabilities = ([1], [0]), np.array([[1 - p, p]])
-            values, _ = evaluated(stream, "all", 2, scores_of(stream, probabilities))
-            assert values["log_loss"] == pytest.approx(
-                sklearn.log_loss([1], probabilities, labels=[0, 1]), abs=1e-14
-            )
-
-    def test_a_certain_prediction_that_is_right_loses_a_little(self) -> None:
-        stream, probabilities = ([1], [1]), np.array([[0.0, 1.0]])
-        values, _ = evaluated(stream, "all", 2, scores_of(stream, probabilities))
-        assert values["log_loss"] == -math.log(1 - CLIP) > 0
-
-
 def test_without_probabilities_there_is_no_value() -> None:
     _, undefined = evaluated(random_stream(2), "all", 2)
     assert {name: undefined[name] for name in ("log_loss", "brier", "ece")} == dict.fromkeys(
@@ -456,83 +421,3 @@ def test_river_agrees_where_all_classes_have_labels(window: int | None, kind: st
         assert values["mcc"] == pytest.approx(theirs)
 
 
-class TestRiverDiffers:
-    """A number that River makes up, and the reason that stands here instead."""
-
-    @pytest.mark.parametrize(
-        ("name", "stream", "made_up", "why"),
-        [
-            ("kappa", ([0] * 9, [0] * 9), 0.0, "p_ran_one"),
-            ("precision", ([1] * 9, [0] * 9), 0.0, "no_predicted_positives"),
-            ("recall", ([0] * 9, [1] * 9), 0.0, "no_positives"),
-            ("f1", ([0] * 9, [1] * 9), 0.0, "no_positives"),
-            ("f1", ([1] * 9, [0] * 9), 0.0, "no_predicted_positives"),
-        ],
-    )
-    def test_classes(self, name: str, stream: Stream, made_up: float, why: str) -> None:
-        assert steps_of(stream, RIVER[name]()) == made_up
-        assert evaluated(stream, "all", 2)[1][name] == why
-
-    def test_correlation(self) -> None:
-        assert steps_of(([True] * 3, [True] * 3), river.MCC()) == 0.0
-        assert evaluated(([1] * 3, [1] * 3), "all", 2)[1]["mcc"] == "zero_denominator"
-
-    def test_geometric_mean_of_a_class_without_labels(self) -> None:
-        """River counts it as a recall of 0, which makes the mean 0; here it has no recall."""
-        stream = ([0, 0, 1, 1], [0, 0, 1, 2])
-        assert steps_of(stream, river.GeometricMean()) == 0.0
-        assert evaluated(stream, "all", 3)[0]["g_mean"] == pytest.approx(math.sqrt(0.5))
-
-    def test_cross_entropy_forgives_a_class_that_is_not_named(self) -> None:
-        cross_entropy = river.CrossEntropy()
-        cross_entropy.update("a", {"b": 1.0})
-        assert cross_entropy.get() == 0.0
-        assert score_probabilities("a", "b", {"b": 1.0})["log_loss"] == -math.log(1e-15)
-
-    def test_log_loss_agrees_clip_included(self) -> None:
-        log_loss = river.LogLoss()
-        stream, probabilities = probability_stream(2, 50)
-        probabilities[:4] = [[1, 0], [0, 1], [1, 0], [0, 1]]
-        for y, row in zip(stream[0], probabilities.tolist()):
-            log_loss.update(y == 1, row[1])
-        values, _ = evaluated(stream, "all", 2, scores_of(stream, probabilities))
-        # River's other class has 1 - (1 - 1e-15), which floats make 0.999e-15.
-        assert values["log_loss"] == pytest.approx(log_loss.get(), rel=1e-4)
-
-    def test_numbers_agree_but_for_labels_that_are_all_the_same(self) -> None:
-        for y, h in number_streams().values():
-            theirs = {"mae": river.MAE(), "mse": river.MSE(), "rmse": river.RMSE(), "r2": river.R2()}
-            values, _ = evaluated_numbers(y, h, "all")
-            for name, metric in theirs.items():
-                for label, guess in zip(y, h):
-                    metric.update(label, guess)
-                if name in values:
-                    assert metric.get() == pytest.approx(values[name], rel=1e-6, abs=1e-12)
-        labels, metric = [0.5] * 9, river.R2()
-        for label in labels:
-            metric.update(label, 1.0)
-        assert metric.get() == 0.0
-        assert sklearn.r2_score(labels, [1.0] * 9) == 0.0
-        assert evaluated_numbers(labels, [1.0] * 9, "all")[1]["r2"] == "zero_denominator"
-
-    def test_exponential_mean_is_not_the_fading_average(self) -> None:
-        theirs, found = stats.EWMean(0.5), []
-        for x in (1, 0, 0):
-            theirs.update(x)
-            found.append(theirs.get())
-        assert found == [1, 0.5, 0.25]
-        ours = [
-            evaluated((([0] * 3)[:n], [1, 0, 0][:n]), "fading:0.5", 2)[0]["error"] for n in (1, 2, 3)
-        ]
-        assert ours == pytest.approx([1, 1 / 3, 1 / 7])
-
-    def test_rolling_sums_of_weights_drift(self) -> None:
-        """River's windows subtract what leaves: with weights that differ, kappa is lost."""
-        rng = random.Random(0)
-        rolling = utils.Rolling(river.CohenKappa(), window_size=5)
-        outside = 0
-        for _ in range(20_000):
-            y = rng.random() < 0.5
-            rolling.update(y, y != (rng.random() < 0.3), w=10 ** rng.uniform(-8, 8))
-            outside += not -1 <= rolling.get() <= 1
-        assert outside > 20

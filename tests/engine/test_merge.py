@@ -108,26 +108,6 @@ class TestOrder:
         assert merge.vector == list(map(len, topics))
         assert merge.buffered == [0, 0, 0]
 
-    def test_ties_go_by_topic_and_then_by_offset(self) -> None:
-        merge = Merge()
-        for kind in (2, 0, 1):
-            merge.add(batch(kind, range(3), [5, 5, 6]))
-        assert [(kind, offset) for _, kind, offset in take_all(merge)] == [
-            (0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (0, 2), (1, 2), (2, 2),
-        ]  # fmt: skip
-
-    def test_a_clock_that_steps_back_keeps_its_topic_in_order(self) -> None:
-        """Over the border of batches too; the batch's own times are raised."""
-        merge = Merge()
-        merge.add(batch(1, range(3), [10, 3, 11]))
-        merge.add(batch(1, range(3, 5), [2, 12]))
-        merge.add(batch(2, range(2), [10, 11]))
-        merge.add(batch(0, range(1), [99]))
-        assert take_all(merge) == [
-            (10, 1, 0), (10, 1, 1), (10, 2, 0), (11, 1, 2), (11, 1, 3), (11, 2, 1), (12, 1, 4),
-            (99, 0, 0),
-        ]  # fmt: skip
-
     def test_how_far_all_topics_have_come(self) -> None:
         """Whether their records were taken or not, and after a restore too."""
         merge = Merge()
@@ -141,23 +121,6 @@ class TestOrder:
         again = Merge()
         again.restore(merge.snapshot())
         assert again.reached == 5
-
-    def test_one_record_a_round_is_still_in_order(self) -> None:
-        topics = ([1, 4, 4], [1, 2, 4], [0, 4, 4])
-        merge = Merge()
-        for kind, times in enumerate(topics):
-            merge.add(batch(kind, range(3), times))
-        assert take_all(merge, most=1) == in_order(topics, plain_offsets(topics))
-
-    def test_offsets_may_have_gaps(self) -> None:
-        """Compaction and transaction markers leave some."""
-        merge = Merge()
-        assert merge.add(batch(0, [3, 4, 9], [1, 2, 3])) == 3
-        assert merge.add(batch(0, [12, 20], [4, 5])) == 2
-        assert (merge.added, merge.vector) == ([21, 0, 0], [0, 0, 0])
-        taken = merge.take([ENDED] * 3, 4)
-        assert keys_of(taken) == [(1, 0, 3), (2, 0, 4), (3, 0, 9), (4, 0, 12)]
-        assert merge.vector == [13, 0, 0]
 
     def test_what_is_read_to_its_end_has_nothing_left_below_it(self) -> None:
         """The offsets behind its last record are markers of transactions, or what was aborted."""
@@ -230,29 +193,6 @@ class TestHoldingBack:
         assert take_all(merge, [3, 3, 3]) == [(6, 2, 0)]
         assert take_all(merge, [3, 3, 8]) == [(7, 0, 0)]
         assert take_all(merge, [8, 3, 8]) == [(7, 1, 0)]
-
-    def test_rounds_are_bounded_for_each_topic(self) -> None:
-        merge = Merge()
-        for kind in range(3):
-            merge.add(batch(kind, range(100), list(range(100))))
-        taken = merge.take([ENDED] * 3, 10)
-        assert taken is not None
-        assert keys_of(taken) == in_order([range(100)] * 3, [range(100)] * 3)[: len(taken.times)]
-        assert 10 <= len(taken.times) <= 30
-
-    def test_a_long_topic_is_taken_in_rounds(self) -> None:
-        merge = Merge()
-        for start in range(0, 100, 7):
-            merge.add(batch(0, range(start, min(100, start + 7)), [0] * min(7, 100 - start)))
-        taken = merge.take([ENDED] * 3, 30)
-        assert taken is not None
-        assert len(taken.times) == 30
-        assert taken.order.tolist() == list(range(30))
-        assert merge.buffered == [70, 0, 0]
-
-    def test_nothing_buffered_gives_nothing(self) -> None:
-        merge = Merge()
-        assert merge.take([ENDED] * 3, 10) is None
 
 
 class TestRefetch:

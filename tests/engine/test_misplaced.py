@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from helpers import ENDED, batch_of, metrics_of
+from helpers import by_topic, metrics_of, shard_with, take
 from oracle_cases import Record, inst, lab, pred
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
-from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Metrics
 from prequential.topics.partitioning import partition_of
 
@@ -23,13 +22,7 @@ PARTITIONS = 3
 
 
 def run(shard: Shard, records: Iterable[Record]) -> list[Metrics]:
-    for kind, obj, time in records:
-        place = KINDS.index(kind)
-        given = shard.merge.added[place]
-        shard.add(batch_of(place, [(0, b"")] * given + [(time, obj)], given, given + 1))
-        while shard.advance([ENDED] * 3, 1000):
-            pass
-    return metrics_of(shard.flush()[0])
+    return metrics_of(take(shard, *records))
 
 
 def of(stream: str, *records: Record) -> list[Record]:
@@ -65,12 +58,7 @@ def test_a_record_that_is_refused_is_not_counted_twice() -> None:
     """It ends its round, and what is behind it comes again."""
     config = replace(CONFIG, limits=replace(CONFIG.limits, instances_per_shard=1))
     away = next(name for name in map(str, range(100)) if partition_of(name, PARTITIONS) != 0)
-    shard = Shard(config, 0, PARTITIONS)
     records = of(away, pred(1, 0, "a"), pred(2, 1, "b", model="another"), pred(1, 2, "b"), lab(1, 3, "b"))
-    for kind, name in enumerate(KINDS):
-        rows = [(time, obj) for which, obj, time in records if which == name]
-        shard.add(batch_of(kind, rows, 0, len(rows)))
-    while shard.advance([ENDED] * 3, 1000):
-        pass
+    shard = shard_with(config, by_topic(records), 1_000, 0, PARTITIONS)
     assert shard.state.dead_letters == [0, 1, 0]
     assert shard.misplaced == [0, 2, 1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import oracle
 import pytest
-from helpers import alarms_of, batch_of, catch_up, live, restored, snapshot_of
+from helpers import advance, alarms_of, batch_of, catch_up, live, restored, snapshot_of
 from oracle_detectors import TESTS
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config
@@ -57,8 +57,7 @@ def raised(settings: StreamConfig, given: list[Any], most: int = 500, halves: bo
     for start, stop in ((0, 2_450), (2_450, COUNT)):
         shard.add(batch_of(1, rows[1], start, stop))
         shard.add(batch_of(2, rows[2], start, stop))
-        while shard.advance([1 << 62] * 3, most):
-            pass
+        advance(shard, most)
         outputs += shard.flush()[0]
         if halves:
             shard = restored(config, snapshot_of(shard))
@@ -194,7 +193,6 @@ def test_baselines_and_segments() -> None:
                 about["y_true"] = label
             rows.append((i, about))
         shard.add(batch_of(kind, rows, 0, COUNT))
-    while shard.advance([1 << 62] * 3, 500):
-        pass
+    advance(shard, 500)
     found = alarms_of(shard.flush()[0])
     assert {(alarm.model, alarm.segment) for alarm in found} == {("m", None), ("m", "half=1")}

@@ -15,6 +15,7 @@ from helpers import (
     ENDED,
     Feed,
     World,
+    advance,
     by_sequence,
     catch_up,
     decoded,
@@ -228,8 +229,7 @@ def through(world: World, stages: Sequence[list[str]], middle: int) -> tuple[lis
         feed.given = list(shard.merge.vector)
         for kind, times in enumerate(feed.times):
             feed.give(kind, bisect_left(times, end) - feed.given[kind])
-        while shard.advance([ENDED] * 3, 50):
-            pass
+        advance(shard, 50)
         outputs, before = list(map(read, shard.flush()[0])), shard
     shard.last_set()
     return outputs + list(map(read, shard.flush()[0])), begun

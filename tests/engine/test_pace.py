@@ -11,7 +11,6 @@ import pytest
 from helpers import (
     Feed,
     Life,
-    Topics,
     World,
     assert_cuts_change_no_bit,
     by_sequence,
@@ -68,37 +67,6 @@ def test_cuts_change_nothing_at_any_pace(seed: int) -> None:
     whole = assert_cuts_change_no_bit(world, seed)
     assert by_sequence(live(world, rng, most=(70, 300, 1000)).outputs) == whole
     assert by_sequence(as_they_come(world).outputs) == whole
-
-
-class TestIdsThatComeAgain:
-    """Of 400 instances some are settled, then some more, then the first come again."""
-
-    @staticmethod
-    def world(again: int, **emit: Any) -> World:
-        """200 pairs, 200 more 400 s later, two at 500 s, and five of the second lot `again` (ms)."""
-        topics: Topics = ([], [], [])
-        lots = ((0, range(200)), (400_000, range(200, 400)), (500_000, (400, 401)), (again, range(200, 205)))
-        for time, numbers in lots:
-            for number in numbers:
-                about = {"stream": "s", "instance_id": number, "ts": time}
-                topics[1].append((time, {**about, "model": "m", "y_pred": "ab"[number % 2]}))
-                topics[2].append((time, {**about, "y_true": "ab"[number // 2 % 2]}))
-        return World({"defaults": {"emit": emit}} if emit else {}, topics)
-
-    @pytest.mark.parametrize("emit", [{}, {"every": None}, {"every": "1h"}, {"outcomes": 7}])
-    @pytest.mark.parametrize("unknown", [True, False])
-    def test_they_are_unknown_again_after_settle(self, emit: dict[str, Any], unknown: bool) -> None:
-        """To the millisecond, and where settling has ended long before, or not nearly."""
-        at_the_limit = emit in ({}, {"outcomes": 7})
-        outcomes, counts = (407, {}) if unknown else (402, {"late": 5, "duplicate": 5})
-        world = self.world(
-            (700_001 if unknown else 700_000) if at_the_limit else 750_000 if unknown else 600_000, **emit
-        )
-        for life in (catch_up(world), as_they_come(world)):
-            last = metrics_of(life.outputs)[-1]
-            assert last.outcomes == outcomes
-            assert {name: count for name, count in last.counts.items() if count} == counts
-            assert_same(world, life.outputs)
 
 
 def test_the_paced_worlds_have_what_can_go_wrong() -> None:

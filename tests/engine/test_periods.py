@@ -19,15 +19,11 @@ from oracle_records import settings_of
 from oracle_scores import FURTHER_NUMERIC, OF_TOP, WEIGHTED
 from prequential.configuration.settings.durations import duration
 from prequential.engine.delay import calendars
-from prequential.engine.delay import periods as tables
-from prequential.engine.delay.due_periods import PeriodState
-from prequential.engine.tables.events import LATE, MET, REVISED, WAITS, new_events
 from prequential.topics.outputs import Metrics, Output
 from prequential.topics.zones import changes_of
 from worlds import random_world, zoned_world
 
 from tests.nightly import few, scaled
-from tests.one_model import due
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
@@ -201,139 +197,3 @@ def test_messages_about_periods_of_a_zone(width: int) -> None:
     assert_cuts_change_no_bit(world, width)
 
 
-class Periods:
-    """The periods of one model that predicts class 0."""
-
-    def __init__(self) -> None:
-        self.tables, _ = tables.with_model(
-            tables.new_periods(), 0, 100, 0.8, horizon=1_000, settle=50, numbers=False
-        )
-
-    def __len__(self) -> int:
-        return int(self.tables.models.periods[0])
-
-    def _see(self, kind: int, ts: int, t1: int = 0, label: int = 0, revised: int = 0) -> None:
-        events = new_events(1)
-        events.kind[0], events.ts[0], events.t1[0] = kind, ts, t1
-        events.label[0], events.revised[0] = label, revised
-        self.tables = tables.update(self.tables, events, 0, 1)
-
-    def wait(self, ts: int) -> None:
-        self._see(WAITS, ts)
-
-    def late(self, ts: int) -> None:
-        self._see(LATE, ts)
-
-    def met(self, ts: int, t1: int, label: int) -> None:
-        self._see(MET, ts, t1, label)
-
-    def revise(self, ts: int, before: int, now: int) -> None:
-        self._see(REVISED, ts, 0, before, now)
-
-    def due(self, clock: int, share: float | None) -> list[PeriodState]:
-        return due(self.tables, 0, clock, share)
-
-    def values(self, state: PeriodState) -> dict[str, float]:
-        """The share of right ones, if there are any."""
-        cells = tables.cells_of(self.tables, state.row, 2).reshape(2, 2, 4).sum(axis=2)
-        return {"accuracy": cells.trace() / cells.sum()} if cells.any() else {}
-
-
-class TestByHand:
-    def periods(self) -> Periods:
-        return Periods()
-
-    def told(self, periods: Periods, clock: int, share: float | None) -> list[tuple[Any, ...]]:
-        return [
-            (one.start, one.predictions, one.labelled, one.status, one.corrections, periods.values(one))
-            for one in periods.due(clock, share)
-        ]
-
-    def test_provisional_until_the_expected_share_then_final_then_corrected(self) -> None:
-        """Ten predictions of which half will get labels: final with 4, as 4/10 = 0.8 · 0.5."""
-        periods = self.periods()
-        for ts in range(10):
-            periods.wait(ts)
-        assert self.told(periods, 50, 0.5) == []
-        for ts in range(3):
-            periods.met(ts, 60, 0)
-        assert self.told(periods, 100, 0.5) == [(0, 10, 3, "provisional", 0, {"accuracy": 1.0})]
-        assert self.told(periods, 101, 0.5) == [], "nothing new"
-        periods.met(3, 110, 1)  # label 1, predicted as 0
-        assert self.told(periods, 110, 0.5) == [(0, 10, 4, "final", 0, {"accuracy": 0.75})]
-        periods.revise(3, 1, 0)
-        assert self.told(periods, 120, 0.5) == [(0, 10, 4, "final", 1, {"accuracy": 1.0})]
-        periods.met(4, 130, 1)
-        assert self.told(periods, 130, 0.9) == [(0, 10, 5, "final", 2, {"accuracy": 0.8})]
-
-    def test_a_running_period_is_never_final(self) -> None:
-        periods = self.periods()
-        periods.wait(10)
-        periods.met(10, 20, 0)
-        assert self.told(periods, 99, 0.1) == [(0, 1, 1, "provisional", 0, {"accuracy": 1.0})]
-        assert self.told(periods, 100, 0.1) == [(0, 1, 1, "final", 0, {"accuracy": 1.0})]
-
-    def test_without_labels_it_is_final_when_none_can_be_in_time(self) -> None:
-        periods = self.periods()
-        periods.wait(10)
-        assert self.told(periods, 1_100, 0.5) == []
-        assert self.told(periods, 1_101, 0.5) == [(0, 1, 0, "final", 0, {})]
-
-    def test_a_prediction_that_is_two_horizons_late_has_no_period(self) -> None:
-        periods = self.periods()
-        periods.wait(10)
-        assert self.told(periods, 2_149, None) == [(0, 1, 0, "final", 0, {})]
-        assert len(periods) == 1
-        assert self.told(periods, 2_150, None) == []
-        assert len(periods) == 0
-        periods.wait(20)
-        periods.met(20, 30, 0)
-        periods.revise(20, 0, 1)
-        periods.late(20)
-        assert self.told(periods, 2_151, None) == []
-
-    def test_nothing_is_said_twice(self) -> None:
-        """A prediction goes and another one comes: as many as before, and yet it is another message."""
-        periods = self.periods()
-        for ts in (1, 2, 3):
-            periods.wait(ts)
-        periods.met(1, 60, 0)
-        said = list(periods.due(100, 0.3))
-        periods.late(2)
-        said += periods.due(110, 0.3)
-        periods.wait(4)
-        said += periods.due(120, 0.3)
-        assert [one.predictions for one in said] == [3, 2, 3]
-        assert [one.corrections for one in said] == [0, 1, 2]
-
-    def test_periods_to_come_that_were_too_many_never_begin_again(self) -> None:
-        periods = self.periods()
-        for number in range(200):
-            periods.wait(100_000 + 100 * number)
-        periods.wait(5)
-        assert len(periods) == 201
-        assert self.told(periods, 50, None) == []
-        assert len(periods) == 1
-        periods.wait(100_000)
-        periods.met(100_000, 100_001, 0)
-        assert len(periods) == 1
-
-    def test_what_didnt_change_is_looked_at_when_time_comes(self) -> None:
-        """At the end of a period, at the end of the labels' time, and when another share is expected."""
-        periods = self.periods()
-        for ts in (1, 2):
-            periods.wait(ts)
-        periods.met(1, 60, 0)
-        assert [one[3] for one in self.told(periods, 90, 0.6)] == ["provisional"]
-        assert self.told(periods, 99, 0.6) == []
-        assert [one[3] for one in self.told(periods, 100, 0.6)] == ["final"]
-        periods.wait(110)
-        assert self.told(periods, 300, 0.6) == []
-        assert [one[3] for one in self.told(periods, 1_201, 0.6)] == ["final"]
-        other = self.periods()
-        for ts in (1, 2):
-            other.wait(ts)
-        other.met(1, 60, 0)
-        assert [one[3] for one in self.told(other, 200, 0.9)] == ["provisional"]
-        assert self.told(other, 210, 0.9) == []
-        assert [one[3] for one in self.told(other, 220, 0.6)] == ["final"]

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
-from prequential.configuration.settings.model import Config
+from oracle_cases import lab, pred
 from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors import objectives
 from prequential.engine.measures.declaration import INTERVALS
 from prequential.engine.measures.reading import fields_read
 from prequential.engine.measures.registry import made_of
-from prequential.engine.shard import Shard
-from sklearn.metrics import mean_absolute_percentage_error, mean_pinball_loss
-from test_costs_by_value import lab, pred, said_of, shard_of
+from test_costs_by_value import said_of, shard_of, successor_of
 
 OF_INTERVALS = made_of(INTERVALS)
 
@@ -46,21 +43,6 @@ def test_coverage_and_width_are_of_the_outcomes_with_an_interval() -> None:
     assert found["fading:0.5"]["interval_coverage"] == (1 + 1 / 8) / weight
     assert found["fading:0.5"]["interval_width"] == (1 / 4 + 2 / 8) / weight
     assert found["all"]["mae"] == 0.625
-
-
-def test_without_an_interval_there_is_a_reason() -> None:
-    said = said_of(shard_of(*RECORDS[4:6], config=STREAM))
-    for one in said.values():
-        assert one.undefined == {**dict.fromkeys(OF_INTERVALS, "no_intervals"), "pinball": "no_quantile"}
-
-
-def test_each_stage_has_the_interval_of_its_prediction() -> None:
-    records = (
-        pred(1, 1, 1, y_lower=0, y_upper=1), pred(1, 2, 2, y_lower=1, y_upper=5), lab(1, 3, 2),
-    )  # fmt: skip
-    for stage, expected in (("initial", [0.0, 1.0]), ("final", [1.0, 4.0])):
-        found = said_of(shard_of(*records, config=STREAM), stage=stage)["all"].measures
-        assert [found[name] for name in OF_INTERVALS] == expected
 
 
 @pytest.mark.parametrize(
@@ -120,23 +102,6 @@ def test_coverage_is_watched() -> None:
 
 
 class TestPinball:
-    @pytest.mark.parametrize("quantile", [0.01, 0.5, 0.9])
-    def test_it_is_scikit_learns(self, quantile: float) -> None:
-        rng = np.random.default_rng(3)
-        y, h = rng.normal(10, 3, 200), rng.normal(11, 2, 200)
-        records = []
-        for i, (label, prediction) in enumerate(zip(y.tolist(), h.tolist())):
-            records += [pred(i, 2 * i, prediction), lab(i, 2 * i + 1, label)]
-        config = replace(
-            PLAIN, quantile=quantile, measures=("pinball", "mape"), estimators=("all", "window:50")
-        )
-        said = said_of(shard_of(*records, config=config))
-        for name, last in (("all", 200), ("window:50", 50)):
-            given = y[-last:], h[-last:]
-            found = said[name].measures
-            assert found["pinball"] == pytest.approx(mean_pinball_loss(*given, alpha=quantile), rel=1e-12)
-            assert found["mape"] == pytest.approx(mean_absolute_percentage_error(*given), rel=1e-12)
-
     def test_as_a_signal_it_is_the_outcomes_own(self) -> None:
         detector = DetectorConfig(signal="pinball", params={"lambda": 1.0, "min_outcomes": 2, "delta": 0.0})
         config = replace(PLAIN, quantile=0.9, detectors=(detector,))
@@ -149,15 +114,10 @@ class TestPinball:
 
 
 def test_intervals_that_are_asked_for_no_more_and_again_begin_anew_in_windows() -> None:
-    def go_on(shard: Shard, config: StreamConfig) -> Shard:
-        following = Shard(Config(defaults=config))
-        following.restore(iter(list(shard.snapshot())))
-        return following
-
     first = shard_of(*RECORDS, config=STREAM)
-    assert said_of(go_on(first, STREAM))["window:2"].measures["interval_width"] == 0.0
-    second = go_on(first, PLAIN)
+    assert said_of(successor_of(first, STREAM))["window:2"].measures["interval_width"] == 0.0
+    second = successor_of(first, PLAIN)
     assert said_of(second)["window:2"].measures == {"mae": 0.5}
-    third = said_of(go_on(second, STREAM))
+    third = said_of(successor_of(second, STREAM))
     assert third["window:2"].undefined["interval_width"] == "no_intervals"
     assert third["all"].measures["interval_width"] == 1.0

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from helpers import ENDED, batch_of, dead_letters_of, restored, small_logs, snapshot_of
+from helpers import advance, batch_of, dead_letters_of, restored, small_logs, snapshot_of, take
 from oracle_cases import inst, lab, pred
 from prequential.configuration.settings.model import Config, Limits
 from prequential.configuration.settings.streams import StreamConfig
@@ -35,16 +35,9 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def outputs_of(limits: Limits, *records: Any) -> list[Output]:
     shard = Shard(Config(defaults=BASE, limits=limits))
-    given = [0, 0, 0]
-    for kind, obj, time in records:
-        place = KINDS.index(kind)
-        rows: list[Any] = [(0, b"")] * given[place] + [(time, obj)]
-        shard.add(batch_of(place, rows, given[place], given[place] + 1))
-        given[place] += 1
-        while shard.advance([ENDED] * 3, 1000):
-            pass
+    outputs = take(shard, *records)
     shard.last_set()
-    return shard.flush()[0]
+    return [*outputs, *shard.flush()[0]]
 
 
 BEFORE = (inst(1, 0, 0), pred(1, 1, "a"), pred(1, 2, "b"))
@@ -102,14 +95,7 @@ def test_a_successor_has_capacity_for_a_class_that_was_taken_back() -> None:
     """As stored snapshots may have it: tables are laid out for it, and would be read beyond its end."""
     config = Config(defaults=BASE, limits=Limits(classes_per_stream=2))
     shard = Shard(config)
-    given = [0, 0, 0]
-    for kind, obj, time in BEFORE:
-        place = KINDS.index(kind)
-        shard.add(batch_of(place, [(0, b"")] * given[place] + [(time, obj)], given[place], given[place] + 1))
-        given[place] += 1
-        while shard.advance([ENDED] * 3, 1000):
-            pass
-    shard.flush()
+    take(shard, *BEFORE)
     stream = shard.catalog.by_name["s"]
     shard.catalog.add_class(stream, "c")
     del stream.classes[stream.class_names.pop()]
@@ -143,8 +129,7 @@ def test_refused_names_arent_kept(limits: Limits, refused: Callable[[str], Any])
             before: list[Any] = [(0, b"")] * given[place]
             shard.add(batch_of(place, before + rows, given[place], given[place] + len(rows)))
             given[place] += len(rows)
-        while shard.advance([ENDED] * 3, 1000):
-            pass
+        advance(shard)
         return len(dead_letters_of(shard.flush()[0]))
 
     feed(*BEFORE)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from helpers import (
-    ENDED,
     Life,
     World,
+    advance,
     batch_of,
     by_sequence,
     catch_up,
@@ -72,8 +72,7 @@ def fed(shard: Shard, records: list[Record]) -> int:
     rows: list[Any] = [(0, b"")] * start + [(time, obj) for _, obj, time in records]
     for first in range(start, len(rows), 500):
         shard.add(batch_of(kind, rows, first, first + 500))
-        while shard.advance([ENDED] * 3, 200):
-            pass
+        advance(shard, 200)
         letters += len(dead_letters_of(shard.flush()[0]))
     return letters
 

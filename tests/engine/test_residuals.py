@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ENDED, batch_of
+from helpers import give
+from oracle_cases import lab, pred
 from oracle_residuals import bins_of as oracle_bins
-from oracle_residuals import residuals as oracle_residuals
-from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details.deciles import Decile, as_message, deciles_of
@@ -22,8 +21,7 @@ from prequential.engine.estimators.residuals import (
     bins_of,
     fade_residuals,
 )
-from prequential.engine.shard import Shard
-from test_costs_by_value import lab, pred, said_of, shard_of
+from test_costs_by_value import said_of, shard_of, successor_of
 
 STREAM = StreamConfig(
     task="regression", measures=("mae",), estimators=("all", "window:40", "fading:0.99"), detectors=(),
@@ -110,41 +108,12 @@ def records(y: Floats, h: Floats) -> list[Any]:
     return found
 
 
-def test_messages_have_deciles_of_each_memory_from_ten_outcomes_on() -> None:
-    y, h = numbers("normal", 200)
-    said = said_of(shard_of(*records(y, h), config=STREAM))
-    for name, outcomes in (
-        ("all", [(1.0, *one) for one in zip(y, h)]), ("window:40", [(1.0, *one) for one in zip(y, h)][-40:]),
-        ("fading:0.99", [(0.99, *one) for one in zip(y, h)]),
-    ):  # fmt: skip
-        found, expected = said[name].residuals, oracle_residuals(outcomes)
-        assert isinstance(found, dict)
-        assert expected is not None
-        assert found.keys() == expected.keys()
-        for column, values in found.items():
-            assert values == pytest.approx(expected[column], rel=1e-9)
-    few = said_of(shard_of(*records(y[:9], h[:9]), config=STREAM))
-    assert not [one for one in few.values() if isinstance(one.residuals, dict)]
-    without = said_of(shard_of(*records(y, h), config=replace(STREAM, details=())))
-    assert not [one for one in without.values() if isinstance(one.residuals, dict)]
-
-
 def test_a_restored_shard_goes_on_to_the_bit_and_what_is_new_starts_empty() -> None:
     y, h = numbers("normal", 300)
     whole = said_of(shard_of(*records(y, h), config=STREAM))
     for config, same in ((STREAM, True), (replace(STREAM, details=()), False)):
         first = shard_of(*records(y[:200], h[:200]), config=config)
-        following = Shard(Config(defaults=STREAM))
-        following.restore(iter(list(first.snapshot())))
-        topics: list[list[Any]] = [[], [], []]
-        for kind, record in records(y, h):
-            topics[kind].append((record["ts"], {"stream": "s", **record}))
-        for kind, some in enumerate(topics):
-            if some:
-                following.add(batch_of(kind, some, 200, 300))
-        while following.advance([ENDED] * 3, 1_000):
-            pass
-        said = said_of(following)
+        said = said_of(give(successor_of(first, STREAM), *records(y, h)[400:]))
         assert said["window:40"].residuals == whole["window:40"].residuals
         for name in ("all", "fading:0.99"):
             assert (said[name].residuals == whole[name].residuals) == same

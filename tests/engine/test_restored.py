@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from helpers import ENDED, batch_of, snapshot_of
+from helpers import advance, batch_of, snapshot_of
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.shard import Shard
@@ -33,8 +33,7 @@ def written() -> list[bytes]:
     labels: list[Any] = [(6, {"stream": "s", "ts": 6, "instance_id": i, "y_true": "x"}) for i in range(3)]
     shard.add(batch_of(PREDICTIONS, predictions, 0, len(predictions)))
     shard.add(batch_of(LABELS, labels, 0, len(labels)))
-    while shard.advance([ENDED] * 3, 100):
-        pass
+    advance(shard, 100)
     shard.flush()
     return snapshot_of(shard)
 

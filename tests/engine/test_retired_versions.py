@@ -10,8 +10,10 @@ import pytest
 from helpers import (
     ENDED,
     Life,
+    advance,
     batch_of,
     by_sequence,
+    by_topic,
     comparisons_of,
     dead_letters_of,
     incidents_of,
@@ -25,7 +27,6 @@ from prequential.engine.catalog import limits
 from prequential.engine.incidents.clusters import without_owners
 from prequential.engine.incidents.history import read
 from prequential.engine.shard import Shard
-from prequential.topics.decoding import KINDS
 from test_between_lives import Lives
 from worlds import World
 
@@ -151,10 +152,7 @@ def roll_outs(rng: random.Random) -> World:
             rows.append(pred(number, number, rng.choice("ab"), y_proba=proba, **about))
         if number >= 10:
             rows.append(lab(number - rng.randrange(10), number, rng.choice("ab")))
-    topics: Any = ([], [], [])
-    for kind, obj, time in rows:
-        topics[KINDS.index(kind)].append((time, obj))
-    return World(SETTINGS, topics)
+    return World(SETTINGS, by_topic(rows))
 
 
 def lived(world: World, rng: random.Random | None) -> dict[tuple[object, ...], list[bytes]]:
@@ -214,12 +212,10 @@ def one_after_the_other(first: int, stop: int) -> list[Record]:
 
 
 def fed(shard: Shard, rows: list[Record], rounds: int = 1_000) -> list[Any]:
-    for kind in (1, 2):
-        own: Any = [(time, obj) for name, obj, time in rows if KINDS.index(name) == kind]
+    for kind, own in enumerate(by_topic(rows)):
         start = shard.merge.added[kind]
         shard.add(batch_of(kind, [(0, b"")] * start + own, start, start + len(own)))
-    while shard.advance([ENDED] * 3, rounds):
-        pass
+    advance(shard, rounds)
     return shard.flush()[0]
 
 

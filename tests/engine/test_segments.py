@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from helpers import assert_cuts_change_no_bit, catch_up, known_of, metrics_of
+from helpers import advance, assert_cuts_change_no_bit, catch_up, known_of, metrics_of
 from oracle_cases import inst, lab, pred
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
@@ -23,9 +23,6 @@ from tests.nightly import scaled
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
-
-ENDED = 1 << 62
-
 
 def world_of(seed: int) -> World:
     """Every prediction and most instances have the segment `arm`, some another one."""
@@ -111,8 +108,7 @@ def evaluated(config: StreamConfig, *records: Any) -> dict[tuple[str, str | None
             values = [msgspec.json.encode(obj) for _, obj in rows]
             times = [at for at, _ in rows]
             shard.add(Batch(kind, range(len(rows)), times, decode(kind, values)))
-    while shard.advance([ENDED] * 3, 100):
-        pass
+    advance(shard, 100)
     shard.last_set()
     return {
         (m.model, m.segment): m
@@ -155,8 +151,7 @@ def test_nothing_is_kept_of_what_is_over() -> None:
         values = [msgspec.json.encode(obj) for obj in objects]
         times = [int(obj["ts"]) for obj in objects]
         shard.add(Batch(kind, range(len(values)), times, decode(kind, values)))
-    while shard.advance([ENDED] * 3, 100):
-        pass
+    advance(shard, 100)
     store = shard.state.store
     # The last instance's late prediction came when all else was forgotten: it has expired.
     assert {name: known[0] for (_, name), known in known_of(shard).items()} == {"end": WAITING, "49": EXPIRED}

@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import random
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers import World, assert_cuts_change_no_bit, catch_up, metrics_of
-from hypothesis import given
-from hypothesis import strategies as st
 from prequential.engine.delay import selection
-from prequential.engine.delay.selection import stability_index
 from prequential.engine.tables.events import EXPIRED, MET, new_events
 from prequential.topics.decoding import INSTANCES, decode
 
 #: Probability of a label, by what the model says: frauds are reviewed.
 PROPENSITIES = {"fraud": 0.8, "fine": 0.1}
-
-counts = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=6)
-
-
-@given(counts)
-def test_stability_index_is_the_sum_of_its_definition(pairs: list[tuple[int, int]]) -> None:
-    pairs = [pair for pair in pairs if any(pair)]  # what neither has isn't there
-    some, others = [a for a, _ in pairs], [b for _, b in pairs]
-    index = stability_index(np.array(pairs, dtype=np.int64).reshape(-1, 2))
-    if not sum(some) or not sum(others):
-        assert index is None
-        return
-    k = len(pairs)
-    expected = math.fsum(
-        (p - q) * math.log(p / q)
-        for p, q in (
-            ((a + 0.5) / (sum(some) + k / 2), (b + 0.5) / (sum(others) + k / 2)) for a, b in pairs
-        )
-    )
-    assert index == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    assert index >= 0
-    other = stability_index(np.array([(b, a) for a, b in pairs], dtype=np.int64))
-    assert index == pytest.approx(other, rel=1e-9, abs=1e-12)
 
 
 def test_classes_that_nobody_predicted_are_none() -> None:

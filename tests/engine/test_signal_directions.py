@@ -6,11 +6,10 @@ import random
 from typing import Any
 
 import pytest
-from helpers import ENDED, alarms_of, batch_of, metrics_of
+from helpers import alarms_of, metrics_of, shard_with
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.measures.registry import NAMES, OF_NUMBERS, OF_SETS
-from prequential.engine.shard import Shard
 from prequential.topics.outputs import Output
 
 CHANGE = 400
@@ -20,11 +19,7 @@ NOT_QUALITY = {"kappa_se", "p_per", "p_maj", "p_ran", "ipw_n"}
 
 
 def outputs_of(config: StreamConfig, rows: list[list[Any]]) -> list[Output]:
-    shard = Shard(Config(defaults=config))
-    for kind, some in enumerate(rows):
-        shard.add(batch_of(kind, some, 0, len(some)))
-    while shard.advance([ENDED] * 3, 1000):
-        pass
+    shard = shard_with(Config(defaults=config), rows)
     shard.last_set()
     return shard.flush()[0]
 
@@ -79,39 +74,6 @@ def test_alarms_when_it_gets_worse_and_not_when_it_gets_better(task: str, measur
     assert worse
     assert CHANGE < worse[0] < 2 * CHANGE
     assert [outcome for outcome in better if outcome > CHANGE] == []
-
-
-def area(configured: str | None, *rows: tuple[Any, Any, dict[str, float]]) -> Any:
-    config = StreamConfig(
-        measures=("accuracy", "auc"), estimators=("window:100",), positive_class=configured, emit_every=None,
-    )  # fmt: skip
-    topics: list[list[Any]] = [[], [], []]
-    for i, (y, h, proba) in enumerate(rows):
-        about = {"stream": "s", "instance_id": i, "ts": i}
-        topics[1].append((i, {**about, "model": "m", "y_pred": h, "y_proba": proba}))
-        topics[2].append((i, {**about, "y_true": y}))
-    message = metrics_of(outputs_of(config, topics))[-1]
-    return message.measures.get("auc", message.undefined.get("auc"))
-
-
-@pytest.mark.parametrize("configured", [None, "1"])
-def test_the_area_alone_with_a_positive_that_omits_the_positive_class(configured: str | None) -> None:
-    """Its probability of the positive class is 0."""
-    rows = (
-        (1, 1, {"1": 0.9, "0": 0.1}), (1, 0, {"0": 1.0}), (0, 0, {"1": 0.2, "0": 0.8}),
-        (0, 1, {"1": 0.1, "0": 0.9}), (0, 0, {"0": 0.5}), (0, 0, {"0": 1.0}),
-    )  # fmt: skip
-    # Of 2·4 pairs: the first positive is above all four, the second ties with two.
-    assert area(configured, *rows) == (4 + 2 * 0.5) / 8 == 0.625
-
-
-def test_the_area_of_booleans() -> None:
-    rows = ((True, True, {"true": 0.9}), (False, False, {"false": 0.9}), (True, False, {"false": 1.0}))
-    assert area(None, *rows) == (1 + 0.5) / 2
-
-
-def test_the_area_without_probabilities() -> None:
-    assert area(None, (True, True, {}), (False, False, {})) == "no_probabilities"
 
 
 @pytest.mark.parametrize(("proba", "why"), [({}, "no_probabilities"), ({"1": 0.5}, None)])

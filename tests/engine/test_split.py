@@ -14,6 +14,7 @@ from helpers import (
     Row,
     Topics,
     World,
+    advance,
     batch_of,
     by_sequence,
     decoded,
@@ -77,8 +78,7 @@ class Partition:
             batch.offsets = range(start, start + len(own))
             self.shard.add(batch)
             self.ends[kind] += len(own)
-        while self.shard.advance([ENDED] * 3, 50):
-            pass
+        advance(self.shard, 50)
         self.outputs += self.shard.flush()[0]
 
 

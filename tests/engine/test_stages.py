@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ENDED, World, batch_of, catch_up, examples, metrics_of, small_logs
+from helpers import World, advance, batch_of, catch_up, examples, metrics_of, small_logs
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.configuration.settings.model import Config
@@ -50,11 +48,9 @@ def counted(made: Sequence[Prediction], t0: int, t1: int, config: StreamConfig) 
         for place, (model, ts, _) in enumerate(made)
     ]
     shard.add(batch_of(1, rows, 0, len(rows)))
-    while shard.advance([ENDED] * 3, 100):
-        pass
+    advance(shard, 100)
     shard.add(batch_of(2, [(t1, {**about, "y_true": "y", "ts": t1})], 0, 1))
-    while shard.advance([ENDED] * 3, 100):
-        pass
+    advance(shard, 100)
     catalog, found = shard.catalog, {}
     names = catalog.streams[0].class_names
     for entity in catalog.entities[1:]:
@@ -136,38 +132,6 @@ class TestViews:
             expected = plain_view(own, t0, t1, bins)
             assert view == expected
 
-    @examples(100)
-    @given(predictions, st.integers(1, 12), st.randoms(use_true_random=False))
-    def test_order_of_delivery_decides_ties_only(
-        self, made: list[tuple[int, int, Any]], bins: int, rng: random.Random
-    ) -> None:
-        by_time = list({(model, ts): (model, ts, what) for model, ts, what in made}.values())
-        shuffled = rng.sample(by_time, len(by_time))
-        assert views(flat(shuffled), 0, 60, bins) == views(flat(by_time), 0, 60, bins)
-
-    def test_bins_are_open_at_the_left_and_closed_at_the_right(self) -> None:
-        """t0 = 0, t1 = 100, B = 4: made at 25 it is of bin 1, at 26 of bin 2."""
-        for ts, view in ((25, "abbbbb"), (26, "ababbb"), (50, "ababbb"), (51, "abaabb"), (100, "abaaab")):
-            assert "".join(views([0, 0, "a", 0, ts, "b"], 0, 100, 4)[0]) == view
-
-    def test_borders_that_are_no_whole_milliseconds(self) -> None:
-        """t1 - t0 = 10 in 3 bins: borders at 3⅓ and 6⅔."""
-        made = [0, 0, "a", 0, 3, "b", 0, 4, "c", 0, 7, "d"]
-        assert views(made, 0, 10, 3)[0] == ("a", "d", "b", "c", "d")
-
-    def test_empty_bins_carry_forward(self) -> None:
-        assert views([0, 0, "a", 0, 15, "b", 0, 95, "c"], 0, 100, 10)[0] == (
-            "a", "c", "a", "b", "b", "b", "b", "b", "b", "b", "b", "c",
-        )  # fmt: skip
-
-    def test_bins_before_the_first_prediction_have_the_first(self) -> None:
-        """The instance's record came at 0, the model's first prediction in bin 3 of 4."""
-        assert views([0, 60, "a", 0, 90, "b"], 0, 100, 4)[0] == ("a", "b", "a", "a", "a", "b")
-
-    def test_no_latency(self) -> None:
-        """A label at once: all bins end at t1, and have the last prediction by then."""
-        assert views([0, 5, "a", 0, 5, "b"], 5, 5, 3)[0] == ("a", "b", "b", "b", "b")
-
     def test_times_far_from_zero_are_exact(self) -> None:
         """Epoch milliseconds times a thousand bins are beyond the 53 bits of a float."""
         t0 = 1_700_000_000_000
@@ -201,100 +165,6 @@ class TestPsi:
         assert psi(of, alpha) == pytest.approx(above / below, rel=1e-9, abs=1e-9)
         assert min(of) - 1e-9 <= psi(of, alpha) <= max(of) + 1e-9
 
-    @examples(60)
-    @given(values)
-    def test_alpha_1_is_the_plain_mean(self, of: list[float]) -> None:
-        assert psi(of, 1.0) == pytest.approx(math.fsum(of) / len(of), abs=1e-12)
-
-    @pytest.mark.parametrize("alpha", [1.0, 2.0, 10.0, 1000.0])
-    @pytest.mark.parametrize("last", [1, 10, 100])
-    def test_the_first_counts_alpha_times_the_last(self, alpha: float, last: int) -> None:
-        """Bin 0 has weight 1 and bin B 1/α, the paper's "α times more important"."""
-        first, final = [1.0] + [0.0] * last, [0.0] * last + [1.0]
-        assert psi(first, alpha) == pytest.approx(alpha * psi(final, alpha))
-        total = sum((1 / alpha) ** (b / last) for b in range(last + 1))
-        assert psi(first, alpha) == pytest.approx(1 / total)
-
-    @examples(60)
-    @given(st.floats(-10, 10), st.integers(2, 60), st.floats(1, 1000))
-    def test_what_is_the_same_in_all_bins_is_the_value(self, value: float, n: int, alpha: float) -> None:
-        assert psi([value] * n, alpha) == pytest.approx(value, abs=1e-12)
-
-    def test_larger_alpha_leans_to_early_predictions(self) -> None:
-        falling = [1 - b / 100 for b in range(101)]
-        found = [psi(falling, alpha) for alpha in (1, 2, 10, 1000)]
-        assert found == sorted(found)
-        assert found[0] == pytest.approx(0.5)
-
-
-# ---- through the engine
-
-
-def world(bins: int, alpha: float, stages: Sequence[str], rows: int = 200) -> World:
-    """Instances at every 1,000 ms, labelled 900 ms later, with predictions that become better."""
-    rng = random.Random(bins)
-    instances, made, labels = [], [], []
-    for i in range(rows):
-        t0 = 1_000 * i
-        y = rng.choice(["a", "b"])
-        about = {"stream": "s", "instance_id": i}
-        instances.append((t0, {**about, "ts": t0}))
-        for ts in sorted({t0, *(t0 + rng.randrange(901) for _ in range(rng.choice([0, 0, 1, 4])))}):
-            right = rng.random() < 0.5 + 0.4 * (ts - t0) / 900
-            guess = y if right else {"a": "b", "b": "a"}[y]
-            made.append((ts, {**about, "model": "m", "y_pred": guess, "ts": ts}))
-        labels.append((t0 + 900, {**about, "y_true": y, "ts": t0 + 900}))
-    settings = {
-        "stages": list(stages), "bins": bins, "alpha": alpha, "detectors": [],
-        "estimators": ["all", "window:50", "fading:0.9"], "emit": {"outcomes": 10, "every": None},
-        "positive_class": "a",
-    }  # fmt: skip
-    return World({"defaults": settings}, (instances, made, labels))
-
-
-@pytest.mark.parametrize(("bins", "alpha"), [(1, 2.0), (4, 1.0), (10, 2.0)])
-def test_intermediate_is_psi_of_the_stages_put_out(bins: int, alpha: float) -> None:
-    """Of each measure for itself, over initial and bins 1 … B; without a value where one has none."""
-    stages = ["initial", "final", "bins", "intermediate"]
-    said = {
-        (m.outcomes, m.estimator, m.stage): m
-        for m in metrics_of(catch_up(world(bins, alpha, stages)).outputs)
-    }
-    found = [m for m in said.values() if m.stage == "intermediate"]
-    assert len(found) == 3 * 20
-    reasons = 0
-    for one in found:
-        parts = [
-            said[one.outcomes, one.estimator, stage]
-            for stage in ("initial", *(f"bin:{b}" for b in range(1, bins + 1)))
-        ]
-        assert one.n == parts[0].n
-        assert one.measures.keys() | one.undefined.keys() == set(StreamConfig().measures)
-        for name in StreamConfig().measures:
-            each = [part.measures.get(name) for part in parts]
-            if None in each:
-                reasons += 1
-                assert one.undefined[name] in {part.undefined.get(name) for part in parts}
-            else:
-                weights = [alpha ** (-b / bins) for b in range(bins + 1)]
-                mean = sum(w * v for w, v in zip(weights, each)) / sum(weights)  # type: ignore[operator]
-                assert one.measures[name] == pytest.approx(mean, rel=1e-9, abs=1e-12)
-    assert reasons
-    last = {stage: said[200, "all", stage].measures["accuracy"] for _, _, stage in said}
-    assert last["initial"] < last["intermediate"] < last["final"]
-    assert last[f"bin:{bins}"] == last["final"]
-
-
-def test_intermediate_alone_is_the_same() -> None:
-    """What else is put out changes no value."""
-
-    def intermediate(stages: Sequence[str]) -> list[str]:
-        outputs = metrics_of(catch_up(world(4, 2.0, stages)).outputs)
-        found = [m for m in outputs if m.stage == "intermediate"]
-        return [json.dumps([m.outcomes, m.estimator, m.measures]) for m in found]
-
-    assert intermediate(["intermediate"]) == intermediate(["initial", "final", "bins", "intermediate"])
-
 
 class TestPaper:
     """2020 paper, section III."""
@@ -305,24 +175,6 @@ class TestPaper:
         assert psi([0, 1], 2.0) == pytest.approx(1 / 3)
         weights = [psi([float(b == c) for c in range(101)], 2.0) for b in (0, 50, 100)]
         assert [w / weights[0] for w in weights] == pytest.approx([1, 1 / math.sqrt(2), 1 / 2])
-
-    @pytest.mark.parametrize(
-        ("initial", "middle", "alpha", "said"),
-        [
-            # Airlines: NB, MC, HT, HAT, ARF
-            (47.53, 47.94, 1, 48.04), (48.45, 48.47, 1, 48.46), (45.59, 46.43, 1, 46.40),
-            (45.25, 46.12, 1, 46.12), (47.47, 48.26, 1, 47.98),
-            # Electricity: NB, MC, HT, HAT
-            (53.44, 53.70, 2, 53.49), (57.51, 57.49, 2, 57.51), (56.93, 57.04, 2, 56.82),
-            (59.54, 59.85, 2, 59.62),
-        ],
-    )  # fmt: skip
-    def test_two_periods_of_101_tell_about_what_all_do(
-        self, initial: float, middle: float, alpha: float, said: float
-    ) -> None:
-        """Table II gives Λ(0), Λ(50) and Ψ; on a straight line through the two, Ψ is within 0.3 of its."""
-        line = [initial + (middle - initial) * b / 50 for b in range(101)]
-        assert psi(line, alpha) == pytest.approx(said, abs=0.3)
 
 
 class TestAfter:
@@ -368,37 +220,6 @@ class TestAfter:
             ("m", 100, 1, 1.0), ("@persistent", 100, 1, 0.0),
             ("m", 2050, 2, 1.0), ("@persistent", 2050, 2, 0.5),
         ]  # fmt: skip
-
-
-def test_forecasts_by_lead_time() -> None:
-    """Several series, whose hourly values are forecast again each hour, by their last 24 leads."""
-    hour, leads, rng = 3_600_000, range(1, 25), random.Random(1)
-    predictions: list[Any] = []
-    labels: list[Any] = []
-    errors: dict[tuple[str, int], list[float]] = {}
-    for series in "abc":
-        for target in range(24, 60):
-            about = {"stream": series, "instance_id": f"{target}"}
-            actual, latest = rng.gauss(0, 1), None
-            labels.append((target * hour, {**about, "y_true": actual, "ts": target * hour}))
-            made = [lead for lead in range(30, 0, -1) if rng.random() < 0.7]  # some hours have none
-            for lead in range(30, 0, -1):
-                if lead in made:
-                    latest, ts = rng.gauss(0, 1), (target - lead) * hour
-                    predictions.append((ts, {**about, "model": "m", "y_pred": latest, "ts": ts}))
-                if lead <= 24 and latest is not None:
-                    errors.setdefault((series, lead), []).append(abs(latest - actual))
-    stages = [f"lead:{lead}h" for lead in leads]
-    settings = {
-        "task": "regression", "stages": stages, "estimators": ["all"], "label_horizon": "2d", "detectors": [],
-    }  # fmt: skip
-    topics: Any = ([], sorted(predictions, key=lambda row: row[0]), sorted(labels, key=lambda row: row[0]))
-    found = metrics_of(catch_up(World({"defaults": settings}, topics)).outputs)
-    last = {(one.stream, one.stage): one for one in found}
-    for (series, lead), expected in errors.items():
-        one = last[series, f"lead:{lead}h"]
-        assert one.n == len(expected)
-        assert one.measures["mae"] == pytest.approx(math.fsum(expected) / len(expected), rel=1e-12)
 
 
 def test_a_lead_that_no_prediction_has() -> None:

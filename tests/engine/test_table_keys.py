@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ENDED, alarms_of, batch_of, comparisons_of, decoded, metrics_of, snapshot_of
+from helpers import alarms_of, comparisons_of, decoded, metrics_of, snapshot_of, take
 from oracle_cases import lab, pred
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
@@ -24,7 +24,6 @@ from prequential.engine.shard import Shard
 from prequential.engine.snapshot.split import split
 from prequential.engine.state import JointSequence, SequenceKey, ShardState
 from prequential.engine.tables.keys import Key
-from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Output
 from rows import contents, sort_of
 
@@ -210,24 +209,6 @@ ONE_STREAM = StreamConfig(
 )  # fmt: skip
 
 
-class Life:
-    """A shard that is given records one after the other."""
-
-    def __init__(self, shard: Shard) -> None:
-        self.shard = shard
-
-    def go(self, records: Iterable[Any]) -> list[Output]:
-        given = list(self.shard.merge.added)
-        for kind, obj, time in records:
-            place = KINDS.index(kind)
-            rows: list[Any] = [(0, b"")] * given[place] + [(time, obj)]
-            self.shard.add(batch_of(place, rows, given[place], given[place] + 1))
-            given[place] += 1
-        while self.shard.advance([ENDED] * 3, 1_000):
-            pass
-        return self.shard.flush()[0]
-
-
 def _records(first: int, last: int, *, twice: bool) -> Iterator[Any]:
     """Instances of two models, which think again if it is `twice`, and their labels."""
     for i in range(first, last):
@@ -290,34 +271,34 @@ def _said(outputs: list[Output], stage: str) -> list[dict[str, Any]]:
 def test_a_sequence_goes_on_from_another_ones_rows(restarted: bool) -> None:
     """Equal to the bit, as long as both are given the same; also once it has been written and read."""
     config = Config(defaults=ONE_STREAM)
-    life = Life(Shard(config))
-    life.shard.state.courses, life.shard.state.past = PastCourses(), PastOutcomes()
-    life.go(_records(0, 60, twice=True))
-    state = life.shard.state
+    shard = Shard(config)
+    state = shard.state
+    state.courses, state.past = PastCourses(), PastOutcomes()
+    take(shard, *_records(0, 60, twice=True))
     first, last = _by_stage(state, "initial"), _by_stage(state, "final")
     different = {sort for sort in last if first[sort] != last[sort]}
     assert {sort.split("|")[0].split()[0] for sort in different} >= {"plan", "comparisons", "course", "past"}
-    for source, target in _sequences(life.shard):
+    for source, target in _sequences(shard):
         state.copy(source, target)
     assert _by_stage(state, "initial") == last
     assert _by_stage(state, "final") == last
     if restarted:
         successor = Shard(config)
-        assert successor.restore(decoded(snapshot_of(life.shard))).begun == []
+        assert successor.restore(decoded(snapshot_of(shard))).begun == []
         successor.state.courses, successor.state.past = state.courses, state.past
-        life = Life(successor)
-    outputs = life.go(_records(80, 160, twice=False))  # behind the time in which labels are revised
-    assert _by_stage(life.shard.state, "initial") == _by_stage(life.shard.state, "final") != last
+        shard = successor
+    outputs = take(shard, *_records(80, 160, twice=False))  # behind the time in which labels are revised
+    assert _by_stage(shard.state, "initial") == _by_stage(shard.state, "final") != last
     assert _said(outputs, "initial") == _said(outputs, "final") != []
     assert alarms_of(outputs)
     # … and no longer once they aren't.
-    life.go(_records(170, 172, twice=True))
-    assert _by_stage(life.shard.state, "initial") != _by_stage(life.shard.state, "final")
+    take(shard, *_records(170, 172, twice=True))
+    assert _by_stage(shard.state, "initial") != _by_stage(shard.state, "final")
 
 
 def test_what_cant_be_as_another() -> None:
     shard = Shard(Config(defaults=ONE_STREAM))
-    Life(shard).go(_records(0, 2, twice=True))
+    take(shard, *_records(0, 2, twice=True))
     model = shard.catalog.by_name["s"].models["m"]
     copy = shard.state.copy
     with pytest.raises(ValueError, match=r"no stage 'bin:1': expected one of initial, final"):

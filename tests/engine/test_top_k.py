@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prequential.configuration.settings.model import Config
+from oracle_cases import lab, pred
 from prequential.configuration.settings.streams import TOP_K, StreamConfig
-from prequential.engine.shard import Shard
 from sklearn.metrics import top_k_accuracy_score
-from test_costs_by_value import lab, pred, said_of, shard_of
+from test_costs_by_value import said_of, shard_of, successor_of
 
 STREAM = StreamConfig(
     measures=("accuracy", "top_k_accuracy"), estimators=("all", "window:40", "fading:0.5"), detectors=(),
@@ -58,25 +57,11 @@ def test_ties_in_periods() -> None:
     assert [one.measures["top_k_accuracy"] for one in said.values()] == [0.5]
 
 
-def test_a_label_that_is_not_named_is_missed_and_outcomes_without_probabilities_do_not_count() -> None:
-    assert found(("c", {"a": 0.75, "b": 0.25}), ("a", {"a": 1.0}), ("a", None)) == 0.5
-    assert found(("a", None)) == "no_probabilities"
-    assert found(("a", {"a": 1.0}), k=300) == 1.0
-
-
-def test_faded() -> None:
-    two = {"a": 0.5, "b": 0.3, "c": 0.2}
-    assert found(("c", two), ("b", two), estimator="fading:0.5") == 1 / 1.5
-
-
 def test_another_k_counts_from_now_on() -> None:
     records = [row for i in range(4) for row in outcome(i, "b", {"a": 0.75, "b": 0.25})]
     shard = shard_of(*records, config=STREAM)
-    parts = list(shard.snapshot())
     for config, expected in ((STREAM, 1.0), (replace(STREAM, top_k=1), "no_probabilities")):
-        following = Shard(Config(defaults=config))
-        following.restore(iter(parts))
-        for one in said_of(following).values():
+        for one in said_of(successor_of(shard, config)).values():
             assert one.measures.get("top_k_accuracy", one.undefined.get("top_k_accuracy")) == expected
             assert one.measures["accuracy"] == 0.0
 

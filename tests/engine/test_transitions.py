@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
-import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prequential.engine.join.transitions import Transitions
@@ -88,24 +85,6 @@ class TestValues:
         assert values(vector(parts, lag)) == expected
         assert vector(parts, lag).snapshot() == fed(labels, lag).snapshot()
 
-    def test_of_a_small_example(self) -> None:
-        # A A A B B A C: three labels come after A (A, A, B) but none after C.
-        transitions = fed([0, 0, 0, 1, 1, 0, 2])
-        assert transitions.majority_share == 4 / 7
-        assert transitions.persistence == 3 / 6
-        assert [transitions.prior(i) for i in range(3)] == [4 / 7, 2 / 7, 1 / 7]
-        assert [transitions.repeat(i) for i in range(3)] == [2 / 4, 1 / 2, None]
-        assert transitions.joint(1, 0) == 1 / 6
-        assert transitions.conditional(1, 0) == (1 + 2 / 7) / 5
-        assert transitions.conditional(1, 2) == transitions.prior(1)
-        assert transitions.lift(1, 0) == 2 / (4 * 2 / 7 + 1)
-        assert transitions.lift(1, 2) == 1.0
-
-    @given(st.lists(st.integers(0, 4), min_size=1), st.integers(0, 5))
-    def test_conditional_adds_up_to_one(self, labels: list[int], previous: int) -> None:
-        transitions = fed(labels)
-        assert sum(transitions.conditional(i, previous) or 0.0 for i in range(5)) == pytest.approx(1)
-
     def test_codes_and_arrays_of_any_integer_type(self) -> None:
         labels = [70_000, 3, 3] * 20
         transitions = Transitions()
@@ -114,38 +93,6 @@ class TestValues:
         small = Transitions()
         small.update_many(np.array([255, 0] * 20, dtype=np.uint8))
         assert small.joint(0, 255) == 20 / 39
-
-    def test_approach_those_of_the_chain_that_made_the_labels(self) -> None:
-        r, label, labels = random.Random(7), 0, []
-        rows = [(0.8, 0.1, 0.1), (0.3, 0.6, 0.1), (0.2, 0.2, 0.6)]
-        for _ in range(50_000):
-            label = r.choices(range(3), rows[label])[0]
-            labels.append(label)
-        transitions = vector([labels])
-        for j, row in enumerate(rows):
-            for i, p in enumerate(row):
-                prior = transitions.prior(i)
-                assert prior is not None
-                assert transitions.conditional(i, j) == pytest.approx(p, abs=0.01)
-                assert transitions.lift(i, j) == pytest.approx(p / prior, abs=0.04)
-
-
-class TestSnapshot:
-    @given(chunks, st.lists(st.integers(0, 4), max_size=50), lags)
-    def test_goes_on_where_it_stood(self, parts: list[list[int]], rest: list[int], lag: int) -> None:
-        lived = vector(parts, lag)
-        restored = Transitions(lag)
-        restored.restore(msgspec.json.decode(msgspec.json.encode(lived.snapshot())))
-        for transitions in (lived, restored):
-            transitions.update_many(np.array(rest, dtype=np.int64))
-        assert values(restored) == values(lived)
-
-    def test_does_not_change_afterwards(self) -> None:
-        transitions = fed([0, 1, 1])
-        snapshot = transitions.snapshot()
-        before = msgspec.json.encode(snapshot)
-        transitions.update(1)
-        assert msgspec.json.encode(snapshot) == before
 
 
 def test_elec2_has_the_shares_of_table_3() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from helpers import ENDED, batch_of
+from helpers import advance, by_topic, give
+from oracle_cases import lab, pred
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
@@ -22,7 +23,7 @@ from prequential.evaluation import Evaluator, evaluate
 from prequential.topics import values
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.messages import NUMBERS_OF_KIND, Prediction, PredictionNumbers
-from test_costs_by_value import lab, pred, said_of, shard_of
+from test_costs_by_value import said_of, shard_of, successor_of
 
 STREAM = StreamConfig(
     task="regression", measures=("mae", "weighted_mae"), estimators=("all", "window:3", "fading:0.5"),
@@ -44,7 +45,7 @@ def records(*weights: Any) -> list[Any]:
     rows = []
     for i, weight in enumerate(weights):
         more = {} if weight is None else {"weight": weight}
-        rows += [pred(i, 10 * i, 2.0**i, **more), lab(i, 10 * i + 1, 0)]  # type: ignore[arg-type]
+        rows += [pred(i, 10 * i, 2.0**i, **more), lab(i, 10 * i + 1, 0)]
     return rows
 
 
@@ -68,27 +69,12 @@ class TestMeasure:
             expected = float(sum(w * e for w, e in found) / sum(w for w, _ in found))
             assert said[name] == pytest.approx(expected, rel=1e-14)
 
-    @pytest.mark.parametrize("given", [None, 1])
-    def test_without_weights_it_is_the_mean_to_the_bit(self, given: float | None) -> None:
-        rng, rows = random.Random(6), []
-        for i in range(200):
-            more = {} if given is None else {"weight": given}
-            rows += [pred(i, 2 * i, rng.gauss(1, 3), **more), lab(i, 2 * i + 1, rng.random())]  # type: ignore[arg-type]
-        shard, plain = shard_of(*rows, config=STREAM), shard_of(*rows, config=PLAIN)
-        said = said_of(plain)
-        for name, one in said_of(shard).items():
-            assert one.measures["weighted_mae"] == one.measures["mae"] == said[name].measures["mae"]
-
     def test_weights_that_sum_to_0_give_a_reason(self) -> None:
         assert weighted(shard_of(*records(0, 0), config=STREAM)) == dict.fromkeys(
             STREAM.estimators, "zero_denominator"
         )
         said = weighted(shard_of(*records(7, 0, 0, 0), config=STREAM))
         assert (said["all"], said["window:3"]) == (1.0, "zero_denominator")
-
-    def test_the_mean_has_no_weights(self) -> None:
-        for config in (STREAM, PLAIN):
-            assert said_of(shard_of(*records(*WEIGHTS), config=config))["all"].measures["mae"] == 15 / 4
 
 
 class TestRecords:
@@ -104,30 +90,22 @@ class TestRecords:
     def test_json_records_are_columns(self) -> None:
         shard = Shard(Config(defaults=STREAM))
         parser = Parser(fields_read(STREAM))
-        rows = records(*WEIGHTS, -1)
-        for kind in (1, 2):
-            own = [{"stream": "s", **row} for of_kind, row in rows if of_kind == kind]
-            parsed = parser.parse(kind, [json.dumps(one).encode() for one in own])
+        for kind, own in list(enumerate(by_topic(records(*WEIGHTS, -1))))[1:]:
+            parsed = parser.parse(kind, [json.dumps(one).encode() for _, one in own])
             assert isinstance(parsed, Plain)
-            shard.add(Batch(kind, range(len(own)), [one["ts"] for one in own], parsed))
-        while shard.advance([ENDED] * 3, 1_000):
-            pass
+            shard.add(Batch(kind, range(len(own)), [time for time, _ in own], parsed))
+        advance(shard)
         assert weighted(shard)["all"] == EXPECTED
 
     def test_one_that_comes_again_with_another_weight_is_another(self) -> None:
-        same = pred(1, 1, 1.0, weight=2), pred(1, 1, 1.0, weight=2), lab(1, 2, 0)  # type: ignore[arg-type]
-        other = pred(1, 1, 1.0, weight=2), pred(1, 1, 1.0, weight=3), lab(1, 2, 0)  # type: ignore[arg-type]
+        same = pred(1, 1, 1.0, weight=2), pred(1, 1, 1.0, weight=2), lab(1, 2, 0)
+        other = pred(1, 1, 1.0, weight=2), pred(1, 1, 1.0, weight=3), lab(1, 2, 0)
         for rows, duplicates in ((same, 1), (other, 0)):
             (one, *_) = said_of(shard_of(*rows, config=STREAM)).values()
             assert one.counts["duplicate"] == duplicates
-        default = pred(1, 1, 1.0), pred(1, 1, 1.0, weight=1), lab(1, 2, 0)  # type: ignore[arg-type]
+        default = pred(1, 1, 1.0), pred(1, 1, 1.0, weight=1), lab(1, 2, 0)
         (one, *_) = said_of(shard_of(*default, config=STREAM)).values()
         assert one.counts["duplicate"] == 1
-
-    def test_a_revised_label_moves_and_a_withdrawn_one_removes_the_weight(self) -> None:
-        rows = [*records(3, 1, 2), lab(1, 22, 1), lab(2, 23, None)]  # type: ignore[arg-type]
-        said = weighted(shard_of(*rows, config=STREAM))
-        assert said["all"] == said["window:3"] == (3 * 1 + 1 * 1) / 4
 
     def test_arguments_are_those_of_the_declaration(self) -> None:
         assert PredictionNumbers.__annotations__.keys() == NUMBERS_OF_KIND[PREDICTIONS].keys()
@@ -136,33 +114,19 @@ class TestRecords:
 
 
 class TestSnapshots:
-    @staticmethod
-    def restored(shard: Shard, config: StreamConfig) -> Shard:
-        following = Shard(Config(defaults=config))
-        following.restore(iter(list(shard.snapshot())))
-        return following
-
-    @staticmethod
-    def labelled(shard: Shard) -> Shard:
-        rows = [(ts, {"stream": "s", **lab(ts // 10, ts, 0)[1]}) for ts in (1, 11)]  # type: ignore[arg-type]
-        shard.add(batch_of(2, rows, 1, 2))
-        while shard.advance([ENDED] * 3, 1_000):
-            pass
-        return shard
-
     def test_pending_predictions_keep_their_weights(self) -> None:
-        rows = [*records(3), pred(1, 10, 2.0, weight=5)]  # type: ignore[arg-type]
-        there = self.labelled(self.restored(shard_of(*rows, config=STREAM), STREAM))
+        rows = [*records(3), pred(1, 10, 2.0, weight=5)]
+        there = give(successor_of(shard_of(*rows, config=STREAM), STREAM), lab(1, 11, 0))
         assert weighted(there)["all"] == weighted(there)["window:3"] == (3 * 1 + 5 * 2) / 8
 
     def test_weights_are_read_from_the_change_of_the_measures_on(self) -> None:
-        rows = [*records(3), pred(1, 10, 2.0, weight=5)]  # type: ignore[arg-type]
-        there = self.labelled(self.restored(shard_of(*rows, config=PLAIN), STREAM))
+        rows = [*records(3), pred(1, 10, 2.0, weight=5)]
+        there = give(successor_of(shard_of(*rows, config=PLAIN), STREAM), lab(1, 11, 0))
         said = said_of(there)["all"]
         assert (said.measures, said.undefined) == ({"mae": 1.5}, {"weighted_mae": "zero_denominator"})
-        back = self.restored(shard_of(*records(3, 5), config=STREAM), PLAIN)
+        back = successor_of(shard_of(*records(3, 5), config=STREAM), PLAIN)
         assert said_of(back)["window:3"].measures == {"mae": 1.5}
-        again = weighted(self.restored(back, STREAM))
+        again = weighted(successor_of(back, STREAM))
         assert (again["all"], again["window:3"]) == ((3 * 1 + 5 * 2) / 8, "zero_denominator")
 
     def test_a_prediction_waits_in_as_many_bytes_as_before_where_none_asks(self) -> None:
@@ -199,8 +163,8 @@ class TestPaths:
     def test_one_record_at_a_time(self) -> None:
         evaluator = Evaluator(**ASKED)
         for row in self.ROWS:
-            evaluator.predict(row["instance_id"], row["y_pred"], weight=row["weight"])  # type: ignore[arg-type]
-            evaluator.learn(row["instance_id"], 0.0)  # type: ignore[arg-type]
+            evaluator.predict(row["instance_id"], row["y_pred"], weight=row["weight"])
+            evaluator.learn(row["instance_id"], 0.0)
         assert evaluator.get("weighted_mae") == EXPECTED
         with pytest.raises(ValueError, match="weight is -1: expected a number from 0 to"):
             evaluator.predict(9, 1.0, weight=-1)

@@ -6,10 +6,9 @@ import random
 from typing import Any
 
 import pytest
-from helpers import Topics, World, assert_cuts_change_no_bit, catch_up, live, metrics_of
+from helpers import World, assert_cuts_change_no_bit, by_topic, catch_up, live, metrics_of
 from oracle import Record
 from oracle_cases import inst, lab, pred, tick
-from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Metrics, Output
 from test_shard_against_oracle import assert_same, world_from
 
@@ -161,9 +160,7 @@ def history(seed: int, count: int, task: str) -> tuple[list[Record], list[Record
 
 def _world(records: list[Record], task: str) -> World:
     """A world whose instances are remembered to its end."""
-    topics: Topics = ([], [], [])
-    for kind, obj, time in sorted([*records, tick(10_000)], key=lambda one: one[2]):
-        topics[KINDS.index(kind)].append((time, obj))
+    topics = by_topic(sorted([*records, tick(10_000)], key=lambda one: one[2]))
     settings = {
         "task": task, "estimators": ["all", "window:1000", "window:8"], "settle": "20m",
         "label_horizon": "20m", "period": "200ms", "emit": {"outcomes": None, "every": "100ms"},

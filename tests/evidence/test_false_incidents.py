@@ -1,19 +1,38 @@
-"""Incidents open where something has changed: a small part of what `false_incidents.py` shows, from seeds."""
+"""Incidents open where something has changed, and nowhere else: simulated streams, from seeds."""
 
 from __future__ import annotations
 
-import numba
-import pytest
-from prequential.topics.outputs import Alarm
+from dataclasses import replace
 
-from tests.evidence.budgets import World
-from tests.evidence.false_incidents import opened, outputs
+import numba
+import numpy as np
+import pytest
+from prequential.topics.outputs import Alarm, Incident, Output
+
+from tests.evidence.budgets import World, chain
+from tests.incident_streams import QUIET, Stream, live
 from tests.nightly import few
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes an hour without the compiler"),
 ]
+
+
+def outputs(*parts: tuple[World, int], seed: int) -> list[Output]:
+    """What a shard with the default detectors puts out of a stream of these parts."""
+    wrong = np.concatenate([np.zeros(n, np.uint8) for _, n in parts])
+    start = 0
+    for place, (world, n) in enumerate(parts):
+        chain(1_000 * seed + place, world, wrong[start : start + n])
+        start += n
+    labels = np.random.default_rng(seed).integers(0, 2, len(wrong))
+    return live(Stream(labels, wrong.astype(np.int64)).records(), replace(QUIET, estimators=()))
+
+
+def opened(found: list[Output]) -> list[Incident]:
+    """First messages of incidents."""
+    return [one for one in found if isinstance(one, Incident) and one.revision == 1]
 
 
 @pytest.mark.parametrize("world", few([World(0.003), World(0.01), World(0.01, 0.8), World(0.1, 0.8)]))

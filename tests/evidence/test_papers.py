@@ -6,17 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_classification
-from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 
 from tests.evidence import (
     convergence,
     delayed_labels,
     measure_dynamics,
-    normalised_measures,
     temporal_dependence,
 )
 from tests.evidence.dependent_errors import elec2
@@ -97,33 +91,6 @@ def test_gradients_towards_more_positive_labels() -> None:
     # With the classes exchanged it is the same downwards.
     exchanged = measure_dynamics.upwards("mcc", 12, 4)
     assert up["mcc"] == pytest.approx(-exchanged[::-1, ::-1].T, abs=1e-6)
-
-
-def test_measures_of_trees_plain_and_normalised(tmp_path: Path) -> None:
-    """2019 paper, figure 1 and table V, on a data set of that form."""
-    x, y = make_classification(240, 5, weights=[0.8], random_state=1)
-    (tmp_path / "data").mkdir()
-    np.savetxt(tmp_path / "data" / "yeast_X.csv", x, delimiter=",", header="a,b,c,d,e", comments="")
-    assert normalised_measures.read(tmp_path / "data", "yeast") is None
-    np.savetxt(tmp_path / "data" / "yeast_y.csv", y, fmt="%d", header="y", comments="")
-    data = normalised_measures.read(tmp_path / "data", "yeast")
-    assert data is not None
-    found = normalised_measures.means(data, times=1)
-    model = make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=23))
-    folds = RepeatedStratifiedKFold(n_splits=10, n_repeats=1, random_state=23)
-    for measure, scorer in (("accuracy", "accuracy"), ("f1", "f1"), ("mcc", "matthews_corrcoef")):
-        theirs = cross_val_score(model, x, y, scoring=scorer, cv=folds).mean()
-        assert found[measure][0] == pytest.approx(theirs)
-        assert 0.5 < found[measure][1] <= 1.0
-    (tmp_path / "printed.csv").write_text(
-        "Id,Dataset,Classifier,Measure,Type,Mean,Std\n1,yeast,CART,MCC,Normalized,0.5,0\n"
-    )
-    paper = normalised_measures.printed(tmp_path / "printed.csv")
-    [row] = normalised_measures.table({"yeast": found}, paper, "Normalized")[2:]
-    assert row.endswith(f"{found['mcc'][1]:.2f} (0.50) |")
-    assert normalised_measures.characteristics({"yeast": data})[2].startswith(
-        "| yeast | 240 (1,484) | 5 (8) |"
-    )
 
 
 def test_streams_that_are_given_are_read(tmp_path: Path) -> None:

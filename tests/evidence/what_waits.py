@@ -1,14 +1,11 @@
 """How many of the predictions that wait will be right: what is said of it, and what becomes of them.
 
-    python -m tests.evidence.what_waits [WORLD ...]
-
 In the worlds of `before_labels`, at one hour in five: of the predictions that wait in periods that aren't
 final, how many are expected to get a label and to be right, and how many did and were.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +13,7 @@ from prequential.engine.delay.expected import open_rows
 from prequential.engine.output.waiting import Waiting
 
 from tests.evidence.before_labels import DAY, hours
-from tests.evidence.label_worlds import EACH, HORIZON, TWO_CLASSES, world
+from tests.evidence.label_worlds import EACH, HORIZON, world
 from tests.one_model import waiting_of
 
 #: Of the hours, so many are looked at.
@@ -57,29 +54,3 @@ def run(kind: str, seed: int, days: int = 120, each: int = EACH, *, given: bool 
             ours = (made < end) & (came >= end) & np.isfinite(came) & np.isin(made // DAY, open_days)
             found.append(Looked(said, int(ours.sum()), int((ours & right).sum())))
     return found
-
-
-def main(kinds: tuple[str, ...], seeds: int = 1) -> None:
-    """Print a line for each world; shares are of the predictions that get a label."""
-    columns = (
-        "world", "y_proba", "looks", "with an interval", "wait", "get a label", "error", "right", "error",
-        "half width", "coverage",
-    )  # fmt: skip
-    print("|", " | ".join(columns), "|\n|", " | ".join(["---"] * len(columns)), "|")
-    for kind in kinds:
-        for given in (True, False):
-            every = [one for seed in range(seeds) for one in run(kind, seed, given=given)]
-            own = [one for one in every if one.said.half is not None]
-            counts = np.mean(
-                [(one.said.predictions, one.labels, abs(one.said.labels - one.labels)) for one in own], axis=0
-            )
-            shares = np.mean(
-                [(one.right / one.labels, one.error, one.half, one.error <= one.half) for one in own], axis=0
-            )
-            cells = [kind, "yes" if given else "no", f"{len(every)}", f"{len(own)}"]
-            cells += [f"{count:,.0f}" for count in counts] + [f"{100 * share:.1f}%" for share in shares]
-            print("|", " | ".join(cells), "|", flush=True)
-
-
-if __name__ == "__main__":
-    main(tuple(sys.argv[1:]) or TWO_CLASSES)

@@ -1,7 +1,4 @@
-"""Logs of random outcomes and revisions, and all that consumes them, for the tests of this folder.
-
-As a program it prints a digest of what everything makes of one log: the same with compiled loops and without.
-"""
+"""Logs of random outcomes and revisions, and all that consumes them, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -238,7 +235,7 @@ def consumed(
     return consumers
 
 
-if __name__ == "__main__":
-    for numbers in (False, True):
-        log = random_log(7, 400, numbers=numbers)
-        print(consumed(log, random_cuts(7, 400), numbers=numbers).bits())
+def digest() -> str:
+    """Of what everything makes of a log of classes and of one of numbers."""
+    logs = ((random_log(7, 400, numbers=numbers), numbers) for numbers in (False, True))
+    return " ".join(consumed(log, random_cuts(7, 400), numbers=numbers).bits() for log, numbers in logs)

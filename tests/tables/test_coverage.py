@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -101,15 +98,6 @@ def digest_of(*tables: tuple[Any, ...], said: object = None) -> str:
         for array in tables_of(table).values():
             found.update(array.tobytes())
     return found.hexdigest()
-
-
-def without_compiler(module: str) -> str:
-    """What `digest` of a module of tests finds where its loops run as plain Python."""
-    script = f"import {module}; print({module}.digest())"
-    settings = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(
-        [sys.executable, "-c", script], env=settings, check=True, capture_output=True, text=True, timeout=300
-    ).stdout.strip()
 
 
 class Account:
@@ -254,7 +242,3 @@ def digest() -> str:
             said.append((labelled(coverage, model, vector), oldest(coverage, model, vector)))
 
     return digest_of(run(case_of(1, 3_000, jumps=True), [100, 2_000], ask), said=said)
-
-
-def test_compiled_and_as_plain_python_it_has_the_same_bits() -> None:
-    assert without_compiler("test_coverage") == digest()

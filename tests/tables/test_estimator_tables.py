@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,19 +162,6 @@ def test_cuts_reading_and_snapshots_change_no_bit(numbers: bool) -> None:
     assert consumed(log, one_by_one, numbers=numbers).bits() == expected
 
 
-def test_bits_are_those_of_the_same_loops_in_python() -> None:
-    script = Path(__file__).parent / "outcome_logs.py"
-    digests = [
-        subprocess.run(
-            [sys.executable, str(script)], check=True, capture_output=True, text=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_DISABLE_JIT": disabled},
-        ).stdout
-        for disabled in ("0", "1")
-    ]  # fmt: skip
-    assert len(digests[0].split()) == 2
-    assert digests[0] == digests[1]
-
-
 def test_what_began_later_is_not_reached_by_revisions_of_outcomes_before() -> None:
     began = 40
     log = random_log(3, ROWS, sequences=2)
@@ -233,6 +216,20 @@ def test_a_weight_next_to_nothing_is_none() -> None:
     assert of.table.weights[0, 3] == 1.0
     of.table.n[0] += 1 << 60  # takes no longer
     assert not read(of).any()
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-10, 0.5, 0.9999, 1.0])
+def test_no_weight_is_infinite_and_no_outcome_without_one(factor: float) -> None:
+    of = counting("fading:1", [])
+    of.parameter = factor
+    for between in (0, 1, 10, 1000, 10**6, 10**12):
+        count(of, [0])
+        of.table.n[0] += between
+        count(of, [1])
+        weights = read(of)
+        assert np.isfinite(weights).all()
+        assert weights[1] >= 1
+        assert weights[0] == 0 or weights[0] >= 1e-200
 
 
 @pytest.mark.parametrize("first", [-8_640_000_000_000_000, -5, 0, 1_700_000_000_000, 8_640_000_000_000_000])

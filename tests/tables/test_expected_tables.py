@@ -25,7 +25,7 @@ from prequential.engine.delay.following import update
 from prequential.engine.output.waiting import all_waiting
 from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
 from prequential.engine.tables.outcomes import SCORED
-from test_coverage import assert_same, digest_of, without_compiler
+from test_coverage import assert_same, digest_of
 
 from tests.one_model import look, waiting_of
 
@@ -454,10 +454,6 @@ def digest_of_periods(events: Events, clocks: list[int], *, sampled: bool = Fals
     rows = open_rows(tables, 0)
     closed = look(tables, 0, rows[:2], clocks[-1], closing=True)
     return digest_of(tables, closed, look(tables, 0, rows[2:], clocks[-1]))
-
-
-def test_without_the_compiler_no_bit_is_another() -> None:
-    assert without_compiler("test_expected_tables") == digest()
 
 
 # ---- the record

@@ -1,4 +1,4 @@
-"""The test for harm: against a plain loop, its levels and ranges, recovery; the losses that it watches."""
+"""The test for harm: against a plain loop, its levels and ranges, recovery."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle_detectors import TESTS
-from prequential.engine.detectors import DETECTORS, harm, signals
-from prequential.engine.measures.declaration import NO_POSITIVE
-from prequential.engine.measures.positive import Positives
-from prequential.engine.measures.registry import INDEX
+from prequential.engine.detectors import DETECTORS, harm
 from prequential.engine.tables.alarms import new_alarms
-from prequential.engine.tables.outcomes import OUTCOME, REVISION, SCORED, new_log
-from prequential.engine.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
+from prequential.engine.tables.outcomes import new_log
 
 Found = list[tuple[int, float, float]]
 
@@ -127,46 +123,3 @@ def test_the_reference_gives_its_upper_bound() -> None:
         for _ in range(1_000)
     )
     assert below <= 8
-
-
-# ---- the losses
-
-
-def positives(configured: int, sorts: Sequence[int]) -> Positives:
-    return Positives(
-        np.zeros(1, np.int32), np.array([configured], np.int32), np.zeros(1, np.int32),
-        np.array([len(sorts)], np.int32), np.array(sorts, np.uint8),
-    )  # fmt: skip
-
-
-def own(measure: str, log: Any, of: Positives) -> list[float | None]:
-    """The values, None where they aren't fed."""
-    values, fed = np.empty(len(log)), np.empty(len(log), np.uint8)
-    signals.own_loss(log, np.arange(len(log), dtype=np.int32), INDEX[measure], of, values, fed)
-    return [value if one else None for value, one in zip(values.tolist(), fed.tolist())]
-
-
-@pytest.mark.parametrize(
-    ("configured", "sorts"),
-    [(1, (OTHER, OTHER)), (NO_POSITIVE, (FALSE, TRUE)), (NO_POSITIVE, (ZERO, ONE))],
-)
-def test_losses_of_one_class(configured: int, sorts: Sequence[int]) -> None:
-    log = new_log(5)
-    log.kind[:] = [OUTCOME, OUTCOME, OUTCOME, OUTCOME, REVISION]
-    log.label[:], log.prediction[:] = [1, 1, 0, 0, 1], [1, 0, 1, 0, 0]
-    of = positives(configured, sorts)
-    assert own("recall", log, of) == [0.0, 1.0, None, None, None]
-    assert own("precision", log, of) == [0.0, None, 1.0, None, None]
-    assert own("specificity", log, of) == [None, None, 1.0, 0.0, None]
-    none = positives(NO_POSITIVE, (OTHER, OTHER))
-    assert own("recall", log, none) == own("precision", log, none) == [None] * 5
-
-
-def test_losses_of_probabilities_and_of_numbers() -> None:
-    log, none = new_log(3), positives(NO_POSITIVE, (OTHER, OTHER))
-    log.scored[:], log.brier[:], log.log_loss[:] = [SCORED, 0, SCORED], [0.5, 9, 2], [0.7, 9, 3]
-    log.error[:] = [-2.0, 3.0, 0.5]
-    assert own("brier", log, none) == [0.5, None, 2.0]
-    assert own("log_loss", log, none) == [0.7, None, 3.0]
-    assert own("mae", log, none) == [2.0, 3.0, 0.5]
-    assert own("mse", log, none) == [4.0, 9.0, 0.25]

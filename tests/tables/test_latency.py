@@ -10,7 +10,7 @@ import pytest
 from oracle_coverage import ACCURACIES, Latest, as_said, quantiles
 from prequential.engine.delay import latency as engine
 from prequential.engine.delay.latency import LatencyTables, new_latencies, with_streams
-from test_coverage import assert_same, digest_of, without_compiler
+from test_coverage import assert_same, digest_of
 
 STREAMS = 3
 
@@ -138,7 +138,3 @@ def digest() -> str:
     latencies = run(*values_of(1, 2_000), [500])
     asked = lived_quantiles, recent_quantiles
     return digest_of(latencies, said=[of(latencies, stream) for stream in range(STREAMS) for of in asked])
-
-
-def test_compiled_and_as_plain_python_it_has_the_same_bits() -> None:
-    assert without_compiler("test_latency") == digest()

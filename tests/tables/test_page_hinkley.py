@@ -76,15 +76,14 @@ def test_the_first_alarm_may_come_at_the_least_number_of_outcomes() -> None:
         assert alarms.raised[0] == expected
 
 
-def test_a_fall_is_no_alarm() -> None:
-    log = new_log(400)
-    values = np.repeat([1.0, 0.0], 200)
-    alarms = new_alarms(400)
-    settings = PAGE_HINKLEY.configured({"lambda": 5.0})
-    rows = np.arange(400, dtype=np.int32)
-    table = PAGE_HINKLEY.new_table(1, settings)
-    PAGE_HINKLEY.run(table, settings, log, rows, values, np.ones(400, np.uint8), 0, alarms)
-    assert alarms.raised[0] == 0
+def test_the_threshold_itself_is_no_alarm() -> None:
+    """m - M is exactly 1/2 after 0, 1 with δ = 0."""
+    for threshold, expected in ((0.5, 0), (0.4999, 1)):
+        settings = PAGE_HINKLEY.configured({"delta": 0.0, "lambda": threshold, "min_outcomes": 1})
+        alarms, table = new_alarms(2), PAGE_HINKLEY.new_table(1, settings)
+        values, rows = np.array([0.0, 1.0]), np.arange(2, dtype=np.int32)
+        PAGE_HINKLEY.run(table, settings, new_log(2), rows, values, np.ones(2, np.uint8), 0, alarms)
+        assert alarms.raised[0] == expected
 
 
 def test_parameters_have_the_declared_types_and_defaults() -> None:

@@ -17,7 +17,7 @@ from prequential.engine.delay.periods import PeriodTables, new_periods, with_mod
 from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, UNREVISED, WAITS, Events, new_events
 from prequential.engine.tables.outcomes import SCORED, WEIGHTED
 from prequential.engine.tables.scores import BIAS, SPREAD
-from test_coverage import assert_same, digest_of, without_compiler
+from test_coverage import assert_same, digest_of
 
 from tests.one_model import due
 
@@ -300,6 +300,37 @@ class TestByHand:
         self.see(MET, 4, t1=130)
         assert self.due(130, 0.9) == [(0, 10, 5, "final", 2)]
 
+    def test_a_running_period_is_never_final(self) -> None:
+        self.see(WAITS, 10)
+        self.see(MET, 10, t1=20)
+        assert self.due(99, 0.1) == [(0, 1, 1, "provisional", 0)]
+        assert self.due(100, 0.1) == [(0, 1, 1, "final", 0)]
+
+    def test_nothing_is_said_twice(self) -> None:
+        """A prediction goes and another one comes: as many as before, and yet it is another message."""
+        self.see(WAITS, 1, 2, 3)
+        self.see(MET, 1, t1=60)
+        said = self.due(100, 0.3)
+        for kind, clock in ((LATE, 110), (WAITS, 120)):
+            self.see(kind, 2)
+            said += self.due(clock, 0.3)
+        assert [(predictions, corrections) for _, predictions, _, _, corrections in said] == [
+            (3, 0), (2, 1), (3, 2)
+        ]  # fmt: skip
+
+    def test_what_didnt_change_is_looked_at_when_time_comes(self) -> None:
+        """At the end of a period, at the end of the labels' time, and when another share is expected."""
+        self.see(WAITS, 1, 2)
+        self.see(MET, 1, t1=60)
+        looks = [self.due(*look) for look in ((90, 0.6), (99, 0.6), (100, 0.6))]
+        self.see(WAITS, 110, 210, 220)
+        self.see(MET, 210, t1=260)
+        looks += [self.due(*look) for look in ((300, 0.9), (310, 0.9), (320, 0.6), (1_201, 0.6))]
+        assert [[(one[0], one[3]) for one in said] for said in looks] == [
+            [(0, "provisional")], [], [(0, "final")],
+            [(200, "provisional")], [], [(200, "final")], [(100, "final")],
+        ]  # fmt: skip
+
     def test_without_labels_it_is_final_when_none_can_be_in_time(self) -> None:
         self.see(WAITS, 10)
         assert self.due(1_100, 0.5) == []
@@ -381,7 +412,3 @@ def digest() -> str:
                 said.append(None if (sums := engine.sums_of(tables, state.row)) is None else sums.tolist())
 
     return digest_of(run(case, list(range(100, 2_500, 100)), ask), said=said)
-
-
-def test_compiled_and_as_plain_python_it_has_the_same_bits() -> None:
-    assert without_compiler("test_periods_tables") == digest()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from compiled import from_python
+from oracle_detectors import variance_by_clusters
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.detectors import run_lengths
 from prequential.engine.detectors.budgets import (
@@ -194,17 +195,9 @@ def followed(losses: Floats, step: float, cluster: int = 0) -> Floats:
 
 
 def by_definition(losses: Floats, step: float, length: int) -> float:
-    """The long-run variance by clusters of a length, as the module's docstring defines it."""
+    """The long-run variance by clusters of a length."""
     keys = (np.arange(len(losses)) * step).astype(np.int64) // length
-    groups = [losses[keys == key] for key in range(keys[-1])]  # the newest one isn't closed
-    groups = [group for group in groups if len(group) >= 8]
-    x = np.array([group.mean() for group in groups])
-    if len(x) < 20:
-        return 0.0
-    d1, d2 = ((x[1:] - x[:-1]) ** 2).mean(), ((x[2:] - x[:-2]) ** 2).mean()
-    r = min(0.8, max(0.0, d2 / d1 - 1))
-    mean = float(np.mean([len(group) for group in groups]))
-    return float(mean * d1 / 2 * (1 + r) / (1 - r) ** 2 / (1 + 6 / len(x) ** 0.5))
+    return variance_by_clusters(losses.tolist(), keys.tolist())
 
 
 def test_clusters_count_by_how_much_more_they_vary_than_pairs_say() -> None:

@@ -15,7 +15,6 @@ from prequential.engine.delay.expected import counters_of, open_rows
 from prequential.engine.delay.following import update
 from prequential.engine.tables.events import MET, REVISED, Events
 from prequential.engine.tables.outcomes import WEIGHTED
-from test_coverage import without_compiler
 from test_expected_tables import (
     WIDTH,
     Plain,
@@ -191,10 +190,6 @@ def test_cuts_change_no_bit() -> None:
 def digest() -> str:
     """Of all that is known of some predictions, and expected of their periods."""
     return digest_of_periods(*sampled_events(3, 600, 3), sampled=True)
-
-
-def test_without_the_compiler_no_bit_is_another() -> None:
-    assert without_compiler("test_sampled_labels") == digest()
 
 
 def test_with_equal_weights_calibration_is_that_of_counts() -> None:

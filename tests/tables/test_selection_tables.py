@@ -13,7 +13,7 @@ from prequential.engine.delay import selection as engine
 from prequential.engine.delay.selection import Selection, new_selection, stability_index, with_rows
 from prequential.engine.tables.events import EXPIRED, LATE, MET, WAITS, Events, new_events
 from prequential.engine.tables.logs import SegmentEvents
-from test_coverage import assert_same, digest_of, without_compiler
+from test_coverage import assert_same, digest_of
 
 #: Of each model, more than any of its class codes.
 CLASSES = (1, 2, 3, 40, 300, 65_535, 2, 17)
@@ -109,7 +109,3 @@ def digest() -> str:
     """Of a fixed script."""
     selection = run(events_of(1, 3_000), [500])
     return digest_of(selection, said=engine.indices(selection, np.arange(len(CLASSES))))
-
-
-def test_compiled_and_as_plain_python_it_has_the_same_bits() -> None:
-    assert without_compiler("test_selection_tables") == digest()

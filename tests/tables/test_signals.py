@@ -22,6 +22,7 @@ from outcome_logs import (
 )
 from prequential.engine.detectors import signals
 from prequential.engine.detectors.watch import Signal, WatchedRows
+from prequential.engine.estimators.naming import parse_signal
 from prequential.engine.measures.declaration import NO_POSITIVE
 from prequential.engine.measures.losses import ABSOLUTE, ERROR
 from prequential.engine.tables.outcomes import OUTCOME, SCORED, Log
@@ -236,6 +237,19 @@ def test_measures_of_cells_point_to_worse() -> None:
     check(log, watched(log, "kappa"), not_kappa, 1e-9)
     check(log, watched(log, "recall"), no_recall, 1e-12)
     assert watched(log, "recall", NO_POSITIVE) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "kappa", "errors", "all/", "/all", "all/all/all", "window", "window:0", "window:-1",
+     "window:x", "fading:0", "fading:1.5", "fading:nan", "all:1", "all:f3", "error/all",
+     "window:5:nothing", "fading:0.9:", "ALL"],
+)  # fmt: skip
+def test_what_is_no_signal_is_quoted(name: str) -> None:
+    with pytest.raises(ValueError, match="expected") as raised:
+        parse_signal(name)
+    offenders = {repr(name), *(repr(part) for part in name.split("/"))}
+    assert any(offender in str(raised.value) for offender in offenders)
 
 
 def test_alarms_carry_the_autocorrelation_of_errors() -> None:
