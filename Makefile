@@ -42,8 +42,8 @@ demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: wh
 	$(DEMO)/bin/prequential demo $(ARGS)
 
 test: $(TEST)/.ready ## before a change goes in: lint, types, doctests, all tests with small worlds; its last lines name the brokers
-	$(MAKE) --no-print-directory -j 2 lint examples imported
-	$(TEST)/bin/python -m pytest -n 4 --dist loadfile $(ARGS) $(MAYBE_NONE)
+	$(MAKE) --no-print-directory -j 3 lint examples imported
+	$(TEST)/bin/python -m pytest -n 5 --dist loadfile $(ARGS) $(MAYBE_NONE)
 
 loops: $(TEST)/.ready
 	$(LOOPS)
@@ -52,7 +52,7 @@ examples: loops
 	$(DOCTESTS)
 
 # The tests' files, once: otherwise each process of a parallel run rewrites the assertions of all.
-imported: loops
+imported: $(TEST)/.ready
 	$(TEST)/bin/python -m pytest -q --collect-only > /dev/null
 
 quick: $(TEST)/.ready ## while coding: no broker, nothing slow

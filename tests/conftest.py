@@ -152,30 +152,42 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _put_in_turn(items)
 
 
-#: Files that take longest: a parallel run begins with them, so that none is left alone at its end.
+#: Files that take longest, of each kind (see `_put_in_turn`).
 _LONG = (
-    "test_replay.py", "engine/test_neighbouring_configurations.py", "worker/test_everything_on.py",
-    "engine/test_incidents.py", "worker/test_merging_worker.py", "engine/test_intervals.py",
-    "worker/test_end_to_end.py", "deploy/test_monitoring.py", "notify/test_notify.py", "test_calibration.py",
-    "worker/test_silence.py", "engine/test_batching.py", "worker/test_delayed.py", "test_compilation.py",
-    "worker/test_quarantine.py", "engine/test_without_jit.py", "tables/test_detectors.py",
-    "worker/test_checkpoint.py",
+    "worker/test_everything_on.py", "worker/test_merging_worker.py", "worker/test_end_to_end.py",
+    "notify/test_notify.py", "worker/test_silence.py", "worker/test_growing.py", "sinks/test_connect.py",
+    "worker/test_delayed.py", "worker/test_quarantine.py", "worker/test_checkpoint.py", "test_replay.py",
+    "engine/test_observer.py", "engine/test_neighbouring_configurations.py", "engine/test_batching.py",
+    "deploy/test_monitoring.py", "test_calibration.py", "test_compilation.py", "engine/test_pace.py",
+    "engine/test_shard_against_oracle.py", "engine/test_incidents.py", "engine/test_intervals.py",
 )  # fmt: skip
 
 
 def _put_in_turn(items: list[pytest.Item]) -> None:
-    """Long files first; then files that wait for brokers, evenly among two thirds of those that compute."""
-    waits = {item.path: False for item in items}
+    """Files that wait for brokers first, then those that compute; long ones at both ends."""
+    waits = dict.fromkeys((item.path for item in items), False)
     for item in items:
         waits[item.path] |= any(item.get_closest_marker(mark) for mark in ("kafka", "embedded"))
-    places = {
-        path: (number + 0.5) * share / len(files)
-        for share, kind in ((0.67, True), (1.0, False))
-        for files in [[path for path, wait in waits.items() if wait is kind]]
-        for number, path in enumerate(files)
-    }
-    places.update({path: number - len(_LONG) for number, path in enumerate(_TESTS / name for name in _LONG)})
-    items.sort(key=lambda item: places[item.path])
+    ranks = {path: len(_LONG) + number for number, path in enumerate(waits)}
+    ranks.update({_TESTS / name: number for number, name in enumerate(_LONG)})
+    items.sort(key=lambda item: (0, ranks[item.path]) if waits[item.path] else (1, -ranks[item.path]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Have every second process of a parallel run begin at the end, with the files that compute.
+
+    The others begin with those that wait for brokers. So the processor always has something to do.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class FromBothEnds(LoadFileScheduling):
+        def _assign_work_unit(self, node: Any) -> None:
+            if int(node.gateway.id.removeprefix("gw")) % 2:
+                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+            super()._assign_work_unit(node)
+
+    return FromBothEnds(config, log) if config.option.dist == "loadfile" else None
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
