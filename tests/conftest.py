@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -198,6 +199,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Compile them before tests that wait for workers: these have their own limits of time."""
+    gc.collect()
+    gc.freeze()  # modules and tests stay: no collection of garbage need look at their millions of objects
     if _is_parallel(session.config) or "PYTEST_XDIST_WORKER" in os.environ:
         return  # it is done
     if session.config.option.collectonly:
