@@ -201,6 +201,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Compile them before tests that wait for workers: these have their own limits of time."""
     gc.collect()
     gc.freeze()  # modules and tests stay: no collection of garbage need look at their millions of objects
+    gc.set_threshold(10_000)
     if _is_parallel(session.config) or "PYTEST_XDIST_WORKER" in os.environ:
         return  # it is done
     if session.config.option.collectonly:
