@@ -30,7 +30,7 @@ from prequential.topics.specs import topic_specs  # noqa: E402
 from tests import browser  # noqa: E402
 from tests.brokers import SHORT_LIVED, Broker, JavaBroker, launch, used  # noqa: E402
 from tests.loops import EVERYTHING  # noqa: E402
-from tests.nightly import NIGHTLY  # noqa: E402
+from tests.nightly import NIGHTLY, scaled  # noqa: E402
 from tests.shared_broker import SharedBroker  # noqa: E402
 from tests.skipping import or_skip  # noqa: E402
 
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 # A machine that others wait for tries the same examples in every run, however long one takes;
 # elsewhere each run tries new ones, and Hypothesis remembers those that failed.
-settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
-settings.register_profile("dev", deadline=None)
+EXAMPLES = scaled(50, 100)
+settings.register_profile("ci", max_examples=EXAMPLES, derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("dev", max_examples=EXAMPLES, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
@@ -156,7 +157,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 #: Files that take longest, of each kind (see `_put_in_turn`).
 _LONG = (
     "worker/test_everything_on.py", "worker/test_merging_worker.py", "worker/test_end_to_end.py",
-    "notify/test_notify.py", "worker/test_silence.py", "worker/test_growing.py", "sinks/test_connect.py",
+    "notify/test_notify.py", "worker/test_silence.py", "worker/test_growing.py", "sinks/test_sinks_page.py",
     "worker/test_delayed.py", "worker/test_quarantine.py", "worker/test_checkpoint.py", "test_replay.py",
     "engine/test_observer.py", "engine/test_neighbouring_configurations.py", "engine/test_batching.py",
     "deploy/test_monitoring.py", "test_calibration.py", "test_compilation.py", "engine/test_pace.py",

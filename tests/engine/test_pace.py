@@ -101,6 +101,7 @@ class TestIdsThatComeAgain:
             assert_same(world, life.outputs)
 
 
+@pytest.mark.parametrize("way", ["as it is"], indirect=True)
 def test_the_paced_worlds_have_what_can_go_wrong() -> None:
     """Guards the generator."""
     found: set[str] = set()
