@@ -193,8 +193,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile the engine's loops before a parallel run's processes begin: each would compile all of them."""
-    if _is_parallel(session.config):
+    """Compile the engine's loops before a parallel run's processes begin: each would compile all of them.
+
+    `make test` has done so, and says that they needn't be looked for.
+    """
+    if _is_parallel(session.config) and "LOOPS_READY" not in os.environ:
         compile_loops(print, EVERYTHING)
 
 
