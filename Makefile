@@ -43,7 +43,7 @@ demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: wh
 
 test: $(TEST)/.ready ## before a change goes in: lint, types, doctests, all tests with small worlds; its last lines name the brokers
 	$(MAKE) --no-print-directory -j 2 lint examples imported
-	$(TEST)/bin/python -m pytest -n 4 --dist loadfile $(ARGS) $(MAYBE_NONE)
+	LOOPS_READY=1 $(TEST)/bin/python -m pytest -n 5 --dist loadfile $(ARGS) $(MAYBE_NONE)
 
 loops: $(TEST)/.ready
 	$(LOOPS)
@@ -51,8 +51,9 @@ loops: $(TEST)/.ready
 examples: loops
 	$(DOCTESTS)
 
-# The tests' files, once: otherwise each process of a parallel run rewrites the assertions of all.
-imported: loops
+# The tests' files, once: otherwise each process of a parallel run rewrites the assertions of all. Beside the
+# compiler, whose last loops leave a core idle.
+imported: $(TEST)/.ready
 	$(TEST)/bin/python -m pytest -q --collect-only > /dev/null
 
 quick: $(TEST)/.ready ## while coding: no broker, nothing slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from prequential.topics.specs import topic_specs  # noqa: E402
 from tests import browser  # noqa: E402
 from tests.brokers import SHORT_LIVED, Broker, JavaBroker, launch, used  # noqa: E402
 from tests.loops import EVERYTHING  # noqa: E402
-from tests.nightly import NIGHTLY  # noqa: E402
+from tests.nightly import NIGHTLY, scaled  # noqa: E402
 from tests.shared_broker import SharedBroker  # noqa: E402
 from tests.skipping import or_skip  # noqa: E402
 
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
 
 # A machine that others wait for tries the same examples in every run, however long one takes;
 # elsewhere each run tries new ones, and Hypothesis remembers those that failed.
-settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
-settings.register_profile("dev", deadline=None)
+EXAMPLES = scaled(50, 100)
+settings.register_profile("ci", max_examples=EXAMPLES, derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("dev", max_examples=EXAMPLES, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
@@ -63,7 +65,7 @@ def _forgotten_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 _SLOW = frozenset({
     "cli/test_config_diff.py", "cli/test_locales.py", "cli/test_outputs.py", "cli/test_hostile_names.py",
     "engine/test_alarm_budgets.py", "engine/test_between_lives.py", "engine/test_comparisons.py",
-    "engine/test_confidence_sequence.py", "engine/test_detectors_on_signals.py", "engine/test_estimators.py",
+    "engine/test_confidence_sequence.py", "engine/test_detectors_on_signals.py",
     "engine/test_exporter.py", "engine/test_extreme_memories.py", "engine/test_incidents.py",
     "engine/test_one_sequence.py", "engine/test_plain.py", "engine/test_segments_between_lives.py",
     "engine/test_shard_against_oracle.py", "engine/test_split.py", "engine/test_table_keys.py",
@@ -152,40 +154,58 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _put_in_turn(items)
 
 
-#: Files that take longest: a parallel run begins with them, so that none is left alone at its end.
+#: Files that take longest, of each kind (see `_put_in_turn`).
 _LONG = (
-    "test_replay.py", "engine/test_neighbouring_configurations.py", "worker/test_everything_on.py",
-    "engine/test_incidents.py", "worker/test_merging_worker.py", "engine/test_intervals.py",
-    "worker/test_end_to_end.py", "deploy/test_monitoring.py", "notify/test_notify.py", "test_calibration.py",
-    "worker/test_silence.py", "engine/test_batching.py", "worker/test_delayed.py", "test_compilation.py",
-    "worker/test_quarantine.py", "engine/test_without_jit.py", "tables/test_detectors.py",
-    "worker/test_checkpoint.py",
+    "worker/test_everything_on.py", "worker/test_merging_worker.py", "worker/test_end_to_end.py",
+    "notify/test_notify.py", "worker/test_silence.py", "worker/test_growing.py", "sinks/test_sinks_page.py",
+    "worker/test_delayed.py", "worker/test_quarantine.py", "worker/test_checkpoint.py", "test_replay.py",
+    "engine/test_observer.py", "engine/test_neighbouring_configurations.py", "engine/test_batching.py",
+    "deploy/test_monitoring.py", "test_calibration.py", "test_compilation.py", "engine/test_pace.py",
+    "engine/test_shard_against_oracle.py", "engine/test_incidents.py", "engine/test_intervals.py",
 )  # fmt: skip
 
 
 def _put_in_turn(items: list[pytest.Item]) -> None:
-    """Long files first; then files that wait for brokers, evenly among two thirds of those that compute."""
-    waits = {item.path: False for item in items}
+    """Files that wait for brokers first, then those that compute; long ones at both ends."""
+    waits = dict.fromkeys((item.path for item in items), False)
     for item in items:
         waits[item.path] |= any(item.get_closest_marker(mark) for mark in ("kafka", "embedded"))
-    places = {
-        path: (number + 0.5) * share / len(files)
-        for share, kind in ((0.67, True), (1.0, False))
-        for files in [[path for path, wait in waits.items() if wait is kind]]
-        for number, path in enumerate(files)
-    }
-    places.update({path: number - len(_LONG) for number, path in enumerate(_TESTS / name for name in _LONG)})
-    items.sort(key=lambda item: places[item.path])
+    ranks = {path: len(_LONG) + number for number, path in enumerate(waits)}
+    ranks.update({_TESTS / name: number for number, name in enumerate(_LONG)})
+    items.sort(key=lambda item: (0, ranks[item.path]) if waits[item.path] else (1, -ranks[item.path]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Have every second process of a parallel run begin at the end, with the files that compute.
+
+    The others begin with those that wait for brokers. So the processor always has something to do.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class FromBothEnds(LoadFileScheduling):
+        def _assign_work_unit(self, node: Any) -> None:
+            if int(node.gateway.id.removeprefix("gw")) % 2:
+                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+            super()._assign_work_unit(node)
+
+    return FromBothEnds(config, log) if config.option.dist == "loadfile" else None
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile the engine's loops before a parallel run's processes begin: each would compile all of them."""
-    if _is_parallel(session.config):
+    """Compile the engine's loops before a parallel run's processes begin: each would compile all of them.
+
+    `make test` has done so, and says that they needn't be looked for.
+    """
+    if _is_parallel(session.config) and "LOOPS_READY" not in os.environ:
         compile_loops(print, EVERYTHING)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Compile them before tests that wait for workers: these have their own limits of time."""
+    gc.collect()
+    gc.freeze()  # modules and tests stay: no collection of garbage need look at their millions of objects
+    gc.set_threshold(10_000)
     if _is_parallel(session.config) or "PYTEST_XDIST_WORKER" in os.environ:
         return  # it is done
     if session.config.option.collectonly:

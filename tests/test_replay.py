@@ -557,6 +557,12 @@ def served() -> Lines:
     return files
 
 
+@cache
+def by_default() -> list[Message]:
+    """What a replay of them says."""
+    return outputs_of(Config(), served())
+
+
 class TestEmission:
     """Files by default say something as often as a curve needs; whoever asks for more gets it."""
 
@@ -568,9 +574,8 @@ class TestEmission:
     def counts(outputs: list[Message]) -> Counter[tuple[str, str, str]]:
         return Counter((m.model, m.stage, m.estimator) for m in outputs if isinstance(m, Metrics))
 
-    def test_by_default_a_sequence_has_at_most_a_thousand_points(self, files: Lines) -> None:
-        outputs = outputs_of(Config(), files)
-        found = self.counts(outputs)
+    def test_by_default_a_sequence_has_at_most_a_thousand_points(self) -> None:
+        found = self.counts(by_default())
         assert len(found) == 6
         # 2,000 hours: every three hours, every thousandth outcome (6 of which coincide), and the last set.
         assert set(found.values()) == {666 + 20 - 6 + 1}
@@ -603,13 +608,13 @@ class TestEmission:
         for given in ("defaults: {emit: {outcomes: 1000}}", "defaults: {emit: {outcomes: null}}"):
             assert by_count(loaded(given), labels) == loaded(given)
 
-    def test_the_digest_doesnt_know(self, files: Lines) -> None:
+    def test_the_digest_doesnt_know(self) -> None:
         """It says how outcomes are evaluated, not how often somebody is told."""
-        (digest,) = {m.config for m in outputs_of(Config(), files) if isinstance(m, Metrics)}
+        (digest,) = {m.config for m in by_default() if isinstance(m, Metrics)}
         assert digest == StreamConfig().digest == StreamConfig(emit_outcomes=7, emit_every=None).digest
 
     def test_without_metrics_alarms_are_the_same(self, files: Lines) -> None:
-        wanted = [x for x in outputs_of(Config(), files) if isinstance(x, Alarm)]
+        wanted = [x for x in by_default() if isinstance(x, Alarm)]
         outputs: list[Message] = []
         sources = [Source(KINDS.index(kind), lines) for kind, lines in files.items()]
         shard = replay(Config(), sources, outputs.append, metrics=False)

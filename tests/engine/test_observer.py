@@ -26,7 +26,12 @@ from prequential.engine.snapshot import snapshot
 from prequential.engine.state import ShardState
 from worlds import drifting_world, extreme_world, random_world
 
-SEEDS = range(2)
+from tests.nightly import scaled
+
+SEEDS = range(scaled(1, 2))
+
+#: How many facts of a kind are looked at in a world: thousands of records are rejected, each read alike.
+MOST = scaled(20, 10_000)
 
 
 def digest_of(state: ShardState) -> int:
@@ -52,15 +57,17 @@ class Watched(Observer):
         self.seen: Counter[type[Any]] = Counter()
 
     def _read(self, fact: Fact) -> None:
-        before = digest_of(self._state)
+        looked = self.seen[type(fact)] < MOST
+        before = looked and digest_of(self._state)
         super()._read(fact)
-        assert digest_of(self._state) == before, fact
+        assert not looked or digest_of(self._state) == before, fact
         self.seen[type(fact)] += 1
 
     def _finish(self) -> None:
-        before = digest_of(self._state)
+        looked = self._messages or self._parts
+        before = looked and digest_of(self._state)
         super()._finish()
-        assert digest_of(self._state) == before
+        assert not looked or digest_of(self._state) == before
 
 
 def everything() -> Config:

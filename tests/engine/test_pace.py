@@ -69,6 +69,7 @@ def test_cuts_change_nothing_at_any_pace(seed: int) -> None:
     assert by_sequence(as_they_come(world).outputs) == whole
 
 
+@pytest.mark.parametrize("way", ["as it is"], indirect=True)
 def test_the_paced_worlds_have_what_can_go_wrong() -> None:
     """Guards the generator."""
     found: set[str] = set()

@@ -38,6 +38,7 @@ def small() -> tuple[Stream, list[bool], list[bool], dict[str, Series]]:
     return of, wrong_a, wrong_b, by_formulas(wrong_a, wrong_b)
 
 
+@pytest.mark.nightly
 def test_all_history_never_forgets_and_the_others_do() -> None:
     of, _, _, found = small()
     (fall, *_) = [one.noticed for one in by_concept(found["all"], of.detected, _LENGTH)[1:]]
@@ -51,6 +52,7 @@ def test_all_history_never_forgets_and_the_others_do() -> None:
         assert one.forgot < one.noticed
 
 
+@pytest.mark.nightly
 def test_windows_and_fading_notice_at_about_the_same_outcome() -> None:
     of, _, _, found = small()
     for window, fading in (("window:1000", "fading:0.999"), ("window:100", "fading:0.99")):
@@ -79,6 +81,7 @@ def test_memories_are_their_definitions(estimator: str) -> None:
             assert total == sum(past[: int(value)] if value else past)
 
 
+@pytest.mark.nightly
 def test_what_replay_says_can_take_the_place_of_the_formulas() -> None:
     _, _, _, found = small()
     messages = []
@@ -96,7 +99,7 @@ def test_what_replay_says_can_take_the_place_of_the_formulas() -> None:
 
 
 def test_replay_says_what_the_formulas_say(tmp_path: Path) -> None:
-    of = small()[0]
+    of = stream(_LENGTH)
     few = Stream(of.labels[-2000:], of.of_a[-2000:], of.of_b[-2000:], [])
     write_files(few, tmp_path)
     out = tmp_path / "comparisons.jsonl"
@@ -116,6 +119,7 @@ def test_replay_says_what_the_formulas_say(tmp_path: Path) -> None:
     assert (last["since"], last["verdict"]) == found[-1] == (last["since"], "b_better")
 
 
+@pytest.mark.nightly
 def test_plots_are_svg(tmp_path: Path) -> None:
     of, _, _, found = small()
     draw(of, found, tmp_path)

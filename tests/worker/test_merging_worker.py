@@ -49,7 +49,7 @@ def test_merged_once_and_as_replayed_though_workers_die(cluster: KafkaConfig, tm
             "emit": {"every": "200ms", "comparisons": "500ms"}, "period": "5s",
             "period_zone": "America/New_York",
         },
-        streams={"s-0": {"key": "instance"}},
+        streams={"s-0": {"key": "instance"}}, worker={"session_timeout": "6s"},
     )  # fmt: skip
     sender = Sender(cluster)
     all_records = list(map(keyed, records(3, 1_500, 1)))
