@@ -189,12 +189,6 @@ class TestElec2:
                 assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), (estimator, name)
             assert abs(found["kappa_per"]) < 1e-3 or model == "majority"
 
-    def test_the_majority_baseline_learns_as_it_goes(self, outputs: list[Message]) -> None:
-        """Its share isn't that of the more frequent class: it begins without knowing it."""
-        p_maj = last_of(outputs)["persistent", "final", "all"].measures["p_maj"]
-        assert p_maj == sum(Truth.of("persistent").majority) / ROWS
-        assert 0.55 < p_maj < DOWN / ROWS
-
     @BOTH_MODELS
     def test_alarms_are_at_their_places(
         self, outputs: list[Message], model: str

@@ -26,7 +26,7 @@ from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import INPUTS, topic_specs
 
-from tests.bench.growth import filling
+from tests.bench.feeding import arriving
 from tests.bench.messages import START_MS, load
 
 PATIENCE = 300.0
@@ -74,7 +74,7 @@ def main() -> None:
     args = parser.parse_args()
     kafka = KafkaConfig(args.bootstrap_servers, prefix=f"recovery-{uuid4().hex[:8]}.")
     create(kafka, topic_specs(kafka))
-    records = filling(args.waiting, models=2, streams=1, start=START_MS)
+    records = arriving(range(args.waiting // 2), 2, 1, lambda number: START_MS + number // 100)
     load(args.bootstrap_servers, {kind: kafka.topic(kind) for kind in INPUTS}, records)
     config = Path(tempfile.mkdtemp()) / "prequential.json"
     about = {"bootstrap_servers": kafka.bootstrap_servers, "prefix": kafka.prefix}
