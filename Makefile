@@ -7,7 +7,6 @@ ARGS ?=
 
 DEMO := .venv
 TEST := .venv-test
-BENCH := .venv-bench
 RELEASE := .venv-release
 
 # That ARGS leaves a run without tests is no failure (pytest's status 5).
@@ -60,9 +59,9 @@ quick: $(TEST)/.ready ## while coding: no broker, nothing slow
 	$(TEST)/bin/python -m pytest -q -n 2 --dist loadfile \
 	  -m "not kafka and not embedded and not slow and not bench" $(ARGS)
 
-nightly: lint $(BENCH)/.ready fuzz examples ## before a release, and each night: the same with large worlds, fuzz, chaos, evidence, peers
+nightly: lint fuzz examples ## before a release, and each night: the same with large worlds, fuzz, chaos, evidence, peers
 	$(MAKE) --no-print-directory mutants ARGS="--mutants 20 --seed $$(date +%j)"
-	$(LARGE) $(BENCH)/bin/python -m pytest -q --timeout 3600 -W default -m bench tests/bench
+	$(LARGE) $(TEST)/bin/python -m pytest -q --timeout 3600 -m bench tests/bench
 	$(LARGE) $(TEST)/bin/python -m pytest --timeout 3600 -n 2 --dist loadfile -m "not bench" $(ARGS) $(MAYBE_NONE)
 
 lint: $(TEST)/.ready ## ruff, prose, import contracts, mypy
@@ -72,8 +71,8 @@ lint: $(TEST)/.ready ## ruff, prose, import contracts, mypy
 	$(ROOMS)
 	$(TEST)/bin/mypy
 
-bench: $(BENCH)/.ready ## the benchmark, side by side with its peers; ARGS="--help" lists its options
-	$(BENCH)/bin/python -m tests.bench.contest $(ARGS)
+bench: $(TEST)/.ready ## the benchmark, side by side with its peers; ARGS="--help" lists its options
+	$(TEST)/bin/python -m tests.bench.contest $(ARGS)
 
 fuzz: $(TEST)/.ready ## decoder and engine, with bounds checked, under random poison for SECONDS (default 600)
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(TEST)/checked-loops \
@@ -112,7 +111,7 @@ sbom: $(RELEASE)/.ready ## the image's bill of materials (CycloneDX), in dist/
 	  --output-reproducible --output-file dist/prequential.cdx.json
 
 clean: ## remove environments, builds and caches
-	rm -rf $(DEMO) $(TEST) $(BENCH) $(RELEASE) build dist site *.egg-info \
+	rm -rf $(DEMO) $(TEST) $(RELEASE) build dist site *.egg-info \
 	  .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find topics pipeline tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -130,11 +129,6 @@ $(DEMO)/.ready: pyproject.toml $(SOURCES)
 $(TEST)/.ready: pyproject.toml
 	$(call environment,$(TEST))
 	$(TEST)/bin/python -m pip install -q --no-compile --disable-pip-version-check -e '.[test]'
-	@touch $@
-
-$(BENCH)/.ready: pyproject.toml
-	$(call environment,$(BENCH))
-	$(BENCH)/bin/python -m pip install -q --disable-pip-version-check -e '.[test-bench]'
 	@touch $@
 
 $(RELEASE)/.ready: pyproject.toml

@@ -10,40 +10,30 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from confluent_kafka import (
-    Consumer,
     KafkaError,
     KafkaException,
     Message,
     Producer,
-    TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from prequential.cli import broker as command
 from prequential.demo.broker import EmbeddedBroker, GuardedProcess, last_words, pick_port
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import UsageError, WorkError
 
-from tests import brokers, kafka_jars
+from tests import brokers
 from tests.brokers import Broker, EmbeddedTestBroker, launch, used
-from tests.kafka_jars import KAFKA, Unavailable
-from tests.skipping import or_skip
+from tests.kafka_jars import Unavailable
+from tests.worker.processes import eventually, read_topic
 
 ROOT = Path(__file__).parent.parent
 
 #: Seconds after which something that should come at once is taken for hanging.
 HANGS = 60.0
-
-
-@pytest.fixture(scope="module")
-def embedded() -> Iterator[Broker]:
-    with launch("embedded") as broker:
-        yield broker
 
 
 def topic(kafka: KafkaConfig, name: str, **config: str) -> str:
@@ -61,26 +51,6 @@ def send(kafka: KafkaConfig, name: str, *values: bytes, timestamp: int = 0) -> N
     assert producer.flush(HANGS) == 0
 
 
-def read(kafka: KafkaConfig, name: str, isolation: str = "read_committed") -> list[Message]:
-    """All messages of a topic's only partition, up to its end."""
-    own = {"group.id": "reader", "enable.partition.eof": True, "isolation.level": isolation}
-    messages: list[Message] = []
-    with closing(Consumer(kafka.client(**own))) as consumer:
-        consumer.assign([TopicPartition(name, 0, 0)])
-        deadline = time.monotonic() + HANGS
-        while time.monotonic() < deadline:
-            message = consumer.poll(1.0)
-            if message is None:
-                continue
-            if message.error() is None:
-                messages.append(message)
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                return messages
-            else:
-                raise KafkaException(message.error())
-    raise AssertionError(f"{name} has no end after {HANGS} s; read {len(messages)} messages")
-
-
 def values(messages: list[Message]) -> list[bytes]:
     return [message.value() for message in messages]
 
@@ -94,13 +64,6 @@ def accepts(address: str) -> bool:
     return True
 
 
-def eventually(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + HANGS
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return true()
-
-
 # The embedded broker: what the rest of the project relies on.
 
 
@@ -110,10 +73,10 @@ def test_embedded_broker_starts_serves_and_stops() -> None:
         address = broker.bootstrap_servers
         kafka = KafkaConfig(address)
         send(kafka, topic(kafka, "t"), b"a", b"b")
-        assert values(read(kafka, "t")) == [b"a", b"b"]
+        assert values(read_topic(kafka, "t")) == [b"a", b"b"]
         assert broker.running
     assert not broker.running
-    assert eventually(lambda: not accepts(address))
+    eventually("it is gone", lambda: not accepts(address))
     broker.stop()  # again: nothing happens
     broker.start()  # a new one, which knows nothing of the old one's topics
     with broker:
@@ -126,7 +89,7 @@ def test_embedded_broker_stamps_records_with_its_own_clock(embedded: Broker) -> 
     topic(kafka, "stamped", message_timestamp_type="LogAppendTime")
     before = time.time() * 1000
     send(kafka, "stamped", b"a", timestamp=1_000)
-    (message,) = read(kafka, "stamped")
+    (message,) = read_topic(kafka, "stamped")
     # A second of tolerance: the broker may cut its clock off to whole milliseconds.
     assert before - 1_000 <= message.timestamp()[1] <= time.time() * 1000 + 1_000
 
@@ -159,8 +122,8 @@ def test_embedded_broker_fences_and_hides_what_was_aborted(embedded: Broker) -> 
         first.commit_transaction(HANGS)
     assert fenced.value.args[0].code() == KafkaError._FENCED
     committed = [b"committed by the first", b"committed by the second"]
-    assert values(read(kafka, "outputs")) == committed
-    assert len(read(kafka, "outputs", "read_uncommitted")) == 4
+    assert values(read_topic(kafka, "outputs")) == committed
+    assert len(read_topic(kafka, "outputs", "read_uncommitted")) == 4
 
 
 @pytest.mark.embedded
@@ -171,7 +134,7 @@ def test_embedded_broker_delivers_more_than_one_answer_may_hold_by_default(
     topic(kafka, "backlog")
     # librdkafka refuses answers of more than 100,000,000 bytes unless it is told otherwise.
     send(kafka, "backlog", *[os.urandom(900_000)] * 115)
-    assert len(read(kafka, "backlog")) == 115
+    assert len(read_topic(kafka, "backlog")) == 115
 
 
 @pytest.mark.embedded
@@ -188,7 +151,7 @@ def test_embedded_broker_ends_with_the_process_that_started_it() -> None:
         [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=HANGS
     )
     assert done.returncode == -signal.SIGKILL
-    assert eventually(lambda: not accepts(done.stdout.strip()))
+    eventually("it is gone", lambda: not accepts(done.stdout.strip()))
 
 
 def test_a_taken_port_is_refused() -> None:
@@ -245,7 +208,7 @@ def test_last_words(log: str, expected: str, tmp_path: Path) -> None:
 def test_a_server_that_will_not_stop_is_killed(tmp_path: Path) -> None:
     deaf = "trap '' TERM; echo ready; while true; do sleep 0.05; done"
     process = GuardedProcess(["sh", "-c", deaf], tmp_path / "log", signal.SIGTERM)
-    assert eventually(lambda: (tmp_path / "log").read_text() == "ready\n")
+    eventually("it is ready", lambda: (tmp_path / "log").read_text() == "ready\n")
     process.stop(patience=0.3)
     assert not process.running
 
@@ -297,29 +260,6 @@ def test_command_fails_when_the_broker_ends_by_itself(monkeypatch: pytest.Monkey
 # The launcher
 
 
-@pytest.mark.kafka
-@pytest.mark.parametrize("kind", ["docker", "java"])
-def test_apache_kafka_keeps_its_data_over_a_restart(kind: str) -> None:
-    with or_skip():
-        broker = launch(kind, {"message.max.bytes": "2000000"})
-    with broker:
-        kafka, address = broker.config(), broker.bootstrap_servers
-        node = ConfigResource(ConfigResource.Type.BROKER, "1")
-        admin = AdminClient(kafka.client())
-        (described,) = admin.describe_configs([node]).values()
-        assert described.result(HANGS)["message.max.bytes"].value == "2000000"
-        send(kafka, topic(kafka, "kept"), b"a", b"b")
-        assert broker.restartable
-        broker.restart()
-        assert broker.bootstrap_servers == address
-        assert values(read(kafka, "kept")) == [b"a", b"b"]
-        send(kafka, "kept", b"c")
-        assert values(read(kafka, "kept")) == [b"a", b"b", b"c"]
-    assert eventually(lambda: not accepts(address))
-    assert broker.name in used()
-    broker.stop()  # again: nothing happens
-
-
 @pytest.mark.embedded
 def test_a_named_cluster_comes_first_and_is_not_stopped(
     embedded: Broker, monkeypatch: pytest.MonkeyPatch
@@ -358,86 +298,3 @@ def test_the_last_resort_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(Unavailable, match="none here; none here; none here"):
         launch("kafka")
-
-
-def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown kind of broker 'redpanda': expected kafka, ext"):
-        launch("redpanda")
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        ("log.dirs", "KAFKA_LOG_DIRS"),
-        ("a_b.c", "KAFKA_A__B_C"),
-        ("listener.name.my-own.x", "KAFKA_LISTENER_NAME_MY___OWN_X"),
-    ],
-)
-def test_the_image_takes_properties_as_variables(key: str, expected: str) -> None:
-    assert brokers._variable(key) == expected
-
-
-# Apache Kafka's jars: a shell script plays Maven.
-
-
-@pytest.fixture
-def maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes `mvn` a shell script that finds the wanted folder in $out."""
-
-    def play(script: str) -> None:
-        program = tmp_path / "bin" / "mvn"
-        program.parent.mkdir()
-        find = 'for a in "$@"; do case $a in -DoutputDirectory=*) out=${a#*=};; esac; done\n'
-        program.write_text(f"#!/bin/sh\n{find}{script}\n")
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-
-    return play
-
-
-def cached(cache: Path) -> list[str]:
-    """All files and folders in a cache, leftovers of downloads among them."""
-    return sorted(str(path.relative_to(cache)) for path in cache.rglob("*"))
-
-
-def test_jars_are_fetched_once(maven: Callable[[str], None], tmp_path: Path) -> None:
-    calls = tmp_path / "calls"
-    maven(f'echo call >> {calls}; mkdir "$out"; touch "$out/kafka.jar"')
-    for _ in range(2):
-        assert kafka_jars.kafka_jars(tmp_path / "cache") == tmp_path / "cache" / f"kafka-{KAFKA}"
-    assert calls.read_text() == "call\n"
-    assert cached(tmp_path / "cache") == [f"kafka-{KAFKA}", f"kafka-{KAFKA}/kafka.jar"]
-
-
-def test_a_failed_download_leaves_nothing(maven: Callable[[str], None], tmp_path: Path) -> None:
-    maven('mkdir "$out"; touch "$out/half.jar"; echo "no such artifact"; exit 1')
-    with pytest.raises(Unavailable, match="no such artifact"):
-        kafka_jars.kafka_jars(tmp_path / "cache")
-    assert cached(tmp_path / "cache") == []
-
-
-def test_the_quicker_of_two_downloads_stays(maven: Callable[[str], None], tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    other = cache / f"kafka-{KAFKA}"
-    maven(f'mkdir "$out" {other}; touch "$out/mine.jar" {other}/theirs.jar')
-    assert kafka_jars.kafka_jars(cache) == other
-    assert cached(cache) == [f"kafka-{KAFKA}", f"kafka-{KAFKA}/theirs.jar"]
-
-
-def test_missing_programs_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(Unavailable, match="Maven"):
-        kafka_jars.kafka_jars(tmp_path)
-    with pytest.raises(Unavailable, match="Java is not installed"):
-        kafka_jars.java_program()
-
-
-def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(Unavailable, match=r"Java 17 or later is needed.*11\.0\.2"):
-        kafka_jars.java_program()

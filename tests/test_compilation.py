@@ -333,24 +333,16 @@ def test_a_loop_is_compiled_anew_when_one_that_it_calls_has_changed(
     assert later[2] != after[2]
 
 
-def test_the_join_depends_on_what_it_calls_two_files_away() -> None:
-    files, new = set(), [Path(str(join.__file__))]
+@pytest.mark.parametrize(("loop", "used"), [(join, calendar), (plain, messages)])
+def test_a_loop_depends_on_what_it_calls_two_files_away(loop: Any, used: Any) -> None:
+    """The join on the calendar, and the parser on constants of the topics."""
+    files, new = set(), [Path(str(loop.__file__))]
     while new:
         file = new.pop()
         if file not in files:
             files.add(file)
             new += loopcache._imported(file)
-    assert Path(str(calendar.__file__)) in files
-
-
-def test_the_parser_depends_on_constants_of_the_topics() -> None:
-    files, new = set(), [Path(str(plain.__file__))]
-    while new:
-        file = new.pop()
-        if file not in files:
-            files.add(file)
-            new += loopcache._imported(file)
-    assert Path(str(messages.__file__)) in files
+    assert Path(str(used.__file__)) in files
 
 
 @pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])

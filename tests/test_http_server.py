@@ -8,7 +8,8 @@ import logging
 import socket
 import threading
 import warnings
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from urllib.request import urlopen
 
 import pytest
@@ -16,6 +17,19 @@ from prequential.configuration.settings.model import HttpConfig
 from prequential.runtime.http.server import TEXT, Answer, Endpoint
 
 from tests.skipping import needs_ipv6
+
+
+@contextmanager
+def serving(answers: Mapping[str, Callable[[], Answer]], host: str = "127.0.0.1") -> Iterator[Endpoint]:
+    endpoint = Endpoint(HttpConfig(host=host, port=0), answers)
+    try:
+        yield endpoint
+    finally:
+        endpoint.stop()
+
+
+def alive() -> Answer:
+    return 200, TEXT, b"alive\n"
 
 
 def test_others_are_answered_while_one_waits_and_who_goes_away_is_no_news(
@@ -28,8 +42,7 @@ def test_others_are_answered_while_one_waits_and_who_goes_away_is_no_news(
         over.wait(30)
         return 200, TEXT, b"prequential_kappa 1\n" * 10_000
 
-    endpoint = Endpoint(HttpConfig(port=0), {"/metrics": waits, "/live": lambda: (200, TEXT, b"alive\n")})
-    try:
+    with serving({"/metrics": waits, "/live": alive}) as endpoint:
         with closing(http.client.HTTPConnection("127.0.0.1", endpoint.port, timeout=30)) as scrape:
             scrape.request("GET", "/metrics")
             assert asked.wait(30)
@@ -38,9 +51,6 @@ def test_others_are_answered_while_one_waits_and_who_goes_away_is_no_news(
         over.set()
         with urlopen(f"{endpoint.address}/metrics", timeout=30) as answer:
             assert len(answer.read()) == 200_000
-    finally:
-        over.set()
-        endpoint.stop()
     assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
 
 
@@ -50,10 +60,9 @@ def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatc
 
     def takes_longer() -> Answer:
         asked.wait(0.6)
-        return 200, TEXT, b"alive\n"
+        return alive()
 
-    endpoint = Endpoint(HttpConfig(port=0), {"/live": takes_longer})
-    try:
+    with serving({"/live": takes_longer}) as endpoint:
         with (
             socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) as silent,
             socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) as halfway,
@@ -62,32 +71,24 @@ def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatc
             assert silent.recv(1) == halfway.recv(1) == b""
         with urlopen(f"{endpoint.address}/live", timeout=30) as answer:
             assert answer.read() == b"alive\n"
-    finally:
-        endpoint.stop()
 
 
 def test_nothing_but_reading_is_understood() -> None:
-    endpoint = Endpoint(HttpConfig(port=0), {"/live": lambda: (200, TEXT, b"alive\n")})
-    try:
+    with serving({"/live": alive}) as endpoint:
         for method, status in (("POST", 405), ("DELETE", 405), ("HEAD", 200)):
             with closing(http.client.HTTPConnection("127.0.0.1", endpoint.port, timeout=30)) as client:
                 client.request(method, "/live")
                 answer = client.getresponse()
                 assert (answer.status, answer.getheader("Server")) == (status, "prequential")
                 assert method != "HEAD" or answer.read() == b""
-    finally:
-        endpoint.stop()
 
 
 def test_a_worker_is_also_served_at_an_address_of_ipv6() -> None:
     needs_ipv6()
-    endpoint = Endpoint(HttpConfig(host="::1", port=0), {"/live": lambda: (200, TEXT, b"alive\n")})
-    try:
+    with serving({"/live": alive}, "::1") as endpoint:
         assert endpoint.address == f"http://[::1]:{endpoint.port}"
         with urlopen(f"{endpoint.address}/live", timeout=30) as answer:
             assert answer.read() == b"alive\n"
-    finally:
-        endpoint.stop()
 
 
 def test_a_server_that_stops_leaves_no_connection_open() -> None:

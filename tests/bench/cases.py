@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
-from prequential.engine.detectors import DETECTORS
+from prequential.configuration.settings.streams import StreamConfig
 
 #: The easy case; those that the product alone can evaluate are compared with it.
 PLAIN: Final = "plain"
@@ -54,12 +53,6 @@ _SEGMENTS = {"region": 5, "device": 3}
 #: hour has at six a second. (With event time as slow as that, messages of each second would be all there is.)
 _PERIOD = 2_000
 
-#: Ten: one of each but `harm`, which needs an objective, and the default ratio.
-_DETECTORS = (
-    *(DetectorConfig(name) for name in DETECTORS if name != "harm"),
-    DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0}),
-)
-
 #: With labels an hour late and two models a million predictions wait.
 _WAITING_RATE = 1_000_000 / 2 / 3_600
 
@@ -78,9 +71,6 @@ CASES: Final[Mapping[str, Case]] = {
     "period": Case(StreamConfig(period=_PERIOD)),
     "regression": Case(StreamConfig(task="regression"), numbers=True),
     "uncompared": Case(StreamConfig(compare="off"), models=5),
-    "comparisons": Case(models=5),
-    "undetected": Case(StreamConfig(detectors=())),
-    "detectors": Case(StreamConfig(detectors=_DETECTORS)),
 }
 
 #: Those of the peers.

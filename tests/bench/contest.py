@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any, Final
 from uuid import uuid4
 
@@ -29,12 +28,6 @@ from tests.bench.messages import load as load_messages
 from tests.bench.published import Figures, difference, published
 from tests.bench.results import Ratio, Rounds
 from tests.bench.settings import EMIT_EVERY_MS
-
-#: What a case that only the product can evaluate is compared with, where it isn't the plain one.
-_BESIDE: Final = {"comparisons": "uncompared", "detectors": "undetected"}
-
-#: Cases that are asked for by name.
-_CASES: Final = tuple(name for name in CASES if name not in _BESIDE.values())
 
 #: Instances: with peers, enough that a worker on a quiet machine takes a snapshot of each shard meanwhile
 #: (the first 10 s after its start, the next one when the first is a twentieth of the time); in real time, two
@@ -76,9 +69,9 @@ def main(argv: list[str] | None = None) -> int:
         prog="make bench ARGS=…",
         description="Puts the same messages through the worker (default configuration, durability on; and "
         "once more with metrics messages alone, which is what the others publish), a Kafka Streams processor "
-        "(exactly once, cold and warm), hand-written loops with dicts and with River's metrics, and a Quix "
-        "Streams app, one after the other, and prints events/s, ratios and what they published. Without "
-        "--bootstrap-servers a broker is started, Apache Kafka where this machine can have it.",
+        "(exactly once, cold and warm) and a hand-written loop with dicts, one after the other, and prints "
+        "events/s, ratios and what they published. Without --bootstrap-servers a broker is started, Apache "
+        "Kafka where this machine can have it.",
     )
     add_kafka_options(parser)
     parser.add_argument(
@@ -95,7 +88,7 @@ def main(argv: list[str] | None = None) -> int:
         help="only this contestant (may be repeated)",
     )
     parser.add_argument(
-        "--case", choices=_CASES, default=SCORED,
+        "--case", choices=list(CASES), default=SCORED,
         help=f"what records contain: {SCORED!r}, the default, as applications write them: UUIDs, spaces, "
         "probabilities, two segments, labels an hour late, a million predictions pending; "
         f"{UUID!r}, the same without probabilities and segments; {PLAIN!r}, short records; {QUIET!r}, in "
@@ -106,12 +99,7 @@ def main(argv: list[str] | None = None) -> int:
         "--rounds", type=int, default=1, metavar="N",
         help="go round so often, each time with another one first, and report medians (default: 1)",
     )  # fmt: skip
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--measures", action="store_true",
-        help="instead: what an outcome and a message cost by measures and details; needs no broker",
-    )  # fmt: skip
-    instead.add_argument(
+    parser.add_argument(
         "--waiting", type=int, nargs="?", const=1_000_000, metavar="N",
         help="instead: memory, cost and pauses with up to N waiting predictions (1000000 where N isn't "
         "given; 10000000 need some GB); needs no broker",
@@ -126,12 +114,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    if args.measures:
-        return _instead(args, "measures")
     if args.waiting is not None:
         if args.waiting < _LEAST_WAITING:
             raise UsageError(f"--waiting is {args.waiting}: expected at least {_LEAST_WAITING}")
-        return _instead(args, "waiting", "--waiting", str(args.waiting))
+        return _waiting(args)
     if args.instances is None:
         args.instances = _INSTANCES.get(args.case, _ALONE)
     if args.streams is None:
@@ -142,10 +128,9 @@ def _run(args: argparse.Namespace) -> int:
     chosen = _chosen(args)
     with _cluster(args) as kafka:
         rounds = _rounds(args, kafka, chosen)
-    beside = _BESIDE.get(args.case, PLAIN)
     ratios = _PEERS if CASES[args.case].peers else (
-        Ratio(f"of {beside}", "events_per_second", "ratio", ".2f", by=beside),
-        Ratio(f"of {beside}", "cpu_us_per_event", "cpu_ratio", ".2f", by=beside),
+        Ratio(f"of {PLAIN}", "events_per_second", "ratio", ".2f", by=PLAIN),
+        Ratio(f"of {PLAIN}", "cpu_us_per_event", "cpu_ratio", ".2f", by=PLAIN),
     )  # fmt: skip
     results.show(rounds, ratios, as_json=args.json)
     return 0
@@ -157,22 +142,14 @@ def _chosen(args: argparse.Namespace) -> list[Contestant]:
         if others := sorted(set(args.only or ()) - {"prequential"}):
             raise UsageError(f"--case {args.case} is for the worker alone: not with --only {others[0]}")
         worker = CONTESTANTS[0]
-        beside = _BESIDE.get(args.case, PLAIN)
-        return [worker._replace(name=case, case=case) for case in (beside, args.case)]
-    chosen = [each for each in CONTESTANTS if not args.only or each.name in args.only]
-    missing = {need for each in chosen for need in each.needs if find_spec(need) is None}
-    if missing:
-        raise UsageError(
-            f"the peers need {', '.join(sorted(missing))}, which `make bench` installs; "
-            "or choose others with --only"
-        )
-    return [each._replace(case=args.case) for each in chosen]
+        return [worker._replace(name=case, case=case) for case in (PLAIN, args.case)]
+    return [each._replace(case=args.case) for each in CONTESTANTS if not args.only or each.name in args.only]
 
 
-def _instead(args: argparse.Namespace, module: str, *options: str) -> int:
-    """Run a benchmark of the engine alone, as a process of its own; returns the exit status."""
+def _waiting(args: argparse.Namespace) -> int:
+    """Run the benchmark of waiting predictions, as a process of its own; returns the exit status."""
     json_option = ["--json"] if args.json else []
-    command = [sys.executable, "-m", f"tests.bench.{module}", *options, *json_option]
+    command = [sys.executable, "-m", "tests.bench.waiting", "--waiting", str(args.waiting), *json_option]
     return 1 if subprocess.run(command, cwd=contestants.ROOT, check=False).returncode else 0
 
 
@@ -199,7 +176,7 @@ def _rounds(args: argparse.Namespace, kafka: KafkaConfig, chosen: Sequence[Conte
         figures: dict[tuple[int, str], tuple[str, Figures]] = {}
         first = number % len(chosen)
         for each in (*chosen[first:], *chosen[:first]):
-            size = min(args.instances, each.instances or args.instances), each.case
+            size = args.instances, each.case
             console.print(f"round {number + 1} of {args.rounds}: {each.name} …")
             if each.case == QUIET:
                 live = _live(kafka, args, each, *size)
@@ -210,7 +187,7 @@ def _rounds(args: argparse.Namespace, kafka: KafkaConfig, chosen: Sequence[Conte
                 loaded[size] = _load(kafka, args, *size)
             for name, (result, said) in _play(each, *loaded[size]).items():
                 shown[name] = result
-                other, before = figures.setdefault(size, (name, said)) if each.is_compared else (name, said)
+                other, before = figures.setdefault(size, (name, said))
                 if differs := difference(before, said):
                     raise WorkError(f"{other} and {name} have published different figures: {differs}")
                 if result.get("snapshots", _SNAPSHOTS) < _SNAPSHOTS:

@@ -18,8 +18,7 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 
 from tests.bench.cases import PLAIN
-from tests.bench.quiet import cpu_seconds
-from tests.bench.scraping import Scraper
+from tests.bench.scraping import Scraper, cpu_seconds
 
 #: The checkout.
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -36,12 +35,9 @@ class Contestant(NamedTuple):
 
     name: str
     module: str  # below tests/bench
-    needs: tuple[str, ...] = ()  # packages that it imports
     options: tuple[str, ...] = ()
-    instances: int | None = None  # at most; messages of its own for the slow one: its rate is what counts
     case: str = PLAIN  # what its messages say
     is_worker: bool = False
-    is_compared: bool = True  # its figures, with those of others
 
 
 CONTESTANTS: Final = (
@@ -49,9 +45,6 @@ CONTESTANTS: Final = (
     Contestant("prequential-metrics", "prequential_worker", options=("--only-metrics",), is_worker=True),
     Contestant("streams", "peer_streams"),
     Contestant("loop", "peer_loop"),
-    Contestant("river", "peer_river", ("river",)),
-    # Quix takes records of one time in an order of its own.
-    Contestant("quix", "peer_quix", ("quixstreams",), instances=50_000, is_compared=False),
 )
 
 

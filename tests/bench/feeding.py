@@ -30,7 +30,7 @@ class Spent(NamedTuple):
     decoding: float
     joining: float  # `Shard.add` and `Shard.advance`, but for messages
     reporting: float  # messages made
-    encoding: float  # `Shard.flush`, and messages as JSON; 0 where it wasn't this round's turn
+    encoding: float  # `Shard.flush`, and messages as JSON
     messages: int
 
     @property
@@ -106,17 +106,13 @@ class _Stopwatch:
         return timed
 
 
-def feed(
-    shard: Shard, records: Iterator[Record], size: int = 4 * ROUND, flush_every: int = 1
-) -> Iterator[Spent]:
-    """Put records through in rounds of `size`, and flush after so many rounds, and after the last."""
+def feed(shard: Shard, records: Iterator[Record], size: int = 4 * ROUND) -> Iterator[Spent]:
+    """Put records through in rounds of `size`, and flush after each."""
     parser = Parser()
     offsets = list(shard.merge.added)
     chunk = list(islice(records, size))
-    number = 0
     with _Stopwatch(shard) as watch:
         while chunk:
-            number += 1
             found = batches(chunk, offsets)
             values = [[record.value for record in own] for _, _, own in found]
             times = [[record.ts for record in own] for _, _, own in found]
@@ -129,11 +125,10 @@ def feed(
             joined, reporting = thread_time(), watch.seconds - reported
             del decoded, those
             chunk = list(islice(records, size))
-            flushing, said = thread_time(), 0
-            if number % flush_every == 0 or not chunk:
-                outputs, _ = shard.flush()
-                said = len([one.json if isinstance(one, Encoded) else encode(one) for one in outputs])
-                del outputs
+            flushing = thread_time()
+            outputs, _ = shard.flush()
+            said = len([one.json if isinstance(one, Encoded) else encode(one) for one in outputs])
+            del outputs
             encoding = thread_time() - flushing
             yield Spent(count, ready - began, joined - ready - reporting, reporting, encoding, said)
 

@@ -5,21 +5,18 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from time import perf_counter, time
+from time import time
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
-from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.specs import INPUTS, TopicSpec, topic_specs
+from prequential.topics.specs import TopicSpec, topic_specs
 
 from tests.bench.cases import CASES, PLAIN, Case
 
@@ -205,7 +202,7 @@ def _texts(about: Case, values: Any) -> list[str]:
     return [classes[value] for value in values.tolist()]
 
 
-def specs(kafka: KafkaConfig, *, wide: bool = False) -> list[TopicSpec]:
+def specs(kafka: KafkaConfig) -> list[TopicSpec]:
     """The topics as the product makes them, but that the inputs keep their producers' times for good.
 
     So the messages decide when outputs are due, and not how long it took to load them.
@@ -213,7 +210,7 @@ def specs(kafka: KafkaConfig, *, wide: bool = False) -> list[TopicSpec]:
     times = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
     return [
         replace(spec, configs={**spec.configs, **times}) if spec.role == "input" else spec
-        for spec in topic_specs(kafka, wide=wide)
+        for spec in topic_specs(kafka)
     ]
 
 
@@ -260,32 +257,3 @@ def send_in_time(kafka: KafkaConfig, records: Iterable[Record]) -> None:
             producer.poll(0.002)
         producer.produce(kafka.topic(record.kind), record.value, record.key, timestamp=record.ts)
     producer.flush()
-
-
-def main() -> None:
-    """Create the topics where they are missing, fill them, and say how many records they got."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap-servers", required=True, metavar="ADDR")
-    parser.add_argument("--prefix", default="", metavar="P")
-    for name, default in (
-        ("partitions", 4),
-        ("instances", 200_000),
-        ("models", 2),
-        ("streams", 1),
-        ("seed", 1),
-        ("classes", 2),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=default, metavar="N")
-    parser.add_argument("--case", choices=list(CASES), default=PLAIN)
-    args = parser.parse_args()
-    kafka = KafkaConfig(args.bootstrap_servers, args.prefix, partitions=args.partitions)
-    create(kafka, specs(kafka))
-    messages = generate(args.instances, args.models, args.streams, args.seed, args.classes, args.case)
-    began = perf_counter()
-    counts = load(args.bootstrap_servers, {kind: kafka.topic(kind) for kind in INPUTS}, messages)
-    seconds = round(perf_counter() - began, 1)
-    print(json.dumps({"records": sum(counts.values()), **counts, "seconds": seconds}))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,23 +1,81 @@
-"""Peer: a hand-written confluent-kafka loop with counts in dicts; nothing is durable.
+"""Peer: a hand-written confluent-kafka loop, with counts in dicts.
 
 `python -m tests.bench.peer_loop --bootstrap-servers ADDR --prefix P --records N`
+
+It reads in order of time, joins, and publishes messages when they are due. Nothing is durable: one that is
+started again begins anew. An instance has at most one outcome of a model, whatever comes again; labels that
+change their mind don't count.
 """
 
 from __future__ import annotations
 
+import gc
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, Final
 
-from tests.bench import figures, loop
+import msgspec
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from tests.bench import figures
 from tests.bench.cases import PEERS
 from tests.bench.figures import Kind
 from tests.bench.peer import Peer
-from tests.bench.settings import FADING, LARGE_WEIGHT, WINDOW
+from tests.bench.settings import (
+    EMIT_EVERY_MS,
+    EMIT_OUTCOMES,
+    FADING,
+    FETCH,
+    HORIZON_MS,
+    LARGE_WEIGHT,
+    SETTLE_MS,
+    WINDOW,
+)
+
+#: Records fetched from librdkafka at once: the cost per call is then nothing, and a batch is done
+#: in some tens of ms.
+BATCH: Final = 10_000
+
+#: Seconds that a look at a topic waits for records.
+_WAIT: Final = 0.02
+
+#: A time that no record has.
+_NEVER: Final = 1 << 62
+
+_time = attrgetter("ts")
 
 
-class Model:
-    """One model: outcomes by kind, of all, of a window and faded."""
+class Instance(msgspec.Struct, gc=False):
+    """An instance arrived."""
+
+    stream: str
+    instance_id: str
+    ts: int
+
+
+class Prediction(msgspec.Struct, gc=False):
+    """A model's prediction."""
+
+    stream: str
+    model: str
+    instance_id: str
+    y_pred: str
+    ts: int
+
+
+class Label(msgspec.Struct, gc=False):
+    """An instance's label."""
+
+    stream: str
+    instance_id: str
+    y_true: str
+    ts: int
+
+
+class Counts:
+    """Outcomes of a model by kind: of all, of a window and faded."""
 
     __slots__ = ("all", "faded", "growth", "known", "outcomes", "recent", "window")
 
@@ -63,5 +121,250 @@ class Model:
         return sum(n for kind, n in self.all.items() if kind[0] == kind[1]) / self.outcomes
 
 
+class Model:
+    """A model's counts, and whether its newest outcomes are published."""
+
+    __slots__ = ("counts", "label_ts", "name", "published", "stream")
+
+    def __init__(self, stream: Stream, name: str, counts: Counts) -> None:
+        self.stream, self.name, self.counts = stream, name, counts
+        self.published = True
+        self.label_ts = 0
+
+
+#: A prediction that waits: the class, and what the baselines said then.
+_Waiting = tuple[str, "str | None", "str | None"]
+
+#: An instance with a label: its time and class, the baselines' answers just before, models with an outcome.
+_Labelled = tuple[int, str, "str | None", "str | None", "dict[str, _Waiting]"]
+
+
+class Stream:
+    """The join of one stream, and its baselines."""
+
+    def __init__(self, name: str, shard: Shard) -> None:
+        self.name, self.shard = name, shard
+        self.models: dict[str, Model] = {}
+        self.waiting: dict[str, dict[str, _Waiting]] = {}
+        self.labelled: dict[str, _Labelled] = {}
+        self.arrivals: deque[tuple[int, str]] = deque()
+        self.settled: deque[tuple[int, str]] = deque()
+        self.unmatched: deque[tuple[int, str]] = deque()
+        self.label_counts: dict[str, int] = {}
+        self.persistent: str | None = None
+        self.majority: str | None = None
+
+    def instance(self, record: Instance) -> None:
+        """The time that its predictions and label may wait begins."""
+        self.arrivals.append((record.ts, record.instance_id))
+
+    def prediction(self, record: Prediction) -> None:
+        """Keep a model's latest prediction, or match a label that is there already."""
+        key = record.instance_id
+        label = self.labelled.get(key)
+        if label is None:
+            prediction = record.y_pred, self.persistent, self.majority
+            predictions = self.waiting.get(key)
+            if predictions is None:
+                self.waiting[key] = {record.model: prediction}
+            else:
+                predictions[record.model] = prediction
+            return
+        labelled_at, y_true, persistent, majority, done = label
+        if record.ts <= labelled_at and record.model not in done:
+            done[record.model] = prediction = record.y_pred, persistent, majority
+            self.outcome(record.model, prediction, y_true, labelled_at)
+
+    def label(self, record: Label) -> None:
+        """Match all predictions that wait for it, and remember it."""
+        key, ts, y_true = record.instance_id, record.ts, record.y_true
+        self.expire(ts)
+        if key in self.labelled:
+            return
+        predictions = self.waiting.pop(key, {})
+        self.labelled[key] = ts, y_true, self.persistent, self.majority, predictions
+        (self.settled if predictions else self.unmatched).append((ts, key))
+        for model, prediction in predictions.items():
+            self.outcome(model, prediction, y_true, ts)
+        self.persistent = y_true
+        counts = self.label_counts
+        counts[y_true] = count = counts.get(y_true, 0) + 1
+        if self.majority != y_true:
+            most = counts[self.majority] if self.majority is not None else 0
+            if count > most or (count == most and self.came_before(y_true, self.majority)):
+                self.majority = y_true
+
+    def came_before(self, one: str, other: str | None) -> bool:
+        """Whether the first label of a class was before the other's."""
+        return next(name for name in self.label_counts if name in (one, other)) == one
+
+    def outcome(self, name: str, prediction: _Waiting, y_true: str, label_ts: int) -> None:
+        """Count an outcome of a model, and publish if it makes messages due."""
+        model = self.models.get(name)
+        if model is None:
+            self.models[name] = model = Model(self, name, Counts())
+        y_pred, persistent, majority = prediction
+        model.counts.update(y_true, y_pred, persistent, majority)
+        model.label_ts = label_ts
+        if model.counts.outcomes % EMIT_OUTCOMES == 0:
+            self.shard.publish(model)
+        elif model.published:
+            model.published = False
+            self.shard.changed.append(model)
+
+    def expire(self, now: int) -> None:
+        """Forget what has waited, or was known, long enough."""
+        arrivals, settled, unmatched = self.arrivals, self.settled, self.unmatched
+        while arrivals and arrivals[0][0] < now - HORIZON_MS:
+            self.waiting.pop(arrivals.popleft()[1], None)
+        while settled and settled[0][0] < now - SETTLE_MS:
+            del self.labelled[settled.popleft()[1]]
+        while unmatched and unmatched[0][0] < now - HORIZON_MS:
+            del self.labelled[unmatched.popleft()[1]]
+
+
+class Shard:
+    """One partition of the three inputs: records in order of time, streams, and when messages are due."""
+
+    def __init__(self, partition: int, produce: Callable[[str, bytes], None]) -> None:
+        self.partition, self.produce = partition, produce
+        self.buffers: list[list[Any]] = [[], [], []]
+        #: By topic: no record before this time will come. Nothing is known at first.
+        self.frontiers = [-_NEVER] * 3
+        self.streams: dict[str, Stream] = {}
+        self.changed: list[Model] = []
+        self.due = -_NEVER
+
+    def advance(self) -> None:
+        """Process records from before the time that each topic has reached, ties by topic."""
+        until = min(self.frontiers)
+        ready: list[Any] = []
+        for buffer in self.buffers:
+            if buffer:
+                end = bisect_left(buffer, until, key=_time)
+                ready += buffer[:end]
+                del buffer[:end]
+        ready.sort(key=_time)
+        streams = self.streams
+        for record in ready:
+            if record.ts >= self.due:
+                self.tick(record.ts)
+            stream = streams.get(record.stream)
+            if stream is None:
+                streams[record.stream] = stream = Stream(record.stream, self)
+            kind = type(record)
+            if kind is Prediction:
+                stream.prediction(record)
+            elif kind is Label:
+                stream.label(record)
+            else:
+                stream.instance(record)
+
+    def tick(self, time: int) -> None:
+        """Time passes a multiple: publish what has changed since it was published last."""
+        self.due = (time // EMIT_EVERY_MS + 1) * EMIT_EVERY_MS
+        changed, self.changed = self.changed, []
+        for model in changed:
+            if not model.published:
+                self.publish(model)
+
+    def publish(self, model: Model) -> None:
+        """Send all estimators' messages about a model."""
+        stream = model.stream.name
+        for said in model.counts.messages(stream, self.partition, model.name, model.label_ts):
+            self.produce(stream, msgspec.json.encode(said))
+        model.published = True
+
+
+class Topic:
+    """One input, read by a consumer of its own: so each can be read as far as it is needed."""
+
+    def __init__(self, peer: Peer, kind: int, record: type, shards: list[Shard]) -> None:
+        self.kind, self.shards = kind, shards
+        self.decode = msgspec.json.Decoder(record).decode
+        own = {
+            "bootstrap.servers": peer.bootstrap_servers,
+            "group.id": peer.group,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+        self.consumer = Consumer({**own, **FETCH})
+        name = list(peer.inputs.values())[kind]
+        self.consumer.assign([TopicPartition(name, shard.partition, 0) for shard in shards])
+
+    @property
+    def frontier(self) -> int:
+        """How far in time the partition is read that is most behind."""
+        return min(shard.frontiers[self.kind] for shard in self.shards)
+
+    def read(self, wait: float) -> int:
+        """Buffer what has come, or comes within so many seconds; returns how many records that are.
+
+        A partition at its end holds nothing back.
+        """
+        kind, decode = self.kind, self.decode
+        buffers = [shard.buffers[kind] for shard in self.shards]
+        before = list(map(len, buffers))
+        records = self.consumer.consume(BATCH, wait)
+        ended = 0
+        for message in records:
+            error = message.error()
+            if error is None:
+                buffers[message.partition()].append(decode(message.value()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended += 1
+            else:
+                raise RuntimeError(error.str())
+        for shard, buffer, length in zip(self.shards, buffers, before):
+            if len(buffer) > length:
+                shard.frontiers[kind] = buffer[-1].ts
+        if ended:
+            self.note_ends(records)
+        return len(records) - ended
+
+    def note_ends(self, records: Iterable[Any]) -> None:
+        """Partitions whose newest entry is their end."""
+        ended = {message.partition(): message.error() is not None for message in records}
+        for shard in self.shards:
+            if ended.get(shard.partition):
+                shard.frontiers[self.kind] = _NEVER
+
+
+def run(peer: Peer) -> None:
+    """Read the topics until all records came, and report."""
+    peer.create_topics(peer.output)
+    producer = Producer({"bootstrap.servers": peer.bootstrap_servers, "compression.type": "lz4"})
+
+    def produce(key: str, value: bytes) -> None:
+        producer.produce(peer.output, value, key)
+        producer.poll(0)
+
+    gc.disable()  # nothing here refers back to itself, and looking at millions of objects takes long
+    shards = [Shard(partition, produce) for partition in range(peer.partitions())]
+    topics = [Topic(peer, kind, of, shards) for kind, of in enumerate((Instance, Prediction, Label))]
+    left, turn = peer.records, 0
+    while left or any(map(len, (buffer for shard in shards for buffer in shard.buffers))):
+        # The topic that is most behind holds the others back. Where all are at their ends they take turns,
+        # and any that is at its end is looked at each time: what comes of it then counts.
+        turn += 1
+        behind = min(topics, key=lambda one: (one.frontier, (one.kind + turn) % 3))
+        count = behind.read(_WAIT)
+        count += sum(topic.read(0.0) for topic in topics if topic is not behind and topic.frontier == _NEVER)
+        if count and left == peer.records:
+            peer.start()
+        left -= count
+        for shard in shards:
+            shard.advance()
+    producer.flush()
+    peer.stop()
+    for topic in topics:
+        topic.consumer.close()
+    models = [model for shard in shards for one in shard.streams.values() for model in one.models.values()]
+    peer.report(
+        sum(model.counts.outcomes for model in models),
+        {f"{model.stream.name}/{model.name}": model.counts.accuracy() for model in models},
+    )
+
+
 if __name__ == "__main__":
-    loop.run(Peer.from_command_line("loop", __doc__, PEERS), Model)
+    run(Peer.from_command_line("loop", __doc__, PEERS))

@@ -10,60 +10,29 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from time import monotonic, sleep
-from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
+from time import monotonic
 from uuid import uuid4
 
-from prequential.demo.broker import pick_port
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import INPUTS, topic_specs
 
-from tests.bench.growth import filling
+from tests.bench.feeding import arriving
 from tests.bench.messages import START_MS, load
+from tests.bench.running import resident
+from tests.worker.processes import WorkerProcess, eventually, write_config
 
+#: Seconds that each step may take.
 PATIENCE = 300.0
 
 
-class Worker:
-    """A worker process and its endpoint."""
-
-    def __init__(self, config: Path) -> None:
-        self.address = f"127.0.0.1:{pick_port()}"
-        self.log = config.with_suffix(f".{uuid4().hex[:4]}.log")
-        command = [sys.executable, "-m", "prequential.cli.main", "worker", "--config", str(config)]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen([*command, "--http", self.address], stdout=log, stderr=log)
-
-    def get(self, path: str) -> str | None:
-        """What the endpoint answers with status 200."""
-        try:
-            with urlopen(f"http://{self.address}{path}", timeout=10) as answer:
-                return str(answer.read().decode())
-        except (HTTPError, URLError, OSError):
-            return None
-
-    def metric(self, name: str) -> float:
-        """The sum of a metric's samples."""
-        found = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", self.get("/metrics") or "", re.MULTILINE)
-        return sum(map(float, found))
-
-
-def wait(what: str, true: object) -> float:
-    """Seconds until it is true."""
-    began = monotonic()
-    while not true():  # type: ignore[operator]
-        if monotonic() - began > PATIENCE:
-            raise SystemExit(f"{what}: not within {PATIENCE:.0f} s")
-        sleep(0.05)
-    return monotonic() - began
+def total(worker: WorkerProcess, name: str) -> float:
+    """The sum of a metric's samples; 0 while the worker doesn't answer."""
+    return sum(worker.metrics().get(name, {}).values()) if worker.get("/live")[0] == 200 else 0.0
 
 
 def main() -> None:
@@ -74,31 +43,23 @@ def main() -> None:
     args = parser.parse_args()
     kafka = KafkaConfig(args.bootstrap_servers, prefix=f"recovery-{uuid4().hex[:8]}.")
     create(kafka, topic_specs(kafka))
-    records = filling(args.waiting, models=2, streams=1, start=START_MS)
+    records = arriving(range(args.waiting // 2), 2, 1, lambda number: START_MS + number // 100)
     load(args.bootstrap_servers, {kind: kafka.topic(kind) for kind in INPUTS}, records)
-    config = Path(tempfile.mkdtemp()) / "prequential.json"
-    about = {"bootstrap_servers": kafka.bootstrap_servers, "prefix": kafka.prefix}
-    config.write_text(json.dumps({"kafka": about}))
-
-    first = Worker(config)
-    filled = wait(
-        "all predictions wait",
-        lambda: first.metric("prequential_waiting_predictions") >= args.waiting,
-    )
-    wait("a snapshot", lambda: first.metric("prequential_snapshot_bytes") > 10 * args.waiting)
-    memory = next(
-        int(line.split()[1]) / 1e3
-        for line in Path(f"/proc/{first.process.pid}/status").read_text().splitlines()
-        if line.startswith("VmRSS")
-    )
-    size = first.metric("prequential_snapshot_bytes") / 1e6
-    os.kill(first.process.pid, 9)
-    second = Worker(config)
-    ready = wait("ready", lambda: second.get("/ready") is not None)
-    recovered = second.metric("prequential_waiting_predictions")
-    second.process.terminate()
-    second.process.wait()
-    restored = re.findall(r"shard 0?\d: .*|.*shards of this worker.*", second.log.read_text())
+    config = write_config(Path(tempfile.mkdtemp()), kafka)
+    with WorkerProcess(config) as first:
+        began = monotonic()
+        waiting, written = "prequential_waiting_predictions", "prequential_snapshot_bytes"
+        eventually("all predictions wait", lambda: total(first, waiting) >= args.waiting, PATIENCE)
+        filled = monotonic() - began
+        eventually("a snapshot", lambda: total(first, written) > 10 * args.waiting, PATIENCE)
+        memory, size = resident(first.pid), total(first, written) / 1e6
+        first.kill()
+        began = monotonic()
+        with WorkerProcess(config) as second:
+            eventually("ready", second.ready, PATIENCE)
+            ready, recovered = monotonic() - began, total(second, waiting)
+            second.stop(PATIENCE)
+            restored = re.findall(r"shard 0?\d: .*|.*shards of this worker.*", second.log)
     print(
         json.dumps(
             {

@@ -24,7 +24,7 @@ from prequential.topics.specs import COMPARISONS, METRICS
 
 from tests.bench.live import Feeder
 from tests.bench.observer import Delay, Observer
-from tests.bench.quiet import cpu_seconds
+from tests.bench.scraping import cpu_seconds
 from tests.brokers import Broker
 from tests.worker.processes import WorkerProcess
 

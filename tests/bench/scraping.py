@@ -1,8 +1,10 @@
-"""A scrape every some seconds, as Prometheus makes it, while a contestant runs."""
+"""A process seen from outside while it runs: its CPU time, and scrapes as Prometheus makes them."""
 
 from __future__ import annotations
 
+import os
 import threading
+from pathlib import Path
 from typing import Final
 from urllib.request import Request, urlopen
 
@@ -11,6 +13,14 @@ _EVERY: Final = 5.0
 
 #: Seconds that an answer may take.
 _PATIENCE: Final = 30.0
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 class Scraper:

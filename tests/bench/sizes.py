@@ -34,8 +34,8 @@ from prequential.topics.specs import (
 
 from tests.bench.live import Feeder, Load
 from tests.bench.observer import Observer
-from tests.bench.quiet import cpu_seconds
 from tests.bench.running import Running, broker_pid, resident
+from tests.bench.scraping import cpu_seconds
 from tests.brokers import Broker, launch
 from tests.worker.processes import WorkerProcess, await_ready, eventually, write_config
 

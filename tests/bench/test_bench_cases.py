@@ -16,7 +16,7 @@ from prequential.engine.shard import Shard
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.outputs import Metrics, decoded
 
-from tests.bench import contest, contestants, costs, measures
+from tests.bench import contest, contestants, costs
 from tests.bench.cases import CASES
 from tests.bench.contestants import Contestant, Pace
 from tests.bench.feeding import batches, feed
@@ -149,12 +149,6 @@ def test_what_incidents_cost_can_be_left_out() -> None:
     assert without["outcomes"] == with_them["outcomes"]
 
 
-def test_costs_of_measures_are_told() -> None:
-    found = measures.measure(measures.CASES["default measures"], 2, instances=1_000, messages=10)
-    assert found.keys() == {"us_outcome", "us_alone", "us_together", "us_json", "bytes"}
-    assert min(found.values()) > 0
-
-
 def test_an_observer_is_as_before_when_all_records_are_through() -> None:
     shard = Shard(Config())
     before = dict(vars(shard.observer))
@@ -164,10 +158,6 @@ def test_an_observer_is_as_before_when_all_records_are_through() -> None:
 
 
 # ---- the command
-
-
-def test_the_command_knows_all_cases() -> None:
-    assert set(CASES) == {*contest._CASES, *contest._BESIDE.values()}
 
 
 def test_with_a_case_of_its_own_the_worker_takes_part_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from collections import Counter
 from itertools import islice, pairwise
@@ -11,6 +10,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from boards import comparison, metrics
 from prequential.cli.main import main
 from prequential.demo.screen import DemoBoard, compared, table, worth
 from prequential.demo.server import AGES, ModelServer, build_models
@@ -182,24 +182,8 @@ def test_models_that_learn_are_asked_again_while_the_label_is_awaited() -> None:
 
 
 def _metrics(model: str, stage: str, estimator: str, outcomes: int, accuracy: float) -> bytes:
-    return json.dumps(
-        {
-            "id": "",
-            "ts": 0,
-            "partition": 0,
-            "stream": STREAM,
-            "model": model,
-            "segment": None,
-            "stage": stage,
-            "estimator": estimator,
-            "outcomes": outcomes,
-            "n": outcomes,
-            "measures": {"accuracy": accuracy},
-            "undefined": {},
-            "counts": {},
-            "config": "",
-        }
-    ).encode()
+    about = {"stream": STREAM, "model": model, "stage": stage, "estimator": estimator, "n": outcomes}
+    return metrics(outcomes, accuracy, **about).value or b""
 
 
 def test_the_summary_says_what_the_labels_that_arrived_meanwhile_were_worth() -> None:
@@ -226,13 +210,9 @@ def test_the_summary_says_which_model_is_better() -> None:
     assert compared(board, server) == []
     for stream, stage in ((STREAM, "initial"), (STREAM, "final"), ("another", "final")):
         for estimator, difference in (("all", 0.031), ("window:1000", 0.5)):
-            message = {
-                "id": "", "stream": stream, "partition": 0, "model": "nb", "against": "tree", "segment": None,
-                "stage": stage, "estimator": estimator, "loss": "error", "n": 4000, "outcomes": 4000, "ts": 0,
-                "measures": {"difference": difference}, "undefined": {}, "interval": [0.012, 0.05],
-                "level": 0.05, "pairs": 1, "verdict": "b_better", "since": 712, "config": "",
-            }  # fmt: skip
-            assert board.update("comparisons", json.dumps(message).encode()) is None
+            about = {"stream": stream, "stage": stage, "estimator": estimator}
+            message = comparison(measures={"difference": difference}, **about)
+            assert board.update("comparisons", message.value) is None
     _, line = compared(board, server)
     assert line == (
         "  final: tree beats nb over the whole run: "

@@ -12,13 +12,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from prequential.cli import produce, topics
-from prequential.topics.admin import create, partition_counts
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.producer import RecordProducer
-from prequential.topics.specs import topic_specs
+
+from tests.received import everything
 
 
 def run(*words: str) -> int:
@@ -44,36 +43,13 @@ class TestUsage:
         assert "invalid choice: 'metrics'" in capsys.readouterr().err
 
 
-@pytest.fixture
-def cluster(kafka: Any) -> KafkaConfig:
-    """A configuration whose topics nobody else uses; they exist."""
-    config = KafkaConfig(kafka.bootstrap_servers, prefix=f"{uuid4().hex[:8]}.")
-    create(config, topic_specs(config))
-    return config
-
-
 def options(cluster: KafkaConfig) -> tuple[str, ...]:
     return ("--bootstrap-servers", cluster.bootstrap_servers, "--prefix", cluster.prefix)
 
 
 def records(cluster: KafkaConfig, topic: str) -> list[tuple[bytes | None, bytes | None]]:
     """Keys and values of a topic, partition by partition."""
-    name = cluster.topic(topic)
-    count = partition_counts(cluster, [name])[name]
-    consumer = Consumer(cluster.client(**{"group.id": "test", "enable.partition.eof": True}))
-    found, ended = [], 0
-    try:
-        consumer.assign([TopicPartition(name, partition, 0) for partition in range(count)])
-        while ended < count:
-            message = consumer.poll(10)
-            assert message is not None, "Kafka fell silent"
-            if message.error():
-                ended += 1
-            else:
-                found.append((message.key(), message.value()))
-    finally:
-        consumer.close()
-    return found
+    return [(one.key, one.value) for one in everything(cluster, cluster.topic(topic), cluster.partitions)]
 
 
 @pytest.mark.kafka
@@ -118,17 +94,6 @@ class TestProduce:
         assert run("produce", "labels", str(path), *options(cluster)) == 0
         assert capsys.readouterr().out == f"3 records sent to {cluster.prefix}labels\n"
         assert sorted(records(cluster, "labels")) == sorted(self.SENT)
-
-    def test_gzip_and_standard_input(
-        self, cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        content = b"\n".join(self.LINES)
-        path = tmp_path / "lines.jsonl.gz"
-        path.write_bytes(gzip.compress(content))
-        assert run("produce", "labels", str(path), *options(cluster)) == 0
-        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
-        assert run("produce", "labels", "-", *options(cluster)) == 0
-        assert sorted(records(cluster, "labels")) == sorted(2 * self.SENT)
 
     @pytest.mark.parametrize(
         "line", ["[1]", "{}", '{"stream":1}', '{"stream":null}', "{", "nonsense", '"\\ud800"']

@@ -523,9 +523,3 @@ def test_text_can_be_read_on_light_and_dark(chromium: Browser, dark: bool) -> No
         assert all(contrast >= 4.5 for _, contrast in found), found
         back = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (back == "rgb(248, 248, 247)") == (not dark)
-
-
-def test_a_narrow_screen_has_no_sideways_scroll(chromium: Browser) -> None:
-    with opened(chromium, width=400) as page, served(a_drift()) as (address, _):
-        ready(page, address + MODEL)
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

@@ -874,14 +874,16 @@ class TestClassesThatNeverMeet:
 VALUES: dict[str, Callable[[list[Any]], Any]] = {
     "list": list, "numpy": np.array, "pandas": pd.Series, "polars": pl.Series, "arrow": pa.array,
     "chunks": lambda values: pa.chunked_array([values]), "category": lambda v: pd.Series(v, dtype="category"),
-    "nullable": lambda values: pd.Series(values, dtype="string"),
+    "nullable": lambda values: pd.Series(values).astype("string"), "tuple": tuple, "iterator": iter,
+    "an index": lambda values: pd.Series(values, index=range(9, 9 + 3 * len(values), 3)),
+    "scalars": lambda values: list(map(np.int64, values)), "booleans": lambda values: np.array(values) > 0,
 }  # fmt: skip
 
 
 class TestWhatHasNoColumns:
     @pytest.mark.parametrize("form", VALUES)
     def test_it_is_the_one_column(self, form: str) -> None:
-        predicted, known = map(VALUES[form], (["a", "a"] * 10, ["a", "b"] * 10))
+        predicted, known = map(VALUES[form], ([1, 1] * 10, [1, 0] * 10))
         assert evaluate(predicted, known, estimators=["all"]).measures("accuracy") == {"model": 0.5}
 
     def test_a_lazy_frame_is_collected(self) -> None:

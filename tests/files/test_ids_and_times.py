@@ -77,6 +77,13 @@ def by_evaluator(predictions: Rows, labels: Rows, **more: Any) -> Result:
     return evaluator.result()
 
 
+def given_as(way: str, predictions: Rows, labels: Rows, folder: Path, **more: Any) -> Result:
+    """The result of these rows, given in one of `WAYS`, or to an `evaluator`."""
+    if way == "evaluator":
+        return by_evaluator(predictions, labels, **more)
+    return quiet(WAYS[way](predictions, folder / "p"), WAYS[way](labels, folder / "l"), **more)
+
+
 def ids_of(form: Callable[[int], str], count: int = 100) -> list[str]:
     return [form(i) for i in range(count)]
 
@@ -143,10 +150,7 @@ def test_ids_in_two_forms_by_all_ways(way: str, tmp_path: Path) -> None:
         {"instance_id": f"X{i}" if i % 2 else f"x{i}", "y_true": "a", "ts": START + 500 + i}
         for i in range(100)
     ]
-    if way == "evaluator":
-        result = by_evaluator(predictions, labels)
-    else:
-        result = quiet(WAYS[way](predictions, tmp_path / "p"), WAYS[way](labels, tmp_path / "l"))
+    result = given_as(way, predictions, labels, tmp_path)
     assert "upper and lower case, e.g. label `X1`, prediction `x1`" in found(result)["ids"]
 
 
@@ -183,10 +187,7 @@ def test_another_unit_in_a_share(way: str, unit: str, by: float, whose: str, tmp
         {"instance_id": i, "y_true": "a", "ts": time(START + 1000 * i + 600_000, "labels")}
         for i in range(200)
     ]
-    if way == "evaluator":
-        result = by_evaluator(predictions, labels)
-    else:
-        result = quiet(WAYS[way](predictions, tmp_path / "p"), WAYS[way](labels, tmp_path / "l"))
+    result = given_as(way, predictions, labels, tmp_path)
     said = found(result)
     sentence = said.pop("seconds" if unit == "seconds" else "future")
     assert sentence.startswith(f"60 of 200 ts of {whose} (30%) are in ")
@@ -208,7 +209,7 @@ def test_nanoseconds_in_a_share_are_invalid(way: str, whose: str, tmp_path: Path
         ]
         for kind, field in (("predictions", "y_pred"), ("labels", "y_true"))
     )
-    result = quiet(WAYS[way](predictions, tmp_path / "p"), WAYS[way](labels, tmp_path / "l"))
+    result = given_as(way, predictions, labels, tmp_path)
     sentence = found(result)["unusable"]
     assert sentence.startswith(f"10 of 200 {whose} are invalid; most often: ts is ")
     assert sentence.endswith("(ts is milliseconds since 1970: are these nanoseconds?)")
@@ -224,10 +225,7 @@ def test_one_record_far_ahead(way: str, tmp_path: Path) -> None:
     predictions = [{"instance_id": i, "y_pred": "a", "ts": START + 1000 * i} for i in range(100)]
     labels = [{"instance_id": i, "y_true": "a", "ts": START + 1000 * i + 500} for i in range(100)]
     labels[40]["ts"] += 3 * 365 * 24 * HOUR
-    if way == "evaluator":
-        result = by_evaluator(predictions, labels)
-    else:
-        result = quiet(WAYS[way](predictions, tmp_path / "p"), WAYS[way](labels, tmp_path / "l"))
+    result = given_as(way, predictions, labels, tmp_path)
     sentence = found(result)["ahead"]
     assert sentence.startswith("1 of 200 records have a ts 1095d after all others (first: ")
     assert ("line 41" if way == "lines" else "labels row 40") in sentence
@@ -265,10 +263,7 @@ def test_periods_follow_a_time_zone(way: str, tmp_path: Path) -> None:
     ]
     labels = [{"instance_id": row["instance_id"], "y_true": "a", "ts": row["ts"]} for row in predictions]
     more: Any = {"period": "1d", "period_zone": "America/New_York"}
-    if way == "evaluator":
-        result = by_evaluator(predictions, labels, **more)
-    else:
-        result = quiet(WAYS[way](predictions, tmp_path / "p"), WAYS[way](labels, tmp_path / "l"), **more)
+    result = given_as(way, predictions, labels, tmp_path, **more)
     rows = [row for row in result.metrics.to_pylist() if row["stage"] == "period"]
     newest = {row["estimator"]: (row["period_predictions"], row["n"]) for row in rows}
     expected = {
@@ -328,7 +323,7 @@ def test_naive_times_among_aware_ones_in_a_column_of_pandas() -> None:
 def test_naive_times_alone_are_no_finding(way: str, tmp_path: Path) -> None:
     predictions = local_rows("y_pred", "a")
     labels = [{**row, "y_true": "a", "ts": row["ts"] + timedelta(minutes=10)} for row in predictions]
-    result = quiet(WAYS[way](predictions, tmp_path / "p"), WAYS[way](labels, tmp_path / "l"))
+    result = given_as(way, predictions, labels, tmp_path)
     assert found(result) == {}
 
 
@@ -493,9 +488,7 @@ def test_rows_are_counted_from_0(way: str, reverse: bool, tmp_path: Path) -> Non
         {"instance_id": row["instance_id"] or "?", "y_true": "a", "ts": row["ts"] + 1}
         for i, row in enumerate(predictions) if i % 3
     ]  # fmt: skip
-    result = quiet(
-        WAYS[way](predictions, tmp_path / "p"), WAYS[way](labels, tmp_path / "l"), label_horizon="10m"
-    )
+    result = given_as(way, predictions, labels, tmp_path, label_horizon="10m")
     rows = {(one.kind, one.code): one.example["row"] for one in result.summary.dropped if one.example}
     assert rows["predictions", "unusable"] == 17
     assert rows["predictions", "expired"] == (99 if reverse else 0)  # the first one by time

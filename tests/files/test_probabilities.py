@@ -158,13 +158,6 @@ def translated(value: dict[str, Any], **section: Any) -> Any:
     return made.records[0] if made.records[0] is not None else made.reasons[0]
 
 
-def test_keys_in_records_of_topics() -> None:
-    assert translated({"y": 1.0, "p": {"1.0": 0.7, "0.0": 0.3}}).y_proba == {"1": 0.7, "0": 0.3}
-    assert translated({"y": True, "p": {"True": 0.7, "False": 0.3}}).y_proba == {"true": 0.7, "false": 0.3}
-    # Text is text, as it is in y_pred.
-    assert translated({"y": "1.0", "p": {"1.0": 0.7, "0.0": 0.3}}).y_proba == {"1.0": 0.7, "0.0": 0.3}
-
-
 def test_a_map_of_predictions_is_that_of_probabilities() -> None:
     y_pred = {"path": "value.y", "map": {1: "good", 0: "bad"}}
     expected = {"good": 0.7, "bad": 0.3}

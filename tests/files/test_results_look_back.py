@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from prequential.cli.main import main
 from prequential.configuration.reading import keys
@@ -192,27 +191,10 @@ class TestTablesReadAgain:
             evaluator.result().calibrate()
 
 
-class TestValues:
-    """Predictions and labels that are values alone."""
-
-    P, Y = [1, 0, 1, 1], [1, 0, 0, 1]
-
-    @pytest.mark.parametrize(
-        "form",
-        [
-            list, tuple, np.array, lambda values: [np.int64(one) for one in values],
-            lambda values: pd.Series(values, index=[9, 3, 5, 7]), pl.Series, iter,
-            lambda values: pd.Series(values).astype("category"), lambda values: np.array(values) > 0,
-        ],
-    )  # fmt: skip
-    def test_forms(self, form: Callable[[list[int]], Any]) -> None:
-        found = evaluate(form(self.P), form(self.Y), estimators=["all"])
-        assert found.measures("accuracy") == {"model": 0.75}
-
-    @pytest.mark.parametrize("form", [list, np.array, pd.Series])
-    def test_other_numbers_of_them(self, form: Callable[[list[int]], Any]) -> None:
-        with pytest.raises(UsageError, match="there are 4 rows of predictions, 3 rows of labels: expected"):
-            evaluate(form(self.P), form(self.Y[:3]))
+@pytest.mark.parametrize("form", [list, np.array, pd.Series])
+def test_other_numbers_of_values(form: Callable[[list[int]], Any]) -> None:
+    with pytest.raises(UsageError, match="there are 4 rows of predictions, 3 rows of labels: expected"):
+        evaluate(form([1, 0, 1, 1]), form([1, 0, 0]))
 
 
 class TestSettings:

@@ -27,35 +27,10 @@ LABELS = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id", "
 NUMBERS = {"task": "regression"}
 
 
-def test_every_form_of_a_field(tmp_path: Path) -> None:
-    """Every form of a field at once, and nothing for a record that `when` leaves out."""
-    translate = translator(tmp_path, {
-        "as": "predictions", "format": "json", "stream": {"const": "fraud"},
-        "instance_id": "value.request.id",
-        "model": "value.model.name", "model_version": "value.model.version",
-        "y_pred": {"path": "value.score", "threshold": 0.7, "above": "fraud", "below": "ok"},
-        "y_proba": {"fraud": "value.score"}, "ts": {"path": "value.at", "unit": "s"},
-        "segments": {"country": "value.customer.country"}, "when": "value.kind = score",
-    })  # fmt: skip
-    value = {
-        "kind": "score", "request": {"id": 7}, "model": {"name": "nb", "version": 3}, "score": 0.75,
-        "at": 12.5, "customer": {"country": "DE"},
-    }  # fmt: skip
-    [(topic, key, content), letter] = become(translate, [
-        record(value), record({**value, "kind": "trace", "score": None}), record({**value, "model": None}),
-    ])  # fmt: skip
-    assert (topic, key) == ("predictions", b"fraud")
-    assert content == {
-        "stream": "fraud", "model": "nb", "instance_id": "7", "y_pred": "fraud", "ts": 12_500,
-        "y_proba": {"fraud": 0.75, "ok": 0.25}, "segments": {"country": "DE"}, "model_version": "3",
-    }  # fmt: skip
-    assert letter[0] == "dead-letters"
-    assert letter[2] == "value.model.name is missing"
-
-
 def test_records_own_time_where_none_is_given(tmp_path: Path) -> None:
     """`ts` absent: the source record's timestamp."""
-    [(_, _, content)] = become(translator(tmp_path, LABELS), [record({"id": "a", "truth": True})])
+    [(topic, key, content)] = become(translator(tmp_path, LABELS), [record({"id": "a", "truth": True})])
+    assert (topic, key) == ("labels", b"s")
     assert content == {"stream": "s", "instance_id": "a", "y_true": True, "ts": WRITTEN}
 
 

@@ -8,21 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import a_drift, alarm, comparison, incident, metrics, period
+from boards import a_drift, alarm, comparison, history_of, incident, metrics, period
 from prequential.cli.main import main
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.topics.errors import UsageError
-from prequential.views.dashboard.history import History
 from prequential.views.report import Promotion, markdown, parse_condition
 from prequential.views.watching.tail import OutputRecord
-
-
-def history_of(*records: OutputRecord, config: Config | None = None) -> History:
-    history = History(config)
-    for record in records:
-        history.update(*record)
-    return history
 
 
 def lines(*records: OutputRecord) -> bytes:

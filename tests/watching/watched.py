@@ -1,60 +1,28 @@
-"""Messages as workers publish them, for what shows them."""
+"""Messages as workers publish them, for what shows them line by line."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import boards
+from boards import START as LABELLED  # when the messages' labels were (epoch ms)
 from prequential.views.watching.state import WatchState
-
-#: When the messages' labels were (epoch ms).
-LABELLED = 1_700_000_000_000
 
 
 def metrics(**changed: Any) -> bytes:
-    message: dict[str, Any] = {
-        "id": "x",
-        "stream": "elec2",
-        "partition": 0,
-        "model": "nb",
-        "segment": None,
-        "stage": "final",
-        "estimator": "window:1000",
-        "n": 1000,
-        "outcomes": 45312,
-        "ts": LABELLED,
-        "measures": {"accuracy": 0.81, "kappa": 0.6, "kappa_per": -0.3},
-        "undefined": {"kappa_plus": "p_per_one"},
-        "counts": {},
-        "config": "sha",
-    }
-    return json.dumps({**message, **changed}).encode()
+    measures = {"accuracy": 0.81, "kappa": 0.6, "kappa_per": -0.3}
+    about: Any = {"n": 1000, "outcomes": 45312, "ts": LABELLED, "measures": measures, "counts": {}}
+    return boards.metrics(**{**about, **changed}).value or b""
 
 
 def alarm(**changed: Any) -> bytes:
-    message: dict[str, Any] = {
-        "id": "x",
-        "stream": "elec2",
-        "partition": 0,
-        "model": "nb",
-        "segment": None,
-        "stage": "final",
-        "detector": "page-hinkley",
-        "signal": "error",
-        "outcome": 17342,
-        "instance_id": "17341",
-        "ts": LABELLED,
-        "statistic": 50.3,
-        "threshold": 50.0,
-        "params": {},
-    }
-    return json.dumps({**message, **changed}).encode()
+    about: Any = {"id": "x", "outcome": 17342, "instance_id": "17341", "ts": LABELLED}
+    return boards.alarm(**{**about, **changed}).value or b""
 
 
 def incident(**changed: Any) -> bytes:
-    message: dict[str, Any] = {
-        "id": "0a1b2c3d4e5f", "stream": "elec2", "partition": 0, "model": "nb", "revision": 1,
-        "status": "open", "segment": None, "stage": "final", "opened": {"outcome": 17342, "ts": LABELLED},
+    about: Any = {
+        "id": "0a1b2c3d4e5f", "opened": {"outcome": 17342, "ts": LABELLED},
         "change_point": {
             "outcome": 17100, "ts": LABELLED - 300_000, "prediction_ts": LABELLED - 86_400_000,
         },
@@ -63,35 +31,13 @@ def incident(**changed: Any) -> bytes:
         "after": {"level": 0.352, "interval": [0.3, 0.4], "n": 200},
         "causes": [{"cause": "segment", "share": 0.97, "segment": "region=eu"}], "baselines": {},
         "examples": ["17101"], "former_alarms": {"alarms": 1, "outcomes": 17342}, "outcome": 17342,
-        "ts": LABELLED, "config": "sha",
+        "ts": LABELLED,
     }  # fmt: skip
-    return json.dumps({**message, **changed}).encode()
+    return boards.incident(**{**about, **changed}).value or b""
 
 
 def comparison(**changed: Any) -> bytes:
-    message: dict[str, Any] = {
-        "id": "x",
-        "stream": "elec2",
-        "partition": 0,
-        "model": "nb",
-        "against": "tree",
-        "segment": None,
-        "stage": "final",
-        "estimator": "all",
-        "loss": "error",
-        "n": 4000,
-        "outcomes": 4000,
-        "ts": LABELLED,
-        "measures": {"difference": 0.031},
-        "undefined": {},
-        "interval": [0.012, 0.05],
-        "level": 0.05,
-        "pairs": 1,
-        "verdict": "b_better",
-        "since": 712,
-        "config": "sha",
-    }
-    return json.dumps({**message, **changed}).encode()
+    return boards.comparison(**{"n": 4000, "ts": LABELLED, **changed}).value or b""
 
 
 COMPARISON_LINE = (
