@@ -26,7 +26,7 @@ FEATURES = ("cx16", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2")
 _COMPILE = """
 import json, sys
 from llvmlite import binding
-from prequential.runtime.program.compilation import compile_all
+from prequential.runtime.compilation import compile_all
 compile_all()
 json.dump({"target": [binding.get_process_triple(), sys.argv[1], ""], "features": sys.argv[2:]}, sys.stdout)
 """

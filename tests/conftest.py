@@ -21,7 +21,7 @@ for _folder in (_TESTS / "dashboard", _TESTS / "deploy", _TESTS, _TESTS.parent):
         sys.path.insert(0, str(_folder))
 
 from prequential.demo import broker as _ports  # noqa: E402
-from prequential.runtime.program.compilation import compile_loops  # noqa: E402
+from prequential.runtime.compilation import compile_loops  # noqa: E402
 from prequential.topics import errors  # noqa: E402
 from prequential.topics.admin import create  # noqa: E402
 from prequential.topics.clients import KafkaConfig  # noqa: E402

@@ -206,15 +206,16 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
 
 def _prepare() -> None:
     """Import what the commands import, and have the loops in memory."""
+    import argparse
     import gc
     import importlib
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the program's `main`
     from prequential.cli import main
-    from prequential.runtime.program.compilation import compile_loops
+    from prequential.runtime.compilation import compile_loops
 
     for name in main._COMMANDS:
-        importlib.import_module(f"prequential.cli.{name.replace('-', '_')}")
+        main.add_command(name, argparse.ArgumentParser().add_subparsers())
     for name in ("prequential.runtime.worker.app", "prequential.runtime.ingest.app"):
         importlib.import_module(name)
     compile_loops(lambda notice: None)

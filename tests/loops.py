@@ -8,7 +8,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.warmup import ALL, config_of
-from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.compilation import compile_loops
 
 #: A configuration that needs all of them.
 EVERYTHING = Config(

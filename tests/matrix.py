@@ -185,7 +185,7 @@ def run(cell: Cell, tests: tuple[str, ...], options: list[str]) -> bool:
         environment["PREQUENTIAL_TESTS"] = "large"  # chaos
     mark = [] if cell.kafka else ["-m", ENGINE_MARK]
     # Before the tests, which don't wait so long for a worker.
-    compiling = "from prequential.runtime.program.compilation import compile_loops; compile_loops(print)"
+    compiling = "from prequential.runtime.compilation import compile_loops; compile_loops(print)"
     subprocess.run([python, "-c", compiling], env=environment, check=True, stdout=sys.stderr)
     # What other versions of packages warn of is in the log, and no failure.
     command = [python, "-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider"]

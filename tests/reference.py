@@ -7,7 +7,6 @@ generated part between `<!-- generated: NAME ARGUMENT -->` and `<!-- end -->`.
 from __future__ import annotations
 
 import argparse
-import importlib
 import inspect
 import math
 import re
@@ -18,12 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from prequential.cli.common import add_kafka_options
-from prequential.cli.main import _COMMANDS
-from prequential.cli.process import add_process_options
-from prequential.cli.sources import add_source_options
+from prequential.cli.common import add_kafka_options, add_process_options, add_source_options
+from prequential.cli.main import _COMMANDS, add_command
 from prequential.configuration.reading import keys
-from prequential.configuration.settings import listing
+from prequential.configuration.settings import model
 from prequential.configuration.settings.model import Config, HttpConfig, Limits, NotifyConfig, WorkerConfig
 from prequential.configuration.settings.streams import (
     DEFAULT_MEASURES,
@@ -47,8 +44,8 @@ from prequential.engine.measures.declaration import (
     Measure,
 )
 from prequential.engine.measures.registry import MEASURES
-from prequential.runtime.ingest.counting import SourceCounts
-from prequential.runtime.ingest.counting import exposition as ingested
+from prequential.runtime.ingest.reading import SourceCounts
+from prequential.runtime.ingest.reading import exposition as ingested
 from prequential.runtime.notifying.app import exposition as notified
 from prequential.runtime.worker.scrape import Scrape
 from prequential.topics.clients import KafkaConfig
@@ -201,10 +198,10 @@ def configuration(section: str) -> str:
 
 def _defaults() -> dict[str, str]:
     config = Config()
-    streams = listing.of_stream(config.defaults).items()
-    values = {**listing.of_rest(config), **dict(streams)}
-    shown = {key: listing.shown(key, value) for key, value in values.items()}
-    return {key: "null" if text == listing.HIDDEN else text for key, text in shown.items()}
+    streams = model.of_stream(config.defaults).items()
+    values = {**model.of_rest(config), **dict(streams)}
+    shown = {key: model.shown(key, value) for key, value in values.items()}
+    return {key: "null" if text == model.HIDDEN else text for key, text in shown.items()}
 
 
 #: Sections whose keys all have a parser, with the class that declares them.
@@ -261,7 +258,7 @@ def commands(_: str) -> str:
     found = list[str]()
     for name in _COMMANDS:
         subparsers = argparse.ArgumentParser().add_subparsers()
-        importlib.import_module(f"prequential.cli.{name.replace('-', '_')}").add_parser(subparsers)
+        add_command(name, subparsers)
         found += [f"## prequential {name}\n", *_described(subparsers, name, "prequential")]
     return "\n".join(found)
 

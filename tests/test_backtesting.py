@@ -21,13 +21,14 @@ from prequential.offline.backtesting.changes import (
     always,
     changes_of,
     judge,
+    name_of,
     never,
+    parse_detector,
     parse_injection,
     scores,
 )
-from prequential.offline.backtesting.detectors import name_of, parse_detector
 from prequential.offline.backtesting.making import alarms_of, inject
-from prequential.offline.past.sequences import PastSequence, ResampledRun, log_of, sequences
+from prequential.offline.backtesting.sequences import PastSequence, ResampledRun, log_of, sequences
 from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Output

@@ -9,7 +9,7 @@ import pytest
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
-from prequential.offline.past.sequences import (
+from prequential.offline.backtesting.sequences import (
     PastSequence,
     ResampledRun,
     block_length,

@@ -20,7 +20,7 @@ from confluent_kafka import (
     Producer,
 )
 from confluent_kafka.admin import AdminClient, NewTopic
-from prequential.cli import broker as command
+from prequential.cli import demo
 from prequential.demo.broker import EmbeddedBroker, GuardedProcess, last_words, pick_port
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import UsageError, WorkError
@@ -221,9 +221,9 @@ def test_a_server_that_will_not_stop_is_killed(tmp_path: Path) -> None:
 def test_command_serves_until_a_signal_comes(number: signal.Signals) -> None:
     program = (
         "import argparse, sys\n"
-        "from prequential.cli import broker\n"
+        "from prequential.cli import demo\n"
         "parser = argparse.ArgumentParser()\n"
-        "broker.add_parser(parser.add_subparsers())\n"
+        "demo.add_broker_parser(parser.add_subparsers())\n"
         "args = parser.parse_args(['broker', '--port', '0'])\n"
         "sys.exit(args.run(args))\n"
     )
@@ -249,11 +249,11 @@ def test_command_fails_when_the_broker_ends_by_itself(monkeypatch: pytest.Monkey
         def start(self) -> None:
             """It was up for a moment."""
 
-    monkeypatch.setattr(command, "EmbeddedBroker", Ended)
-    monkeypatch.setattr(command, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(demo, "EmbeddedBroker", Ended)
+    monkeypatch.setattr(demo, "_LOOK_SECONDS", 0.0)
     handlers = [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)]
     with pytest.raises(WorkError, match=r"127\.0\.0\.1:1 stopped unexpectedly"):
-        command.run(argparse.Namespace(port=0))
+        demo._run_broker(argparse.Namespace(port=0))
     assert [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)] == handlers
 
 

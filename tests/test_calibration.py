@@ -24,9 +24,14 @@ from prequential.configuration.settings.streams import DetectorConfig, StreamCon
 from prequential.engine.compiled.kernel import Floats, taken
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.adwin import AdwinParameters
-from prequential.offline.calibration.calibrating import CalibrationOptions, calibrate
-from prequential.offline.calibration.cuts import cuts_of
-from prequential.offline.calibration.excursions import STEP, StepSums, exponent
+from prequential.offline.backtesting.sequences import PastSequence, sequences
+from prequential.offline.calibration.calibrating import (
+    CalibrationOptions,
+    CalibrationReport,
+    calibrate,
+    lines,
+)
+from prequential.offline.calibration.excursions import STEP, StepSums, cuts_of, exponent
 from prequential.offline.calibration.pasts import best_phase, contexts, far, matched_blocks, reach_of
 from prequential.offline.calibration.rates import (
     Curve,
@@ -39,8 +44,6 @@ from prequential.offline.calibration.rates import (
     value_of,
     with_threshold,
 )
-from prequential.offline.calibration.report import CalibrationReport, lines
-from prequential.offline.past.sequences import PastSequence, sequences
 from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError

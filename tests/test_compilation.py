@@ -19,7 +19,7 @@ from numba.core import caching
 from prequential.engine.compiled import loopcache
 from prequential.engine.input import plain
 from prequential.engine.join import join
-from prequential.engine.tables import calendar
+from prequential.engine.tables import store
 from prequential.topics import messages
 
 from tests.nightly import few, scaled
@@ -66,12 +66,12 @@ def by_default() -> list[str]:
     from prequential.configuration.settings.model import Config
     from prequential.engine import warmup
     from prequential.engine.comparisons import updating
-    from prequential.engine.comparisons.pair_statuses import pair_statuses
+    from prequential.engine.comparisons.reporting import pair_statuses
     from prequential.engine.delay import due_periods, expecting, following, periods
     from prequential.engine.estimators import window
     from prequential.engine.shard import Shard
     from prequential.engine.snapshot import read_snapshot
-    from prequential.runtime.program.compilation import compile_loops
+    from prequential.runtime.compilation import compile_loops
 
     config, anew = Config(), missing()
     compile_loops(lambda notice: None, config)
@@ -103,7 +103,7 @@ def later() -> list[str]:
     from prequential.configuration.settings.streams import DetectorConfig
     from prequential.engine.detectors import DETECTORS
     from prequential.engine.warmup import ALL, config_of, warm_consumers
-    from prequential.runtime.program.compilation import compile_loops
+    from prequential.runtime.compilation import compile_loops
     from worlds import extreme_world, paced_world, random_world
 
     every = replace(config_of(ALL).defaults, detectors=tuple(map(DetectorConfig, DETECTORS)))
@@ -122,7 +122,7 @@ def later() -> list[str]:
 def merged() -> list[str]:
     """Loops that partitions of streams with periods, and who merges them, need after all should be there."""
     import partitioned
-    from prequential.runtime.program.compilation import compile_loops
+    from prequential.runtime.compilation import compile_loops
 
     seeds = range(scaled(2, 12))
     worlds = [(seed, partitioned.with_periods(partitioned.world(seed), seed)) for seed in seeds]
@@ -158,7 +158,7 @@ def test_nothing_is_compiled_in_the_middle_of_a_stream() -> None:
 def compiled_here() -> list[str]:
     """Loops that this process compiles itself on a machine that has none; prints what it is told first."""
     from numba.core import event
-    from prequential.runtime.program.compilation import compile_loops
+    from prequential.runtime.compilation import compile_loops
 
     names: list[str] = []
 
@@ -192,8 +192,8 @@ def test_other_processes_compile(tmp_path: Path) -> None:
 def everything() -> list[str]:
     """What this process is told, and loops that it compiles, when all that there is is made ready."""
     from prequential.engine.warmup import ALL, config_of
+    from prequential.runtime.compilation import compile_loops
     from prequential.runtime.kafka import partition_queues
-    from prequential.runtime.program.compilation import compile_loops
 
     told: list[str] = []
     found = missing()
@@ -207,7 +207,7 @@ def slow_compilation() -> list[str]:
     from numba import njit
     from prequential.engine import warmup
     from prequential.engine.compiled import loopcache
-    from prequential.runtime.program import compilation
+    from prequential.runtime import compilation
 
     told: list[str] = []
     reported: list[str] = []
@@ -333,7 +333,7 @@ def test_a_loop_is_compiled_anew_when_one_that_it_calls_has_changed(
     assert later[2] != after[2]
 
 
-@pytest.mark.parametrize(("loop", "used"), [(join, calendar), (plain, messages)])
+@pytest.mark.parametrize(("loop", "used"), [(join, store), (plain, messages)])
 def test_a_loop_depends_on_what_it_calls_two_files_away(loop: Any, used: Any) -> None:
     """The join on the calendar, and the parser on constants of the topics."""
     files, new = set(), [Path(str(loop.__file__))]
@@ -429,7 +429,7 @@ def test_a_damaged_file_is_made_again(
 def small() -> list[str]:
     """Whether loops are being compiled, and the messages of a small table with probabilities and segments."""
     from prequential import evaluate
-    from prequential.runtime.program import compilation
+    from prequential.runtime import compilation
 
     rows = [
         {
@@ -456,7 +456,7 @@ def test_a_small_input_does_not_wait_for_the_compiler(tmp_path: Path) -> None:
 
 def test_a_large_input_waits_for_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     from prequential.configuration.settings.model import Config
-    from prequential.runtime.program import compilation
+    from prequential.runtime import compilation
 
     done: list[str] = []
     monkeypatch.setattr(compilation, "_are_compiled", lambda config: False)

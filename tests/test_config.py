@@ -31,7 +31,7 @@ from prequential.configuration.settings.streams import (
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.measuring import measured
 from prequential.engine.measures.declaration import REASONS
-from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.per_class import Positives
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.measures.registry import NAMES as MEASURES
 from prequential.engine.tables.scores import SCORED

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import prequential
 import pytest
-from prequential.runtime.program.version import VERSION
+from prequential.runtime.program import VERSION
 
 #: Prints the environment's changes after the import of all modules that are given.
 _CHANGES = """

@@ -30,8 +30,7 @@ from prequential.cli.main import main
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.offline.replay.emission import by_count, every_for
-from prequential.offline.replay.sources import Source, read_lines, replay
+from prequential.offline.replay.sources import Source, by_count, every_for, read_lines, replay
 from prequential.offline.replay.sources import for_files as files_config
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics, decoded

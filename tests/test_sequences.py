@@ -12,7 +12,7 @@ import pytest
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.plans import Plan
-from prequential.offline.past.sequences import PastSequence, sequences
+from prequential.offline.backtesting.sequences import PastSequence, sequences
 from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Output

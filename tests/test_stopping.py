@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from prequential.runtime.program.stopping import Stop, stop_signals
+from prequential.runtime.program import Stop, stop_signals
 
 #: A handler runs between any two steps of waiting, where a profiler is called.
 _PROGRAM = """
 import sys
-from prequential.runtime.program.stopping import Stop as Waiting
+from prequential.runtime.program import Stop as Waiting
 
 waiting = Waiting()
 sys.setprofile(lambda *_: waiting.set())

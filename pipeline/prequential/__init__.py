@@ -26,7 +26,7 @@ __all__ = ["Evaluator", "__version__", "evaluate"]
 _SOURCES = {
     "Evaluator": ("prequential.evaluation", "Evaluator"),
     "evaluate": ("prequential.evaluation", "evaluate"),
-    "__version__": ("prequential.runtime.program.version", "VERSION"),
+    "__version__": ("prequential.runtime.program", "VERSION"),
 }
 
 # A checkout has `prequential.topics` in a folder of its own; an installation has one folder. The usual

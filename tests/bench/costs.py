@@ -28,7 +28,7 @@ from typing import Any
 from prequential.cli.worker import quiet_collector
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
-from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.compilation import compile_loops
 
 from tests.bench.cases import CASES
 from tests.bench.feeding import ROUND, feed, models_of, per_event, resident

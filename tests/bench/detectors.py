@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 from prequential.engine.detectors import DETECTORS
-from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.logs import new_alarms
 from prequential.engine.tables.outcomes import new_log
 
 _OUTCOMES, _RUNS = 200_000, 3

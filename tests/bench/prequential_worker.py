@@ -20,8 +20,8 @@ from functools import partial
 from prequential.cli.worker import quiet_collector
 from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.engine.shard import Shard
+from prequential.runtime.compilation import compile_loops
 from prequential.runtime.kafka.fetching import Fetched
-from prequential.runtime.program.compilation import compile_loops
 from prequential.runtime.worker.app import Worker
 from prequential.runtime.worker.batches import Content
 from prequential.runtime.worker.runner import ShardRunner

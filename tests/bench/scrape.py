@@ -24,9 +24,9 @@ from prequential.cli.worker import quiet_collector
 from prequential.configuration.settings.model import ALL_SERIES, SERIES, Config, HttpConfig
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.shard import Shard
-from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.compilation import compile_loops
 from prequential.runtime.worker.exporter import Exporter
-from prequential.runtime.worker.statistics import ShardStatistics
+from prequential.runtime.worker.publisher import ShardStatistics
 
 from tests.bench.feeding import feed
 from tests.bench.messages import generate

@@ -28,10 +28,10 @@ from typing import Any
 from prequential.cli.worker import quiet_collector
 from prequential.configuration.settings.model import Config, Limits
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.compiled.space import Space
 from prequential.engine.shard import Shard
-from prequential.runtime.program.compilation import compile_loops
-from prequential.runtime.worker.heap import give_back
+from prequential.engine.snapshot.snapshot import Space
+from prequential.runtime.compilation import compile_loops
+from prequential.runtime.program import give_back
 from prequential.runtime.worker.snapshots import ChunkWriter
 from rich.console import Console
 from rich.table import Table

@@ -12,12 +12,19 @@ from typing import Any
 
 import pytest
 from prequential.cli.main import main
-from prequential.configuration.changes import consequences
+from prequential.configuration.changes import diff
 from prequential.configuration.changes.diff import Section, compare, lines
 from prequential.configuration.changes.trial import Effects, Pair, trial, trials
 from prequential.configuration.reading import keys
-from prequential.configuration.settings.listing import DURATIONS, is_secret, of_rest, of_stream
-from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
+from prequential.configuration.settings.model import (
+    DURATIONS,
+    Config,
+    HttpConfig,
+    WorkerConfig,
+    is_secret,
+    of_rest,
+    of_stream,
+)
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.topics.clients import KafkaConfig
 
@@ -190,7 +197,7 @@ def test_what_may_be_a_secret_is_taken_for_one(name: str) -> None:
 
 
 def test_each_key_of_streams_is_explained() -> None:
-    assert set(consequences.OF_STREAM) == set(of_stream(StreamConfig()))
+    assert set(diff.OF_STREAM) == set(of_stream(StreamConfig()))
     given = {one.name for one in fields(StreamConfig) if one.compare}
     assert {key.partition(".")[0] for key in of_stream(StreamConfig())} == {
         name.partition("_")[0] if name.startswith("emit_") else name for name in given
@@ -201,8 +208,8 @@ def test_each_other_key_is_explained() -> None:
     config = Config(kafka=KafkaConfig(security={"sasl.username": "me"}, schema_registry={"url": "u"}))
     known = of_rest(config)
     for key in known:
-        assert consequences.of_rest(key)
-    for name in consequences.OF_REST:
+        assert diff.effect_of_rest(key)
+    for name in diff.OF_REST:
         covered = [key for key in known if key == name or (name.endswith(".") and key.startswith(name))]
         assert covered or name in ("files.", "ingest."), name
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from prequential.cli.common import start_log
 from prequential.cli.main import main
-from prequential.cli.process import start_log
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.runtime.ingest.registry import SchemaRegistry

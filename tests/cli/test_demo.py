@@ -13,8 +13,19 @@ import pytest
 from boards import comparison, metrics
 from prequential.cli.main import main
 from prequential.demo.screen import DemoBoard, compared, table, worth
-from prequential.demo.server import AGES, ModelServer, build_models
-from prequential.demo.stream import HISTORY, HORIZON, STREAM, Arrival, StreamPlan, Truth, events, observations
+from prequential.demo.stream import (
+    AGES,
+    HISTORY,
+    HORIZON,
+    STREAM,
+    Arrival,
+    ModelServer,
+    StreamPlan,
+    Truth,
+    build_models,
+    events,
+    observations,
+)
 from prequential.topics.errors import WorkError
 from rich.console import Console
 

@@ -12,8 +12,7 @@ from incident_streams import LATENCY, STEP, Stream, steps
 from prequential.cli.main import main
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Incident
-from prequential.views.wording.incidents import NEXT
-from prequential.views.wording.incidents import WORDS as CAUSES
+from prequential.views.wording.status import CAUSES, NEXT
 
 #: Where the class ratio changes, and how many instances there are.
 BEFORE, SIZE = 2_500, 3_300

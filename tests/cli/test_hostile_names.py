@@ -15,11 +15,11 @@ import pytest
 import yaml
 from confluent_kafka import Message
 from markdown_it import MarkdownIt
-from prequential.cli import process
+from prequential.cli import common
 from prequential.cli.main import main
 from prequential.configuration.reading.reader import load_config
 from prequential.evaluation import evaluate
-from prequential.offline.calibration.report import lines as configuration_lines
+from prequential.offline.calibration.calibrating import lines as configuration_lines
 from prequential.runtime.ingest import dryrun
 from prequential.topics.errors import printable
 from prequential.views.wording.console import Console, complain, say
@@ -225,7 +225,7 @@ def test_what_prints(name: str, capsys: pytest.CaptureFixture[str]) -> None:
         raise ValueError(name)
     except ValueError as error:
         log.exc_info = (ValueError, error, error.__traceback__)
-    print(process._Formatter("%(levelname)s %(message)s").format(log))
+    print(common._Formatter("%(levelname)s %(message)s").format(log))
     for forced in (False, True):
         console = Console(width=100, force_terminal=forced)
         table = Table(name, title=name, caption=name)

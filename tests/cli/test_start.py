@@ -14,7 +14,7 @@ from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.demo import broker, worker
 from prequential.demo.broker import GuardedProcess, pick_port, wait_until_ready
 from prequential.demo.worker import DemoWorker, Readiness, evaluated, readiness
-from prequential.runtime.http.server import Endpoint
+from prequential.runtime.http import Endpoint
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 

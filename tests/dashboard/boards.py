@@ -9,8 +9,7 @@ from typing import Any
 
 from prequential.configuration.settings.model import Config
 from prequential.views.dashboard.history import History
-from prequential.views.dashboard.server import Server
-from prequential.views.dashboard.views import Board
+from prequential.views.dashboard.server import Board, Server
 from prequential.views.watching.tail import OutputRecord
 
 #: When the first message's labels were (epoch ms): 2023-11-14 22:13:20 UTC.

@@ -9,8 +9,7 @@ import pytest
 from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, period, served
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
-from prequential.views.dashboard.server import Server
-from prequential.views.dashboard.views import Board
+from prequential.views.dashboard.server import Board, Server
 from prequential.views.watching.state import ModelKey, SequenceName
 
 from tests.browser import opened, ready

@@ -13,7 +13,7 @@ from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.pages import model_page
 from prequential.views.dashboard.pair import pair_page
 from prequential.views.dashboard.series import Capacity
-from prequential.views.dashboard.views import BadRequest, Board
+from prequential.views.dashboard.server import BadRequest, Board
 from prequential.views.watching.ranking import Choice
 from prequential.views.watching.state import ModelKey
 

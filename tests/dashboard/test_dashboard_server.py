@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from boards import a_drift, history_of, metrics, served
 from prequential.topics.errors import WorkError
-from prequential.views.dashboard.server import POLICY, Server, static_files
-from prequential.views.dashboard.views import Board
+from prequential.views.dashboard.server import POLICY, Board, Server, static_files
 
 from tests.skipping import needs_ipv6
 

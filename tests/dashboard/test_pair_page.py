@@ -9,8 +9,7 @@ from boards import a_drift, comparison, history_of, incident, metrics, period, s
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.views.dashboard.history import PairKey
-from prequential.views.dashboard.pair import pair_page
-from prequential.views.dashboard.promotion import Promotion
+from prequential.views.dashboard.pair import Promotion, pair_page
 
 from tests.browser import opened, ready
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, period, served
-from prequential.views.dashboard.server import Server
-from prequential.views.dashboard.views import Board
+from prequential.views.dashboard.server import Board, Server
 
 from tests.browser import opened, ready
 

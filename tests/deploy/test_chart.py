@@ -23,7 +23,7 @@ from prequential.cli.dashboard import PORT as PAGE_PORT
 from prequential.cli.main import main
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http.server import INGEST_PORT, NOTIFY_PORT, WORKER_PORT
+from prequential.runtime.http import INGEST_PORT, NOTIFY_PORT, WORKER_PORT
 from prequential.topics.specs import topic_specs
 
 Documents = list[dict[str, Any]]

@@ -22,7 +22,7 @@ from prequential.engine.shard import Shard
 from prequential.runtime.notifying.app import Sending, exposition
 from prequential.runtime.worker.arrivals import OpenTransaction
 from prequential.runtime.worker.exporter import Exporter
-from prequential.runtime.worker.statistics import ShardStatistics
+from prequential.runtime.worker.publisher import ShardStatistics
 from prequential.topics.decoding import KINDS
 from prequential.topics.messages import Label, Prediction, Record
 from prometheus_client.parser import text_string_to_metric_families

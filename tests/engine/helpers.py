@@ -26,7 +26,7 @@ from prequential.engine import state as state_module
 from prequential.engine.comparisons import pairing
 from prequential.engine.compiled import ids
 from prequential.engine.compiled.kernel import tables_of
-from prequential.engine.estimators import indexes
+from prequential.engine.estimators import rows as indexes
 from prequential.engine.estimators.window import WindowSums
 from prequential.engine.input.merge import Batch, OffsetVector
 from prequential.engine.input.plain import Parser

@@ -9,7 +9,7 @@ import numpy as np
 from prequential.engine.compiled.ids import text_of
 from prequential.engine.delay.expected import shape_of
 from prequential.engine.state import ShardState
-from prequential.engine.tables.keys import Key, StateTable
+from prequential.engine.tables.rows import Key, StateTable
 from prequential.engine.tables.store import UNKNOWN
 
 #: A row's name, and its number.

@@ -17,8 +17,7 @@ from prequential.engine.details.details import details_of
 from prequential.engine.estimators.measuring import measured
 from prequential.engine.join import scoring
 from prequential.engine.measures.declaration import NO_POSITIVE, REASONS
-from prequential.engine.measures.per_class import new_classes
-from prequential.engine.measures.positive import Positives, positive_of
+from prequential.engine.measures.per_class import Positives, new_classes, positive_of
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import sum_up
 from prequential.engine.tables.outcomes import OUTCOME, REVISION, SCORED, Log, new_log

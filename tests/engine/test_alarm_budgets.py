@@ -18,13 +18,13 @@ from oracle_detectors import variance_by_clusters
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
-from prequential.engine.detectors.run_lengths import RATIO, SPREADS
+from prequential.engine.detectors.budgets import RATIOS, SPREADS
 from prequential.engine.detectors.watch import Watch, watches_of
 from prequential.engine.measures.losses import ABSOLUTE, ERROR
 from prequential.engine.shard import Shard
 from prequential.runtime.worker.arrivals import OpenTransaction
 from prequential.runtime.worker.exporter import Exporter
-from prequential.runtime.worker.statistics import ShardStatistics
+from prequential.runtime.worker.publisher import ShardStatistics
 from prequential.topics.decoding import KINDS
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -295,8 +295,8 @@ def test_a_configured_threshold_is_the_same_detector(tmp_path: Path) -> None:
 
 def test_the_table_of_the_ratio_is_monotone() -> None:
     """More variable errors, and rarer alarms, need higher thresholds; λ is c times as high."""
-    assert (np.diff(RATIO, axis=1) >= 0).all()
-    assert (np.diff(RATIO * SPREADS[:, None], axis=0)[:, 1:] > 0).all()
+    assert (np.diff(RATIOS, axis=1) >= 0).all()
+    assert (np.diff(RATIOS * SPREADS[:, None], axis=0)[:, 1:] > 0).all()
 
 
 def test_the_config_without_a_budget_follows_nothing() -> None:

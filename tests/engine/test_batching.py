@@ -44,14 +44,18 @@ from helpers import (
 )
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.compiled.space import Space
-from prequential.engine.details.label_dependence import Increments, LabelDependence, RecentDependence
+from prequential.engine.details.label_dependence import (
+    Increments,
+    LabelDependence,
+    RecentDependence,
+    Transitions,
+)
 from prequential.engine.detectors import DETECTORS as REGISTRY
 from prequential.engine.input.merge import Batch, Merge
 from prequential.engine.input.plain import Parser
-from prequential.engine.join.transitions import Transitions
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot import snapshot
+from prequential.engine.snapshot.snapshot import Space
 from prequential.engine.tables.store import EXPIRED, LABELLED, SETTLED, WAITING
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, DeadLetter, Incident

@@ -19,16 +19,15 @@ import oracle_verdicts as oracle
 import pytest
 from oracle_cases import lab, pred
 from oracle_cohorts import Place
-from prequential.engine.cohorts import pending as cohorts
-from prequential.engine.cohorts.blocks import new_blocks
-from prequential.engine.cohorts.timeline import CLOSED, OPEN
-from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS, normal_mixture
+from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS, confidence_sequence
 from prequential.engine.comparisons import confidence_sequence as sequence
 from prequential.engine.comparisons import updating as forgetting
 from prequential.engine.comparisons.joint import new_joint
 from prequential.engine.comparisons.updating import PairSettings, PairVerdicts, Times, step_losses
 from prequential.engine.compiled.kernel import Floats, zeros
-from prequential.engine.detectors.confidence_sequence import RHO, needed_for
+from prequential.engine.delay import cohorts
+from prequential.engine.delay.cohorts import CLOSED, OPEN
+from prequential.engine.detectors.confidence_sequence import RHO, needed_for, new_blocks
 from prequential.engine.detectors.confidence_sequence import radius as bound_radius
 from prequential.topics.outputs import Comparison, decoded
 from test_between_lives import Lives
@@ -206,9 +205,9 @@ def test_small_cohorts_before_large_ones_tell_nothing_of_these() -> None:
 
 def test_the_normal_mixture_is_an_integral() -> None:
     """Over λ, of exp(λ·s - λ²·v/2), with a normal density of variance 1/ρ."""
-    rho, grid = normal_mixture.RHO, np.linspace(-4, 4, 400_001)
+    rho, grid = confidence_sequence.MIXTURE_RHO, np.linspace(-4, 4, 400_001)
     for v in (1.0, 50.0, 3_000.0):
-        s = normal_mixture.radius(v, 20.0)
+        s = confidence_sequence.mixture_radius(v, 20.0)
         density = np.exp(-grid * grid * rho / 2) * math.sqrt(rho / (2 * math.pi))
         mixture = float(np.sum(np.exp(grid * s - grid * grid * v / 2) * density) * (grid[1] - grid[0]))
         assert mixture == pytest.approx(20.0, rel=1e-6)

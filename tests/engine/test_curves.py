@@ -21,7 +21,7 @@ from prequential.engine.details.curves import (
     points,
     reliability,
 )
-from prequential.engine.tables.score_bins import BINS, EDGES
+from prequential.engine.tables.scores import EDGES, SCORE_BINS
 from sklearn import calibration
 from sklearn import metrics as sklearn
 
@@ -37,7 +37,7 @@ def scored(n: int, seed: int = 1, rate: float = 0.3) -> tuple[Floats, Floats]:
 
 def of_scores(y: Floats, p: Floats) -> Histogram:
     places = np.searchsorted(EDGES, p, side="right")
-    negatives, positives = (np.bincount(places, w, BINS).astype(float) for w in (1 - y, y))
+    negatives, positives = (np.bincount(places, w, SCORE_BINS).astype(float) for w in (1 - y, y))
     return Histogram(negatives, positives)
 
 
@@ -185,7 +185,7 @@ def test_since_when_the_best_threshold_has_been_better() -> None:
 def test_nothing_is_better_without_outcomes_before() -> None:
     costs, one = Costs(1, 5), of_scores(*scored(2000))
     best = best_threshold(one, costs)
-    nothing = Histogram(np.zeros(BINS), np.zeros(BINS))
+    nothing = Histogram(np.zeros(SCORE_BINS), np.zeros(SCORE_BINS))
     course = [ReportedHistogram(Since(1, None), nothing), ReportedHistogram(Since(2, None), one)]
     assert better_since(course, costs, best) == Since(2, None)
     assert better_since([], costs, best) is None

@@ -15,7 +15,7 @@ from prequential.engine.compiled.kernel import Ints, zeros
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.declaration import Detector, Parameter
 from prequential.engine.shard import Shard
-from prequential.engine.tables.alarms import raise_alarm
+from prequential.engine.tables.logs import raise_alarm
 from prequential.topics.outputs import Alarm
 
 

@@ -12,13 +12,19 @@ import pytest
 from helpers import Feed, Life, Topics, World, advance, catch_up, live, state_of
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
-from prequential.engine.cohorts.blocks import add, inflation, new_blocks
-from prequential.engine.detectors.confidence_sequence import RHO, needed_for, radius
-from prequential.engine.disparity.group_means import FEWEST, STRATUM, needed_of
+from prequential.engine.detectors.confidence_sequence import (
+    RHO,
+    add_block,
+    inflation,
+    needed_for,
+    new_blocks,
+    radius,
+)
+from prequential.engine.disparity import FEWEST, STRATUM, needed_of
 from prequential.engine.shard import Shard
-from prequential.engine.snapshot.split import split
+from prequential.engine.snapshot.snapshot import split
 from prequential.evaluation import evaluate
-from prequential.runtime.http.exposition import GAUGE, Family
+from prequential.runtime.http import GAUGE, Family
 from prequential.runtime.worker.series import DISPARITY_FAMILIES, add_disparities
 from prequential.topics.disparities import Disparity
 from prequential.topics.encoding import identity
@@ -87,7 +93,7 @@ class Group:
             excess, variance, weight = (b - a for a, b in zip(before, after))
             known = before[0] / before[2] if before[2] else 0.0
             if some:
-                add(blocks, 0, len(some), excess - known * weight, variance)
+                add_block(blocks, 0, len(some), excess - known * weight, variance)
             before = after
         return inflation(blocks, 0, len(self.values))
 

@@ -15,7 +15,7 @@ from prequential.engine.compiled.pool import find
 from prequential.engine.delay.calibrating import EXPECTED, SCALE, WAITING
 from prequential.engine.delay.expected import open_rows
 from prequential.engine.delay.records import graded, maturity_of
-from prequential.engine.due.expectations import miss
+from prequential.engine.expectations import miss
 from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.offline.replay.summary import Account
 from prequential.offline.replay.text import expected_lines

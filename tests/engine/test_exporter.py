@@ -26,11 +26,11 @@ from prequential.engine.compiled.kernel import columns_of
 from prequential.engine.measures.registry import NAMES
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot import read_snapshot
-from prequential.runtime.http.server import TEXT, Endpoint
+from prequential.runtime.http import TEXT, Endpoint
 from prequential.runtime.worker.arrivals import OpenTransaction
 from prequential.runtime.worker.exporter import Exporter
+from prequential.runtime.worker.publisher import ShardStatistics
 from prequential.runtime.worker.series import PAIR_FAMILIES
-from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
 from prequential.topics.partitioning import partition_of

@@ -15,7 +15,7 @@ from oracle_cases import lab, pred
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.measures.reading import extends_scores
+from prequential.engine.measures.registry import extends_scores
 from prequential.engine.shard import Shard
 from test_costs_by_value import said_of, shard_of, successor_of
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.engine.details.gradients import (
+from prequential.engine.details.normalisation import (
     GRADIENTS,
+    RATIOS,
     TOLERANCE,
     class_ratio_gradient,
     class_ratio_gradients,
     moves_with_class_ratio,
 )
-from prequential.engine.details.normalisation import RATIOS
 
 NAMES = list(GRADIENTS)
 #: x, y, z of TP, FN, FP, TN (figure 2).

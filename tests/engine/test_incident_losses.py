@@ -18,8 +18,7 @@ from prequential.engine.incidents.history import read
 from prequential.engine.measures.registry import MEASURES, OWN_LOSSES
 from prequential.engine.shard import Shard
 from prequential.topics.messages import Label, Prediction, Record
-from prequential.views.wording.incidents import level_name, levels_in_words
-from prequential.views.wording.status import change_in_words, finding
+from prequential.views.wording.status import change_in_words, finding, level_name, levels_in_words
 
 COSTS = {"b": {"a": 10.0}, "a": {"b": -1.0}}
 

@@ -23,7 +23,7 @@ from prequential.engine.details.intervals import (
     wilson,
 )
 from prequential.engine.estimators.estimator import Estimator
-from prequential.engine.estimators.pairs import (
+from prequential.engine.estimators.payloads import (
     CELL,
     CODES,
     NO_PAIR,

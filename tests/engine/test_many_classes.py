@@ -27,8 +27,7 @@ from helpers import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.engine.estimators.indexes import MOST_DENSE, CellNumbers
-from prequential.engine.estimators.rows import unrevised
+from prequential.engine.estimators.rows import MOST_DENSE, CellNumbers, unrevised
 from prequential.engine.shard import Shard
 from prequential.engine.tables.outcomes import KEY_CAPACITY, cell_of
 from prequential.evaluation import evaluate

@@ -11,19 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle_measures import FURTHER, Kind, measures
 from prequential.configuration.settings.streams import DEFAULT_MEASURES, StreamConfig
-from prequential.engine.measures import (
-    agreement,
-    costs,
-    label_sets,
-    per_class,
-    probabilistic,
-    ranking,
-    regression,
-    weighted,
-)
+from prequential.engine.measures import agreement, costs, label_sets, per_class, probabilistic, regression
 from prequential.engine.measures import registry as columns
 from prequential.engine.measures.declaration import NO_POSITIVE
-from prequential.engine.measures.positive import positive_of
+from prequential.engine.measures.per_class import positive_of
 from prequential.engine.measures.registry import OF_NUMBERS, OF_PROBABILITIES, OF_WEIGHTS
 from sequences import Codes, Measured, Outcomes, positives_of
 
@@ -145,7 +136,7 @@ class TestPositiveClass:
 @pytest.mark.parametrize("name", columns.NAMES)
 def test_every_measure_has_an_example(name: str) -> None:
     """Of a few outcomes, so that its value can be checked by hand; `make test` runs it."""
-    modules = (agreement, costs, label_sets, per_class, probabilistic, ranking, regression, weighted)
+    modules = (agreement, costs, label_sets, per_class, probabilistic, probabilistic, regression, regression)
     [function] = [getattr(module, name) for module in modules if hasattr(module, name)]
     assert f">>> {name}(" in (function.__doc__ or "")
 

@@ -27,9 +27,9 @@ from partitioned import (
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.merging.merger import Merger
 from prequential.engine.merging.messages import Merged
-from prequential.engine.merging.periods import MergedPeriod, news
+from prequential.engine.merging.sums import MergedPeriod, news
 from prequential.engine.tables.streams import MODEL
-from prequential.runtime.http.exposition import GAUGE, Family
+from prequential.runtime.http import GAUGE, Family
 from prequential.runtime.worker.merging import LatestMessages
 from prequential.runtime.worker.series import EXPECTED_FAMILIES, MERGED_FAMILIES, add_merged
 from prequential.topics import parts

@@ -10,7 +10,7 @@ import pytest
 from helpers import alarms_of, read
 from oracle_cases import lab, pred
 from prequential.configuration.settings.streams import Objective, PeriodAlarmConfig
-from prequential.engine.detectors.period_alarms import MISS, UNUSUAL
+from prequential.engine.detectors.objectives import MISS, UNUSUAL
 from prequential.topics.outputs import Incident, Metrics, Output
 from test_between_lives import Lives
 

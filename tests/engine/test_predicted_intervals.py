@@ -10,8 +10,7 @@ from oracle_cases import lab, pred
 from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors import objectives
 from prequential.engine.measures.declaration import INTERVALS
-from prequential.engine.measures.reading import fields_read
-from prequential.engine.measures.registry import made_of
+from prequential.engine.measures.registry import fields_read, made_of
 from test_costs_by_value import said_of, shard_of, successor_of
 
 OF_INTERVALS = made_of(INTERVALS)

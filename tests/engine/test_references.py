@@ -15,9 +15,8 @@ from oracle_cases import lab, pred
 from prequential.configuration.reading.reader import combined
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import Objective, StreamConfig
-from prequential.engine.details.details import WeightedShare
+from prequential.engine.details.details import WeightedShare, beside, difference, side_of
 from prequential.engine.details.intervals import autocorrelation, error_worth, shrunk, wilson
-from prequential.engine.details.references import beside, difference, side_of
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.shard import Shard
 from sequences import NO_CLASS, Outcomes

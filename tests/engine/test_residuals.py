@@ -12,8 +12,8 @@ from oracle_cases import lab, pred
 from oracle_residuals import bins_of as oracle_bins
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
-from prequential.engine.details.deciles import Decile, as_message, deciles_of
-from prequential.engine.estimators.residuals import (
+from prequential.engine.details.curves import Decile, as_message, deciles_of
+from prequential.engine.estimators.payloads import (
     BINS,
     OF_RESIDUALS,
     WEIGHT,

@@ -23,9 +23,9 @@ from helpers import (
 )
 from oracle_cases import Record, inst, lab, pred
 from prequential.configuration.settings.model import Limits
-from prequential.engine.catalog import limits
 from prequential.engine.incidents.clusters import without_owners
 from prequential.engine.incidents.history import read
+from prequential.engine.input import fields
 from prequential.engine.shard import Shard
 from test_between_lives import Lives
 from worlds import World
@@ -172,7 +172,7 @@ def lived(world: World, rng: random.Random | None) -> dict[tuple[object, ...], l
 
 
 def test_those_that_gave_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_VERSIONS", 2)
+    monkeypatch.setattr(fields, "MOST_VERSIONS", 2)
     some = lives()
     some.go(*(made(i, str(i)) for i in range(4)))
     (letter,) = dead_letters_of(some.go(made(4, "4")))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from oracle_ranks import EDGES as THEIRS
 from prequential.engine.compiled.kernel import Floats
-from prequential.engine.measures.ranking import Ranks, auc, pr_auc
-from prequential.engine.tables.score_bins import BINS, EDGES, score_bin
+from prequential.engine.measures.probabilistic import Ranks, auc, pr_auc
+from prequential.engine.tables.scores import EDGES, SCORE_BINS, score_bin
 from sklearn import metrics as sklearn
 
 from tests.nightly import scaled
@@ -25,7 +25,7 @@ N, MOST = scaled(50_000, 400_000), 0.002
 def test_edges_are_those_of_the_rule() -> None:
     assert EDGES.tolist() == THEIRS
     assert (np.diff(EDGES) > 0).all()
-    assert len(EDGES) == BINS - 1
+    assert len(EDGES) == SCORE_BINS - 1
     np.testing.assert_allclose(EDGES, 1.0 - EDGES[::-1], rtol=0, atol=1e-16)
     middle = EDGES[(EDGES >= 1e-4) & (EDGES <= 0.5)]
     assert np.diff(middle).max() < 0.014
@@ -47,7 +47,7 @@ def test_a_bin_has_its_lower_edge() -> None:
     for place, edge in enumerate(EDGES.tolist()):
         assert bin_of(edge) == place + 1
         assert bin_of(np.nextafter(edge, 0)) == place
-    assert [bin_of(p) for p in (0.0, 5e-324, 1.0, 1.001)] == [0, 0, BINS - 1, BINS - 1]
+    assert [bin_of(p) for p in (0.0, 5e-324, 1.0, 1.001)] == [0, 0, SCORE_BINS - 1, SCORE_BINS - 1]
 
 
 class World(NamedTuple):
@@ -68,8 +68,9 @@ class World(NamedTuple):
         """How far AUC and average precision of the histogram are from those of the scores."""
         y, p = self.scores(seed)
         places = np.searchsorted(EDGES, p, side="right")
-        counts = (np.bincount(places, weights=side, minlength=BINS).astype(float) for side in (y, 1 - y))
-        ranks = Ranks(*counts, BINS)
+        sides = (np.bincount(places, weights=side, minlength=SCORE_BINS) for side in (y, 1 - y))
+        counts = (side.astype(float) for side in sides)
+        ranks = Ranks(*counts, SCORE_BINS)
         return (
             area(ranks)[0] - float(sklearn.roc_auc_score(y, p)),
             average_precision(ranks)[0] - float(sklearn.average_precision_score(y, p)),
@@ -100,5 +101,5 @@ def test_ties_are_ties() -> None:
     p = random.choice([0.02, 0.1, 0.35, 0.8], 1000)
     y = (random.random(1000) < p).astype(np.float64)
     places = np.searchsorted(EDGES, p, side="right")
-    counts = [np.bincount(places, weights=side, minlength=BINS).astype(float) for side in (y, 1 - y)]
-    assert area(Ranks(*counts, BINS))[0] == pytest.approx(sklearn.roc_auc_score(y, p), abs=1e-12)
+    counts = [np.bincount(places, weights=side, minlength=SCORE_BINS).astype(float) for side in (y, 1 - y)]
+    assert area(Ranks(*counts, SCORE_BINS))[0] == pytest.approx(sklearn.roc_auc_score(y, p), abs=1e-12)

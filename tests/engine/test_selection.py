@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import World, assert_cuts_change_no_bit, catch_up, metrics_of
 from prequential.engine.delay import selection
-from prequential.engine.tables.events import EXPIRED, MET, new_events
+from prequential.engine.tables.logs import EXPIRED, MET, new_events
 from prequential.topics.decoding import INSTANCES, decode
 
 #: Probability of a label, by what the model says: frauds are reviewed.

@@ -24,7 +24,7 @@ from helpers import (
     times_of,
 )
 from prequential.engine.shard import Shard
-from prequential.engine.snapshot.split import split, streams_of
+from prequential.engine.snapshot.snapshot import split, streams_of
 from prequential.engine.tables.store import WAITING
 from prequential.topics.outputs import DeadLetter, Output
 from prequential.topics.partitioning import partition_of

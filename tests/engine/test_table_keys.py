@@ -18,12 +18,11 @@ from prequential.engine import warmup
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.comparisons.tables import Comparisons, codes_of
 from prequential.engine.compiled.kernel import columns_of
-from prequential.engine.past.course import PastCourses
-from prequential.engine.past.past import PastOutcomes
+from prequential.engine.past import PastCourses, PastOutcomes
 from prequential.engine.shard import Shard
-from prequential.engine.snapshot.split import split
+from prequential.engine.snapshot.snapshot import split
 from prequential.engine.state import JointSequence, SequenceKey, ShardState
-from prequential.engine.tables.keys import Key
+from prequential.engine.tables.rows import Key
 from prequential.topics.outputs import Output
 from rows import contents, sort_of
 

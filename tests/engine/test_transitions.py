@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from prequential.engine.join.transitions import Transitions
+from prequential.engine.details.label_dependence import Transitions
 
 ELEC2 = Path(__file__).parents[1] / "data" / "elec2.csv.gz"
 UP, DOWN = 0, 1

@@ -17,7 +17,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Parser, Plain
-from prequential.engine.measures.reading import fields_read
+from prequential.engine.measures.registry import fields_read
 from prequential.engine.shard import Shard
 from prequential.evaluation import Evaluator, evaluate
 from prequential.topics import values

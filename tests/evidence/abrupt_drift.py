@@ -20,8 +20,8 @@ from prequential.configuration.settings.streams import DetectorConfig, StreamCon
 from prequential.engine.compiled.kernel import Floats
 from prequential.offline.backtesting.changes import DetectionScores, KnownChange
 from prequential.offline.backtesting.making import on_the_past
-from prequential.offline.backtesting.plot import Panel, figure
-from prequential.offline.past.sequences import PastSequence as Outcomes
+from prequential.offline.backtesting.report import Panel, figure
+from prequential.offline.backtesting.sequences import PastSequence as Outcomes
 from prequential.topics.outputs import Alarm
 from river import tree
 from river.datasets import synth

@@ -21,10 +21,10 @@ from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.budgets import due
 from prequential.engine.measures.declaration import NO_POSITIVE
-from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.per_class import Positives
 from prequential.engine.tables.outcomes import Log, new_log
+from prequential.offline.backtesting.sequences import PastSequence
 from prequential.offline.calibration.rates import curves, with_threshold
-from prequential.offline.past.sequences import PastSequence
 
 _CHUNK = 1 << 16
 

@@ -19,10 +19,9 @@ from prequential.configuration.settings.durations import parse_budget
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.compiled.kernel import Bytes, Floats
-from prequential.offline.calibration.calibrating import CalibrationOptions, calibrate
+from prequential.offline.backtesting.sequences import PastSequence
+from prequential.offline.calibration.calibrating import CalibrationOptions, CalibrationReport, calibrate
 from prequential.offline.calibration.rates import with_threshold
-from prequential.offline.calibration.report import CalibrationReport
-from prequential.offline.past.sequences import PastSequence
 
 from tests.evidence.budgets import POSITIVES, RATIO, log_of
 

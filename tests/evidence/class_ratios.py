@@ -22,10 +22,10 @@ from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.declaration import MIN_OUTCOMES
 from prequential.engine.detectors.watch import Signal, WatchedRows
 from prequential.engine.measures.losses import ERROR
-from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.logs import new_alarms
 from prequential.engine.tables.outcomes import Log
-from prequential.offline.past.sequences import PastSequence as Outcomes
-from prequential.offline.past.sequences import ResampledRun, log_of
+from prequential.offline.backtesting.sequences import PastSequence as Outcomes
+from prequential.offline.backtesting.sequences import ResampledRun, log_of
 from river import tree
 from river.datasets import synth
 

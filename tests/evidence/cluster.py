@@ -30,7 +30,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.compilation import compile_loops
 from prequential.topics.errors import WorkError
 
 from tests.bench.live import Feeder, Load, name_of

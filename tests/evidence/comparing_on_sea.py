@@ -24,7 +24,7 @@ import numpy as np
 from prequential.engine.comparisons import DEFINED, UNDECIDED, VERDICTS
 from prequential.engine.comparisons.measuring import q, signed, threshold
 from prequential.engine.compiled.kernel import Bytes, Floats
-from prequential.offline.backtesting.plot import Panel, figure
+from prequential.offline.backtesting.report import Panel, figure
 from river import drift, naive_bayes
 from river.datasets import synth
 

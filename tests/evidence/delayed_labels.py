@@ -21,7 +21,7 @@ import numpy as np
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
-from prequential.offline.backtesting.plot import Panel, figure
+from prequential.offline.backtesting.report import Panel, figure
 from prequential.offline.replay.sources import Source, replay
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Metrics, Output, decoded

@@ -1,7 +1,7 @@
 """How often groups that are equal are found to differ, and how many outcomes a true difference takes.
 
 `python -m tests.evidence.disparity [STREAMS]` prints two tables in some three minutes: the engine's own loop
-(`engine.disparity.following`) on simulated outcomes. `--flights FILE carrier` compares real flights.
+(`engine.disparity`) on simulated outcomes. `--flights FILE carrier` compares real flights.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DisparityConfig, StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_of_plan
-from prequential.engine.cohorts.timeline import CLOSED
-from prequential.engine.disparity.following import ComparedGroups
+from prequential.engine.delay.cohorts import CLOSED
+from prequential.engine.disparity import ComparedGroups
 from prequential.engine.tables.outcomes import OUTCOME, new_log
 
 LEVEL, OUTCOMES, ERROR = 0.05, 20_000, 0.2

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.engine.cohorts.pending import Position, new_closed
-from prequential.engine.cohorts.timeline import CLOSED, Timeline, new_timeline
 from prequential.engine.compiled.kernel import Floats, Ints
+from prequential.engine.delay.cohorts import CLOSED, Position, Timeline, new_closed, new_timeline
 from prequential.engine.detectors import harm
-from prequential.engine.join.estimating import MEMORY
+from prequential.engine.join.scoring import MEMORY
 
 from tests.evidence.labels import at_once, label, shuffled, sooner
 

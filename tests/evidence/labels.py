@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numba
 import numpy as np
-from prequential.engine.cohorts import timeline as time
 from prequential.engine.compiled.kernel import Floats
+from prequential.engine.delay import cohorts
 
 #: Outcomes of a day, where labels take days.
 DAY = 1_000
@@ -40,17 +40,17 @@ def sooner(losses: Floats, seed: int) -> Floats:
 
 @numba.njit(error_model="numpy")
 def label(
-    timeline: time.Timeline, i: int, when: float, made: int, n: int, cluster: int = 0
+    timeline: cohorts.Timeline, i: int, when: float, made: int, n: int, cluster: int = 0
 ) -> tuple[int, int, int, int]:
     """The label of prediction `i` of `n` comes, when `made` of them were known to have been made.
 
     Returns its cohort, the epoch, the oldest open cohort, and how many are known now.
     """
     while made < n and made <= when:
-        time.add(timeline, 0, made, made, _HORIZON, cluster)
+        cohorts.add(timeline, 0, made, made, _HORIZON, cluster)
         made += 1
-    place, cohort = time.place_of(timeline, 0, i), time.cohort_of(timeline, 0, i)
+    place, cohort = cohorts.place_of(timeline, 0, i), cohorts.cohort_of(timeline, 0, i)
     if place >= 0:
         timeline.met[0, place] += 1
     epoch = timeline.epoch[0]
-    return cohort, epoch, time.close(timeline, 0, made, _HORIZON), made
+    return cohort, epoch, cohorts.close(timeline, 0, made, _HORIZON), made

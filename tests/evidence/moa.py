@@ -16,7 +16,7 @@ import numpy as np
 from prequential.configuration.settings.streams import Value
 from prequential.engine.compiled.kernel import Floats, Ints
 from prequential.engine.detectors import DETECTORS
-from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.logs import new_alarms
 from prequential.engine.tables.outcomes import new_log
 
 from tests.evidence.sequences import Said

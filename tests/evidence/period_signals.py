@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.engine.delay.usual import SIGNALS, UNUSUAL
+from prequential.engine.delay.records import SIGNALS, UNUSUAL
 
 from tests.evidence.before_labels import DAY, messages_of
 from tests.evidence.label_worlds import EACH, World, of_two, world

@@ -1,4 +1,4 @@
-"""How rare excursions of the default ratio are: the table of `engine.detectors.run_lengths`.
+"""How rare excursions of the default ratio are: the table of `engine.detectors.budgets`.
 
 `python -m tests.evidence.ratio_thresholds` prints it, in some ten minutes. Page-Hinkley on
 `fading:0.997/fading:0.9994` with δ = 0.1, of independent errors; λ in units of c = sqrt((1 - e)/e). Alarms

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.offline.past.sequences import PastSequence as Outcomes
-from prequential.offline.past.sequences import sequences
+from prequential.offline.backtesting.sequences import PastSequence as Outcomes
+from prequential.offline.backtesting.sequences import sequences
 from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Alarm, Output

@@ -33,7 +33,7 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-from prequential.offline.backtesting.plot import Panel, figure
+from prequential.offline.backtesting.report import Panel, figure
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import topic_specs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numba
 import pytest
-from prequential.engine.delay.usual import SIGNALS
+from prequential.engine.delay.records import SIGNALS
 
 from tests.evidence.period_signals import STATIONARY, run, unusual
 from tests.nightly import few

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from prequential.engine.cohorts import pending as cohorts
-from prequential.engine.cohorts import timeline as time
-from prequential.engine.cohorts.blocks import Blocks, new_blocks
 from prequential.engine.comparisons import confidence_sequence as sequence
 from prequential.engine.comparisons import updating as forgetting
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints
+from prequential.engine.delay import cohorts
+from prequential.engine.detectors.confidence_sequence import Blocks, new_blocks
 from scipy import special
 
 from tests.evidence.labels import at_once, label, shuffled, sooner
@@ -89,7 +88,7 @@ def change(seed: int, before: float, after: float, d: Floats) -> None:
 class Tables(NamedTuple):
     """What the product has of a pair and its stream."""
 
-    timeline: time.Timeline
+    timeline: cohorts.Timeline
     sequences: sequence.Sequences
     pending: cohorts.PendingCohorts
     blocks: Blocks
@@ -103,7 +102,7 @@ def begun(level: float = LEVEL) -> Tables:
     table = sequence.new_table(1)
     sequence.declare(table, 0, 1.0, level, True)
     return Tables(
-        time.new_timeline(1), table, cohorts.new_pending(1), new_blocks(1), forgetting.new_recent(1),
+        cohorts.new_timeline(1), table, cohorts.new_pending(1), new_blocks(1), forgetting.new_recent(1),
         new_blocks(1), cohorts.new_closed(),
     )  # fmt: skip
 

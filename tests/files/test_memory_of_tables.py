@@ -11,11 +11,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from prequential.evaluation import evaluate
-from prequential.evaluation.tables import rows_of
+from prequential.evaluation.inputs import rows_of
 from prequential.mapping.model import MappingOrigin, Path
 from prequential.mapping.parsing import same_names
 from prequential.offline.tables.source import TableSource
-from prequential.runtime.program import progress
+from prequential.runtime import compilation
 from prequential.topics.decoding import LABELS
 from prequential.topics.outputs import Metrics
 from rich.console import Console
@@ -86,7 +86,7 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, terminal: bool, wa
         assert stderr
         return Console(file=out, force_terminal=terminal, force_jupyter=False)
 
-    monkeypatch.setattr(progress, "Console", console)
+    monkeypatch.setattr(compilation, "Console", console)
     table = frame(500)
     evaluate(table, table, progress=wanted)
     said = out.getvalue()

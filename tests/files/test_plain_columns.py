@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from prequential.evaluation import Result, evaluate
-from prequential.mapping.translated import Translated
+from prequential.mapping.columns import Translated
 from prequential.offline.tables import source
 from prequential.offline.tables.plain_columns import NameNumbers, plain_of
 

@@ -14,10 +14,10 @@ from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
-from prequential.runtime.ingest.counting import SourceCounts, exposition
 from prequential.runtime.ingest.dryrun import _show
+from prequential.runtime.ingest.reading import SourceCounts, exposition
 from prequential.runtime.ingest.sources import translators
-from prequential.runtime.program.version import VERSION
+from prequential.runtime.program import VERSION
 from prequential.topics.decoding import KINDS, decode
 from rich.console import Console
 from translating import WRITTEN, become, record, translator

@@ -11,8 +11,7 @@ import pytest
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError, NotifyConfig
 from prequential.runtime.notifying.app import chosen
-from prequential.runtime.notifying.forms import body, identifier, read
-from prequential.runtime.notifying.posting import WebhookAnswer, checked_url, key_of
+from prequential.runtime.notifying.posting import WebhookAnswer, body, checked_url, identifier, key_of, read
 from prequential.topics.encoding import encode
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Incident

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 from prequential.configuration.reading.reader import load_config
 from prequential.runtime.notifying.app import chosen
-from prequential.runtime.notifying.forms import identifier, read
+from prequential.runtime.notifying.posting import identifier, read
 from prequential.topics.clients import connect
 
 from tests.notify.notifying import Receiver

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prequential.engine.join.transitions import Transitions
+from prequential.engine.details.label_dependence import Transitions
 from prequential.serving.temporal import Classifier, TemporalCorrection, TemporallyAugmented
 
 #: `make quick` leaves it out.

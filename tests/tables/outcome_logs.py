@@ -11,13 +11,13 @@ import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.watch import Signal, WatchedRows
-from prequential.engine.estimators import pairs
+from prequential.engine.estimators import payloads
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.rows import unrevised
 from prequential.engine.measures.losses import ERROR, SQUARED
-from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.per_class import Positives
 from prequential.engine.tables import outcomes
-from prequential.engine.tables.alarms import Alarms, new_alarms
+from prequential.engine.tables.logs import Alarms, new_alarms
 from prequential.engine.tables.outcomes import OUTCOME, REVISION, Log, new_log
 from prequential.engine.tables.streams import OTHER
 
@@ -108,7 +108,7 @@ class Consumers:
         self.estimators = self._estimators()
         self.signals = self._signals()
         self.tables: dict[str, Any] = {
-            "last": pairs.new_last_signs(sequences), "error pairs": pairs.new_error_pairs(sequences),
+            "last": payloads.new_last_signs(sequences), "error pairs": payloads.new_error_pairs(sequences),
         }  # fmt: skip
         self.detector = DETECTORS["page-hinkley"]
         self.settings = self.detector.configured({"lambda": 3, "min_outcomes": 10})
@@ -164,7 +164,7 @@ class Consumers:
         """Take over rows of the log."""
         taken = WatchedRows(log, rows, self.capacity, self.loss, self.positives)
         codes = np.zeros((4, len(rows)), np.int32)
-        pairs.codes_of(self.tables["last"], log, rows, self.positives, codes)
+        payloads.codes_of(self.tables["last"], log, rows, self.positives, codes)
         taken.pairs = [unrevised(taken.cells.sequence, taken.cells.t1, own) for own in codes]
         for estimator in self.estimators.values():
             estimator.update(taken)
@@ -173,7 +173,7 @@ class Consumers:
         for at, name in enumerate(("error", "window error", "ratio", "window auc")):
             table = self.tables[f"detector {name}"]
             self.detector.run(table, self.settings, log, rows, *watched[name], at, alarms)
-        pairs.follow(self.tables["error pairs"], log, rows, alarms)
+        payloads.follow(self.tables["error pairs"], log, rows, alarms)
         for name, (values, of_fed) in watched.items():
             seen = self.values.setdefault(name, [])
             seen += [(int(rows[i]), float(values[i])) for i in np.flatnonzero(of_fed)]

@@ -6,13 +6,13 @@ import numpy as np
 from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.engine.tables import calendar
-from prequential.engine.tables.calendar import BEGINNING, BUCKETS, LEVELS, NEVER, Links, Wheels
+from prequential.engine.tables import store
+from prequential.engine.tables.store import BEGINNING, BUCKETS, LEVELS, NEVER, Links, Wheels
 
 from tests.nightly import scaled
 
-schedule, unschedule = from_python(calendar.schedule), from_python(calendar.unschedule)
-advance, earliest = from_python(calendar.advance), from_python(calendar.earliest)
+schedule, unschedule = from_python(store.schedule), from_python(store.unschedule)
+advance, earliest = from_python(store.advance), from_python(store.earliest)
 
 YEAR = 31_556_952_000
 LIMIT = 8_640_000_000_000_000

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from prequential.engine.past.course import BLOCKS, COURSE_STAGES, PastCourses
+from prequential.engine.past import BLOCKS, COURSE_STAGES, PastCourses
 
 LENGTHS = (1, BLOCKS, BLOCKS + 1, 3 * BLOCKS, 1_000, 5_000)
 

@@ -13,7 +13,7 @@ from prequential.engine.compiled.kernel import tables_of, with_tables
 from prequential.engine.delay import coverage as engine
 from prequential.engine.delay import maturity
 from prequential.engine.delay.coverage import Coverage, new_coverage, with_model
-from prequential.engine.tables.events import EXPIRED, LATE, MET, WAITS, Events, new_events
+from prequential.engine.tables.logs import EXPIRED, LATE, MET, WAITS, Events, new_events
 
 HORIZONS = (100, 12_800, 3_600_000, 90 * 86_400_000)
 

@@ -16,7 +16,7 @@ from oracle_detectors import TESTS
 from outcome_logs import raised
 from prequential.engine.compiled.kernel import Floats, grown, of_rows
 from prequential.engine.detectors import DETECTORS, kswin
-from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.logs import new_alarms
 from prequential.engine.tables.outcomes import new_log
 from river import drift
 from scipy import stats

@@ -22,13 +22,13 @@ from outcome_logs import (
     random_log,
 )
 from prequential.engine.compiled.kernel import Floats, grown
-from prequential.engine.estimators import pairs, window
+from prequential.engine.estimators import payloads, window
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.declaration import COUNTS, Payload
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.rows import LogRows, unrevised
 from prequential.engine.estimators.sums import OF_CLASSES, OF_NUMBERS, SPREAD, is_any
-from prequential.engine.tables import outcomes, score_bins, scores
+from prequential.engine.tables import outcomes, scores
 from prequential.engine.tables.outcomes import OUTCOME, REVISION, Log
 
 from tests.nightly import few, scaled
@@ -313,9 +313,9 @@ def test_long_windows_are_exact(size: int, numbers: bool) -> None:
 def place_in_histogram(one: dict[str, float]) -> int:
     """The place of an outcome's count in a histogram, as docs/reference/measures.md has it."""
     if not int(one["scored"]) & outcomes.SCORED:
-        return score_bins.WITHOUT_SCORE
+        return scores.WITHOUT_SCORE
     if int(one["scored"]) & outcomes.NO_POSITIVE:
-        return score_bins.WITHOUT_POSITIVE
+        return scores.WITHOUT_POSITIVE
     return int(one["is_positive"]) * 200 + bin_of(one["positive"])
 
 
@@ -326,10 +326,10 @@ def test_histograms_are_of_the_scores_in_memory() -> None:
     for q, of in enumerate(sequences_of(log)):
         places = [place_in_histogram(one) for one in of]
         said = {name: consumers.histograms(name)[q] for name in ESTIMATORS}
-        assert said["all"].tolist() == np.bincount(places, minlength=score_bins.WIDTH).tolist()
-        assert said["window"].tolist() == np.bincount(places[-SIZE:], minlength=score_bins.WIDTH).tolist()
+        assert said["all"].tolist() == np.bincount(places, minlength=scores.SCORE_WIDTH).tolist()
+        assert said["window"].tolist() == np.bincount(places[-SIZE:], minlength=scores.SCORE_WIDTH).tolist()
         for name, decays in {"fading": [FACTOR] * len(of), "decay": decays_of(of)}.items():
-            weights = np.zeros(score_bins.WIDTH)
+            weights = np.zeros(scores.SCORE_WIDTH)
             for place, decay in zip(places, decays):
                 weights *= decay
                 weights[place] += 1.0
@@ -350,12 +350,12 @@ def test_pairs_are_those_of_neighbours() -> None:
     for q, of in enumerate(sequences_of(log)):
         of_sign: list[list[int]] = [[], [], [], []]
         for one in of:
-            of_sign[pairs.WRONG].append(int(one["first"] != one["prediction"]))
-            of_sign[pairs.PERSISTENT].append(int(one["bits"]) >> 1)
-            of_sign[pairs.MAJORITY].append(int(one["bits"]) & 1)
-            of_sign[pairs.CELL].append(2 * (one["first"] == 1) + (one["prediction"] == 1))
+            of_sign[payloads.WRONG].append(int(one["first"] != one["prediction"]))
+            of_sign[payloads.PERSISTENT].append(int(one["bits"]) >> 1)
+            of_sign[payloads.MAJORITY].append(int(one["bits"]) & 1)
+            of_sign[payloads.CELL].append(2 * (one["first"] == 1) + (one["prediction"] == 1))
         for sign, seen in enumerate(of_sign):
-            kinds = 4 if sign == pairs.CELL else 2
+            kinds = 4 if sign == payloads.CELL else 2
             codes = [kinds * before + now for before, now in pairwise(seen)]
             counts = np.bincount(codes, minlength=kinds**2)
             cells = {name: one.pairs_of(q)[sign] for name, one in consumers.estimators.items()}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from prequential.engine.delay.expected import counters_of, known_of
-from prequential.engine.tables.events import MET, REVISED, WAITS, Events, new_events
+from prequential.engine.tables.logs import MET, REVISED, WAITS, Events, new_events
 from test_expected_tables import (
     HORIZON,
     Plain,

@@ -23,7 +23,7 @@ from prequential.engine.delay.expected import (
 from prequential.engine.delay.expecting import look_together
 from prequential.engine.delay.following import update
 from prequential.engine.output.waiting import all_waiting
-from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
+from prequential.engine.tables.logs import EXPIRED, LATE, MET, REVISED, WAITS, Events, new_events
 from prequential.engine.tables.outcomes import SCORED
 from test_coverage import assert_same, digest_of
 

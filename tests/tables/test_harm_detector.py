@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from oracle_detectors import TESTS
 from prequential.engine.detectors import DETECTORS, harm
-from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.logs import new_alarms
 from prequential.engine.tables.outcomes import new_log
 
 Found = list[tuple[int, float, float]]

@@ -10,14 +10,16 @@ import pytest
 from prequential.engine.detectors import signals
 from prequential.engine.measures.declaration import NO_POSITIVE
 from prequential.engine.measures.per_class import (
+    PER_OUTCOME,
+    PER_VALUE,
     ZERO_DENOMINATOR,
+    Positives,
     balanced_accuracy,
     g_mean,
     macro_f1,
     macro_recall,
     weighted_f1,
 )
-from prequential.engine.measures.positive import PER_OUTCOME, PER_VALUE, Positives
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.measures.table import classes_of
 from prequential.engine.tables.outcomes import OUTCOME, REVISION, SCORED, new_log

@@ -17,19 +17,19 @@ from prequential.engine.compiled import mathematics
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.measuring import measured as measured_by
-from prequential.engine.measures import ranking
+from prequential.engine.measures import probabilistic
 from prequential.engine.measures.costs import COST, SUMS, VALUED, sum_up_stakes
 from prequential.engine.measures.declaration import NO_POSITIVE, REASONS, UNSEEN_POSITIVE
-from prequential.engine.measures.per_class import new_classes
-from prequential.engine.measures.positive import PER_OUTCOME, PER_VALUE, Positives
-from prequential.engine.measures.ranking import Ranks
+from prequential.engine.measures.per_class import PER_OUTCOME, PER_VALUE, Positives, new_classes
+from prequential.engine.measures.probabilistic import Ranks
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.tables import scores
 from prequential.engine.tables.outcomes import JointCells, keys_of
 from prequential.engine.tables.streams import OTHER
 
-area, average_precision, group = map(from_python, (ranking.auc, ranking.pr_auc, ranking.group))
+_RANKS = (probabilistic.auc, probabilistic.pr_auc, probabilistic.group)
+area, average_precision, group = map(from_python, _RANKS)
 power, kth_root = from_python(mathematics.power), from_python(mathematics.root)
 halved = from_python(mathematics.halved)
 bin_of, log_loss_of = from_python(scores.bin_of), from_python(scores.log_loss_of)

@@ -9,7 +9,7 @@ import pytest
 from outcome_logs import raised
 from prequential.engine.compiled.kernel import Bytes, Floats
 from prequential.engine.detectors import DETECTORS
-from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.logs import new_alarms
 from prequential.engine.tables.outcomes import new_log
 
 PAGE_HINKLEY = DETECTORS["page-hinkley"]

@@ -14,7 +14,7 @@ from prequential.engine.compiled.kernel import grown
 from prequential.engine.delay import periods as engine
 from prequential.engine.delay.due_periods import PeriodState
 from prequential.engine.delay.periods import PeriodTables, new_periods, with_model
-from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, UNREVISED, WAITS, Events, new_events
+from prequential.engine.tables.logs import EXPIRED, LATE, MET, REVISED, UNREVISED, WAITS, Events, new_events
 from prequential.engine.tables.outcomes import SCORED, WEIGHTED
 from prequential.engine.tables.scores import BIAS, SPREAD
 from test_coverage import assert_same, digest_of

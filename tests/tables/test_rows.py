@@ -10,8 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, records, zeros
-from prequential.engine.tables.keys import Key
-from prequential.engine.tables.rows import RowAllocator, TableAttribute
+from prequential.engine.tables.rows import Key, RowAllocator, TableAttribute
 
 from tests.nightly import scaled
 

@@ -10,7 +10,7 @@ import pytest
 from compiled import from_python
 from oracle_detectors import variance_by_clusters
 from prequential.engine.compiled.kernel import Floats
-from prequential.engine.detectors import run_lengths
+from prequential.engine.detectors import budgets
 from prequential.engine.detectors.budgets import (
     BINARY,
     BOUNDED,
@@ -92,10 +92,10 @@ def extended(x: float, xs: Floats, ys: Floats) -> float:
 
 def by_table(spread: float, wanted: float) -> float:
     """λ of the default ratio for e^wanted outcomes between alarms, from the table's rows and columns."""
-    table = run_lengths.RATIO
+    table = budgets.RATIOS
     logs = np.arange(table.shape[1]) * 2.0 + 8.0
     rows = np.array([extended(wanted, logs, row) for row in table])
-    return max(1.0, spread * extended(spread, run_lengths.SPREADS, rows))
+    return max(1.0, spread * extended(spread, budgets.SPREADS, rows))
 
 
 @pytest.mark.parametrize("unsure", [0.0, 0.004])
@@ -105,16 +105,16 @@ def test_thresholds_of_the_ratio_are_between_those_of_the_table(unsure: float) -
         for wanted in (0.1, 7.0, 8.0, 8.5, 10.0, 17.0, 29.0, 30.0, 31.0, 36.0):
             r, mean = 0.5, 0.2
             variance = (spread * mean) ** 2 / 3.0  # times (1 + r)/(1 - r)
-            losses = run_lengths.Losses(mean, variance / 2.0, r, 9.0, unsure, 0.0, 0.0)
+            losses = budgets.Losses(mean, variance / 2.0, r, 9.0, unsure, 0.0, 0.0)
             surely = (1 - np.sqrt(1 - 2 * unsure * wanted)) / unsure if unsure else wanted
-            found = run_lengths.ratio_threshold(losses, 2.0, np.exp(wanted))
+            found = budgets.ratio_threshold(losses, 2.0, np.exp(wanted))
             assert found == pytest.approx(by_table(spread, surely), rel=1e-9), (spread, wanted)
 
 
 def test_thresholds_of_the_ratio_need_a_long_past_and_alarms_that_are_rare() -> None:
     def known(unsure: float, apart: float) -> bool:
-        losses = run_lengths.Losses(0.2, 0.16, 0.0, 9.0, unsure, 0.0, 0.0)
-        return run_lengths.ratio_threshold(losses, 1.0, apart) > 0.0
+        losses = budgets.Losses(0.2, 0.16, 0.0, 9.0, unsure, 0.0, 0.0)
+        return budgets.ratio_threshold(losses, 1.0, apart) > 0.0
 
     assert known(0.0249, np.exp(10.0))
     assert not known(0.0251, np.exp(10.0))
@@ -123,17 +123,17 @@ def test_thresholds_of_the_ratio_need_a_long_past_and_alarms_that_are_rare() -> 
 
 
 def test_the_highest_threshold_of_the_ratio_is_of_the_last_row() -> None:
-    logs = np.arange(run_lengths.RATIO.shape[1]) * 2.0 + 8.0
+    logs = np.arange(budgets.RATIOS.shape[1]) * 2.0 + 8.0
     for wanted in (-1.0, 0.0, 8.0, 9.0, 10.0, 23.0, 30.0, 31.0, 40.0):
-        expected = 30.0 * extended(wanted, logs, run_lengths.RATIO[-1])
-        assert run_lengths.highest_ratio_threshold(np.exp(wanted)) == pytest.approx(expected, rel=1e-9)
+        expected = 30.0 * extended(wanted, logs, budgets.RATIOS[-1])
+        assert budgets.highest_ratio_threshold(np.exp(wanted)) == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_rate_of_a_threshold_of_the_ratio_is_the_inverse() -> None:
     for spread in (1.0, 1.2, 5.0, 30.0):
         for wanted in (18.0, 19.0, 29.5, 30.0, 33.0):  # λ is above its least value, 1
             threshold = by_table(spread, wanted)
-            assert run_lengths.ratio_log(spread, threshold) == pytest.approx(wanted, rel=1e-9)
+            assert budgets.ratio_log(spread, threshold) == pytest.approx(wanted, rel=1e-9)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.05, 0.4), (0.3, 0.3), (0.5, 0.95)])
@@ -142,7 +142,7 @@ def test_statistics_of_a_chain_are_of_its_shares(a: float, b: float) -> None:
     right, wrong = 3000.0, 2000.0
     n = right + wrong
     pairs = np.array([n, wrong, wrong * (1 - b) + right * a, wrong * (1 - b) + right * a, wrong * (1 - b)])
-    known, found = run_lengths.losses_of(pairs, True)
+    known, found = budgets.losses_of(pairs, True)
     assert known
     e = a / (a + b)
     assert found[:3] == pytest.approx((e, e * (1 - e), 1 - a - b), rel=1e-9)
@@ -168,19 +168,19 @@ def test_statistics_of_a_chain_are_of_its_shares(a: float, b: float) -> None:
 )
 def test_a_chain_is_known_once_it_has_gone_both_ways(before: int, after: int, both: int) -> None:
     """Of nine pairs: always right or wrong, one change for good, and both changes without exception."""
-    assert not run_lengths.losses_of(np.array([9.0, before, after, after, both]), True)[0]
-    assert run_lengths.losses_of(np.array([9.0, 4.0, 4.0, 4.0, 2.0]), True)[0]
+    assert not budgets.losses_of(np.array([9.0, before, after, after, both]), True)[0]
+    assert budgets.losses_of(np.array([9.0, 4.0, 4.0, 4.0, 2.0]), True)[0]
 
 
 def test_statistics_of_numbers_are_of_their_moments() -> None:
     n, mean, variance, r = 400.0, 0.5, 0.04, 0.6
     pairs = np.array([n, n * 0.4, n * mean, n * (variance + mean**2), n * (r * variance + 0.4 * mean)])
-    known, found = run_lengths.losses_of(pairs, False)
+    known, found = budgets.losses_of(pairs, False)
     assert known
     unsure = (2 * (1 + r**2) + 4) / ((1 - r**2) * n)
     assert found == pytest.approx((mean, variance, r, unsure, 0.0, 0.0, 0.0), rel=1e-9)
     for few in ([1.0, 0.5, 0.5, 0.5, 0.1], [n, 0.0, 0.0, 0.0, 0.0], [n, n, n, n, n]):
-        assert not run_lengths.losses_of(np.array(few), False)[0]
+        assert not budgets.losses_of(np.array(few), False)[0]
 
 
 MINUTE, HOUR, DAY = LENGTHS
@@ -201,7 +201,7 @@ def by_definition(losses: Floats, step: float, length: int) -> float:
 
 
 def test_clusters_count_by_how_much_more_they_vary_than_pairs_say() -> None:
-    losses = run_lengths.Losses(0.2, 0.16, 0.5, 0.0, 0.0, 0.0, 0.0)
+    losses = budgets.Losses(0.2, 0.16, 0.5, 0.0, 0.0, 0.0, 0.0)
     for variance, ratio in ((0.0, 1.0), (0.47, 1.0), (0.48 * 1.25, 1.25), (4.8, 10.0)):
         assert by_clusters(losses, variance) == pytest.approx(ratio, rel=1e-12)
 

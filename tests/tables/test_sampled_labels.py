@@ -13,7 +13,7 @@ from prequential.engine.delay import expected as engine
 from prequential.engine.delay import records
 from prequential.engine.delay.expected import counters_of, open_rows
 from prequential.engine.delay.following import update
-from prequential.engine.tables.events import MET, REVISED, Events
+from prequential.engine.tables.logs import MET, REVISED, Events
 from prequential.engine.tables.outcomes import WEIGHTED
 from test_expected_tables import (
     WIDTH,

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from prequential.engine.delay import selection as engine
 from prequential.engine.delay.selection import Selection, new_selection, stability_index, with_rows
-from prequential.engine.tables.events import EXPIRED, LATE, MET, WAITS, Events, new_events
-from prequential.engine.tables.logs import SegmentEvents
+from prequential.engine.tables.logs import EXPIRED, LATE, MET, WAITS, Events, SegmentEvents, new_events
 from test_coverage import assert_same, digest_of
 
 #: Of each model, more than any of its class codes.

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from prequential.topics.outputs import Incident
 from prequential.views.watching.state import ModelSilence, Pace, StreamPace, silence
-from prequential.views.wording.incidents import changed_with, in_words, unchanged
+from prequential.views.wording.status import changed_with, in_words, unchanged
 from watched import incident
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from prequential.views.watching.detail import detail
-from prequential.views.watching.lines import newest_lines
 from prequential.views.watching.ranking import NAME, NEWEST_ALARM, OUTCOMES, SILENT, Choice, Ranking
+from prequential.views.watching.screen import detail
 from prequential.views.watching.state import ModelKey, Pace, SequenceName, WatchState, coverage_of
-from prequential.views.watching.table import change_line, newest_changes, silent_warning
+from prequential.views.watching.table import change_line, newest_changes, newest_lines, silent_warning
 from rich.console import Console
 from watched import LABELLED, alarm, comparison, incident, metrics, state_of
 

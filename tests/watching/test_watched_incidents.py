@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 
-from prequential.views.watching.lines import line, newest_lines
 from prequential.views.watching.ranking import Ranking, is_shown
-from prequential.views.watching.table import change_line, change_lines, newest_changes, table
+from prequential.views.watching.table import (
+    change_line,
+    change_lines,
+    line,
+    newest_changes,
+    newest_lines,
+    table,
+)
 from rich.console import Console
 from watched import INCIDENT_LINE, LABELLED, alarm, incident, metrics, state_of
 

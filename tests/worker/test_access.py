@@ -21,10 +21,9 @@ from prequential.cli import dashboard
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import HttpConfig
 from prequential.demo.broker import pick_port
-from prequential.runtime.http.server import INGEST_PORT, TEXT, WORKER_PORT, Access, Answer, Endpoint
+from prequential.runtime.http import INGEST_PORT, TEXT, WORKER_PORT, Access, Answer, Endpoint
 from prequential.topics.errors import UsageError, WorkError
-from prequential.views.dashboard.server import Server
-from prequential.views.dashboard.views import Board
+from prequential.views.dashboard.server import Board, Server
 from processes import HANGS
 
 from tests.browser import opened, ready

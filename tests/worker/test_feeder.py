@@ -11,8 +11,7 @@ from subprocess import PIPE, Popen
 import pytest
 from prequential.demo import feeder
 from prequential.demo.feeder import FeederRound
-from prequential.demo.server import ModelServer, build_models
-from prequential.demo.stream import StreamPlan
+from prequential.demo.stream import ModelServer, StreamPlan, build_models
 from prequential.topics.clients import KafkaConfig
 from processes import HANGS, eventually, read_topic, write_config
 

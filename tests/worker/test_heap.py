@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from prequential.runtime.worker import heap
+from prequential.runtime import program
 
 _BLOCK, _COUNT, _KEPT = 1_000, 200_000, 100
 
@@ -17,26 +17,26 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.skipif(heap._trim is None, reason="the C library has no malloc_trim")
+@pytest.mark.skipif(program._trim is None, reason="the C library has no malloc_trim")
 def test_what_is_free_between_what_is_in_use_is_given_back() -> None:
     blocks = [bytes(_BLOCK) for _ in range(_COUNT)]
     kept = blocks[::_KEPT]  # so that the heap can't simply end earlier
     full = resident()
     del blocks
-    assert heap.give_back()
+    assert program.give_back()
     assert resident() < full - _COUNT * _BLOCK // 2
     assert kept == [bytes(_BLOCK)] * len(kept)
 
 
 def test_a_c_library_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap, "_trim", None)
-    assert not heap.give_back()
+    monkeypatch.setattr(program, "_trim", None)
+    assert not program.give_back()
 
 
 #: 16 threads at once, each of which asks for memory; then what glibc says of its arenas.
 _THREADS = """
 import ctypes, threading
-from prequential.runtime.worker.heap import share_arenas
+from prequential.runtime.program import share_arenas
 print(share_arenas(), flush=True)
 c, all_there, done = ctypes.CDLL(None), threading.Barrier(17), threading.Event()
 def work():
@@ -52,7 +52,7 @@ done.set()
 """
 
 
-@pytest.mark.skipif(heap._mallopt is None, reason="the C library has no mallopt")
+@pytest.mark.skipif(program._mallopt is None, reason="the C library has no mallopt")
 @pytest.mark.parametrize(
     ("given", "shared", "most"), [({}, "True", 2), ({"MALLOC_ARENA_MAX": "3"}, "False", 3)]
 )
@@ -69,5 +69,5 @@ def test_threads_share_few_arenas_unless_the_environment_decides(
 
 
 def test_arenas_of_another_c_library_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap, "_mallopt", None)
-    assert not heap.share_arenas()
+    monkeypatch.setattr(program, "_mallopt", None)
+    assert not program.share_arenas()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from prequential.configuration.settings.listing import ListedSettings, texts
+from prequential.configuration.settings.model import ListedSettings, texts
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Stream
 from prequential.runtime.kafka.transactions import Outgoing

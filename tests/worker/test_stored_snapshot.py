@@ -25,7 +25,7 @@ from prequential.engine.input.merge import Batch, Undecoded
 from prequential.engine.input.plain import Parser
 from prequential.engine.shard import Shard
 from prequential.engine.tables.compact import LIVE
-from prequential.runtime.program.version import VERSION
+from prequential.runtime.program import VERSION
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.snapshots import (
     FORMAT,

@@ -1,6 +1,7 @@
 """Write the example file of the churn tutorial: from week 10 on, customers with the plan `family` change."""
 
-import csv, random
+import csv
+import random
 
 r = random.Random(1)
 day = 86_400

@@ -1,6 +1,7 @@
 """Write the example files of the clicks tutorial: from week 6 on, people click less."""
 
-import csv, random
+import csv
+import random
 
 r = random.Random(5)
 hour, day, first = 3_600, 86_400, 1_704_067_200

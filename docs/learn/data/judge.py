@@ -1,6 +1,8 @@
 """Write the example files of the judge tutorial, and the truth, which is unknown in reality."""
 
-import csv, json, random
+import csv
+import json
+import random
 
 r = random.Random(3)
 day, truth = 86_400, {}

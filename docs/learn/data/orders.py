@@ -1,6 +1,7 @@
 """Write the example files of the quickstart: orders of a shop, two models, and late labels."""
 
-import csv, random
+import csv
+import random
 
 r = random.Random(1)
 hour = 3_600_000                                        # milliseconds

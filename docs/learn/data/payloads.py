@@ -1,6 +1,8 @@
 """Write the example topics of the KServe tutorial: payloads of two models, and the truth."""
 
-import json, random
+import json
+import random
+
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 

@@ -1,6 +1,8 @@
 """Write the example topics of the Avro tutorial: from payment 400 on, the model guesses."""
 
-import json, random
+import json
+import random
+
 from confluent_kafka import SerializingProducer
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import SchemaRegistryClient

@@ -1,6 +1,7 @@
 """Write 10,000 traces with MLflow's assessments: a judge's of each, and people's of one in twenty."""
 
-import json, random
+import json
+import random
 from datetime import datetime, timedelta, timezone
 
 r, start = random.Random(5), datetime(2026, 3, 2, tzinfo=timezone.utc)

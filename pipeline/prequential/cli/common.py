@@ -1,25 +1,35 @@
-"""What several commands share: options for the cluster, and files that may be streams."""
+"""What several commands share: options for the cluster, files of the past, processes and their log."""
 
 from __future__ import annotations
 
 import argparse
 import gzip
 import io
+import logging
 import os
 import signal
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.offline.backtesting.sequences import PastSequence, read_past
+from prequential.offline.replay.sources import Located
+from prequential.offline.tables.opening import open_sources
+from prequential.runtime.compilation import progress_bar, reading
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.errors import UsageError, WorkError
-from prequential.views.wording.console import flush, write
+from prequential.topics.decoding import KINDS
+from prequential.topics.errors import UsageError, WorkError, printable, redacted
+from prequential.topics.outputs import Output
+from prequential.views.wording.console import Console, flush, printable_lines, write
+from rich.progress import Progress
+from rich.table import Table
 
 
 def add_kafka_options(parser: argparse.ArgumentParser) -> None:
@@ -155,3 +165,123 @@ class _NamingFile(io.FileIO):
         except OSError as error:
             error.filename = self.name
             raise
+
+
+_LEVELS = {
+    "crit": logging.CRITICAL,
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
+    "debug": logging.DEBUG,
+}
+
+
+class _Formatter(logging.Formatter):
+    """Shows characters of a message that aren't printable as U+FFFD, so a name can't begin another line.
+
+    It is the formatter of all loggers, those of libraries included, and shows no secret.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record, and the lines of its exception."""
+        return redacted(super().format(record))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
+        return printable_lines(super().formatException(ei))
+
+
+def add_process_options(parser: argparse.ArgumentParser) -> None:
+    """Add --http and --log-level."""
+    parser.add_argument(
+        "--http", metavar="HOST:PORT", help="where to serve /metrics, /live and /ready"
+    )
+    parser.add_argument("--log-level", choices=list(_LEVELS), default="info", help="default: info")
+
+
+def with_address(config: Config, args: argparse.Namespace) -> Config:
+    """Return the configuration with the address of --http, if it is given."""
+    if args.http is None:
+        return config
+    given = address(args.http)
+    return replace(config, http=replace(config.http, host=given.host, port=given.port))
+
+
+def start_log(args: argparse.Namespace, quiet: Iterable[str]) -> None:
+    """Log at the level of --log-level, and only errors of these loggers."""
+    level = _LEVELS[args.log_level]
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
+    for name in quiet:
+        logging.getLogger(name).setLevel(max(logging.ERROR, level))
+
+
+def address(text: str) -> HttpConfig:
+    """Return the address of --http.
+
+    >>> address("[::1]:9464").host, address("127.0.0.1:0").port
+    ('::1', 0)
+    """
+    host, _, port = text.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise UsageError(f"--http is {text!r}: expected HOST:PORT, e.g. 127.0.0.1:9464")
+    return HttpConfig(host, int(port))
+
+
+def add_source_options(parser: argparse.ArgumentParser) -> Any:
+    """Add --instances, --predictions, --labels and --from-topics; returns their group."""
+    files = parser.add_argument_group("files")
+    for kind in KINDS:
+        files.add_argument(f"--{kind}", metavar="F", help=f"the {kind} (JSON lines, CSV, Parquet, Arrow)")
+    files.add_argument(
+        "--from-topics",
+        action="store_true",
+        help="read the cluster's input topics up to their current ends instead, in the order "
+        "that workers used; joins no group and changes nothing",
+    )
+    return files
+
+
+def given_sources(args: argparse.Namespace, outputs: Iterable[str | None]) -> list[str]:
+    """Return the kinds of records that have files; raise UsageError for a combination that is not possible.
+
+    An output file must not be an input, and not another output.
+    """
+    given = [kind for kind in KINDS if getattr(args, kind) is not None]
+    if args.from_topics and given:
+        raise UsageError(f"--from-topics and --{given[0]} exclude each other")
+    if not args.from_topics and not {"predictions", "labels"} <= set(given):
+        raise UsageError("expected --predictions and --labels (or --from-topics)")
+    if [getattr(args, kind) for kind in given].count("-") > 1:
+        raise UsageError("standard input (-) can be only one of the files")
+    refuse_one_file_twice(outputs, [args.config, *(getattr(args, kind) for kind in given)])
+    return given
+
+
+def read_sources(
+    args: argparse.Namespace, given: list[str], progress: Progress, config: Config
+) -> list[Located]:
+    """Read the files; raise UsageError or WorkError if one is unreadable."""
+    paths = {KINDS.index(kind): getattr(args, kind) for kind in given}
+    return open_sources(config, paths, lambda kind: reading(progress, KINDS[kind]))
+
+
+def past_of(
+    args: argparse.Namespace, config: Config, given: list[str],
+    put: Callable[[Output], None] = lambda output: None,
+) -> list[PastSequence]:  # fmt: skip
+    """Return all sequences of files or topics; `put` gets the alarms. Raises WorkError without outcomes."""
+    with progress_bar() as progress:
+        sources = None if args.from_topics else read_sources(args, given, progress, config)
+        past, _ = read_past(config, sources, put, progress)
+    return past
+
+
+def as_it_is(table: Table, console: Console) -> Table:
+    """Return a table for `print_wide` that is the same for every output."""
+    return table

@@ -74,7 +74,7 @@ def _check(args: argparse.Namespace) -> int:
 
 def _starting_faults(config: Config) -> Iterator[str]:
     """Faults that each program reports when it starts, as far as they show without secrets and files."""
-    from prequential.runtime.http.server import Access  # only here, as other actions need none of these
+    from prequential.runtime.http import Access  # only here, as other actions need none of these
     from prequential.runtime.ingest.registry import refuse_without_registry
     from prequential.runtime.ingest.sources import refuse_own_topics
     from prequential.runtime.notifying.posting import checked_url
@@ -115,7 +115,7 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _live(args: argparse.Namespace) -> int:
-    from prequential.configuration.changes.live import live, uses
+    from prequential.configuration.changes.diff import live, uses
     from prequential.views.watching.tail import Tail  # only this action needs a broker's clients
 
     try:

@@ -11,13 +11,12 @@ from prequential.cli.common import add_kafka_options, load, open_readable, sigte
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config
 from prequential.offline.replay.sources import lines_of
-from prequential.runtime.http.server import Access
+from prequential.runtime.http import Access
 from prequential.topics.errors import UsageError, as_text
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
 from prequential.views.dashboard.history import History
-from prequential.views.dashboard.server import MOST_RECORDS, Server, board_of, take
-from prequential.views.dashboard.sources import records_of
-from prequential.views.dashboard.views import Board
+from prequential.views.dashboard.server import MOST_RECORDS, Board, Server, board_of, take
+from prequential.views.watching.tail import records_of
 from prequential.views.wording.console import say
 
 #: Default port: the one after that of a worker's metrics.

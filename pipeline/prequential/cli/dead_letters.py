@@ -20,7 +20,7 @@ from prequential.cli.common import (
 )
 from prequential.configuration.settings.durations import duration
 from prequential.offline.replay.sources import read_lines
-from prequential.runtime.program.progress import progress_bar
+from prequential.runtime.compilation import progress_bar
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.dead_letters import (

@@ -1,4 +1,4 @@
-"""`prequential demo`: a short run of all parts, on a stream with a drift."""
+"""`prequential demo`: a short run of all parts, on a stream with a drift; and `broker`, its broker alone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from prequential.cli.common import sigterm_as_ctrl_c
+from prequential.cli.common import address, sigterm_as_ctrl_c
 from prequential.cli.dashboard import HOST, PORT
-from prequential.cli.process import address
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
@@ -35,10 +34,10 @@ from prequential.demo.screen import (
     totals,
     worth,
 )
-from prequential.demo.server import Feed, ModelServer, build_models
-from prequential.demo.stream import StreamPlan
+from prequential.demo.stream import Feed, ModelServer, StreamPlan, build_models
 from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker, evaluated, scrape
-from prequential.runtime.program.compilation import compile_loops
+from prequential.runtime.compilation import compile_loops
+from prequential.runtime.program import stop_signals
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
@@ -48,6 +47,45 @@ from prequential.views.dashboard.server import Page
 from prequential.views.watching.tail import Tail
 from prequential.views.wording.console import Console, is_read, say
 from rich.live import Live
+
+#: Kafka's own port, which is also the default of the other commands.
+DEFAULT_PORT = 9092
+
+#: Seconds between two checks that the broker is still running.
+_LOOK_SECONDS = 0.5
+
+
+def add_broker_parser(subparsers: Any) -> None:
+    """Add the command to the program's subparsers."""
+    parser = subparsers.add_parser(
+        "broker",
+        help="run an embedded broker",
+        description="Run a Kafka-compatible broker in the foreground, for trying out and tests: "
+        "it listens on the loopback interface only and keeps everything in memory. "
+        "Ctrl-C or SIGTERM ends it.",
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=DEFAULT_PORT,
+        metavar="N",
+        help=f"port to listen on, 0 for any that is free (default: {DEFAULT_PORT})",
+    )
+    parser.set_defaults(run=_run_broker)
+
+
+def _run_broker(args: argparse.Namespace) -> int:
+    """Print the address and serve until a signal comes; 0 then.
+
+    Raises WorkError if the broker doesn't start or stops unexpectedly.
+    """
+    with stop_signals() as stop, EmbeddedBroker(args.port) as broker:
+        say(f"{broker.name}: {broker.bootstrap_servers}")
+        while not stop.wait(_LOOK_SECONDS):
+            if not broker.running:
+                raise WorkError(f"the {broker.name} at {broker.bootstrap_servers} stopped unexpectedly")
+    return 0
+
 
 #: Seconds of stream: half a minute on either side of the drift, and done within two minutes.
 _DURATION = 65.0
@@ -265,4 +303,3 @@ def _watch(kafka: KafkaConfig) -> str:
     """Return the command that shows the metrics."""
     prefix = f" --prefix {kafka.prefix}" if kafka.prefix else ""
     return f"prequential watch --bootstrap-servers {kafka.bootstrap_servers}{prefix}"
-

@@ -1,4 +1,4 @@
-"""The program `prequential`: one file a command, and the exit status that each error means."""
+"""The program `prequential`: its commands, and the exit status that each error means."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import zlib
 from types import TracebackType
 from typing import Any, NoReturn
 
-from prequential.runtime.program.version import VERSION
+from prequential.runtime.program import VERSION
 from prequential.topics.errors import UsageError, WorkError, redacted
 from prequential.views.wording.console import complain, flush, printable_lines
 
@@ -20,6 +20,12 @@ _COMMANDS = (
     "demo", "worker", "ingest", "notify", "topics", "config", "broker", "produce", "dead-letters", "replay",
     "detectors", "calibrate", "watch", "explain", "dashboard", "report", "schema",
 )  # fmt: skip
+
+#: The files of commands that have none of their own; the function `add_COMMAND_parser` adds such a command.
+_FILES = {
+    "ingest": "worker", "notify": "worker", "broker": "demo", "calibrate": "detectors", "explain": "report",
+    "schema": "topics",
+}  # fmt: skip
 
 #: Exit status of a program that Ctrl-C ended: 128 + SIGINT, as in shells.
 _INTERRUPTED = 130
@@ -74,12 +80,18 @@ def _run(argv: list[str] | None) -> int:
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in _COMMANDS:
-        module = name.replace("-", "_")
-        importlib.import_module(f"prequential.cli.{module}").add_parser(subparsers)
+        add_command(name, subparsers)
     args = parser.parse_args(argv)
     status = args.run(args)
     flush()
     return int(status)
+
+
+def add_command(name: str, subparsers: Any) -> None:
+    """Import the file of a command, and add its parser."""
+    file = _FILES.get(name)
+    module = importlib.import_module(f"prequential.cli.{file or name.replace('-', '_')}")
+    getattr(module, f"add_{name}_parser" if file else "add_parser")(subparsers)
 
 
 def _unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -8,14 +8,17 @@ from contextlib import ExitStack
 from typing import IO, Any
 
 import msgspec
-from prequential.cli.common import add_kafka_options, load, open_output, sigterm_as_ctrl_c
-from prequential.cli.sources import (
+from prequential.cli.common import (
+    add_kafka_options,
     add_source_options,
     given_sources,
+    load,
+    open_output,
     read_sources,
+    sigterm_as_ctrl_c,
 )
 from prequential.configuration.settings.model import Config
-from prequential.engine.past.course import PastCourses
+from prequential.engine.past import PastCourses
 from prequential.offline.replay.sources import Located, place_of, replay
 from prequential.offline.replay.summary import (
     Account,
@@ -26,8 +29,7 @@ from prequential.offline.replay.summary import (
     why,
 )
 from prequential.offline.replay.text import show
-from prequential.runtime.program.compilation import compile_loops, loops_for
-from prequential.runtime.program.progress import progress_bar
+from prequential.runtime.compilation import compile_loops, loops_for, progress_bar
 from prequential.topics.decoding import KINDS
 from prequential.topics.encoding import encode
 from prequential.topics.errors import WorkError, as_text, printable

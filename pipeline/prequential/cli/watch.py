@@ -13,11 +13,10 @@ from prequential.engine.measures.registry import NAMES
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, as_text
 from prequential.topics.specs import INCIDENTS, METRICS
-from prequential.views.watching.lines import line, newest_lines
 from prequential.views.watching.ranking import OTHER_WAYS, Choice, Ranking
 from prequential.views.watching.screen import Keyboard, Screen
 from prequential.views.watching.state import TOPICS, WatchState
-from prequential.views.watching.table import split_warning, warnings, whole_table
+from prequential.views.watching.table import line, newest_lines, split_warning, warnings, whole_table
 from prequential.views.watching.tail import TAIL_RECORDS, Tail
 from prequential.views.wording.console import Console, complain, is_read, say
 from rich.console import Group

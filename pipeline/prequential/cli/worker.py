@@ -1,4 +1,4 @@
-"""`prequential worker`: one Faust worker; more of them share the partitions."""
+"""`prequential worker`, `ingest` and `notify`: processes that run until they are stopped."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import signal
 from dataclasses import replace
 from typing import Any
 
-from prequential.cli.common import add_kafka_options, load
-from prequential.cli.process import add_process_options, start_log, with_address
-from prequential.runtime.http.server import TEXT, Endpoint
-from prequential.runtime.program.compilation import compile_loops
-from prequential.runtime.worker.heap import share_arenas
+from prequential.cli.common import add_kafka_options, add_process_options, load, start_log, with_address
+from prequential.runtime.compilation import compile_loops
+from prequential.runtime.http import TEXT, Endpoint
+from prequential.runtime.program import share_arenas
 from prequential.topics.clients import resolved
+from prequential.topics.errors import UsageError
 
 log = logging.getLogger(__name__)
 
@@ -81,3 +81,66 @@ def quiet_collector() -> None:
     """Collect cyclic garbage less often: see `_GC_THRESHOLD`."""
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, 50, 1000)
+
+
+def add_ingest_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "ingest",
+        help="translate records of other topics into instances, predictions and labels",
+        description="Reads the topics of the configuration's section ingest and writes the three input "
+        "topics in transactions: each record exactly once, even if a process is killed. Runs until SIGTERM "
+        "or Ctrl-C. Processes with the same configuration share the partitions.",
+    )
+    add_kafka_options(parser)
+    parser.add_argument(
+        "--dry-run", type=int, metavar="N",
+        help="show the results of the newest N records of each source, and their faults; write nothing",
+    )  # fmt: skip
+    add_process_options(parser)
+    parser.set_defaults(run=_run_ingest)
+
+
+def _run_ingest(args: argparse.Namespace) -> int:
+    """Run the command."""
+    config = load(args)
+    if args.dry_run is not None:
+        if args.dry_run < 1:
+            raise UsageError(f"--dry-run is {args.dry_run}: expected a number of records from 1 on")
+        from prequential.runtime.ingest.dryrun import dry_run
+
+        return dry_run(config, args.dry_run)
+    # Until there is a loop to stop, nothing needs to be cleaned up.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    config = with_address(config, args)
+    # Faust logs too many details about its services.
+    start_log(args, ("faust", "mode", "prequential.runtime.kafka.transport", "httpx"))
+    from prequential.runtime.ingest.app import run_ingest  # Faust is slow to import: only where it is needed
+
+    quiet_collector()
+    return run_ingest(config)
+
+
+def add_notify_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "notify",
+        help="post incidents to a webhook: as they are, as Slack takes them, or as CloudEvents",
+        description="Reads the topic incidents, and drift-alarms if notify.topics lists it, as a consumer "
+        "group of its own. Posts each message to notify.url, signed with notify.secret, until the webhook "
+        "accepts it. A new group begins with messages after its start. Runs until SIGTERM or Ctrl-C.",
+    )
+    add_kafka_options(parser)
+    add_process_options(parser)
+    parser.set_defaults(run=_run_notify)
+
+
+def _run_notify(args: argparse.Namespace) -> int:
+    """Run the command."""
+    config = load(args)
+    config = with_address(config, args)
+    # Its detailed log has addresses, which are secrets.
+    start_log(args, ("aiohttp", "asyncio"))
+    from prequential.runtime.notifying.app import run_notify  # its clients are slow to import
+
+    return run_notify(config)

@@ -15,9 +15,8 @@ from datetime import datetime, timezone
 from itertools import count
 
 from prequential.configuration.reading.reader import load_config
-from prequential.demo.server import DemoModel, Feed, ModelServer, PreparedMessage, build_models
-from prequential.demo.stream import StreamPlan
-from prequential.runtime.program.stopping import Stop, stop_signals
+from prequential.demo.stream import DemoModel, Feed, ModelServer, PreparedMessage, StreamPlan, build_models
+from prequential.runtime.program import Stop, stop_signals
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.views.wording.console import complain

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
-from prequential.demo.server import AGES, Feed, ModelServer
-from prequential.demo.stream import DELAY_MEDIAN, HORIZON, STREAM
+from prequential.demo.stream import AGES, DELAY_MEDIAN, HORIZON, STREAM, Feed, ModelServer
 from prequential.demo.worker import EMIT_OUTCOMES, RATIO, Readings
 from prequential.offline.replay.text import ModelRow, models_table, number, print_wide, with_courses
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.views.wording.comparing import WHOLE, NewestPairs, report
 from prequential.views.wording.console import Console
-from prequential.views.wording.incidents import NewestIncidents, cause_in_words, levels_in_words
 from prequential.views.wording.measures import caption_of_stages, marked
+from prequential.views.wording.status import NewestIncidents, cause_in_words, levels_in_words
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text

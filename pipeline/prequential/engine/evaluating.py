@@ -15,8 +15,7 @@ from prequential.engine.details.label_dependence import LabelDependence
 from prequential.engine.incidents.incident import ALARM, WARNING, Raised, alarm_of
 from prequential.engine.input.plain import completed_ids
 from prequential.engine.state import ShardState
-from prequential.engine.tables.alarms import Alarms
-from prequential.engine.tables.logs import OUTCOMES
+from prequential.engine.tables.logs import OUTCOMES, Alarms
 from prequential.engine.tables.outcomes import OUTCOME, REFERENCE
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity
 from prequential.engine.delay.due_periods import PeriodState
-from prequential.engine.detectors.period_alarms import PeriodAlarm
+from prequential.engine.detectors.objectives import PeriodAlarm
 from prequential.topics.outputs import Alarm
 
 

@@ -8,18 +8,52 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from prequential.engine import facts
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.streams import Entity
 from prequential.engine.comparisons.reporting import ComparisonReporter
-from prequential.engine.incidents.reporting import message_of as message_of_incident
+from prequential.engine.incidents.finding import now_of
+from prequential.engine.incidents.incidents import Incidents, watched_stage
 from prequential.engine.merging.merger import LAST
 from prequential.engine.merging.parting import add_periods, part_of
-from prequential.engine.output.disparities import DisparityReporter
-from prequential.engine.output.messages import Reporter
-from prequential.engine.output.period_messages import messages_of as messages_of_periods
+from prequential.engine.output.messages import DisparityReporter, Reporter
+from prequential.engine.output.period_measures import messages_of as messages_of_periods
 from prequential.engine.state import ShardState
-from prequential.topics.outputs import DeadLetter, Encoded, Output
+from prequential.topics.outputs import DeadLetter, Encoded, Incident, Output
 from prequential.topics.parts import Part
 from prequential.topics.parts import encode as encode_part
 from prequential.topics.specs import PARTS
+
+#: Most examples in a message.
+_EXAMPLES = 5
+
+
+def message_of(catalog: Catalog, incidents: Incidents, about: Entity) -> Incident:
+    """The message about the open incident of a model, or of a correction."""
+    owner, stream, state = about.row, catalog.streams[about.stream], incidents.open[about.row]
+    now, point = now_of(incidents.history, owner), state.details["change_point"]["outcome"]
+    kept = incidents.examples.get(owner, [])
+    message = Incident(
+        state.id, stream.name, catalog.partition, about.model, state.revision, state.status,
+        stage=watched_stage(stream.evaluated), opened=dict(state.opened), alarms=list(state.alarms),
+        alarm_count=state.alarm_count, signals=[dict(one) for one in state.signals],
+        examples=[name for number, name in kept if number >= point][:_EXAMPLES],
+        former_alarms={"alarms": state.former_alarms, "outcomes": state.opened["outcome"]},
+        outcome=now.outcome, ts=now.ts, config=stream.config.digest, **state.details,
+    )  # fmt: skip
+    if state.recovered is not None:
+        message.recovered = state.recovered
+    if state.agreed is not None:
+        message.agreed = state.agreed
+    if owner in incidents.graded:
+        message.graded = dict(zip(("incidents", "agreed"), incidents.graded[owner]))
+    if stream.config.incident_loss != "error":
+        message.loss = stream.config.incident_loss
+    if catalog.untimed:
+        message.untimed = True
+    if same := catalog.same_as(owner, message.stage, stream):
+        message.same = same
+    return message
+
 
 #: The order of messages: about entities, their periods, alarms and incidents; about pairs; about groups.
 _ENTITIES, _PAIRS, _GROUPS = range(3)
@@ -93,7 +127,7 @@ class Observer:
             case facts.AlarmRaised(alarm):
                 self._add_entities([alarm])
             case facts.IncidentChanged(about):
-                self._add_entities([message_of_incident(catalog, self._state.incidents, about)])
+                self._add_entities([message_of(catalog, self._state.incidents, about)])
             case facts.ComparisonsDue(reports):
                 for place, messages in self._comparisons.messages(reports):
                     self._add(_PAIRS, place, messages)

@@ -29,24 +29,21 @@ from prequential.engine.catalog.state import ensure
 from prequential.engine.catalog.streams import Entity
 from prequential.engine.comparisons.reporting import ComparisonReporter
 from prequential.engine.compiled.kernel import Ints, capacity_for
-from prequential.engine.compiled.space import Space
-from prequential.engine.due.schedule import Schedule
 from prequential.engine.evaluating import Evaluation
 from prequential.engine.facts import Fact, RecordRejected
-from prequential.engine.input import odd_times, recurrence, seen
-from prequential.engine.input.admission import Admission, reason_of
+from prequential.engine.input import seen
 from prequential.engine.input.encoder import Encoder
-from prequential.engine.input.fields import separate_versions
+from prequential.engine.input.fields import Admission, reason_of, separate_versions
 from prequential.engine.input.merge import Batch, MicroBatch, OffsetVector
 from prequential.engine.input.seen import Refusals
-from prequential.engine.input.ticks import Ticks
 from prequential.engine.join.join import join
 from prequential.engine.observe import Observer, Outbox
-from prequential.engine.output.disparities import DisparityReporter
-from prequential.engine.output.messages import Reporter
+from prequential.engine.output.messages import DisparityReporter, Reporter
+from prequential.engine.schedule import Schedule, Ticks
 from prequential.engine.snapshot import snapshot
 from prequential.engine.snapshot.restored import Restored
 from prequential.engine.snapshot.restoring import restore
+from prequential.engine.snapshot.snapshot import Space
 from prequential.engine.state import ShardState
 from prequential.engine.tables.logs import (
     DUE,
@@ -117,9 +114,9 @@ class Shard:
         #: Records that this process has seen. `dropped` has the kind and offset of the first record that was
         #: dropped for each reason (`engine.tables.logs`).
         self.seen = seen.new_seen()
-        self.recurrence = recurrence.new_recurrence()
+        self.recurrence = seen.new_recurrence()
         self.dropped: dict[int, tuple[int, int]] = {}
-        self.odd_times = odd_times.new_odd_times()
+        self.odd_times = seen.new_odd_times()
         #: Offset of the first record with an odd time, by stream (code), kind and oddity.
         self.first_odd: dict[tuple[int, int, int], int] = {}
         #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row.
@@ -367,14 +364,14 @@ class Shard:
         """
         self._note_newest(rows, stop)
         self.seen = seen.update(self.seen, rows, stop, len(self.catalog.streams), self.catalog.registry)
-        self.recurrence = recurrence.update(
+        self.recurrence = seen.update_ids(
             self.recurrence, rows, stop, self.catalog.columns.streams, len(self.catalog.streams)
         )
-        self.odd_times, is_new = odd_times.update(
+        self.odd_times, is_new = seen.update_odd_times(
             self.odd_times, rows, stop, self.catalog.registry, len(self.catalog.streams)
         )
         if is_new:
-            for stream, kind, oddity, row in odd_times.news(self.odd_times):
+            for stream, kind, oddity, row in seen.news(self.odd_times):
                 self.first_odd[stream, kind, oddity] = place_of(row)[1]
         dropped = self.state.logs.dropped
         if dropped.max() > 0:

@@ -1,4 +1,4 @@
-"""The state of a shard, as tables whose rows have a key (`engine.tables.keys`).
+"""The state of a shard, as tables whose rows have a key (`engine.tables.rows`).
 
 The shard updates the state. Snapshots, read snapshots and splits are made from it.
 """
@@ -15,19 +15,18 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.state import new_store
 from prequential.engine.catalog.state import tables as tables_of_store
 from prequential.engine.catalog.streams import Entity
-from prequential.engine.cohorts.timeline import locate, new_timeline
 from prequential.engine.comparisons.pairing import Pairing
 from prequential.engine.compiled.kernel import grown
 from prequential.engine.delay.accounts import Accounts
-from prequential.engine.details.notes import Notes
+from prequential.engine.delay.cohorts import locate, new_timeline
+from prequential.engine.details.label_dependence import Notes
 from prequential.engine.facts import Fact
 from prequential.engine.incidents import history
 from prequential.engine.incidents.incidents import Incidents
 from prequential.engine.input.merge import Merge
-from prequential.engine.past.course import PastCourses
-from prequential.engine.past.past import PastOutcomes
-from prequential.engine.tables.keys import Key, StateTable
+from prequential.engine.past import PastCourses, PastOutcomes
 from prequential.engine.tables.logs import EVENTS, OUTCOMES, REMEMBERED, new_logs
+from prequential.engine.tables.rows import Key, StateTable
 from prequential.engine.tables.streams import MODEL, segment_rows_of
 
 #: Initial number of rows of the logs: enough for a micro-batch of the worker.

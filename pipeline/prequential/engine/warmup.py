@@ -25,7 +25,7 @@ from prequential.configuration.settings.streams import (
     StreamConfig,
 )
 from prequential.engine.catalog.positives import positives_by_owner, positives_of_plan
-from prequential.engine.comparisons.pair_statuses import pair_statuses
+from prequential.engine.comparisons.reporting import pair_statuses
 from prequential.engine.compiled.pool import remove_all
 from prequential.engine.delay import coverage, following, latency, periods, selection
 from prequential.engine.delay.expected import begin
@@ -33,21 +33,19 @@ from prequential.engine.delay.expecting import look_together
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators import MEMORIES
-from prequential.engine.estimators.indexes import CellNumbers
-from prequential.engine.estimators.rows import unrevised
+from prequential.engine.estimators.rows import CellNumbers, unrevised
 from prequential.engine.incidents import lasting, phases
-from prequential.engine.incidents.closing import decision
-from prequential.engine.incidents.following import follow, follow_events
-from prequential.engine.input import names
+from prequential.engine.incidents.following import decision, follow, follow_events
+from prequential.engine.input import json_scanner
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Parser
-from prequential.engine.measures.positive import NO_OWNER
+from prequential.engine.measures.per_class import NO_OWNER
 from prequential.engine.measures.registry import NAMES, OF_NUMBERS
 from prequential.engine.merging.merger import Merger
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot import read_snapshot
 from prequential.engine.state import ShardState
-from prequential.engine.tables.alarms import new_alarms
+from prequential.engine.tables.logs import new_alarms
 from prequential.engine.tables.outcomes import new_log
 from prequential.topics.decoding import Decoded
 from prequential.topics.messages import Instance, Label, Prediction, Record
@@ -242,7 +240,7 @@ def _warm_up_plain(config: Config) -> None:
     """Compile the loops for records as columns."""
     parser, shard = Parser(segments=()), Shard(config)
     value = b'{"stream":"plain","instance_id":"1","y_true":"%s"}'
-    names.wider(names.new_names(), 0)
+    json_scanner.wider(json_scanner.new_names(), 0)
     for offset, label in enumerate((b"a", rb"\ud83d\ude00")):  # the scanner doesn't take surrogates
         parsed = parser.parse(Label.KIND, [value % label])
         shard.add(Batch(Label.KIND, range(offset, offset + 1), [offset], parsed))

@@ -10,15 +10,14 @@
 `evaluate` takes complete tables; `Evaluator` takes one prediction and one label at a time.
 """
 
-from prequential.evaluation.evaluating import evaluate
+from prequential.evaluation.evaluating import Settings, evaluate
 from prequential.evaluation.evaluator import Evaluator
 from prequential.evaluation.looking_back import Backtest, Calibration
-from prequential.evaluation.periods import PeriodTable
 from prequential.evaluation.result import Result
 from prequential.evaluation.scores import Residuals, Scores
-from prequential.evaluation.settings import Settings
 from prequential.evaluation.shown import Table
 from prequential.evaluation.svg import Plot
+from prequential.evaluation.values import PeriodTable
 
 __all__ = [
     "Backtest", "Calibration", "Evaluator", "PeriodTable", "Plot", "Residuals", "Result", "Scores",

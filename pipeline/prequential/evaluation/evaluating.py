@@ -1,38 +1,236 @@
-"""Evaluate tables in a notebook or program, with the engine of `replay`."""
+"""Evaluate tables in a notebook or program, with the engine of `replay`: settings, reference, result."""
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Union
 
+import msgspec
+import numpy as np
 from prequential.configuration.reading.reader import combined
+from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, ConfigError
-from prequential.engine.past.course import PastCourses
+from prequential.configuration.settings.streams import Objective, StreamConfig
+from prequential.engine.details.details import SHARES, WeightedShare, difference, short
+from prequential.engine.past import PastCourses
 from prequential.evaluation.inputs import Inputs
-from prequential.evaluation.reference import (
-    check_result,
-    is_extent,
-    stand_beside,
-    with_extent,
-    with_intervals,
-)
 from prequential.evaluation.result import Result
-from prequential.evaluation.settings import Settings, with_settings
-from prequential.evaluation.warning import warn, with_short_errors
-from prequential.offline.replay.emission import by_count
-from prequential.offline.replay.sources import Located, place_of, replay
+from prequential.evaluation.shown import warn, with_short_errors
+from prequential.offline.replay.sources import Located, by_count, place_of, replay
 from prequential.offline.replay.summary import Account, emission_of, refuse_reused_ids, why
-from prequential.runtime.program.compilation import loops_for
-from prequential.runtime.program.progress import progress_bar
+from prequential.runtime.compilation import loops_for, progress_bar
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
-from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Alarm, Incident, Message, Output, decoded
+from prequential.topics.errors import UsageError, WorkError, existing, listed
+from prequential.topics.outputs import Alarm, Incident, Message, Metrics, Output, decoded
 from prequential.views.wording.console import complain
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+#: A duration, such as `30d`, `1D` or a pandas `Timedelta`.
+Duration = Union[str, timedelta]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Settings(TypedDict, total=False):
+    """The settings of `defaults` in a configuration file, under the same names.
+
+    All are optional. `docs/reference/configuration.md` describes each setting and its default.
+    """
+
+    #: `classification` or `regression`; for regression, `loss` is `absolute` or `squared`.
+    task: str
+    loss: str
+    positive_class: str | int | float | bool | None
+    #: `all`, `window:1000`, `fading:0.999`, `decay:1h`, …
+    estimators: Sequence[str]
+    measures: Sequence[str]
+    #: `initial`, `final`, `bins`, `intermediate`, `after:1h`, …
+    stages: Sequence[str]
+    bins: int
+    alpha: float
+    costs: Mapping[str, Any] | None
+    cost_per_value: bool
+    #: The number of most probable classes that count as correct for `top_k_accuracy`.
+    top_k: int
+    #: The quantile that predicted numbers estimate, for `pinball`.
+    quantile: float | None
+    #: The time after which labels repeat, such as `1d`, for `mase` and `rmsse`.
+    season: Duration | None
+    value_limit: float | None
+    coverage: bool
+    temporal_correction: bool
+    period: Duration | None
+    period_zone: str
+    period_final_at: float
+    expected: bool
+    period_alarms: Mapping[str, float | None]
+    segments: Sequence[str]
+    segments_per_key: int
+    #: `persistent`, `majority`, `random`.
+    baselines: Sequence[str]
+    #: Further content of messages: `confusion`, `intervals`, `scores`, …
+    details: Sequence[str]
+    dependence_order: int
+    label_horizon: Duration
+    label_at_horizon: str | int | float | bool | None
+    settle: Duration
+    #: `{"detector": "adwin", "signal": "error", "delta": 0.002}`, …
+    detectors: Sequence[Mapping[str, Any]]
+    #: `N per DURATION`, as in `1 per 30d`.
+    alarm_budget: str | None
+    alarm_change: float
+    #: `auto`, or a duration: predictions made within it count as one observation.
+    cluster: Duration | None
+    #: `N per DURATION` for each model, as in `1 per 30d`.
+    incident_budget: str | None
+    objective: Mapping[str, Any] | None
+    #: `{"segments": ["region"], "measures": ["error", "recall"], "level": 0.05}`.
+    disparity: Mapping[str, Any] | None
+    #: `mark` or `separate`.
+    versions: str
+    #: `all`, `champion` or `off`.
+    compare: str
+    champion: str | None
+    compare_losses: Sequence[str]
+    #: `error`, `cost`, `recall`, …: the loss that incidents watch.
+    incident_loss: str
+    compare_stages: Sequence[str]
+    compare_level: float
+    mcnemar_level: float
+    #: `{"outcomes": 1000, "every": "10s", "comparisons": "1m"}`.
+    emit: Mapping[str, Any]
+
+
+def with_settings(function: _Function) -> _Function:
+    """Return the function with a signature that lists the settings by name in place of `**settings`.
+
+    Notebooks use the signature to complete arguments. Type checkers use the equivalent annotation.
+    """
+    signature = inspect.signature(function)
+    kept = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    named = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in Settings.__annotations__.items()
+    ]
+    function.__signature__ = signature.replace(parameters=[*kept, *named])  # type: ignore[attr-defined]
+    return function
+
+
+#: The detail from which differences between evaluations are computed.
+_NEEDED = "intervals"
+
+
+def is_extent(reference: Any) -> bool:
+    """Return whether a reference is a number of outcomes or a duration, rather than a table or path.
+
+    >>> is_extent(1000), is_extent("30d"), is_extent("month.csv")
+    (True, True, False)
+    """
+    if isinstance(reference, str):
+        try:
+            return duration(reference) >= 0
+        except ValueError:
+            return False
+    return isinstance(reference, (int, float, timedelta, np.timedelta64))
+
+
+def with_extent(config: Config, reference: Any) -> Config:
+    """Return the configuration with a number of first outcomes, or a duration, as every stream's reference.
+
+    Raises ConfigError if the reference is invalid.
+    """
+    given = combined(None, {"objective": {"reference": reference}}).defaults.objective
+    read = existing(given, "the objective that was given")
+
+    def changed(some: StreamConfig) -> StreamConfig:
+        if some.task == "regression":
+            return some
+        return replace(some, objective=replace(some.objective or Objective({}), reference=read.reference))
+
+    return _of_all(config, changed)
+
+
+def with_intervals(config: Config) -> Config:
+    """Return the configuration with intervals in messages, from which differences are computed."""
+    return _of_all(config, lambda some: replace(some, details=tuple(dict.fromkeys((*some.details, _NEEDED)))))
+
+
+def _of_all(config: Config, changed: Callable[[StreamConfig], StreamConfig]) -> Config:
+    if all(one.task == "regression" for one in (config.defaults, *config.streams.values())):
+        raise ConfigError(
+            "reference: intervals exist for shares of classes only, but labels of task regression are numbers"
+        )
+    streams = {name: changed(some) for name, some in config.streams.items()}
+    return replace(config, defaults=changed(config.defaults), streams=streams)
+
+
+def check_result(reference: Result) -> None:
+    """Raise UsageError if another evaluation has no intervals."""
+    if not any(one.intervals or one.cluster for one in _newest(reference.all_messages).values()):
+        raise UsageError(
+            "the reference was evaluated without intervals, which the intervals of differences need: "
+            "expected a result with details=['intervals'], or the table"
+        )
+
+
+def stand_beside(result: Result, reference: Result) -> None:
+    """Add to the result's summary how its sequences differ from those of another evaluation.
+
+    The two evaluations are assumed to have no outcome in common. Each sequence is compared with the sequence
+    of the same stream, model and stage: with its estimator `all`, or its first one. Raises UsageError if the
+    evaluations share no sequence.
+    """
+    now, then = _newest(result.messages), _newest(reference.all_messages)
+    found = False
+    for one in result.summary.sequences:
+        for estimator in one.measures:
+            key = _key(one)
+            other = next((then[of] for name in ("all", *one.measures) if (of := (*key, name)) in then), None)
+            present = now.get((*key, estimator))
+            if other is None or present is None:
+                continue
+            known = {} if one.reference is msgspec.UNSET else one.reference
+            one.reference = {**known, estimator: _beside(present, other)}
+            found = True
+    if not found:
+        names = sorted({" ".join(map(str, key[:3])) for key in then})
+        raise UsageError(
+            f"the reference has no sequence of the same stream, model and stage: it has {listed(names)}"
+        )
+
+
+def _key(one: Any) -> tuple[str, str, str]:
+    return one.stream, one.model, one.stage
+
+
+def _newest(messages: Any) -> Mapping[tuple[str, str, str, str], Metrics]:
+    """Return the newest message of each sequence and estimator, without segments and periods."""
+    of_streams = (one for one in messages if isinstance(one, Metrics) and one.segment is None)
+    return {(*_key(one), one.estimator): one for one in of_streams if one.period is msgspec.UNSET}
+
+
+def _beside(present: Metrics, other: Metrics) -> dict[str, Any]:
+    now, then = present.intervals or {}, other.intervals or {}
+    measures = {}
+    for name in SHARES:
+        if name in present.measures and name in other.measures:
+            shares = [
+                WeightedShare(one.measures[name], 0.0, ends.get(name))
+                for one, ends in ((present, now), (other, then))
+            ]
+            interval = difference(*shares)
+            measures[name] = {
+                "value": short(shares[1].value), "difference": short(shares[0].value - shares[1].value),
+                "interval": None if interval is None else (short(interval[0]), short(interval[1])),
+            }  # fmt: skip
+    return {"outcomes": other.outcomes, "measures": measures}
+
 
 #: Names of the stream and the model for tables without such columns.
 STREAM, MODEL = "default", "model"

@@ -14,16 +14,15 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.input.fields import news_of, number_of, stream_of
 from prequential.engine.input.merge import Batch
-from prequential.engine.past.course import PastCourses
+from prequential.engine.past import PastCourses
 from prequential.engine.shard import Shard
 from prequential.engine.stepping import Stepper
-from prequential.engine.tables.errors import Unusable
-from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, check_name
-from prequential.evaluation.present import Present
+from prequential.engine.tables.records import Unusable
+from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, Settings, check_name, with_settings
 from prequential.evaluation.result import Result
-from prequential.evaluation.settings import Settings, with_settings
-from prequential.evaluation.warning import compile_once, warn, with_short_errors
-from prequential.offline.replay.emission import most_with_period
+from prequential.evaluation.shown import compile_once, warn, with_short_errors
+from prequential.evaluation.values import Present
+from prequential.offline.replay.sources import most_with_period
 from prequential.offline.replay.summary import Account, Place, emission_of
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS, Decoded

@@ -13,19 +13,21 @@ from prequential.configuration.settings.durations import parse_budget
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig
 from prequential.evaluation.inputs import Inputs
-from prequential.evaluation.shown import Shown
-from prequential.evaluation.warning import compile_once
+from prequential.evaluation.shown import Shown, compile_once
 from prequential.offline.backtesting import report as backtests
-from prequential.offline.backtesting.changes import parse_injection, parse_known
-from prequential.offline.backtesting.detectors import parse_detector, with_detectors
+from prequential.offline.backtesting.changes import (
+    parse_detector,
+    parse_injection,
+    parse_known,
+    with_detectors,
+)
 from prequential.offline.backtesting.making import MOST_OUTCOMES, MOST_SEEDS, BacktestOptions, backtest
-from prequential.offline.backtesting.plot import plot
+from prequential.offline.backtesting.report import plot
+from prequential.offline.backtesting.sequences import PastSequence, read_past, watched
 from prequential.offline.calibration import calibrating
-from prequential.offline.calibration import report as calibrations
 from prequential.offline.calibration.calibrating import calibrate
-from prequential.offline.past.sequences import PastSequence, read_past, watched
 from prequential.offline.replay.summary import Summary
-from prequential.runtime.program.progress import progress_bar
+from prequential.runtime.compilation import progress_bar
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Output
 from prequential.topics.values import milliseconds
@@ -106,13 +108,13 @@ class Calibration(Shown):
         and what was left out and why.
     """
 
-    def __init__(self, report: calibrations.CalibrationReport) -> None:
+    def __init__(self, report: calibrating.CalibrationReport) -> None:
         self.report = report
 
     @property
     def text(self) -> str:
         """The configuration's lines with the new thresholds, as YAML."""
-        return "".join(f"{line}\n" for line in calibrations.lines(self.report))
+        return "".join(f"{line}\n" for line in calibrating.lines(self.report))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -146,7 +148,7 @@ class Calibration(Shown):
         ]  # fmt: skip
 
     def _tables(self) -> Iterable[Table]:
-        return calibrations.tables(self.report)
+        return calibrating.calibration_tables(self.report)
 
 
 class Looking:
@@ -187,7 +189,7 @@ class Looking:
         self, budget: str | None, change: float | None, outcomes: int, seed: int, stream: str | None
     ) -> Calibration:
         """See `Result.calibrate`."""
-        _check_whole("outcomes", outcomes, calibrating.LEAST_OUTCOMES, calibrating.MOST_OUTCOMES)
+        _check_whole("outcomes", outcomes, calibrating.LEAST_OUTCOMES, calibrating.MOST_OF_CALIBRATION)
         _check_whole("seed", seed, -(1 << 62), 1 << 62)
         if change is not None and not (isinstance(change, (int, float)) and 0 < change < math.inf):
             raise UsageError(f"change is {change!r}: expected a number above 0")
@@ -198,7 +200,7 @@ class Looking:
         with progress_bar(unit=None) as bar:
             task = bar.add_task("calibrating", total=len(pasts))
             report = calibrate(pasts, settings, partial(bar.advance, task))
-        calibrations.check_found(report)
+        calibrating.check_found(report)
         return Calibration(report)
 
     def _past(self, config: Config, put: Any) -> list[PastSequence]:

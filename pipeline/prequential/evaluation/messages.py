@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from prequential.offline.tables.formats import needs_pyarrow
+from prequential.offline.tables.opening import needs_pyarrow
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Comparison, Incident, Message

@@ -10,16 +10,13 @@ from typing import Any, overload
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import stage_name
-from prequential.evaluation.html import page_of
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking, several
 from prequential.evaluation.messages import GroupRow, explanation_of, rows_of_groups, table_of
-from prequential.evaluation.periods import PeriodTable, periods_of, sequences_of, table_of_models, values_of
 from prequential.evaluation.scores import Residuals, Scores, residuals_of, scores_of
-from prequential.evaluation.shown import Table, pandas_of, text_of
+from prequential.evaluation.shown import Table, page_of, pandas_of, text_of, with_short_errors
 from prequential.evaluation.svg import Plot, plot_of
-from prequential.evaluation.wanted import Wanted
-from prequential.evaluation.warning import with_short_errors
+from prequential.evaluation.values import PeriodTable, Wanted, models_of, periods_of, sequences_of, values_of
 from prequential.offline.backtesting.making import TOLERANCE
 from prequential.offline.calibration.calibrating import OUTCOMES
 from prequential.offline.replay.summary import Summary
@@ -208,7 +205,7 @@ class Result:
         """
         chosen = sequences_of(self.summary.sequences, stage, estimator, stream)
         if measure is None:
-            return table_of_models(chosen, self._config)
+            return models_of(chosen, self._config)
         return values_of(chosen, measure, self._config)
 
     @with_short_errors

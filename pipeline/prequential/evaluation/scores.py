@@ -11,6 +11,7 @@ from prequential.engine.details.curves import (
     BestThreshold,
     Costs,
     CurvePoint,
+    Decile,
     Histogram,
     Reliability,
     ReportedHistogram,
@@ -18,13 +19,13 @@ from prequential.engine.details.curves import (
     best_threshold,
     better_since,
     configured_costs,
+    deciles_of,
     histogram_of,
     points,
     reliability,
 )
-from prequential.engine.details.deciles import Decile, deciles_of
 from prequential.evaluation.svg import Line, Plot
-from prequential.evaluation.wanted import Wanted, course_of
+from prequential.evaluation.values import Wanted, course_of
 from prequential.topics.errors import Fault
 from prequential.topics.outputs import Metrics
 

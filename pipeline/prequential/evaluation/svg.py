@@ -17,8 +17,8 @@ from prequential.offline.replay.summary import SequenceSummary
 from prequential.topics.errors import printable
 from prequential.topics.outputs import Incident, Metrics
 from prequential.views.watching.ranking import is_baseline
-from prequential.views.wording.incidents import cause_name, span_of
 from prequential.views.wording.measures import COLUMNS, baseline_references
+from prequential.views.wording.status import cause_name, span_of
 
 #: Pixels: the size of the plot, and the margins for numbers, names and times.
 _WIDTH, _HEIGHT = 680, 260

@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 from prequential.mapping import conversion
-from prequential.mapping.columns import whole_column, whole_numbers
+from prequential.mapping.columns import FieldColumn, ObjectColumns, Translated, whole_column, whole_numbers
 from prequential.mapping.model import ROW, TARGETS, Field, Path, RecordCondition, RecordMapping, Uses, as_text
 from prequential.mapping.rows import RowColumns, SourceColumns, has_name, pick
-from prequential.mapping.translated import FieldColumn, ObjectColumns, Translated
 from prequential.mapping.units import Clocks
 from prequential.topics import values
 from prequential.topics.messages import (

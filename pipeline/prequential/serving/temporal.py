@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from prequential.engine.compiled.mathematics import added
-from prequential.engine.join.transitions import Transitions
+from prequential.engine.details.label_dependence import Transitions
 
 
 class Classifier(Protocol):

@@ -11,9 +11,8 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Uuid
 from confluent_kafka.admin import AdminClient, NewTopic
 from prequential.topics.clients import REACH_SECONDS, KafkaConfig, connect
-from prequential.topics.describing import configured, described
 from prequential.topics.errors import WorkError
-from prequential.topics.permissions import Permission, lacking
+from prequential.topics.permissions import Permission, configured, described, lacking
 from prequential.topics.specs import DEAD_LETTER_HEADER_BYTES, FITS, Fit, Role, TopicSpec
 
 #: Seconds for one administrative request: creating topics takes a busy cluster a few.

@@ -1,19 +1,124 @@
-"""Two configurations, key by key: what was, what is, what happens to the state; as lines to read."""
+"""Two configurations, key by key, with what happens to the state; and the configurations now in use.
+
+Each key of the configuration has a line here. That of a stream's key applies if the restore keeps everything.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from prequential.configuration.changes import consequences
 from prequential.configuration.changes.trial import Effects, Pair, trials
-from prequential.configuration.settings.listing import difference, of_rest, of_stream
-from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.model import Config, difference, of_rest, of_stream
 from prequential.configuration.settings.stages import sides
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.catalog.begun import Item
+from prequential.engine.snapshot.restored import Item
+from prequential.topics.dead_letters import clock
+from prequential.views.watching.tail import OutputRecord
+
+_ON = "kept; counts from now on"
+_SAYS = "kept; messages have it from now on"
+_COMPARED = "kept; verdicts use it from now on"
+_RUNS = "kept; each worker uses it after its restart"
+
+#: Keys of streams. If the engine reports that something begins empty or ends, that replaces the line.
+OF_STREAM: Mapping[str, str] = {
+    "task": _ON,  # the engine refuses it
+    "loss": "kept; losses of outcomes from now on",
+    "positive_class": "kept; measures of it from now on, of what was counted as well",
+    "estimators": "kept, in another order of messages",
+    "measures": _SAYS,
+    "stages": "kept, in another order of messages",
+    "temporal_correction": "kept; MODEL+temporal begins with records from now on",
+    "baselines": "kept; MODEL@random needs no state",
+    "segments": "kept; a new key applies to records from now on",
+    "segments_per_key": "kept, but for values beyond it; new ones within it have segments of their own",
+    "period": "kept",
+    "period_zone": "kept",
+    "period_final_at": _ON,
+    "expected": "kept; estimates of periods appear from now on, or no more",
+    **{f"period_alarms.{name}": _ON for name in ("concept", "delays", "inputs", "miss")},
+    "details": _SAYS,
+    "coverage": _SAYS,
+    "dependence_order": _SAYS,
+    "bins": "kept; counts where there are bins",
+    "alpha": "kept; intermediate is weighted by it from now on",
+    "label_horizon": "kept; deadlines of pending predictions move with it",
+    "label_at_horizon": "kept; what reaches its horizon from now on goes by it",
+    "cost_per_value": "kept; costs by value of outcomes from now on",
+    "value_limit": "kept; comparisons by cost start again",
+    "top_k": "kept; top_k_accuracy of outcomes from now on",
+    "quantile": "kept; pinball by it from now on, of what was counted as well",
+    "season": "kept; mase and rmsse of outcomes from now on",
+    "costs": "kept; measures of it from now on, of what was counted as well",
+    "settle": _ON,
+    "detectors": "kept",
+    "cluster": "kept; clusters of another length are collected from scratch, and open incidents are closed",
+    "incident_budget": "kept; incidents open by it from now on",
+    "incident_loss": "kept; the history behind incidents is collected from scratch",
+    "compare": "kept; pairs that are new are compared from now on",
+    "champion": "kept; pairs that are new are compared from now on",
+    "compare_losses": "kept",
+    "compare_stages": "kept; pairs of stages that are new are compared from now on",
+    "compare_level": _COMPARED,
+    "mcnemar_level": _COMPARED,
+    "objective": "kept; its bounds hold from now on",
+    "disparity": "kept; groups are compared by it from now on",
+    "alarm_budget": "kept; thresholds that aren't configured follow from it from now on",
+    "alarm_change": "kept; it is what `prequential calibrate` reports of",
+    "key": "kept by partition; what partitions know is merged from now on, or no more; instances that wait "
+    "meet their labels if producers go on keying these as before",
+    "versions": "kept; versions that come from now on are evaluated so",
+    "emit.outcomes": _SAYS,
+    "emit.every": _SAYS,
+    "emit.comparisons": _SAYS,
+    "emit.idle": _SAYS,
+}
+
+_TO_COME = "kept; it is of topics that are yet to be created"
+_LIMIT = "kept, also beyond it; what is new beyond it goes to dead letters from now on"
+_SERVED = "kept; it is of /metrics and pages"
+
+#: Of everything else; a key that ends with a dot stands for all that begin with it.
+OF_REST: Mapping[str, str] = {
+    "kafka.bootstrap_servers": "kept if it is the same cluster by another address; in another cluster "
+    "everything begins empty, as inputs, journal and state are topics",
+    "kafka.prefix": "everything begins empty, because topics and group change; data under the earlier "
+    "prefix stay there, and continue if that prefix is configured again",
+    "kafka.partitions": "kept; it applies to new topics: `prequential topics grow` raises "
+    "existing ones, with their state",
+    "kafka.replication": _TO_COME,
+    "kafka.security.": "kept; it changes the access to the cluster",
+    "kafka.schema_registry.": "kept; it changes how ingest reads schemas",
+    "limits.streams_per_shard": _LIMIT,
+    "limits.models_per_stream": _LIMIT,
+    "limits.classes_per_stream": _LIMIT,
+    "limits.instances_per_shard": _LIMIT,
+    "limits.predictions_per_instance": _LIMIT,
+    "limits.pairs_per_stream": "kept; further pairs beyond it are not compared",
+    "limits.versions_per_model": "kept; beyond it the next version replaces the oldest one",
+    "http.": _SERVED,
+    "worker.group": "kept, because state belongs to partitions; but workers of the earlier group "
+    "keep theirs: stop them all before",
+    "worker.": _RUNS,
+    "files.": "kept; it applies to replays",
+    "notify.group": "kept; the new group begins with messages after its start",
+    "notify.": "kept; `prequential notify` uses it after its restart",
+    "ingest.": "kept; a new topic is read from its beginning, and others continue at their offsets",
+}
+
+
+def effect_of_rest(key: str) -> str:
+    """What a change of a key that is no stream's means.
+
+    >>> effect_of_rest("worker.grace")
+    'kept; each worker uses it after its restart'
+    """
+    groups = (text for name, text in OF_REST.items() if name.endswith(".") and key.startswith(name))
+    return OF_REST.get(key) or next(groups)
+
 
 #: Stands for a key that isn't there.
 _ABSENT: Any = object()
@@ -109,7 +214,7 @@ def _rest(before: dict[str, Any], after: dict[str, Any]) -> Iterator[KeyChange]:
             values = [how]
         else:
             values = list(difference(key, was, now))
-        yield KeyChange(key, values, consequences.of_rest(key))
+        yield KeyChange(key, values, effect_of_rest(key))
 
 
 # ---- streams
@@ -133,7 +238,7 @@ def _of_streams(
         changes = []
         for key, own in zip(keys, of_keys):
             begun, ended = _names(own.begun & whole.begun), _names(own.ended & whole.ended)
-            said = "" if begun or ended or whole.refused else consequences.OF_STREAM[key]
+            said = "" if begun or ended or whole.refused else OF_STREAM[key]
             changes.append(
                 KeyChange(key, list(difference(key, settings[0][key], settings[1][key])), said, begun, ended)
             )
@@ -225,3 +330,79 @@ def _change(change: KeyChange) -> Iterator[str]:
 def _some(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+class _Made(msgspec.Struct):
+    """The fields of a metrics message about its configuration."""
+
+    stream: str
+    partition: int
+    config: str
+
+
+_decode = msgspec.json.Decoder(_Made).decode
+
+
+class Use(NamedTuple):
+    """A configuration of a stream, in one partition: times are Kafka's of its messages (epoch ms)."""
+
+    stream: str
+    partition: int
+    config: str
+    messages: int
+    first: int
+    newest: int
+
+
+def uses(records: Iterable[OutputRecord]) -> list[Use]:
+    """By stream and partition the configurations of metrics messages, in the order in which they came last.
+
+    What is no such message is passed over.
+    """
+    found: dict[tuple[str, int, str], Use] = {}
+    for _, value, time, _ in records:
+        try:
+            made = _decode(value or b"")
+        except msgspec.MsgspecError:
+            continue
+        key = made.stream, made.partition, made.config
+        use = found.get(key) or Use(*key, 0, time, time)
+        found[key] = use._replace(
+            messages=use.messages + 1, first=min(use.first, time), newest=max(use.newest, time)
+        )
+    return sorted(found.values(), key=lambda use: (use.stream, use.partition, use.newest, use.config))
+
+
+class Live(NamedTuple):
+    """What of a configuration is live."""
+
+    lines: list[str]
+    #: Whether the newest messages of all streams are as it would have them.
+    everywhere: bool
+
+
+def live(found: Iterable[Use], config: Config) -> Live:
+    """In words, of streams with messages that aren't as `config` would have them; of the others their number.
+
+    The newest messages of a partition are those of the worker that has its shard now.
+    """
+    by_stream: dict[str, list[Use]] = {}
+    for use in found:
+        by_stream.setdefault(use.stream, []).append(use)
+    lines, alike, everywhere = [], 0, True
+    for name, its in by_stream.items():
+        own = config.stream(name).digest
+        if all(use.config == own for use in its):
+            alike += 1
+            continue
+        newest = {use.partition: use for use in its}
+        everywhere &= all(use.config == own for use in newest.values())
+        for use in its:
+            which = "as in the file" if use.config == own else "another than in the file"
+            over = "" if newest[use.partition] is use else ", no more"
+            lines.append(
+                f"{name} partition {use.partition}: config {use.config[:12]}, {which}, messages from "
+                f"{clock(use.first)} to {clock(use.newest)}: {use.messages:,}{over}"
+            )
+    lines.append(f"streams with messages as in the file alone: {alike:,}")
+    return Live(lines, everywhere)

@@ -18,9 +18,9 @@ from os import environ
 import msgspec
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.catalog.begun import Item
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
+from prequential.engine.snapshot.restored import Item
 from prequential.topics.decoding import Decoded
 from prequential.topics.errors import WorkError
 from prequential.topics.messages import Instance, Label, Prediction, Record

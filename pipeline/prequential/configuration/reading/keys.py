@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
-from prequential.configuration.reading.names import parse_estimator
+from prequential.configuration.reading.together import parse_estimator
 from prequential.configuration.settings.durations import duration, exact_duration, parse_budget
 from prequential.configuration.settings.model import ALL_SERIES, FORMS, NOTIFIED, SERIES, STATUSES, Limits
 from prequential.configuration.settings.stages import parse as stage_key

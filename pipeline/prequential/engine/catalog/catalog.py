@@ -14,14 +14,11 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL, INITIAL, standing_for
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.configuration.settings.streams import BASELINES, StreamConfig
-from prequential.engine.catalog.class_tables import CostTables, LabelTables
 from prequential.engine.catalog.plans import Plan
-from prequential.engine.catalog.stream_settings import write_settings
-from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.catalog.streams import CostTables, Entity, LabelTables, Stream, write_settings
 from prequential.engine.compiled.kernel import as_columns, grown, records
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
-from prequential.engine.tables.keys import Key, StateTable
-from prequential.engine.tables.rows import RowAllocator
+from prequential.engine.tables.rows import Key, RowAllocator, StateTable
 from prequential.engine.tables.streams import (
     AGE,
     BASELINE,

@@ -11,26 +11,29 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from prequential.configuration.settings.stages import parse
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine.compiled.calls import Repeated, Run, run
 from prequential.engine.compiled.kernel import Ints, Ints32, columns_of
-from prequential.engine.compiled.repeated import Repeated, Run, run
 from prequential.engine.detectors.watch import WatchedRows, watches_of
-from prequential.engine.disparity.following import ComparedGroups
+from prequential.engine.disparity import ComparedGroups
 from prequential.engine.estimators.accumulator import Accumulator
-from prequential.engine.estimators.estimator import Estimator
-from prequential.engine.estimators.histograms import keeps_histogram
-from prequential.engine.estimators.indexes import CellNumbers, places_for
+from prequential.engine.estimators.estimator import Estimator, ReferenceTables
 from prequential.engine.estimators.naming import parse_estimator
-from prequential.engine.estimators.pairs import CODES, codes_of, follow, new_error_pairs, new_last_signs
-from prequential.engine.estimators.reference import ReferenceTables
-from prequential.engine.estimators.residuals import DETAIL as RESIDUALS
-from prequential.engine.estimators.rows import unrevised
+from prequential.engine.estimators.payloads import (
+    CODES,
+    codes_of,
+    follow,
+    keeps_histogram,
+    new_error_pairs,
+    new_last_signs,
+)
+from prequential.engine.estimators.payloads import DETAIL as RESIDUALS
+from prequential.engine.estimators.rows import CellNumbers, places_for, unrevised
 from prequential.engine.measures.losses import own_column
-from prequential.engine.measures.positive import Positives
-from prequential.engine.measures.reading import extends_scores
-from prequential.engine.tables.alarms import Alarms, new_alarms
-from prequential.engine.tables.keys import Key, StateTable, copy_rows
+from prequential.engine.measures.per_class import Positives
+from prequential.engine.measures.registry import extends_scores
+from prequential.engine.tables.logs import Alarms, new_alarms
 from prequential.engine.tables.outcomes import Log, keys_of
-from prequential.engine.tables.rows import RowAllocator, TableAttribute
+from prequential.engine.tables.rows import Key, RowAllocator, StateTable, TableAttribute, copy_rows
 
 
 class Plan(RowAllocator):

@@ -7,7 +7,7 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled.kernel import Ints32
-from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.per_class import Positives
 
 
 def positives_of_plan(catalog: Catalog, plan: Plan) -> Positives:

@@ -17,18 +17,21 @@ from prequential.engine.compiled.kernel import (
     tables_of,
 )
 from prequential.engine.compiled.pool import grown_pool, insert, new_pool
-from prequential.engine.tables import settled
-from prequential.engine.tables.calendar import BUCKETS, LEVELS, NEVER, Links, Wheels
+from prequential.engine.tables import compact
 from prequential.engine.tables.compact import LIVE, ensure_compact, new_compact, used_compact
-from prequential.engine.tables.keys import Key, StateTable
 from prequential.engine.tables.records import LABEL, Rows
+from prequential.engine.tables.rows import Key, StateTable
 from prequential.engine.tables.store import (
+    BUCKETS,
     LABELS,
+    LEVELS,
+    NEVER,
     PREDICTIONS,
     PROBABILITIES,
     Instances,
     Labels,
     LabelValues,
+    Links,
     Marks,
     Pools,
     Predictions,
@@ -36,6 +39,7 @@ from prequential.engine.tables.store import (
     Seasons,
     Store,
     Values,
+    Wheels,
 )
 
 
@@ -59,7 +63,7 @@ def new_store() -> Store:
         LabelValues(np.zeros((16, 0), np.int64), np.zeros((16, 0))),
         records(Probabilities, 16, packed=True),
         Pools(np.zeros(3, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)),
-        settled.new_settled(),
+        compact.new_settled(),
         new_compact(),
         Seasons(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(16, np.int64), np.zeros(16)),
         new_pool(),
@@ -180,7 +184,7 @@ def tables(store: Store) -> Iterator[StateTable]:
     links = {"next": Key.PROBABILITY}
     yield StateTable("probabilities|", Key.PROBABILITY, store.probabilities, probabilities, links=links)
     yield StateTable("pools|", Key.NONE, pools)
-    yield StateTable("settled|", Key.NONE, settled.dump(store.settled))
+    yield StateTable("settled|", Key.NONE, compact.dump(store.settled))
     yield StateTable("compact|", Key.NONE, used_compact(store.compact)._asdict())
     yield StateTable("seasons|", Key.SEASON, _labels_by_time(store), links={"stream": Key.STREAM})
 
@@ -207,8 +211,8 @@ def load(store: Store, arrays: Mapping[str, Any]) -> Store:
     loaded = store._replace(ids=ids.load(known))
     for name in ("instances", "marks", "predictions", "values", "labels", "label_values", "probabilities"):
         loaded = loaded._replace(**{name: _loaded(getattr(store, name), f"{name}|", arrays)})
-    columns = {field: arrays[f"settled|{field}"] for field in ("place", *settled.Settled._fields)}
-    loaded = loaded._replace(settled=settled.load(columns))
+    columns = {field: arrays[f"settled|{field}"] for field in ("place", *compact.Settled._fields)}
+    loaded = loaded._replace(settled=compact.load(columns))
     return loaded._replace(pools=Pools(*(arrays[f"pools|{field}"].copy() for field in Pools._fields)))
 
 

@@ -1,14 +1,39 @@
-"""A stream's names, and its entities by their names in messages."""
+"""A stream's names, entities and settings, also as columns and tables by class for compiled loops."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.measures.reading import fields_read, numbers_read
+from prequential.engine.compiled.kernel import Bytes, Floats
+from prequential.engine.detectors.objectives import every_detector
+from prequential.engine.estimators.payloads import SCORES
+from prequential.engine.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
+from prequential.engine.measures.per_class import (
+    NO_COSTS,
+    NO_MEMBERS,
+    NO_SETS,
+    NONE_PRICED,
+    PER_OUTCOME,
+    PER_VALUE,
+)
+from prequential.engine.measures.registry import (
+    OF_PROBABILITIES,
+    OF_TOP,
+    OF_WEIGHTS,
+    fields_read,
+    numbers_read,
+    parts_asked,
+)
+from prequential.engine.tables.scores import SEASONS
+from prequential.engine.tables.store import NO_CLASS
+from prequential.engine.tables.streams import Registry, Streams, name_hash
+from prequential.topics.values import labels_of
 
 #: The value that all segment values beyond the limit of their key share, and all versions beyond the limit.
 OTHER = "other"
@@ -126,3 +151,146 @@ class Stream:
         """`key=value`."""
         value = next((name for name, at in self.values[key].items() if at == position), OTHER)
         return f"{self.config.segments[key]}={value}"
+
+
+def reads_probabilities(config: StreamConfig) -> bool:
+    """Whether probabilities of predictions mean something to a stream."""
+    return _scores_probabilities(config) or _expects(config)
+
+
+def reads_propensities(config: StreamConfig) -> bool:
+    """Whether the probabilities of labels mean something to a stream."""
+    # Where each instance gets a label, labels are not a sample, so propensities have no meaning.
+    sampled = config.task != "regression" and config.label_at_horizon is None
+    return sampled and not _measured(config).isdisjoint(OF_WEIGHTS)
+
+
+def _measured(config: StreamConfig) -> set[str]:
+    signals = (d.signal.rpartition(":")[2] for d in every_detector(config))
+    return {*config.measures, *signals, config.incident_loss}
+
+
+def _scores_probabilities(config: StreamConfig) -> bool:
+    return config.task != "regression" and (
+        not _measured(config).isdisjoint(OF_PROBABILITIES)
+        or SCORES in config.details
+        or config.temporal_correction
+        or (config.compare != "off" and not {"log_loss", "brier"}.isdisjoint(config.compare_losses))
+    )
+
+
+def _expects(config: StreamConfig) -> bool:
+    return config.task != "regression" and config.period is not None and config.expected
+
+
+def write_settings(s: Streams, stream: Stream, ages: int) -> None:
+    """Write a stream's settings to its row; its stages at an age begin at row `ages` of their table."""
+    config, code = stream.config, stream.code
+    numbers = config.task == "regression"
+    s.name[code] = name_hash(stream.name)
+    s.horizon[code], s.settle[code] = config.label_horizon, config.settle
+    s.regression[code] = numbers
+    s.correction[code] = config.temporal_correction and not numbers
+    s.estimates[code] = config.objective is not None and config.objective.estimate is not None and not numbers
+    s.probabilities[code], s.expects[code] = _scores_probabilities(config), _expects(config)
+    verdicts = (config.compare != "off" and bool(config.compare_losses)) or config.disparity is not None
+    referred = config.objective is not None and config.objective.reference is not None
+    intervals = not numbers and ("intervals" in config.details or referred)
+    harm = any(d.detector == "harm" for d in every_detector(config))
+    s.by_cohorts[code] = verdicts or intervals or harm
+    s.cluster[code] = config.cluster or 0
+    s.weights[code] = reads_propensities(config)
+    s.reads[code], s.quantiles[code] = stream.reads, "quantiles" in stream.fields
+    s.valued[code], s.quantile[code] = "value" in stream.fields, config.quantile or 0.0
+    s.season[code] = config.season or 0 if SEASONS in parts_asked(config) else 0
+    ranks = not numbers and not {*config.asked_measures, config.incident_loss}.isdisjoint(OF_TOP)
+    s.top[code] = config.top_k if ranks else 0
+    s.initial[code], s.final[code], s.bins[code] = stream.initial, stream.final, stream.bins
+    s.keys[code], s.slots[code] = len(config.segments), config.segments_per_key + 1
+    s.emit_outcomes[code] = config.emit_outcomes or 0
+    s.ages[code], s.age_count[code] = ages, len(stream.ages)
+    each = len(stream.evaluated) + 1
+    kinds = 1 + int(s.correction[code]) + len(config.segments)
+    s.rows_per_prediction[code] = each * kinds + 2 * len(stream.ages)
+    s.rows_per_label[code] = 2 * (each + len(stream.ages)) + 2
+    s.persistent[code] = s.majority[code] = NO_CLASS
+    s.positive[code] = 0 if config.positive_class is None else name_hash(config.positive_class)
+    s.positive_code[code] = NO_POSITIVE if config.positive_class is None else UNSEEN_POSITIVE
+    s.pairs[code] = -1
+
+
+Tables = TypeVar("Tables", bound="tuple[Bytes, Any]")
+
+
+class ClassTables(ABC, Generic[Tables]):
+    """Tables of the streams that were added; made again when streams, or classes of these, are added."""
+
+    #: The tables without such a stream.
+    none: Tables
+
+    def __init__(self) -> None:
+        self._streams: list[Stream] = []
+        self._known: tuple[Any, Tables] | None = None
+
+    def add(self, stream: Stream) -> None:
+        """Add a stream that has such tables."""
+        self._streams.append(stream)
+
+    def of(self, registry: Registry, streams: int) -> Tables:
+        """Return the tables for all classes of the registry and this number of streams."""
+        if not self._streams:
+            return self.none
+        s, codes = registry.streams, [stream.code for stream in self._streams]
+        rows, firsts = len(registry.classes.meaning), s.classes[codes].tolist()
+        of = rows, streams, firsts, s.class_count[codes].tolist()
+        if self._known is None or self._known[0] != of:
+            self._known = of, self._made(rows, streams, firsts, max(of[-1]))
+        return self._known[1]
+
+    @abstractmethod
+    def _made(self, rows: int, streams: int, firsts: list[int], most: int) -> Tables:
+        """Return new tables for `rows` classes; `firsts` are the streams' first ones, `most` of a stream."""
+
+
+class LabelTables(ClassTables[tuple[Bytes, Bytes]]):
+    """Which streams have sets, (streams,), and which labels are in a class, (classes, labels).
+
+    The labels of a stream are in the order in which its classes came.
+    """
+
+    none = NO_SETS, NO_MEMBERS
+
+    def _made(self, rows: int, streams: int, firsts: list[int], most: int) -> tuple[Bytes, Bytes]:
+        sets = np.zeros(streams, dtype=np.uint8)
+        members: list[tuple[int, int]] = []
+        for stream, first in zip(self._streams, firsts):
+            sets[stream.code] = 1
+            numbers: dict[str, int] = {}
+            for code, name in enumerate(stream.class_names):
+                for label in labels_of(name):
+                    members.append((first + code, numbers.setdefault(label, len(numbers))))
+        table = np.zeros((rows, 1 + max((number for _, number in members), default=-1)), dtype=np.uint8)
+        for row, number in members:
+            table[row, number] = 1
+        return sets, table
+
+
+class CostTables(ClassTables[tuple[Bytes, Floats]]):
+    """The kind of costs by stream, (streams,) uint8, and the costs, (classes, predictions) floats.
+
+    Costs are per outcome or per value. The second table has a row for each class that a label may have, and a
+    column for each class that a prediction may have.
+    """
+
+    none = NONE_PRICED, NO_COSTS
+
+    def _made(self, rows: int, streams: int, firsts: list[int], most: int) -> tuple[Bytes, Floats]:
+        priced, table = np.zeros(streams, dtype=np.uint8), np.zeros((rows, most))
+        for stream, first in zip(self._streams, firsts):
+            priced[stream.code] = PER_VALUE if stream.config.cost_per_value else PER_OUTCOME
+            for label, by_prediction in (stream.config.costs or {}).items():
+                for prediction, amount in by_prediction.items():
+                    y, h = stream.classes.get(label), stream.classes.get(prediction)
+                    if y is not None and h is not None:
+                        table[first + y, h] = amount
+        return priced, table

@@ -1,5 +1,17 @@
 """A verdict under repeated looks: a confidence sequence for the mean difference of two losses.
 
+See Robbins: Statistical methods related to the law of the iterated logarithm, Annals of Mathematical
+Statistics 41, 1970. See also Howard, Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric, nonasymptotic
+confidence sequences, Annals of Statistics 49, 2021, proposition 5.
+
+Suppose that at each outcome where the models differ, either one is wrong with probability 1/2, whatever came
+before. Let s be the sum of differences, and v the number of differences that aren't 0. Then exp(λ·s - λ²·v/2)
+is a supermartingale for each λ. So is its mixture over λ with a normal density of variance 1/ρ. The sum is
+
+    beyond the bound:   s² >= (v + ρ)·(ln((v + ρ)/ρ) + 2·ln(1/α))
+
+at any time with probability at most α (Ville), for both signs together.
+
 A confidence sequence has one interval for each number of outcomes. With probability 1 - level, all of these
 intervals at once contain their targets. See Howard, Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric,
 nonasymptotic confidence sequences, Annals of Statistics 49, 2021; and Choe and Ramdas: Comparing sequential
@@ -7,34 +19,55 @@ forecasters, 2022. The target is the mean difference over the whole run so far. 
 stream, so a decided verdict can become undecided again. Intervals aren't intersected with earlier ones.
 
 *Order.* Outcomes count in the order of their predictions' time, one cohort after another, once the cohort's
-labels have come (see `engine.cohorts`).
+labels have come (see `engine.delay.cohorts`).
 
 *Bound.* For 0/1 loss, s = Σ d_i and v = Σ d_i² are compared with Robbins' normal mixture (see
-`normal_mixture`). Differences of other losses are bounded, |d_i| <= b, but may be skewed. Their sums
+`mixture_radius`). Differences of other losses are bounded, |d_i| <= b, but may be skewed. Their sums
 s = Σ d_i/b and v = Σ d_i²/b² are compared with the bound of
 `engine.detectors.confidence_sequence`, for each sign at half the level.
 
 *Dependence.* Outcomes that depend on each other count as f times fewer: s/f and v/f. The factor f follows
-from the variances of sums over blocks of outcomes (see `engine.cohorts.blocks`). No theorem covers
-this part. It holds where f captures the dependence, that is for dependence over less than a sixth of the run.
-Small differences take many outcomes in any case. Until several batches have come, an effect that the outcomes
-of a batch share also resembles a small difference. So f is enlarged from `FROM` outcomes on, and reaches the
-full factor 1 + `SLACK` at twice as many.
+from the variances of sums over blocks of outcomes (see `engine.detectors.confidence_sequence`). No theorem
+covers this part. It holds where f captures the dependence, that is for dependence over less than a sixth of
+the run. Small differences take many outcomes in any case. Until several batches have come, an effect that the
+outcomes of a batch share also resembles a small difference. So f is enlarged from `FROM` outcomes on, and
+reaches the full factor 1 + `SLACK` at twice as many.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
-from prequential.engine.cohorts.blocks import Blocks, inflation
-from prequential.engine.cohorts.blocks import add as add_block
-from prequential.engine.cohorts.pending import Closed, PendingCohorts, Position, begin
-from prequential.engine.cohorts.pending import add as add_outcome
-from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED, normal_mixture
+from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, kernel, records
+from prequential.engine.compiled.mathematics import log
+from prequential.engine.delay.cohorts import Closed, PendingCohorts, Position, add_outcome, begin
 from prequential.engine.detectors import confidence_sequence as bound
-from prequential.engine.detectors.confidence_sequence import RHO
+from prequential.engine.detectors.confidence_sequence import RHO, Blocks, add_block, inflation
 from prequential.engine.tables.scores import LARGEST_BRIER, LARGEST_LOG_LOSS
+
+#: ρ. Gaps of 5, 2 and 1 points take 1.5, 1.6 and 1.5 times as many outcomes as with a mixture that assumes
+#: independence (`docs/understand/validation.md`). There, exactly one model is wrong in 18% of the outcomes.
+#: A smaller ρ finds large gaps sooner, but is wrong more often where outcomes depend on earlier ones.
+MIXTURE_RHO = 40.0
+
+
+@inner
+def squared_radius(v: float, needed: float) -> float:
+    """The value of s² at the bound, by v and `needed`, which is 1/α.
+
+    >>> round(squared_radius(50.0, 20.0) ** 0.5, 4)
+    24.7...
+    """
+    return (v + MIXTURE_RHO) * (log((v + MIXTURE_RHO) / MIXTURE_RHO) + 2.0 * log(needed))
+
+
+@inner
+def mixture_radius(v: float, needed: float) -> float:
+    """The value of |s| at the bound."""
+    return math.sqrt(squared_radius(v, needed))
+
 
 #: The largest difference of two losses of one outcome, by loss; those that aren't here have no bound.
 LARGEST: dict[str, float] = {
@@ -159,7 +192,7 @@ def verdict_of(total: float, variance: float, needed: float, signs: bool) -> int
     [1, 0, 2]
     """
     if signs:
-        decided = total * total >= normal_mixture.squared_radius(variance, needed)
+        decided = total * total >= squared_radius(variance, needed)
     else:
         decided = bound.beyond(abs(total), variance, needed, RHO)
     if not decided:
@@ -171,7 +204,7 @@ def verdict_of(total: float, variance: float, needed: float, signs: bool) -> int
 def radius(variance: float, needed: float, signs: bool) -> float:
     """The |Σ d_i|/b where `verdict_of` changes."""
     if signs:
-        return normal_mixture.radius(variance, needed)
+        return mixture_radius(variance, needed)
     return bound.radius(variance, needed, RHO)
 
 

@@ -1,7 +1,7 @@
 """Joint outcomes: instances with an outcome of both models of a pair, in a stage (and a segment).
 
 The join writes all outcomes of an instance one after the other. If a model joins later, the join writes its
-outcomes together with a reference to the others' (see `engine.join.references`). So pairs are found
+outcomes together with a reference to the others' (see `engine.join.predictions`). So pairs are found
 in one walk over the outcome log, in the order in which the later outcome of the two was completed.
 """
 
@@ -15,7 +15,7 @@ from prequential.engine.estimators.declaration import COUNTS, Additions, CountCo
 from prequential.engine.estimators.rows import unrevised
 from prequential.engine.estimators.sums import additions, losses
 from prequential.engine.measures.losses import own_loss
-from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.per_class import Positives
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.tables.outcomes import OUTCOME, REFERENCE, SCORED, Log
 from prequential.engine.tables.streams import Registry

@@ -40,10 +40,9 @@ from prequential.engine.comparisons.tables import Comparisons, JointRow, PairSid
 from prequential.engine.compiled.kernel import capacity_for, grown, records
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
 from prequential.engine.facts import DueReport
-from prequential.engine.measures.positive import NO_OWNER
-from prequential.engine.tables.keys import StateTable
+from prequential.engine.measures.per_class import NO_OWNER
 from prequential.engine.tables.logs import OUTCOMES, Logs
-from prequential.engine.tables.rows import RowAllocator
+from prequential.engine.tables.rows import RowAllocator, StateTable
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 
 #: Rows of the log of joint outcomes at first.

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.cohorts.blocks import new_blocks
-from prequential.engine.cohorts.pending import new_closed, new_pending
 from prequential.engine.comparisons import confidence_sequence
 from prequential.engine.comparisons.joint import (
     ABSOLUTE,
@@ -48,9 +46,10 @@ from prequential.engine.compiled.kernel import (
     taken,
     zeros,
 )
+from prequential.engine.delay.cohorts import new_closed, new_pending
+from prequential.engine.detectors.confidence_sequence import new_blocks
 from prequential.engine.estimators.accumulator import Accumulator
-from prequential.engine.tables.keys import Key, StateTable
-from prequential.engine.tables.rows import RowAllocator, TableAttribute
+from prequential.engine.tables.rows import Key, RowAllocator, StateTable, TableAttribute
 
 #: Names of the two sorts of sequences, as snapshots have them.
 SIDES = ("counted", "scored")
@@ -120,7 +119,7 @@ class PairSide(RowAllocator):
         yield from ((one.name, TableAttribute(one)) for one in self.estimators)
 
     def tables(self, number: int) -> Iterator[StateTable]:
-        """All that are state; rows are joint sequences, `number` is that of the configuration's tables."""
+        """All tables that are state; rows are joint sequences, `number` is that of the tables."""
         side = SIDES[not self.counted]
         return self.state_tables(f"comparisons {number}|{side}|", Key.JOINT, (number, side))
 
@@ -221,7 +220,7 @@ class Comparisons:
 
     @property
     def sides(self) -> tuple[PairSide, PairSide]:
-        """Both."""
+        """Both sides: the pairs that are counted, then those with scores."""
         return self.counted, self.scored
 
     def sequences(self, counted: int, scored: int, stages: int) -> Iterator[JointRow]:
@@ -235,7 +234,7 @@ class Comparisons:
                     yield JointRow(stage, loss, code, 1, place + self.added.index(code))
 
     def tables(self) -> Iterator[StateTable]:
-        """All of them."""
+        """Every table of both sides that is part of the state."""
         for side in self.sides:
             yield from side.tables(self.number)
 

@@ -20,13 +20,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.cohorts.blocks import LENGTHS, Blocks, clear, inflation, local_inflation
-from prequential.engine.cohorts.blocks import add as add_block
-from prequential.engine.cohorts.pending import Closed, PendingCohorts, Position
 from prequential.engine.comparisons import UNDECIDED
 from prequential.engine.comparisons.confidence_sequence import FEWEST, Sequences, step, verdict_of
 from prequential.engine.comparisons.joint import Joint
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.engine.delay.cohorts import Closed, PendingCohorts, Position
+from prequential.engine.detectors.confidence_sequence import (
+    LENGTHS,
+    Blocks,
+    add_block,
+    clear,
+    inflation,
+    local_inflation,
+)
 
 #: Outcomes without a difference with which a mean begins, so that the first outcomes don't set the mean from
 #: which they deviate.

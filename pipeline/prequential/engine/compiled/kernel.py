@@ -7,7 +7,8 @@ Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar, Union, cast
@@ -15,9 +16,8 @@ from typing import Any, TypeVar, Union, cast
 import numpy as np
 import numpy.typing as npt
 from numba import njit, types
-from prequential.engine.compiled.bounds import with_bounds
-from prequential.engine.compiled.libraries import Allocating, LibraryPart, Whole
-from prequential.engine.compiled.loopcache import keep
+from prequential.engine.compiled.calls import with_bounds
+from prequential.engine.compiled.loopcache import Allocating, LibraryPart, Whole, keep
 
 Ints = npt.NDArray[np.int64]
 Ints32 = npt.NDArray[np.int32]
@@ -110,7 +110,7 @@ def allocating(function: Function) -> Function:
 
 
 def _compiled(function: Function, compiler: Any, **flags: Any) -> Function:
-    """Compile a function with a compiler of `libraries`. Parts aren't cached, because wholes contain them."""
+    """Compile a function with a compiler of `loopcache`. Parts aren't cached, because wholes contain them."""
     if compiler is not Allocating:
         flags["no_rewrites"] = True  # of expressions of whole arrays
     options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "pipeline_class": compiler}
@@ -407,3 +407,26 @@ def with_tables(tables: Table, arrays: dict[str, npt.NDArray[Any]], prefix: str 
         for name, value in zip(tables._fields, tables)  # type: ignore[attr-defined]
     ]
     return type(tables)(*values)
+
+
+def written(
+    name: str, parameters: str, lines: Sequence[str], given: Mapping[str, Any], module: str, file: str
+) -> Callable[..., Any]:
+    """A function with these lines as its body; `given` has the names that they use.
+
+    `module` and `file` are the caller's `__name__` and `__file__`. The cache drops the compiled function when
+    that file, or a file that it imports, changes (`engine.compiled.loopcache`). The function's name
+    contains a digest of its source, which distinguishes functions from different declarations.
+
+    >>> twice = written("twice", "x", ["return add(x, x)"], {"add": lambda a, b: a + b}, __name__, __file__)
+    >>> twice(2), twice.__name__[:6]
+    (4, 'twice_')
+    """
+    body = "\n    ".join(lines) if lines else "pass"
+    digest = hashlib.sha256(f"{parameters}\n{body}".encode()).hexdigest()[:16]
+    name = f"{name}_{digest}"
+    source = f"def {name}({parameters}):\n    {body}\n"
+    names = {**given, "__name__": module, "__file__": file}
+    exec(compile(source, file, "exec"), names)  # the lines come from this program, not from users
+    function: Callable[..., Any] = names[name]
+    return function

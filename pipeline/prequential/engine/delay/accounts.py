@@ -10,8 +10,8 @@ import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Ints, grown, with_tables
 from prequential.engine.delay import coverage, expected, following, latency, periods, selection
-from prequential.engine.tables.keys import StateTable
 from prequential.engine.tables.logs import EVENTS, LATENCIES, SEGMENT_EVENTS, Logs
+from prequential.engine.tables.rows import StateTable
 
 #: The parts in snapshots, by the prefix of their arrays' names.
 _PARTS = {

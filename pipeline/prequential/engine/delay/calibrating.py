@@ -2,7 +2,7 @@
 
 A period deviates from the past in concept, delays and inputs. The unit of each deviation is the standard
 deviation that independent predictions would give by chance. Its usual size, with all dependence, follows from
-previous periods (`usual`).
+previous periods (`records`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, inner
 from prequential.engine.delay.expected import BUCKETS, SLOTS
-from prequential.engine.delay.following import bucket_of
-from prequential.engine.delay.layouts import PeriodPlaces
+from prequential.engine.delay.following import PeriodPlaces, bucket_of
 
 #: Ages within a slot at which shares of labels are computed.
 _AGES = 4

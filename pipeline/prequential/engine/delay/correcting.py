@@ -28,7 +28,7 @@ from prequential.engine.delay.calibrating import (
     weigh,
 )
 from prequential.engine.delay.expected import LEVEL, SLOTS
-from prequential.engine.delay.layouts import PeriodPlaces
+from prequential.engine.delay.following import PeriodPlaces
 
 #: With fewer labels there is no correction.
 FEW = 5.0

@@ -23,8 +23,8 @@ from prequential.engine.compiled.pool import (
     with_free_row,
 )
 from prequential.engine.delay.latency import AGES, BOUNDS_MS, position
-from prequential.engine.tables.events import EXPIRED, LATE, MET, WAITS, Events
-from prequential.engine.tables.keys import Key, StateTable, of_pool
+from prequential.engine.tables.logs import EXPIRED, LATE, MET, WAITS, Events
+from prequential.engine.tables.rows import Key, StateTable, of_pool
 
 #: Cohorts within one horizon, at most about this many.
 COHORTS = 128
@@ -132,7 +132,7 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
 
     Returns the tables, maybe with more rows.
 
-    >>> from prequential.engine.tables.events import new_events
+    >>> from prequential.engine.tables.logs import new_events
     >>> events = new_events(5)
     >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET, MET], [0, 1, 2, 0, 1], 50
     >>> events.t1[4] = 1_001

@@ -40,12 +40,14 @@ from prequential.engine.delay.records import (
     NEVER,
     MaturityRecords,
     ReportedEstimates,
+    Usual,
     new_records,
     new_reported_estimates,
+    new_usual,
     record_tables,
+    usual_tables,
 )
-from prequential.engine.delay.usual import Usual, new_usual, usual_tables
-from prequential.engine.tables.keys import Key, StateTable, of_pool
+from prequential.engine.tables.rows import Key, StateTable, of_pool
 from prequential.engine.tables.scores import CONFIDENCE_BINS
 
 #: Buckets of delays, as shares of the horizon: the upper bound of each is 3/4 of the next one's. The first
@@ -106,7 +108,7 @@ class ExpectedModels(NamedTuple):
     begin: Ints  # start of the first period that is followed
     next: Ints  # the clock from which its periods must be checked again
     first_record: Ints32  # see `engine.delay.records`
-    first_usual: Ints32  # see `engine.delay.usual`
+    first_usual: Ints32  # see `engine.delay.records`
 
 
 class ExpectedPeriods(NamedTuple):
@@ -115,7 +117,7 @@ class ExpectedPeriods(NamedTuple):
     block: Ints  # first place of its counters; 0: it is closed
     asked: Bytes  # its latest estimate: 0 none, 1 before its end, 2 + maturity (see `expecting`)
     first_said: Ints32  # see `engine.delay.records`
-    alarmed: Ints  # bits of the alarms that it raised: see `engine.detectors.period_alarms`
+    alarmed: Ints  # bits of the alarms that it raised: see `engine.detectors.objectives`
 
 
 class Floating(NamedTuple):

@@ -60,7 +60,7 @@ from prequential.engine.delay.expected import (
     ends_of_periods,
     shape_of,
 )
-from prequential.engine.delay.layouts import PeriodPlaces, places_of_model, places_of_period
+from prequential.engine.delay.following import PeriodPlaces, places_of_model, places_of_period
 
 
 class _Together(NamedTuple):

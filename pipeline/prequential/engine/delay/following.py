@@ -1,4 +1,18 @@
-"""How the counters for estimates of periods (see `expected`) follow the log of events."""
+"""How the counters for estimates of periods (see `expected`) lie in blocks, and follow the log of events.
+
+There are J predicted classes, K labels, B confidence bins and S slots. The last axis varies fastest.
+
+```
+block of a model, floats
+    classes  expired  delays       levels     losses                  or squares
+    J·B·K    J·B      J·K·BUCKETS  J·K·LEVEL  J·B·(1 + their number)     J·B
+
+block of a period, integers
+    by stratum (j, b)       by class and slot       if labels are sampled, floats of four bytes
+    made  met    expired    made  met    expired    weights  squares
+    J·B   J·B·K  J·B        J·S   J·S·K  J·S        J·B·K    J·B·K
+```
+"""
 
 from __future__ import annotations
 
@@ -13,6 +27,7 @@ from prequential.engine.delay.expected import (
     EDGES,
     EIGHT,
     LABELS,
+    LEVEL,
     NUMBERS,
     PREDICTED,
     RIGHT_WRONG,
@@ -28,11 +43,56 @@ from prequential.engine.delay.expected import (
     shape_of,
     take_block,
 )
-from prequential.engine.delay.layouts import ModelPlaces, places_of_model, places_of_period
-from prequential.engine.tables.events import EXPIRED, LATE, MET, REVISED, WAITS, Events
+from prequential.engine.tables.logs import EXPIRED, LATE, MET, REVISED, WAITS, Events
 from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
 from prequential.engine.tables.outcomes import WEIGHTED as HAS_WEIGHT
 from prequential.engine.tables.store import NO_CLASS
+
+
+class ModelPlaces(NamedTuple):
+    """The first place of each part of a model's block."""
+
+    classes: int
+    expired: int
+    delays: int
+    levels: int
+    beyond: int  # losses or squares
+
+
+class PeriodPlaces(NamedTuple):
+    """The first place of each part of a period's block."""
+
+    made: int
+    met: int
+    expired: int
+    slot_made: int
+    slot_met: int
+    slot_expired: int
+    weights: int
+    squares: int
+
+
+@inlined
+def places_of_model(block: int, predicted: int, labels: int, bins: int) -> ModelPlaces:
+    """The parts of a model's block, which begins at `block`."""
+    expired = block + predicted * bins * labels
+    delays = expired + predicted * bins
+    levels = delays + predicted * labels * BUCKETS
+    return ModelPlaces(block, expired, delays, levels, levels + predicted * labels * LEVEL)
+
+
+@inlined
+def places_of_period(block: int, predicted: int, labels: int, bins: int) -> PeriodPlaces:
+    """The parts of a period's block, which begins at `block`."""
+    strata, slots = predicted * bins, predicted * SLOTS
+    by_slot = block + strata * (labels + 2)
+    weights = by_slot + slots * (labels + 2)
+    return PeriodPlaces(
+        block, block + strata, block + strata * (labels + 1),
+        by_slot, by_slot + slots, by_slot + slots * (labels + 1),
+        weights, weights + strata * labels,
+    )  # fmt: skip
+
 
 #: Why an update stops: the tables need a model's block, more classes, or a period.
 _BLOCK, _CLASSES, _PERIOD = range(1, 4)
@@ -60,7 +120,7 @@ def update(expected: ExpectedTables, events: Events, start: int, stop: int) -> E
     Returns the tables, maybe with more rows.
 
     >>> from prequential.engine.delay.expected import new_expected, with_model
-    >>> from prequential.engine.tables.events import new_events
+    >>> from prequential.engine.tables.logs import new_events
     >>> tables, _ = with_model(
     ...     new_expected(), 0, 1_000, horizon=8_000, settle=0, numbers=False, binned=False, scored=False
     ... )
@@ -125,7 +185,7 @@ class _Followed(NamedTuple):
     had: bool  # whether `k` is there; else the label was withdrawn before, or there is none
     has: bool  # whether `revised` is there
     weight: float  # of its label: 1/π
-    predicted: int  # J, as in `layouts`
+    predicted: int  # J, as in a block's layout
     labels: int  # K
     bins: int  # B
 

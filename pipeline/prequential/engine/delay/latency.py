@@ -27,7 +27,7 @@ from prequential.engine.compiled.kernel import (
     of_rows,
     taken,
 )
-from prequential.engine.tables.keys import Key, StateTable
+from prequential.engine.tables.rows import Key, StateTable
 
 #: Upper bounds in seconds: from immediate labels to those that take a month.
 BOUNDS = (0.1, 1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0, 259200.0, 604800.0, 2592000.0)

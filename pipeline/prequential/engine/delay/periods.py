@@ -24,19 +24,23 @@ from prequential.engine.compiled.pool import (
     remove_all,
     with_free_row,
 )
-from prequential.engine.delay import period_cells
-from prequential.engine.delay.calendars import UTC, Calendars, new_calendars, start_of, with_calendar
-from prequential.engine.delay.period_cells import (
+from prequential.engine.delay import calendars
+from prequential.engine.delay.calendars import (
+    UTC,
+    Calendars,
     Cells,
     add_stake,
     clear_stakes,
     counts_of,
+    new_calendars,
+    start_of,
     take_stake,
+    with_calendar,
     with_stakes,
 )
-from prequential.engine.tables.events import EXPIRED, LATE, REVISED, UNREVISED, WAITS, Events
-from prequential.engine.tables.keys import Key, StateTable, of_pool
+from prequential.engine.tables.logs import EXPIRED, LATE, REVISED, UNREVISED, WAITS, Events
 from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
+from prequential.engine.tables.rows import Key, StateTable, of_pool
 from prequential.engine.tables.scores import (
     RESTS_OF_COSTS,
     RESTS_OF_NUMBERS,
@@ -190,7 +194,7 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
     Returns the tables, maybe with more rows.
 
     >>> from prequential.engine.delay.due_periods import due_of
-    >>> from prequential.engine.tables.events import MET, new_events
+    >>> from prequential.engine.tables.logs import MET, new_events
     >>> tables, _ = with_model(new_periods(), 0, 1_000, 0.95, horizon=5_000, settle=0, numbers=False)
     >>> events = new_events(4)
     >>> events.kind[:], events.ts[:], events.t1[:] = [WAITS, WAITS, WAITS, MET], [10, 20, 1_010, 10], 500
@@ -222,7 +226,7 @@ def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
 def stakes_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
     """The stakes of a period (row), by label·k + prediction: (k², 2) float64, as `Cells.stakes`."""
     first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
-    return period_cells.stakes_of(tables.cell_pool, tables.cells, first, cells, capacity)
+    return calendars.stakes_of(tables.cell_pool, tables.cells, first, cells, capacity)
 
 
 def sums_of(tables: PeriodTables, period: int) -> Floats | None:
@@ -420,7 +424,7 @@ def _sums_row(tables: PeriodTables, row: int) -> int:
 
 @inlined
 def _cell_key(events: Events, i: int, label: int) -> int:
-    """The key of an event's cell with a label: also its prediction and its bits (see `period_cells`)."""
+    """The key of an event's cell with a label: also its prediction and its bits (see `calendars`)."""
     return label << 18 | np.int64(events.prediction[i]) << 2 | np.int64(events.bits[i])
 
 

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
 from prequential.engine.compiled.mathematics import log
-from prequential.engine.tables.events import EXPIRED, MET, Events
-from prequential.engine.tables.keys import Key, StateTable
-from prequential.engine.tables.logs import SegmentEvents
+from prequential.engine.tables.logs import EXPIRED, MET, Events, SegmentEvents
+from prequential.engine.tables.rows import Key, StateTable
 
 #: Added to every count, so that a group that lacks a value has a finite index.
 _SMOOTHING = 0.5
@@ -81,7 +80,7 @@ def with_rows(selection: Selection, models: int, segments: int) -> Selection:
 def update(selection: Selection, events: Events, start: int, stop: int) -> Selection:
     """Count predictions that met their label, or expired, in rows `start` to `stop` of the log.
 
-    >>> from prequential.engine.tables.events import new_events
+    >>> from prequential.engine.tables.logs import new_events
     >>> events = new_events(4)
     >>> events.kind[:], events.prediction[:] = [MET, MET, MET, EXPIRED], [0, 0, 1, 1]
     >>> shares(update(with_rows(new_selection(), 1, 0), events, 0, 4), 0, ["up", "down"])

@@ -1,4 +1,4 @@
-"""Curves of a histogram of scores (detail `scores`): ROC, precision, reliability, cost by threshold.
+"""Curves of a histogram of scores (detail `scores`), and deciles of predicted numbers (`residuals`).
 
 A threshold t stands for the rule that predicts the positive class where its score is at least t. A histogram
 can tell apart the lower bounds of its bins: 0, with which every outcome is predicted positive, and the edges.
@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.compiled.mathematics import added
-from prequential.engine.tables.score_bins import BINS, EDGES
+from prequential.engine.estimators.payloads import COLUMNS, ERRORS, LABELS, MEAN, WEIGHT
+from prequential.engine.tables.scores import EDGES, SCORE_BINS
 from prequential.engine.tables.streams import OTHER_FORM
 
 #: Bins of equal width of a reliability diagram.
@@ -153,7 +154,7 @@ def histogram_of(message: Mapping[str, Any]) -> Histogram:
     >>> float(one.negatives.sum()), float(one.positives[199])
     (3.0, 2.0)
     """
-    found = Histogram(np.zeros(BINS), np.zeros(BINS))
+    found = Histogram(np.zeros(SCORE_BINS), np.zeros(SCORE_BINS))
     found.negatives[message["bins"]] = message["negatives"]
     found.positives[message["bins"]] = message["positives"]
     return found
@@ -171,8 +172,8 @@ def points(one: Histogram) -> list[CurvePoint]:
     """
     hits, false = _above(one.positives), _above(one.negatives)
     found: list[CurvePoint] = []
-    for place in range(BINS, -1, -1):
-        if place < BINS and hits[place] == hits[place + 1] and false[place] == false[place + 1]:
+    for place in range(SCORE_BINS, -1, -1):
+        if place < SCORE_BINS and hits[place] == hits[place + 1] and false[place] == false[place + 1]:
             continue
         found.append(CurvePoint(
             float(THRESHOLDS[place]), _share(hits[place], hits[0]), _share(false[place], false[0]),
@@ -266,7 +267,7 @@ def best_threshold(
     mean = mean_costs(one, costs)
     n = added([*one.negatives.tolist(), *one.positives.tolist()])
     away = np.abs(THRESHOLDS - present)
-    at = min(range(BINS + 1), key=lambda place: (mean[place], away[place]))
+    at = min(range(SCORE_BINS + 1), key=lambda place: (mean[place], away[place]))
     now = _place_of(present)
     error = _errors(one, costs, at, n, worth)
     near = np.flatnonzero(mean - mean[at] <= _ONE_SIDED * error)
@@ -331,7 +332,7 @@ def _place_of(threshold: float) -> int:
     >>> _place_of(1.0), _place_of(1.5)
     (199, 200)
     """
-    return BINS if threshold > 1.0 else int(np.argmin(np.abs(_LOWER - threshold)))
+    return SCORE_BINS if threshold > 1.0 else int(np.argmin(np.abs(_LOWER - threshold)))
 
 
 def _gain_of(mean: Floats, error: Floats, at: int, now: int) -> tuple[float, tuple[float, float]]:
@@ -371,9 +372,9 @@ def _errors(one: Histogram, costs: Costs, at: int, n: float, worth: float | None
 
 def _above(counts: Floats) -> Floats:
     """Outcomes whose scores are at least each threshold's: (BINS + 1,)."""
-    found = np.zeros(BINS + 1)
+    found = np.zeros(SCORE_BINS + 1)
     total = 0.0
-    for place in range(BINS - 1, -1, -1):
+    for place in range(SCORE_BINS - 1, -1, -1):
         total += counts[place]
         found[place] = total
     return found
@@ -381,3 +382,77 @@ def _above(counts: Floats) -> Floats:
 
 def _share(part: float, whole: float) -> float | None:
     return float(part / whole) if whole > 0.0 else None
+
+
+#: Parts of equal weight, from the smallest predictions to the largest.
+DECILES = 10
+
+
+class Decile(NamedTuple):
+    """A tenth of all outcomes, by their predictions."""
+
+    n: float  # outcomes, or their weight
+    predicted: float  # mean prediction
+    actual: float  # mean label
+    bias: float  # predicted - actual
+    mae: float  # mean of |prediction - label|
+
+
+def as_message(bins: Floats) -> dict[str, Any] | None:
+    """The report of bins, (bins, `COLUMNS`), in order of predictions; None for fewer than ten outcomes.
+
+    A bin across the bound of two deciles counts in each by its share. `predicted`, `actual` and
+    `mae` have a number for each decile, and all of them have n/10 outcomes.
+
+    >>> import numpy as np
+    >>> found = as_message(np.array([[12.0, 1.0, 18.0, 6.0], [8.0, 3.0, 16.0, 8.0]]))
+    >>> found["n"], found["predicted"][4:8], found["actual"][5:7], found["mae"][4]
+    (20.0, [1.0, 1.0, 3.0, 3.0], [1.5, 2.0], 0.5)
+    """
+    n = added(bins[:, WEIGHT].tolist())
+    if n < DECILES:
+        return None
+    sums = [[0.0] * COLUMNS for _ in range(DECILES)]
+    each, decile, room = n / DECILES, 0, n / DECILES
+    for weight, mean, labels, errors in bins.tolist():
+        left = weight
+        while left > 0.0:
+            part = left if decile == DECILES - 1 else min(left, room)
+            own = sums[decile]
+            own[WEIGHT] += part
+            own[MEAN] += part * mean
+            own[LABELS] += part * (labels / weight)
+            own[ERRORS] += part * (errors / weight)
+            left, room = left - part, room - part
+            if room <= 0.0 and decile < DECILES - 1:
+                decile, room = decile + 1, each
+    return {
+        "n": n, "predicted": [own[MEAN] / own[WEIGHT] for own in sums],
+        "actual": [own[LABELS] / own[WEIGHT] for own in sums],
+        "mae": [own[ERRORS] / own[WEIGHT] for own in sums],
+    }  # fmt: skip
+
+
+def deciles_of(message: Mapping[str, Any]) -> list[Decile]:
+    """The deciles that the field `residuals` of a message has, from the smallest predictions to the largest.
+
+    >>> deciles_of({"n": 50.0, "predicted": [1.5], "actual": [1.0], "mae": [0.75]})
+    [Decile(n=5.0, predicted=1.5, actual=1.0, bias=0.5, mae=0.75)]
+    """
+    columns = (message[name] for name in ("predicted", "actual", "mae"))
+    return [
+        Decile(message["n"] / DECILES, predicted, actual, predicted - actual, mae)
+        for predicted, actual, mae in zip(*columns)
+    ]
+
+
+def deciles_in(message: Mapping[str, Any]) -> list[Decile]:
+    """The same; none where it is no such field, of another version.
+
+    >>> deciles_in({"n": 50.0}), deciles_in({})
+    ([], [])
+    """
+    try:
+        return deciles_of(message)
+    except (LookupError, TypeError, ValueError):
+        return []

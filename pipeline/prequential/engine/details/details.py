@@ -1,14 +1,22 @@
-"""Details of an estimator beyond its measures; messages include those that the configuration names."""
+"""Details of an estimator beyond its measures, also compared with the reference.
+
+Let (l₁, u₁) and (l₂, u₂) be the intervals of two shares of disjoint outcomes. Their difference is d = p₁ -
+p₂. Its 95% interval goes from d - √((p₁-l₁)² + (u₂-p₂)²) to d + √((u₁-p₁)² + (p₂-l₂)²). Variances add, each
+at its own end (Newcombe 1998, method 10; MOVER of Zou and Donner 2008). The intervals of the shares are
+Wilson's with the effective sample size (`engine.details.intervals`). So dependence and fading also
+widen the interval of the difference.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
-from prequential.engine.details.gradients import class_ratio_gradients, moves_with_class_ratio
 from prequential.engine.details.intervals import (
     LEAST_CLUSTERS,
     autocorrelation,
@@ -20,9 +28,14 @@ from prequential.engine.details.intervals import (
     shrunk,
     wilson,
 )
-from prequential.engine.details.normalisation import RATIOS, normalised
-from prequential.engine.estimators.estimator import ClusteredOutcomes
-from prequential.engine.estimators.pairs import CELL, MAJORITY, PERSISTENT, WRONG
+from prequential.engine.details.normalisation import (
+    RATIOS,
+    class_ratio_gradients,
+    moves_with_class_ratio,
+    normalised,
+)
+from prequential.engine.estimators.estimator import ClusteredOutcomes, Estimator, ReferenceTables
+from prequential.engine.estimators.payloads import CELL, MAJORITY, PERSISTENT, WRONG
 from prequential.engine.measures.agreement import Totals
 from prequential.engine.measures.declaration import NO_POSITIVE, REASONS
 from prequential.engine.measures.per_class import (
@@ -35,10 +48,10 @@ from prequential.engine.measures.per_class import (
     recall,
 )
 from prequential.engine.measures.table import sum_up
-from prequential.engine.tables.outcomes import KEY_CAPACITY, JointCells, by_class
+from prequential.engine.tables.outcomes import KEY_CAPACITY, JointCells, by_class, is_listed
 from prequential.topics.values import labels_of
 
-#: The signs of pairs that intervals are made of (see `engine.estimators.pairs`).
+#: The signs of pairs that intervals are made of (see `engine.estimators.payloads`).
 _SIGNS = (WRONG, PERSISTENT, MAJORITY)
 
 #: The measures that have intervals, in the order of messages.
@@ -292,3 +305,157 @@ def _error_dependence(correlation: float | None, size: float) -> dict[str, float
     if correlation is None:
         return {}
     return {"error_autocorrelation": correlation, "error_autocorrelation_se": 1 / math.sqrt(size)}
+
+
+#: The part of a memory's weight, at most, that is of the reference's outcomes where the two count as
+#: disjoint: variances that add are then too large by at most twice this part of the reference's.
+_MOST_COMMON = 0.01
+
+#: Decimals in messages: a million outcomes justify no more, and each digit adds a byte to each message.
+_DECIMALS = 6
+
+
+def refers(config: StreamConfig) -> bool:
+    """Whether messages of a stream with these settings include a comparison with a reference."""
+    return config.objective is not None and config.objective.reference is not None
+
+
+class ReferenceSide(NamedTuple):
+    """The counts of a sequence in a reference, or in a memory."""
+
+    cells: JointCells
+    pairs: list[Floats]
+    known: bool
+    clustered: ClusteredOutcomes | None
+    #: effective(n, paired): how many equal outcomes a weight of n counts as.
+    effective: Callable[[float, bool], float]
+
+
+def difference(present: WeightedShare, reference: WeightedShare) -> tuple[float, float] | None:
+    """The 95% interval, (low, high), of the difference of two shares of disjoint outcomes.
+
+    None if a share has no interval.
+
+    References
+    ----------
+    Newcombe: Interval estimation for the difference between independent proportions: comparison of eleven
+    methods, Statistics in Medicine 17, 1998 (method 10).
+
+    Examples
+    --------
+    >>> from prequential.engine.details.intervals import wilson
+    >>> before = WeightedShare(56 / 70, 70, wilson(56 / 70, 70))
+    >>> difference(before, WeightedShare(48 / 80, 80, wilson(0.6, 80)))  # table II, a
+    (0.0524..., 0.3338...)
+    """
+    if present.interval is None or reference.interval is None:
+        return None
+    (low, high), (lowest, highest) = present.interval, reference.interval
+    d = present.value - reference.value
+    below = _both(present.value - low, highest - reference.value)
+    above = _both(high - present.value, reference.value - lowest)
+    return max(-1.0, d - below), min(1.0, d + above)
+
+
+def _both(a: float, b: float) -> float:
+    """√(a² + b²), with the same bits on every machine, as `hypot` may not have."""
+    return math.sqrt(a * a + b * b)
+
+
+def beside(
+    reference: ReferenceTables, estimator: Estimator, sequence: int, now: ReferenceSide, outcomes: int,
+    ts: int, positive: int, measures: tuple[str, ...],
+) -> dict[str, Any] | None:  # fmt: skip
+    """A memory's shares compared with the reference's, as messages have it; None: there is nothing to report.
+
+    Parameters
+    ----------
+    reference, estimator, sequence
+        Of a plan, and the sequence's row.
+    now
+        What the estimator has counted of it.
+    outcomes, ts
+        Number and label time (ms) of the sequence's newest outcome.
+    positive
+        The positive class's code, or `NO_POSITIVE`.
+    measures
+        The configured measures.
+
+    Returns
+    -------
+    dict
+        `outcomes` is the number of the reference's outcomes. By name, `measures` has the reference's `value`,
+        the `difference` of the memory's value from it, and the `interval` of the difference, all rounded.
+        While the memory still has outcomes of the reference, `interval` is None. The estimator `all` keeps
+        these outcomes. There the difference is that of the outcomes since the reference, times their part of
+        all.
+    """
+    extent = reference.table
+    if not extent.complete[sequence]:
+        return None
+    counts, size, before = reference.counts, int(extent.size[sequence]), int(extent.before[sequence])
+    first = side_of(counts, sequence, counts.cells_of(sequence))
+    arrays = first.cells.weights, first.cells.keys, *first.pairs
+    counted = positive, first.known, *(np.asarray(one).tobytes() for one in arrays)
+    made = reference.made.get(sequence)
+    if made is None or made[0] != counted:
+        made = reference.made[sequence] = counted, _shares(first, counts.capacity, positive)
+    then, present = made[1], _shares(now, estimator.capacity, positive)
+    since: dict[str, WeightedShare] = {}
+    if estimator.memory.forgets:
+        older = outcomes - before - size, max(0, ts - int(extent.until[sequence]))
+        common = size * estimator.memory.weight_left(estimator.parameter, *older)
+        if common <= _MOST_COMMON * float(now.cells.weights.sum()):
+            since = present
+    else:
+        began = int(estimator.cells.table.began[sequence])
+        if began <= before:
+            since = _shares(_less(now, first), counts.capacity, positive)
+        elif began >= before + size:
+            since = present
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in then.items():
+        if name in measures and name in present:
+            interval = difference(since[name], value) if name in since else None
+            if interval is not None:
+                part = since[name].whole / present[name].whole
+                interval = short(part * interval[0]), short(part * interval[1])
+            off = present[name].value - value.value
+            found[name] = {"value": short(value.value), "difference": short(off), "interval": interval}
+    return {"outcomes": size, "measures": found} if found else None
+
+
+def short(value: float) -> float:
+    """A value to so many decimals as messages have."""
+    return round(value, _DECIMALS) + 0.0  # no -0.0
+
+
+def side_of(estimator: Estimator, sequence: int, cells: JointCells, cluster: int = 0) -> ReferenceSide:
+    """What an estimator has counted of a sequence, of which these are the joint cells.
+
+    `cluster` is the length of clusters (ms); 0: there are none.
+    """
+    pairs, known = estimator.pairs_of(sequence), estimator.knows_labels(sequence)
+    clustered = estimator.by_cluster(sequence, cluster)
+    return ReferenceSide(cells, pairs, known, clustered, partial(estimator.effective, sequence))
+
+
+def _less(whole: ReferenceSide, part: ReferenceSide) -> ReferenceSide:
+    """The counts of a whole without those of a part of it."""
+    pairs = [a - b for a, b in zip(whole.pairs, part.pairs)]
+    weights = whole.cells.weights.copy()
+    if is_listed(whole.cells):
+        weights[np.searchsorted(whole.cells.keys, part.cells.keys)] -= part.cells.weights
+    else:
+        weights -= part.cells.weights
+    return whole._replace(cells=whole.cells._replace(weights=weights), pairs=pairs)
+
+
+def _shares(side: ReferenceSide, capacity: int, positive: int) -> dict[str, WeightedShare]:
+    matrix = new_classes(capacity)
+    totals = sum_up(side.cells, matrix)
+    if not totals.n:
+        return {}
+    one = None if positive == NO_POSITIVE else binary(totals.n, matrix, positive)
+    size = side.effective(totals.n, False)
+    return shares_of(totals, one, side.pairs, size, side.known, side.clustered, positive)

@@ -20,7 +20,7 @@ from prequential.engine.detectors.declaration import (
     Parameter,
     bounded,
 )
-from prequential.engine.tables.alarms import Alarms, raise_alarm
+from prequential.engine.tables.logs import Alarms, raise_alarm
 from prequential.engine.tables.outcomes import Log
 
 #: The largest deviation, in standard deviations, that one value counts as: an outlier alone is no change.

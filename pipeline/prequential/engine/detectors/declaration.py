@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from prequential.configuration.settings.streams import Value
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints32, inner, kernel, named
-from prequential.engine.tables.alarms import Alarms, note_warning, raise_alarm
+from prequential.engine.tables.logs import Alarms, note_warning, raise_alarm
 from prequential.engine.tables.outcomes import Log
 from prequential.topics.errors import Fault
 

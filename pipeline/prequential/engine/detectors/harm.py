@@ -17,13 +17,13 @@ at half the level. It follows from Hoeffding's inequality in its form of relativ
 for losses from 0 to `scale`.
 
 *Order.* Values count in the order of their predictions' time, one cohort at a time, once its labels have come
-(see `engine.cohorts.pending`). So the order of labelling has no effect.
+(see `engine.delay.cohorts`). So the order of labelling has no effect.
 
 *Dependence.* The theorem is about expectations given the past. If losses are correlated, as in runs, the past
 partly predicts the next losses, and the mean of these expectations differs from the long-run mean. To make
 the test valid for the long-run mean, values count as f times fewer, with s/f and v/f. f follows from the
-variances of sums over blocks of a range's values (see `engine.cohorts.blocks`). The same is done
-for the reference.
+variances of sums over blocks of a range's values (see `engine.detectors.confidence_sequence`). The same is
+done for the reference.
 
 A range raises no alarm before it has `FEWEST` values, or while f isn't known. A worsening that begins within
 a range resembles dependence in that range. So f is the smallest of three values: that of the range, and the
@@ -32,7 +32,7 @@ last two of all values, which are computed whenever their number has doubled, fr
 for dependence over less than a sixth of the range.
 
 *Estimates.* With `estimate`, a judge's prediction may estimate a loss before its label. Let e be the
-deviation of the estimate from the mean of all predictions (`engine.join.estimating`). If labels are a
+deviation of the estimate from the mean of all predictions (`engine.join.scoring`). If labels are a
 random sample, the mean of e is 0. So x - λe has the mean of x for each λ that doesn't depend on x or e.
 Its variance is (1 - r²)·Var x for the best λ = Cov(x, e)/Var e, with r the correlation of x and e. This is
 prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453) with a bound that holds
@@ -51,15 +51,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from prequential.engine.cohorts.blocks import LENGTHS, Blocks, clear, inflation
-from prequential.engine.cohorts.blocks import add as add_block
-from prequential.engine.cohorts.pending import PLACES, Closed, PendingCohorts, Position, begin, new_closed
-from prequential.engine.cohorts.pending import add as add_outcome
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.engine.compiled.mathematics import log as ln
-from prequential.engine.detectors.confidence_sequence import RHO, beyond, needed_with, radius
+from prequential.engine.delay.cohorts import (
+    PLACES,
+    Closed,
+    PendingCohorts,
+    Position,
+    add_outcome,
+    begin,
+    new_closed,
+)
+from prequential.engine.detectors.confidence_sequence import (
+    LENGTHS,
+    RHO,
+    Blocks,
+    add_block,
+    beyond,
+    clear,
+    inflation,
+    needed_with,
+    radius,
+)
 from prequential.engine.detectors.declaration import LARGEST_SQUARED, Detector, Parameter
-from prequential.engine.tables.alarms import Alarms, raise_alarm
+from prequential.engine.tables.logs import Alarms, raise_alarm
 from prequential.engine.tables.outcomes import Log
 
 #: Number of ranges: all values, and those since multiples of 1, 8 and 64 times `restart`. 2,000 outcomes

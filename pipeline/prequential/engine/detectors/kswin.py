@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, Shorts, allocating, inner, zeros
 from prequential.engine.detectors.declaration import Detector, Parameter
-from prequential.engine.tables.alarms import Alarms, raise_alarm
+from prequential.engine.tables.logs import Alarms, raise_alarm
 from prequential.engine.tables.outcomes import Log
 
 #: Park and Miller's generator (1988, with the multiplier of 1993): r becomes r·multiplier mod modulus.

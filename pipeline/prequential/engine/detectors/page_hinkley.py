@@ -14,7 +14,7 @@ from prequential.engine.detectors.declaration import (
     Detector,
     Parameter,
 )
-from prequential.engine.tables.alarms import Alarms, raise_alarm
+from prequential.engine.tables.logs import Alarms, raise_alarm
 from prequential.engine.tables.outcomes import Log
 
 

@@ -17,11 +17,10 @@ from prequential.engine.estimators.declaration import NO_OUTCOME, Additions
 from prequential.engine.estimators.measuring import MeasuredValues
 from prequential.engine.estimators.sums import RIGHT
 from prequential.engine.measures.declaration import DEFINED
-from prequential.engine.measures.directions import worse
 from prequential.engine.measures.losses import ABSOLUTE, ERROR
 from prequential.engine.measures.losses import own_loss as loss_of
-from prequential.engine.measures.positive import Positives
-from prequential.engine.measures.registry import MEASURES
+from prequential.engine.measures.per_class import Positives
+from prequential.engine.measures.registry import MEASURES, worse
 from prequential.engine.tables.outcomes import OUTCOME, SCORED, Log
 
 #: The first outcomes of a sequence, whose median gives the scale of its losses to about 12%.

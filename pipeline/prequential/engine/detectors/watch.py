@@ -10,8 +10,8 @@ import numpy as np
 from prequential.configuration.settings.durations import parse_budget
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
+from prequential.engine.compiled.calls import Run, run
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, viewed
-from prequential.engine.compiled.repeated import Run, run
 from prequential.engine.detectors import DETECTORS, signals
 from prequential.engine.detectors.budgets import BINARY, BOUNDED, NO_LOSS, RATIO
 from prequential.engine.detectors.declaration import MIN_OUTCOMES
@@ -20,21 +20,26 @@ from prequential.engine.detectors.signals import is_of_sums
 from prequential.engine.estimators.accumulator import Accumulator, new_counted
 from prequential.engine.estimators.declaration import NO_CELL, NO_OUTCOME, Additions, Counted, Payload
 from prequential.engine.estimators.estimator import Estimator
-from prequential.engine.estimators.histograms import keeps_histogram, rank_bins
-from prequential.engine.estimators.indexes import ALL_CELLS, CellNumbers
 from prequential.engine.estimators.measuring import NO_SUMS, MeasureRequest, block_of, measure, new_measured
 from prequential.engine.estimators.naming import SCALED, canonical, parse_estimator, parse_signal
-from prequential.engine.estimators.rows import LogRows
+from prequential.engine.estimators.payloads import keeps_histogram, rank_bins
+from prequential.engine.estimators.rows import ALL_CELLS, CellNumbers, LogRows
 from prequential.engine.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
 from prequential.engine.measures.declaration import COSTS
 from prequential.engine.measures.losses import ERROR, SQUARED
-from prequential.engine.measures.positive import Positives
-from prequential.engine.measures.reading import extends_scores
-from prequential.engine.measures.registry import INDEX, LOSSES, MEASURES, NAMES, OF_RANKS, OWN_LOSSES
-from prequential.engine.tables.alarms import Alarms
-from prequential.engine.tables.keys import copy_rows
+from prequential.engine.measures.per_class import Positives
+from prequential.engine.measures.registry import (
+    INDEX,
+    LOSSES,
+    MEASURES,
+    NAMES,
+    OF_RANKS,
+    OWN_LOSSES,
+    extends_scores,
+)
+from prequential.engine.tables.logs import Alarms
 from prequential.engine.tables.outcomes import Log
-from prequential.engine.tables.rows import TableAttribute
+from prequential.engine.tables.rows import TableAttribute, copy_rows
 from prequential.topics.encoding import identity
 from prequential.topics.errors import existing
 

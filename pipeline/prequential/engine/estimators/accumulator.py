@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from prequential.engine.compiled.calls import Run, run
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, taken
-from prequential.engine.compiled.repeated import Run, run
 from prequential.engine.estimators.declaration import (
     COUNTS,
     UNREAD_COUNTS,
@@ -18,9 +18,9 @@ from prequential.engine.estimators.declaration import (
     Counted,
     Payload,
 )
-from prequential.engine.estimators.indexes import widened
 from prequential.engine.estimators.naming import parse_estimator
-from prequential.engine.tables.keys import copy_rows
+from prequential.engine.estimators.rows import widened
+from prequential.engine.tables.rows import copy_rows
 
 
 class Accumulator:

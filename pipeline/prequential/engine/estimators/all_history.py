@@ -35,7 +35,7 @@ class AllSums(NamedTuple):
     """By sequence: sums over all of its outcomes."""
 
     sums: Floats  # (sequences, sums)
-    rests: Floats  # (sequences, sums, rests), see `engine.compiled.exact_sums`
+    rests: Floats  # (sequences, sums, rests), see `engine.compiled.mathematics`
     n: Ints  # outcomes seen
     began: Ints  # as in `AllCounts`
 

@@ -14,7 +14,7 @@ from prequential.configuration.settings.durations import duration, exact_duratio
 from prequential.engine.compiled.kernel import Floats, Ints, inner, zeros
 from prequential.engine.compiled.mathematics import halved
 from prequential.engine.estimators.declaration import Loops, Memory, Payload, count_loops, sum_loops
-from prequential.engine.estimators.lazy import Clock, steps_of
+from prequential.engine.estimators.fading import Clock, steps_of
 from prequential.engine.tables.scores import NO_WEIGHT
 
 #: Longest half-life, 100 years (ms).

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from prequential.engine.compiled.calls import Repeated, Run, run
 from prequential.engine.compiled.kernel import Floats, Ints, allocating, viewed
-from prequential.engine.compiled.repeated import Repeated, Run, run
-from prequential.engine.estimators import histograms
+from prequential.engine.estimators import payloads
 from prequential.engine.estimators.declaration import Additions, Counted, Payload, total_of
 from prequential.engine.estimators.estimator import Estimator
-from prequential.engine.estimators.indexes import CellIndex, put_in_order
+from prequential.engine.estimators.rows import CellIndex, put_in_order
 from prequential.engine.estimators.sums import OF_CLASSES, additions, is_any
 from prequential.engine.measures.costs import SUMS
 from prequential.engine.measures.declaration import NO_POSITIVE
-from prequential.engine.measures.per_class import new_classes
-from prequential.engine.measures.positive import Positives, positive_of, quantile_of
+from prequential.engine.measures.per_class import Positives, new_classes, positive_of, quantile_of
 from prequential.engine.measures.registry import NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.tables import scores
@@ -164,7 +163,7 @@ def measured(
         if ranked and rank is None and estimator.histogram is not None:
             cells = estimator.histogram.counted(some, run).cells
             each = np.ones(len(some), np.uint8)
-            run(histograms.rank_bins, cells, positive, each, block.values, block.reasons)
+            run(payloads.rank_bins, cells, positive, each, block.values, block.reasons)
         elif ranked and rank is not None:
             table, kind = estimator.sums.table, estimator.sums.payload.kind
             run(rank, table, kind, some, positive, NOTHING_ADDED, block.values, block.reasons)

@@ -21,10 +21,10 @@ from prequential.engine.estimators.declaration import (
     count_loops,
     sum_loops,
 )
-from prequential.engine.estimators.residuals import add_residual
+from prequential.engine.estimators.payloads import add_residual
 from prequential.engine.estimators.sums import IS_POSITIVE, POSITIVE, add_with_label, copied
 from prequential.engine.measures.declaration import NO_POSITIVE
-from prequential.engine.measures.ranking import Ranks, group
+from prequential.engine.measures.probabilistic import Ranks, group
 from prequential.engine.measures.table import put_ranks, refuse_ranks
 from prequential.engine.tables import outcomes, scores
 from prequential.engine.tables.scores import ERROR, VALUE
@@ -55,7 +55,7 @@ class WindowSums(NamedTuple):
     flags: Bytes  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W; 0: nothing is scored
     values: Floats  # (sequences, W, kept of each)
     sums: Floats  # (sequences, sums), without losses (sequences, 0)
-    rests: Floats  # (sequences, sums, rests), see `engine.compiled.exact_sums`
+    rests: Floats  # (sequences, sums, rests), see `engine.compiled.mathematics`
     lost: Bytes  # whether sums have lost digits, because numbers in the window differ so much in size
     n: Ints  # outcomes seen, in the window or before it
     began: Ints  # as in `WindowCounts`

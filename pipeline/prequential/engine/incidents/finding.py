@@ -230,7 +230,7 @@ def segments_of(catalog: Catalog, history: ClusterHistory, owner: int) -> list[s
 
 
 def now_of(history: ClusterHistory, owner: int) -> Now:
-    """The newest outcome of a model."""
+    """The newest outcome of a model: its number and its time."""
     return Now(int(history.owners.outcomes[owner]), int(history.owners.newest[owner]))
 
 

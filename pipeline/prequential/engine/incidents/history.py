@@ -37,7 +37,7 @@ from prequential.engine.incidents.clusters import (
     without_owners,
 )
 from prequential.engine.incidents.lasting import Scratch, new_scratch
-from prequential.engine.tables.keys import Key, StateTable
+from prequential.engine.tables.rows import Key, StateTable
 
 #: Classes with columns of their own; all others share the last one.
 MOST_CLASSES = 16
@@ -116,7 +116,7 @@ class Owners(NamedTuple):
 
 
 class ClusterHistory(NamedTuple):
-    """All of a shard."""
+    """The clusters of all models of a shard."""
 
     owners: Owners
     versions: Ints32  # (owners, VERSIONS): codes of versions, by column
@@ -188,7 +188,7 @@ def columns(classes: int, segments: int) -> int:
 
 
 def column_of_segment(classes: int, segment: int) -> int:
-    """The first column of a segment."""
+    """The first column of a segment among those of a cluster."""
     return CLASSES + PER_CLASS * classes + PER_SEGMENT * segment
 
 

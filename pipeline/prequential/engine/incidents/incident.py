@@ -12,7 +12,7 @@ from prequential.configuration.settings.stages import PERIOD
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity
 from prequential.engine.delay import records
-from prequential.engine.detectors.period_alarms import PeriodAlarm
+from prequential.engine.detectors.objectives import PeriodAlarm
 from prequential.engine.detectors.watch import Watch
 from prequential.engine.facts import PeriodDue
 from prequential.topics.encoding import identity
@@ -126,7 +126,7 @@ class OpenIncident:
 
     @property
     def cause(self) -> str:
-        """The first cause."""
+        """The name of the cause with the largest share."""
         return str(self.details["causes"][0]["cause"])
 
     def set_length(self, length: float) -> None:

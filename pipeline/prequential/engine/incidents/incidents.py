@@ -19,10 +19,17 @@ from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import grown
 from prequential.engine.facts import AlarmRaised, Fact, IncidentChanged
 from prequential.engine.incidents import history
-from prequential.engine.incidents.closing import YOUNG, decision
 from prequential.engine.incidents.clusters import DAY
 from prequential.engine.incidents.finding import Change, View, examine, locate, now_of, view_of
-from prequential.engine.incidents.following import FOLLOWED, LOOK_DUE, NEEDS_ROOM, follow, follow_events
+from prequential.engine.incidents.following import (
+    FOLLOWED,
+    LOOK_DUE,
+    NEEDS_ROOM,
+    YOUNG,
+    decision,
+    follow,
+    follow_events,
+)
 from prequential.engine.incidents.incident import (
     ALARM,
     CLOSED,
@@ -51,7 +58,7 @@ from prequential.engine.incidents.lasting import (
 )
 from prequential.engine.input.plain import completed_ids
 from prequential.engine.measures.losses import BINARY, column_of, identity_of
-from prequential.engine.measures.positive import NO_OWNER, Positives
+from prequential.engine.measures.per_class import NO_OWNER, Positives
 from prequential.engine.tables.logs import EVENTS, OUTCOMES, Logs
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL, SEGMENT
 from prequential.topics.encoding import identity
@@ -157,7 +164,7 @@ class Incidents:
             self.noted[owner] = noted[-MOST_SIGNALS:]
 
     def stage_of(self, owner: int) -> str:
-        """The stage of a model that is watched."""
+        """The name of the stage of a model that is watched."""
         return watched_stage(self._stream(owner).evaluated)
 
     def _model(self, row: int) -> int:

@@ -2,7 +2,7 @@
 
 A new name is registered when its record's turn comes, so that codes are a function of the log. It is
 registered only if the join takes the record; else strangers could fill the tables with names that a limit
-refuses. Mostly it is certain that the join takes a record (see `engine.input.admission`). Where it
+refuses. Mostly it is certain that the join takes a record (see `engine.input.fields`). Where it
 isn't, the record asks the join, and no name behind it is registered in this micro-batch. A record that asks
 and would be taken stops the join, and begins the next micro-batch.
 """
@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.catalog.catalog import Catalog
-from prequential.engine.catalog.stream_settings import reads_probabilities, reads_propensities
-from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.catalog.streams import Entity, Stream, reads_probabilities, reads_propensities
 from prequential.engine.compiled.kernel import Bytes, Ints
-from prequential.engine.input.admission import Admission, reason_of
 from prequential.engine.input.fields import (
+    Admission,
     News,
     class_name,
     family_of,
@@ -28,15 +27,15 @@ from prequential.engine.input.fields import (
     number_of,
     numbers_of,
     quantiles_of,
+    reason_of,
     set_name,
     stream_of,
 )
 from prequential.engine.input.plain import PlainRecords
 from prequential.engine.input.plain_rows import ClassHashes, PlainEncoder
 from prequential.engine.join.join import TOO_MANY_INSTANCES
-from prequential.engine.measures.reading import OF_KIND, all_fields_read, numbers_read
-from prequential.engine.tables.errors import Unusable
-from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
+from prequential.engine.measures.registry import OF_KIND, all_fields_read, numbers_read
+from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows, Unusable
 from prequential.engine.tables.store import NO_CLASS
 from prequential.engine.tables.streams import OTHER_FORM
 from prequential.topics.messages import Instance

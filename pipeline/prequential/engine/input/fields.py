@@ -1,4 +1,8 @@
-"""Fields of messages as they are evaluated, or why a record is none; and names that aren't known yet."""
+"""Fields of messages as they are evaluated, or why a record is none; limits; records sure to be taken.
+
+Only the join decides whether it takes a record. It is asked in the middle of a micro-batch only where a limit
+is near.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,63 @@ from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from prequential.configuration.settings.model import Config
+import numpy as np
+from prequential.configuration.settings.model import Config, Limits
 from prequential.engine.catalog.catalog import Catalog
-from prequential.engine.catalog.limits import check_class, check_model, check_stream
-from prequential.engine.catalog.streams import Stream
-from prequential.engine.tables.errors import Unusable
-from prequential.engine.tables.records import INSTANCE, PREDICTION
-from prequential.engine.tables.store import LEVEL
+from prequential.engine.catalog.streams import MOST_VERSIONS, Stream
+from prequential.engine.compiled.ids import Ids, find_hashed, hash_of
+from prequential.engine.compiled.kernel import Bytes, kernel
+from prequential.engine.estimators.naming import CORRECTED_SUFFIX, RANDOM_SUFFIX
+from prequential.engine.join.join import TOO_MANY_INSTANCES
+from prequential.engine.tables.records import INSTANCE, PREDICTION, Unusable
+from prequential.engine.tables.store import LEVEL, Instances, Predictions, Store, count_of
 from prequential.topics import values
 from prequential.topics.messages import NUMBERS, NUMBERS_OF_KIND
+
+
+def check_stream(catalog: Catalog, name: str) -> None:
+    """Raise Unusable for a stream that would be one too many (`limits.streams_per_shard`)."""
+    limit = catalog.config.limits.streams_per_shard
+    if name not in catalog.by_name and len(catalog.streams) >= limit:
+        raise Unusable(f"stream {name!r} is one too many: limits.streams_per_shard is {limit}")
+
+
+def check_model(catalog: Catalog, stream: Stream, name: str, *, retires: bool = False) -> None:
+    """Raise Unusable for a model that would be one too many, or whose name is taken.
+
+    The limit is `limits.models_per_stream`. A model that `retires` another one takes its place, so it isn't
+    one too many. These names are taken: evaluated baselines, random predictions, corrections, and versions
+    that gave way to newer ones.
+    """
+    config = stream.config
+    numbers = config.task == "regression"
+    evaluated = {f"@{baseline}" for baseline in config.baselines if baseline != "random"}
+    taken = (
+        (not numbers and name in evaluated)
+        or (name.endswith(RANDOM_SUFFIX) and "random" in config.baselines)
+        or (name.endswith(CORRECTED_SUFFIX) and config.temporal_correction and not numbers)
+    )
+    if taken:
+        raise Unusable(f"model {name!r}: the name is reserved for a baseline or a correction")
+    limit = catalog.config.limits.models_per_stream
+    if name in stream.retired:
+        raise Unusable(
+            f"model {name!r} is a version that gave way to newer ones (limits.versions_per_model, "
+            "limits.models_per_stream)"
+        )
+    if retires and len(stream.retired) >= MOST_VERSIONS:
+        gone = f"{MOST_VERSIONS} of the stream have given way to newer ones"
+        raise Unusable(f"model {name!r} is a version too many: {gone}")
+    if name not in stream.models and len(stream.models) >= limit and not retires:
+        raise Unusable(f"model {name!r} is one too many: limits.models_per_stream is {limit}")
+
+
+def check_class(catalog: Catalog, stream: Stream, name: str) -> None:
+    """Raise Unusable for a class that would be one too many (`limits.classes_per_stream`)."""
+    limit = catalog.config.limits.classes_per_stream
+    if name not in stream.classes and len(stream.class_names) >= limit:
+        raise Unusable(f"class {name!r} is one too many: limits.classes_per_stream is {limit}")
+
 
 #: Numbers beyond it would overflow when they are squared and added up.
 _LARGEST = 1e100
@@ -235,3 +287,59 @@ def _unknown_values(stream: Stream, record: Any) -> list[tuple[int, str]]:
             except KeyError:
                 unknown.append((key, given[name]))
     return unknown
+
+
+@kernel
+def count_predictions(
+    ids: Ids, instances: Instances, predictions: Predictions, stream: int, text: Bytes
+) -> int:
+    """How many predictions an instance has."""
+    end = len(text)
+    slot = find_hashed(ids, hash_of(ids, stream, text, 0, end), stream, text, 0, end)
+    return count_of(predictions, instances.first[slot]) if slot else 0
+
+
+class Admission:
+    """How many rows of a micro-batch are sure to be taken, as limits stand at its beginning.
+
+    `remembered` instances are known; `streams` are those that the catalog had then. With `taken` the first
+    record is sure to be taken: the join has been asked.
+    """
+
+    def __init__(
+        self, limits: Limits, store: Store, remembered: int, streams: int, *, taken: bool = False
+    ) -> None:
+        self._store = store
+        self._room = limits.instances_per_shard - remembered
+        self._most = limits.predictions_per_instance
+        self._streams = streams
+        self._taken = taken
+
+    def slack(self, record: Any, stream: int, row: int) -> int:
+        """With fewer rows than these before it a record is sure to be taken; 0: not even as the first one.
+
+        Each of the others may be another instance, or another prediction for the same one.
+        """
+        if self._taken and row == 0:
+            return 1
+        if record.KIND != PREDICTION or self._room <= 0:
+            return max(0, self._room)
+        waiting = 0
+        if 0 <= stream < self._streams:
+            store = self._store
+            text = np.frombuffer(record.instance_id.encode(), dtype=np.uint8)
+            waiting = count_predictions(store.ids, store.instances, store.predictions, stream, text)
+        return max(0, min(self._room, self._most - waiting))
+
+
+def reason_of(code: int, record: Any, limits: Limits) -> str:
+    """The sentence that explains why the join has refused a record, by its code in `Rows.refused`."""
+    if code == TOO_MANY_INSTANCES:
+        return (
+            "the shard remembers too many instances: limits.instances_per_shard is "
+            f"{limits.instances_per_shard}"
+        )
+    return (
+        f"instance {record.instance_id!r} has {limits.predictions_per_instance} predictions waiting: "
+        f"limits.predictions_per_instance is {limits.predictions_per_instance}"
+    )

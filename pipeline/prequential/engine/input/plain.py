@@ -13,7 +13,7 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Ints
-from prequential.engine.input import names as named
+from prequential.engine.input import json_scanner
 from prequential.engine.input.record_scanner import (
     ALL_NUMBERS,
     IDS,
@@ -261,7 +261,7 @@ def instance_ids(records: Sequence[Any], which: Ints) -> list[str]:
 class Parser:
     """Parses batches of one shard's records.
 
-    `fields`: the ones of `READ_ON_DEMAND` that mean something to any stream (`measures.reading`); others are
+    `fields`: the ones of `READ_ON_DEMAND` that mean something to any stream (`measures.registry`); others are
     passed over. `segments`: keys of segments that do (`Config.segment_keys`); None for all.
     """
 
@@ -276,7 +276,7 @@ class Parser:
     def _begin(self) -> None:
         self._known: list[str] = []
         self._numbers: dict[str, int] = {}  # … of records that the loop doesn't take
-        self._names = named.new_names()
+        self._names = json_scanner.new_names()
         for key in self._segments or ():  # they have the first numbers
             self._number(key)
 
@@ -304,7 +304,7 @@ class Parser:
         while not scan(text, bounds, skipped, self._fields[kind], self._names, columns, state, self._room):
             self._note_names()
             if state[NO_ROOM]:
-                self._names = named.wider(self._names, MAX_NAME_BYTES)
+                self._names = json_scanner.wider(self._names, MAX_NAME_BYTES)
                 continue
             record = int(state[RECORD])
             others += 1
@@ -323,17 +323,17 @@ class Parser:
 
     def _note_names(self) -> None:
         if len(self._known) < self._names.counts[0]:
-            self._known += named.texts(self._names, len(self._known))
+            self._known += json_scanner.texts(self._names, len(self._known))
 
     def _number(self, name: str) -> int:
         """The number of a name, which may be new."""
         number = self._numbers.get(name)
         if number is None:
             text = np.frombuffer(name.encode(), dtype=np.uint8)
-            number = named.enter(self._names, text)
+            number = json_scanner.enter(self._names, text)
             if number < 0:
-                self._names = named.wider(self._names, MAX_NAME_BYTES)
-                number = named.enter(self._names, text)
+                self._names = json_scanner.wider(self._names, MAX_NAME_BYTES)
+                number = json_scanner.enter(self._names, text)
             self._note_names()
             self._numbers[name] = number
         return number

@@ -21,9 +21,8 @@ from prequential.engine.input.record_scanner import (
     TARGET_NUMBER,
     Columns,
 )
-from prequential.engine.measures.reading import OF_KIND
-from prequential.engine.tables.errors import Unusable
-from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows
+from prequential.engine.measures.registry import OF_KIND
+from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows, Unusable
 from prequential.engine.tables.streams import Registry, name_hash
 from prequential.topics.errors import existing
 from prequential.topics.messages import MAX_AMOUNT, NUMBERS

@@ -18,16 +18,17 @@ from prequential.engine.input.json_scanner import (
     OPEN,
     QUOTE,
     TRUE,
+    Names,
     blank,
     integer,
     literal,
     moment,
     number,
+    number_of,
     skip,
     string,
     unescaped,
 )
-from prequential.engine.input.names import Names, number_of
 from prequential.topics.messages import (
     MAX_NAME_BYTES,
     MAX_VALUE_BYTES,

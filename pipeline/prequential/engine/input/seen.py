@@ -1,19 +1,39 @@
-"""What was seen of records: how many with which `ts` by stream and kind, and why some were invalid.
+"""What was seen of records: how many of which kind, why some were invalid, odd times, and recurring ids.
 
 It isn't part of the state: it covers only records that the present process has read. Reports of likely
 mistakes are made from it (`views.diagnosis.findings`).
+
+Like `engine.input.seen`, it isn't part of the state: it covers only records that the present
+process has read.
+
+An id may stand for several instances, such as a customer's id with a row for each day. Then predictions meet
+the labels of other instances, and nothing else shows it: the state store forgets an id when its label has
+come. So this module follows some ids beyond that. Like `engine.input.seen`, it isn't part of the
+state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Ints, Words, grown, inner, kernel
-from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows
+from prequential.engine.compiled.kernel import (
+    Floats,
+    Ints,
+    Ints32,
+    Words,
+    grown,
+    inlined,
+    inner,
+    kernel,
+    records,
+    zeros,
+)
+from prequential.engine.join.expiry import lead_of
+from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
 from prequential.engine.tables.store import NO_CLASS
-from prequential.engine.tables.streams import Registry
+from prequential.engine.tables.streams import Registry, Streams
 from prequential.topics.errors import kind_of
 
 _KINDS = 3
@@ -132,3 +152,296 @@ class Refusals:
     def known(self) -> list[Refusal]:
         """The reasons in the order in which they came first, with their first sentences and offsets."""
         return [Refusal(key[0], *self._first[key], count) for key, count in self._counts.items()]
+
+
+#: What may be odd about a record's ts: it is in seconds, in microseconds, or far ahead of its record time; or
+#: the record makes the longest step of its stream's time.
+SECONDS, MICROSECONDS, AHEAD, STEP = range(4)
+_COUNTED = 3
+
+#: Seconds since 1970 that look like milliseconds. They begin in March 1973, so that small numbers of a stream
+#: that counts from 0 aren't reported. They end where milliseconds leave January 1970, which is November 2054
+#: in seconds.
+_LEAST_SECONDS, _JANUARY = 100_000_000, 31 * 86_400_000
+
+#: Microseconds since 1970 of March 1973 are beyond it, and milliseconds of no stream of today.
+LEAST_MICROSECONDS = 100_000_000_000_000
+
+#: Clocks of machines differ, and a client sends a record some time after its ts: up to this (ms) no ts is
+#: far ahead of its record time.
+_USUAL_LEAD = 60_000
+
+#: Fewer records have no span of time that a step could be compared with.
+_LEAST_BEFORE = 10
+
+#: Columns of `OddTimes.step`: the largest ts before it, its own ts, the record's kind, 1 + its row (-1: it is
+#: known), records before it, and records as late or later, itself among them.
+BEFORE, AT, KIND, ROW, EARLIER, LATER = range(6)
+
+
+class OddTimes(NamedTuple):
+    """By stream: (streams, …)."""
+
+    records: Ints
+    earliest: Ints  # ts, ms; 0 without records
+    latest: Ints
+    odd: Ints  # (streams, 9): records by kind and oddity
+    first: Ints  # … and of these 1 + the row of the first one in its micro-batch; -1: it is known
+    step: Ints  # (streams, 6): the longest step of time, longer than the horizon and all time before it
+
+
+class First(NamedTuple):
+    """The first record of a stream and kind that is odd: its row in the micro-batch."""
+
+    stream: int
+    kind: int
+    oddity: int
+    row: int
+
+
+def new_odd_times() -> OddTimes:
+    """Tables for no streams: no record has come, and none was odd."""
+    return zeros(OddTimes, 0, odd=_KINDS * _COUNTED, first=_KINDS * _COUNTED, step=6)
+
+
+def update_odd_times(
+    times: OddTimes, rows: Rows, stop: int, registry: Registry, streams: int
+) -> tuple[OddTimes, bool]:
+    """Check the times of rows before `stop` that weren't refused.
+
+    Returns the tables, maybe wider, and whether `news` has something new.
+    """
+    times = grown(times, streams)
+    return times, bool(_update_odd_times(times, rows, stop, registry))
+
+
+def news(times: OddTimes) -> Iterator[First]:
+    """Records of the latest micro-batch that are the first ones of their kind and oddity."""
+    for stream, column in np.argwhere(times.first > 0).tolist():
+        yield First(stream, *divmod(column, _COUNTED), int(times.first[stream, column]) - 1)
+        times.first[stream, column] = -1
+    for stream in np.flatnonzero(times.step[:, ROW] > 0).tolist():
+        step = times.step[stream]
+        yield First(stream, int(step[KIND]), STEP, int(step[ROW]) - 1)
+        step[ROW] = -1
+
+
+def odd_times_of(times: OddTimes, stream: int, oddity: int) -> list[int]:
+    """How many records of each kind of a stream are odd in this way."""
+    if stream >= len(times.odd):
+        return [0] * _KINDS
+    return [int(times.odd[stream, kind * _COUNTED + oddity]) for kind in range(_KINDS)]
+
+
+@kernel
+def _update_odd_times(times: OddTimes, rows: Rows, stop: int, registry: Registry) -> int:
+    new = 0
+    for i in range(stop):
+        if rows.refused[i]:
+            continue
+        stream, kind, ts = np.int64(rows.stream[i]), np.int64(rows.kind[i]), rows.ts[i]
+        odd = -1
+        if _LEAST_SECONDS <= ts < _JANUARY:
+            odd = SECONDS
+        elif ts >= LEAST_MICROSECONDS:
+            odd = MICROSECONDS
+        elif ts > rows.time[i] + max(_USUAL_LEAD, lead_of(registry, stream)):
+            odd = AHEAD
+        if odd >= 0:
+            column = kind * _COUNTED + odd
+            times.odd[stream, column] += 1
+            if not times.first[stream, column]:
+                times.first[stream, column] = i + 1
+                new = 1
+        records, earliest, latest = times.records[stream], times.earliest[stream], times.latest[stream]
+        step = times.step[stream]
+        longest = max(registry.streams.horizon[stream], latest - earliest, step[AT] - step[BEFORE])
+        if records >= _LEAST_BEFORE and ts - latest > longest:
+            step[BEFORE], step[AT], step[KIND], step[ROW] = latest, ts, kind, i + 1
+            step[EARLIER], step[LATER] = records, 0
+            new = 1
+        if step[ROW]:
+            step[LATER] += ts >= step[AT]
+        times.earliest[stream] = min(earliest, ts) if records else ts
+        times.latest[stream] = max(latest, ts) if records else ts
+        times.records[stream] = records + 1
+    return new
+
+
+#: Places for ids. Two ids of one place: the later one isn't followed while the first may still get labels.
+_PLACES = 2048
+
+#: Places of sampled ids.
+_SAMPLES = 4096
+
+#: An id gives its place away when it has had no prediction for so many horizons of its stream.
+_HORIZONS = 8
+
+_PRIME, _OTHER_PRIME, _BASIS, _WORD = 0x01000193, 0x010001A3, 0x811C9DC5, 0xFFFFFFFF
+
+#: No such record has come.
+NONE = -(1 << 62)
+
+
+class Followed(NamedTuple):
+    """By place: an id, and what its first model's predictions and its labels were."""
+
+    key: Ints  # hash of its text; 0: the place is free
+    stream: Ints32
+    model: Ints32
+    waiting: Ints32  # predictions that no label has come for
+    predictions: Ints32
+    repeated: Ints32  # … made while another one waited
+    labels: Ints32  # that came while a prediction waited
+    ts: Ints  # of the latest prediction
+    value: Floats  # the predicted value: a class's code, or a number
+    label_ts: Ints  # of the latest label; NONE: none has come
+    label: Floats
+
+class Sampled(NamedTuple):
+    """By place: of all ids that have the place the one with the smallest key, with its first records."""
+
+    key: Ints  # hash of its text; 0: the place is free
+    stream: Ints32
+    prediction: Ints  # ts, ms; NONE: it hasn't come
+    label: Ints
+
+
+class Meetings(NamedTuple):
+    """What records of a stream's sampled ids came."""
+
+    labelled: int  # ids with a label
+    both: int  # … and a prediction
+    latency: int | None  # of these: the median from the first prediction to the first label, ms
+
+
+class Gone(NamedTuple):
+    """By stream, of ids that aren't followed any more."""
+
+    predictions: Ints
+    reused: Ints
+
+
+class Recurrence(NamedTuple):
+    """All of it."""
+
+    followed: Followed
+    sampled: Sampled
+    gone: Gone
+
+
+def new_recurrence() -> Recurrence:
+    """Tables of no streams, in which no id is followed."""
+    return Recurrence(records(Followed, _PLACES), records(Sampled, _SAMPLES), zeros(Gone, 0))
+
+
+def update_ids(recurrence: Recurrence, rows: Rows, stop: int, streams: Streams, count: int) -> Recurrence:
+    """Follow the ids of rows before `stop` that weren't refused, of `count` streams; returns the tables."""
+    recurrence = recurrence._replace(gone=grown(recurrence.gone, count))
+    _update_ids(recurrence.followed, recurrence.sampled, recurrence.gone, rows, stop, streams)
+    return recurrence
+
+
+def reused_of(recurrence: Recurrence, stream: int) -> tuple[int, int]:
+    """Of a stream's ids that are or were followed: predictions, and such with the id of another instance.
+
+    The latter were made while another prediction of the id waited, and further labels came for it.
+    """
+    followed = recurrence.followed
+    places = (followed.key != 0) & (followed.stream == stream)
+    reused = np.minimum(followed.repeated[places], np.maximum(followed.labels[places] - 1, 0))
+    predictions, former = int(followed.predictions[places].sum()), (0, 0)
+    if stream < len(recurrence.gone.predictions):
+        former = int(recurrence.gone.predictions[stream]), int(recurrence.gone.reused[stream])
+    return predictions + former[0], int(reused.sum()) + former[1]
+
+
+def meetings_of(recurrence: Recurrence, stream: int) -> Meetings:
+    """Whether predictions and labels of a stream have ids in common, by a sample of all ids.
+
+    What is in the sample doesn't depend on the order of records, so an id in it has all of its records.
+    """
+    sampled = recurrence.sampled
+    labelled = (sampled.key != 0) & (sampled.stream == stream) & (sampled.label != NONE)
+    both = labelled & (sampled.prediction != NONE)
+    count = int(both.sum())
+    latencies = np.sort((sampled.label - sampled.prediction)[both])
+    return Meetings(int(labelled.sum()), count, int(latencies[count // 2]) if count else None)
+
+
+@inlined
+def _hash(rows: Rows, i: int) -> int:
+    """62 bits of an id and its stream, not 0: the same in every process."""
+    one = other = _BASIS ^ int(rows.stream[i])
+    for k in range(int(rows.starts[i]), int(rows.starts[i + 1])):
+        byte = int(rows.text[k])
+        one = ((one ^ byte) * _PRIME) & _WORD
+        other = ((other ^ byte) * _OTHER_PRIME) & _WORD
+    return ((one >> 1) << 31) ^ (other >> 1) ^ (one << 3) | 1
+
+
+@kernel
+def _update_ids(
+    followed: Followed, sampled: Sampled, gone: Gone, rows: Rows, stop: int, streams: Streams
+) -> None:  # fmt: skip
+    for i in range(stop):
+        kind, stream, ts = rows.kind[i], int(rows.stream[i]), int(rows.ts[i])
+        if kind == INSTANCE or rows.refused[i] or rows.label[i] == NO_CLASS:
+            continue
+        key = _hash(rows, i)
+        _sample(sampled, key, stream, kind, ts)
+        at = (key >> 20) % _PLACES
+        value = rows.number[i] if streams.regression[stream] else float(rows.label[i])
+        if kind == LABEL:
+            if followed.key[at] == key and followed.stream[at] == stream:
+                _label(followed, at, ts, value, streams.settle[stream])
+            continue
+        if followed.key[at] != key or followed.stream[at] != stream:
+            if followed.key[at]:
+                owner = followed.stream[at]
+                if ts - followed.ts[at] <= _HORIZONS * streams.horizon[owner]:
+                    continue
+                gone.predictions[owner] += followed.predictions[at]
+                gone.reused[owner] += min(followed.repeated[at], max(followed.labels[at] - 1, 0))
+            followed.key[at], followed.stream[at], followed.model[at] = key, stream, rows.model[i]
+            followed.waiting[at] = followed.predictions[at] = 1
+            followed.repeated[at] = followed.labels[at] = 0
+            followed.ts[at], followed.value[at], followed.label_ts[at] = ts, value, NONE
+        elif followed.model[at] == rows.model[i]:
+            before = followed.ts[at]
+            if ts > before or (ts == before and value != followed.value[at]):
+                if ts - before > streams.horizon[stream]:
+                    followed.waiting[at] = 0  # the horizon of their labels has passed
+                followed.repeated[at] += int(followed.waiting[at] > 0)
+                followed.waiting[at] += 1
+                followed.predictions[at] += 1
+                followed.ts[at], followed.value[at] = ts, value
+
+
+@inlined
+def _sample(sampled: Sampled, key: int, stream: int, kind: int, ts: int) -> None:
+    """A record of an id, which is in the sample if no smaller key has its place."""
+    at = (key >> 8) % _SAMPLES
+    if sampled.key[at] == 0 or key < sampled.key[at]:
+        sampled.key[at], sampled.stream[at] = key, stream
+        sampled.prediction[at] = sampled.label[at] = NONE
+    elif key > sampled.key[at]:
+        return
+    if kind == LABEL:
+        if sampled.label[at] == NONE:
+            sampled.label[at] = ts
+    elif sampled.prediction[at] == NONE:
+        sampled.prediction[at] = ts
+
+
+@inlined
+def _label(followed: Followed, at: int, ts: int, value: float, settle: int) -> None:
+    """Count a label of an id, unless it repeats or revises the latest one (another class within `settle`)."""
+    if followed.label_ts[at] != NONE:
+        since = ts - followed.label_ts[at]
+        if since <= 0 or (since <= settle and value != followed.label[at]):
+            return
+    followed.label_ts[at], followed.label[at] = ts, value
+    if followed.waiting[at]:
+        followed.waiting[at] -= 1
+        followed.labels[at] += 1

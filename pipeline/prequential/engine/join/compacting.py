@@ -6,11 +6,15 @@ import numpy as np
 from prequential.engine.compiled.ids import remove
 from prequential.engine.compiled.kernel import inlined, inner
 from prequential.engine.join.completing import LOW
-from prequential.engine.join.deadlines import NOTHING
-from prequential.engine.join.expiry import drop_label
-from prequential.engine.tables.calendar import unschedule
-from prequential.engine.tables.compact import CHUNK, add_row, deadline_of, enter_row, remove_compact
-from prequential.engine.tables.settled import key_of_slot
+from prequential.engine.join.expiry import NOTHING, drop_label
+from prequential.engine.tables.compact import (
+    CHUNK,
+    add_row,
+    deadline_of,
+    enter_row,
+    key_of_slot,
+    remove_compact,
+)
 from prequential.engine.tables.store import (
     LABELS,
     NO_CLASS,
@@ -21,6 +25,7 @@ from prequential.engine.tables.store import (
     Store,
     drop_predictions,
     take_row,
+    unschedule,
 )
 from prequential.engine.tables.streams import Registry
 

@@ -1,24 +1,37 @@
-"""Ends the states of instances whose deadlines have passed when a stream's clock moves.
+"""Ends the states of instances whose deadlines have passed; some get a class at the end of their horizon.
 
-Predictions expire, or get the class of instances without a label by the horizon. Labels without predictions
-count as unmatched, and settled or expired instances are forgotten.
+*Class at the horizon.* The class is a label with the time t0 + horizon, and the prediction's outcome is like
+any other. A label that comes later is a revision: the instance is remembered for another horizon.
+
+*Expiry.* Predictions expire, or get the class of instances without a label by the horizon. Labels without
+predictions count as unmatched, and settled or expired instances are forgotten.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from prequential.engine.compiled.ids import AHEAD, entry_at, remove, text_at
+from prequential.engine.compiled.ids import AHEAD, Ids, entry_at, remove, text_at
 from prequential.engine.compiled.kernel import inlined, inner
-from prequential.engine.join.choosing import first_with_segments, is_first_of_model, segment_row
-from prequential.engine.join.closing import close, closes, in_order, why_not_closed
-from prequential.engine.tables.calendar import NEVER, advance, earliest, schedule
-from prequential.engine.tables.compact import deadline_of, drop_first, next_deadline, remove_compact
-from prequential.engine.tables.events import EXPIRED as PREDICTION_EXPIRED
+from prequential.engine.join.completing import drop_late, lacks_segment, separates, settle
+from prequential.engine.join.outcome_rows import Place, first_with_segments, is_first_of_model, segment_row
+from prequential.engine.join.scoring import note_value
+from prequential.engine.tables.compact import (
+    deadline_of,
+    drop_first,
+    key_of_slot,
+    next_deadline,
+    remember_settled,
+    remove_compact,
+)
 from prequential.engine.tables.logs import (
+    CLOSINGS,
     DONE,
     DUE,
     EMIT,
     FULL,
+    NEEDED,
+    NEW_SEGMENT,
+    NEW_STAGE,
     NO_LABEL,
     NO_PREDICTION,
     READ_AHEAD,
@@ -26,25 +39,172 @@ from prequential.engine.tables.logs import (
     REST,
     Logs,
     add_event,
+    add_latency,
     add_segment_event,
+    copy_text,
     has_capacity,
+    is_before,
     note_end,
+    number_of,
+    size_of,
 )
-from prequential.engine.tables.settled import key_of_slot, remember_settled
+from prequential.engine.tables.logs import EXPIRED as PREDICTION_EXPIRED
 from prequential.engine.tables.store import (
     EXPIRED,
     LABELLED,
     LABELS,
+    NEVER,
     NO_VERSION,
     SETTLED,
     UNKNOWN,
     WAITING,
+    Instances,
+    Links,
     Store,
+    advance,
     count_of,
     drop_predictions,
+    earliest,
     give_row,
+    schedule,
+    take_row,
+    unschedule,
 )
-from prequential.engine.tables.streams import Registry
+from prequential.engine.tables.streams import Registry, count_label
+
+
+@inner
+def closes(registry: Registry, store: Store, stream: int, slot: int) -> bool:
+    """Whether a waiting instance has a prediction that a label at the end of the horizon would meet."""
+    if not registry.streams.at_horizon[stream]:
+        return False
+    row = store.instances.first[slot]
+    while row:
+        if store.predictions.ts[row] <= store.links.deadline[slot]:
+            return True
+        row = store.predictions.next[row]
+    return False
+
+
+@inner
+def why_not_closed(registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> int:
+    """Why an instance can't be closed yet: the reason why the join stops, as for a label's record.
+
+    DONE: it can be closed.
+    """
+    streams, closings = registry.streams, logs.closings
+    count = count_of(store.predictions, store.instances.first[slot])
+    outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
+    if not has_capacity(logs, outcomes, 2 * count + 2, count * streams.keys[stream]):
+        return FULL
+    used = logs.used[CLOSINGS]
+    end = closings.end[used - 1] if used else 0
+    if used == len(closings.end) or end + size_of(store.ids, slot) > len(closings.text):
+        logs.used[NEEDED] = 1
+        return FULL
+    if lacks_segment(registry, store, logs, stream, slot):
+        return NEW_SEGMENT
+    if count > 1 and separates(registry, store, logs, stream, slot, store.links.deadline[slot]):
+        return NEW_STAGE
+    return DONE
+
+
+@inner
+def close(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, record: int) -> int:
+    """Give an instance its label; returns until when (ms) the outcome is remembered.
+
+    `record` is the row of the micro-batch before which the instance is closed.
+    """
+    streams, instances, labels = registry.streams, store.instances, store.labels
+    t1, y = store.links.deadline[slot], streams.at_horizon[stream] - 1
+    label = take_row(store.pools, LABELS, labels.next)
+    instances.label[slot] = label
+    labels.t1[label], labels.t0[label] = t1, t1 - streams.horizon[stream]
+    labels.label[label] = labels.first[label] = y
+    labels.number[label] = 0.0
+    if store.label_values.value.shape[1]:
+        note_value(store.label_values.value, label, -1.0)
+    labels.persistent[label], labels.majority[label] = streams.persistent[stream], streams.majority[stream]
+    labels.at_horizon[label] = 1
+    count_label(streams, registry.classes, registry.pairs, stream, y)
+    drop_late(registry, store, logs, stream, slot, t1)
+    number, used, closings = number_of(logs, record), logs.used[CLOSINGS], logs.closings
+    closings.record[used] = number
+    begin = closings.end[used - 1] if used else 0
+    closings.end[used] = copy_text(store.ids, slot, closings.text, begin)
+    settle(registry, store, logs, Place(number, stream, slot))
+    logs.used[CLOSINGS] = used + 1
+    return streams.clock[stream] + max(streams.horizon[stream], streams.settle[stream])
+
+
+# ---- order
+
+
+@inner
+def in_order(instances: Instances, links: Links, ids: Ids, first: int, clock: int) -> int:
+    """Sort the instances whose deadlines may have passed, a list by `next`; returns the first of the list.
+
+    Waiting instances that are due come first, ordered by deadline, then by id. The other instances follow;
+    their order doesn't matter.
+    """
+    due, others, instance = 0, 0, first
+    while instance:
+        following = links.next[instance]
+        if instances.state[instance] == WAITING and links.deadline[instance] < clock:
+            links.next[instance] = due
+            due = instance
+        else:
+            links.next[instance] = others
+            others = instance
+        instance = following
+    width = 1
+    merges = 2
+    while merges > 1:  # bottom up, by lists of 1, 2, 4, …
+        merges = 0
+        left, due, last = due, 0, 0
+        while left:
+            merges += 1
+            right, lefts = left, 0
+            while right and lefts < width:
+                lefts += 1
+                right = links.next[right]
+            rights = width
+            while lefts or (rights and right):
+                if not lefts:
+                    takes_left = False
+                elif not rights or not right:
+                    takes_left = True
+                else:
+                    takes_left = not _ends_before(links, ids, right, left)
+                if takes_left:
+                    chosen, left, lefts = left, links.next[left], lefts - 1
+                else:
+                    chosen, right, rights = right, links.next[right], rights - 1
+                if last:
+                    links.next[last] = chosen
+                else:
+                    due = chosen
+                last = chosen
+            left = right
+        if last:
+            links.next[last] = 0
+        width *= 2
+    if not due:
+        return others
+    last = due
+    while links.next[last]:
+        last = links.next[last]
+    links.next[last] = others
+    return due
+
+
+@inner
+def _ends_before(links: Links, ids: Ids, one: int, other: int) -> bool:
+    """Whether an instance's horizon ends before that of another one; if the ends are equal, ids decide."""
+    if links.deadline[one] != links.deadline[other]:
+        return links.deadline[one] < links.deadline[other]
+    return is_before(ids, one, other)
+
 
 #: Maximum lead of an event time over its record time that may move the stream's clock: in ms, and as a share
 #: of the horizon (a divisor). A producer with a wrong clock must not make everything expire.
@@ -224,3 +384,29 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int
         row = predictions.next[row]
     drop_predictions(store.pools, predictions, store.probabilities, first)
     store.instances.first[slot] = 0
+
+
+#: Results of a handler in place of a deadline. NOTHING: the deadline stays. MEETS: the label meets the
+#: pending predictions.
+NOTHING, MEETS = -(1 << 62), -(1 << 62) + 1
+
+
+@inlined
+def run_until(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
+    """The instance's present state ends once the clock is above `deadline`."""
+    if store.links.bucket[slot]:
+        unschedule(store.wheels, store.links, stream, slot)
+    schedule(store.wheels, store.links, stream, slot, deadline, registry.streams.wheel[stream])
+
+
+@inner
+def label_was_late(
+    registry: Registry, store: Store, logs: Logs, stream: int, slot: int, deadline: int
+) -> None:
+    """Drop a waiting label that turned out to be later than the horizon; the instance continues to wait."""
+    registry.streams.late_label[stream] += 1
+    beyond = store.labels.t1[store.instances.label[slot]] - deadline
+    add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)
+    registry.streams.waiting_labels[stream] -= 1
+    drop_label(store, slot)
+    store.instances.state[slot] = WAITING

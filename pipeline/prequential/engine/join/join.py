@@ -1,7 +1,7 @@
 """The join: delayed labels meet the pending predictions, record by record.
 
 `semantics-time.md` specifies the effect of each record in each state of its instance. The modules
-`instances`, `predictions` and `labels` implement it.
+`predictions` and `labels` implement it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import numpy as np
 from prequential.engine.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
 from prequential.engine.compiled.kernel import inlined, inner, kernel
 from prequential.engine.join.compacting import compact_again, compacted, expand
-from prequential.engine.join.deadlines import MEETS, NOTHING, run_until
-from prequential.engine.join.expiry import expire_states, lead_of
-from prequential.engine.join.instances import take_instance
-from prequential.engine.join.labelling import lacks_segment, separates, settle, wants
+from prequential.engine.join.completing import lacks_segment, separates, settle, wants
+from prequential.engine.join.expiry import MEETS, NOTHING, expire_states, label_was_late, lead_of, run_until
 from prequential.engine.join.labels import repeat_label, take_label
 from prequential.engine.join.outcome_rows import Place
 from prequential.engine.join.predictions import repeats, take_prediction
-from prequential.engine.tables.compact import find_compact
+from prequential.engine.tables.compact import find_compact, key_of, was_settled
 from prequential.engine.tables.logs import (
     AFTER_SETTLE,
     DONE,
     DUE,
+    DUPLICATE,
     EMIT,
     FULL,
     NEW_NAMES,
@@ -36,9 +35,66 @@ from prequential.engine.tables.logs import (
     number_of,
 )
 from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
-from prequential.engine.tables.settled import key_of, was_settled
-from prequential.engine.tables.store import NO_CLASS, NO_VERSION, SETTLED, UNKNOWN, WAITING, Store, count_of
-from prequential.engine.tables.streams import Registry, Streams
+from prequential.engine.tables.store import (
+    EXPIRED,
+    NO_CLASS,
+    NO_VERSION,
+    SETTLED,
+    UNKNOWN,
+    WAITING,
+    Store,
+    count_of,
+)
+from prequential.engine.tables.streams import Registry, Streams, is_beyond_horizon
+
+
+@inlined
+def take_instance(
+    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
+) -> int:
+    """Process an instance; returns the deadline of its state, or `NOTHING`."""
+    streams, instances, labels = registry.streams, store.instances, store.labels
+    horizon, ts, version = streams.horizon[stream], rows.ts[i], rows.version[i]
+    state, known = instances.state[slot], instances.version[slot]
+    if state == UNKNOWN:
+        instances.state[slot] = WAITING
+        instances.version[slot] = version
+        _note_instance(rows, i, registry, store, stream, slot)
+        return ts + horizon
+    if state == EXPIRED or (state == SETTLED and known != NO_VERSION and version <= known):
+        streams.duplicate_instances[stream] += 1
+        note_dropped(logs, DUPLICATE + INSTANCE, i)
+        return NOTHING
+    if state == SETTLED:
+        instances.version[slot] = version
+        return NOTHING
+    label = instances.label[slot]
+    t0 = store.links.deadline[slot] - horizon if state == WAITING else labels.t0[label]
+    if known != NO_VERSION and ts >= t0 and version <= known:
+        streams.duplicate_instances[stream] += 1
+        note_dropped(logs, DUPLICATE + INSTANCE, i)
+        return NOTHING
+    _note_instance(rows, i, registry, store, stream, slot)
+    t0 = ts if known == NO_VERSION else min(t0, ts)
+    instances.version[slot] = version if known == NO_VERSION else max(version, known)
+    if state == WAITING:
+        return t0 + horizon
+    if is_beyond_horizon(t0, labels.t1[label], horizon):
+        label_was_late(registry, store, logs, stream, slot, t0 + horizon)
+        return t0 + horizon
+    labels.t0[label] = t0
+    return NOTHING
+
+
+@inner
+def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
+    """Store an instance's segments and propensity; segments of other keys from an earlier record stay."""
+    for key in range(registry.streams.keys[stream]):
+        if rows.segments[i, key]:
+            store.marks.segments[slot, key] = rows.segments[i, key]
+    if registry.streams.weights[stream] and rows.propensity[i] > 0:
+        store.marks.propensity[slot, 0] = rows.propensity[i]
+
 
 #: Why a record is refused.
 TAKEN, TOO_MANY_INSTANCES, TOO_MANY_PREDICTIONS = range(3)
@@ -84,7 +140,7 @@ def join(
         if i >= known:
             known = min(i + AHEAD, stop)
             used[READ_AHEAD] = read_ahead(rows, store, i, known)
-        stream = np.int64(rows.stream[i])  # as in `closing`: else `settle` is compiled twice
+        stream = np.int64(rows.stream[i])  # as in `expiry`: else `settle` is compiled twice
         # 1. The clock that the record gives the stream; a refused prediction leaves the clock unchanged.
         clock = _clock_at(rows, i, registry, stream)
         slot = _slot_of(rows, i, store, stream)

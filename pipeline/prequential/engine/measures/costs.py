@@ -20,7 +20,7 @@ from prequential.engine.measures.declaration import (
     Result,
     measure,
 )
-from prequential.engine.measures.positive import PER_VALUE, Positives
+from prequential.engine.measures.per_class import PER_VALUE, Positives
 from prequential.engine.tables.outcomes import (
     JointCells,
     is_listed,
@@ -77,7 +77,7 @@ def cost_total(k: Paid) -> Result:
 
 @inner
 def _costs_of(positives: Positives, sequence: int) -> int:
-    """The basis of a sequence's costs, such as `positive.PER_VALUE`; 0: it has none."""
+    """The basis of a sequence's costs, such as `per_class.PER_VALUE`; 0: it has none."""
     return np.int64(positives.priced[positives.owner[sequence]]) if len(positives.priced) else 0
 
 

@@ -76,7 +76,7 @@ PROBABILITIES = Input("probabilities", CLASSIFICATION, "sums", (NO_PROBABILITIES
 PROPENSITIES = Input("propensities", CLASSIFICATION, "sums", (NO_PROPENSITY,), of_sums=True)
 #: f(sums): sums of scores, of the rank of the label's probability among those of its prediction.
 TOP = Input("ranks of labels", CLASSIFICATION, "sums", (NO_PROBABILITIES,), of_sums=True)
-#: f(r): outcomes by their score, p(positive class) (`ranking.Ranks`).
+#: f(r): outcomes by their score, p(positive class) (`probabilistic.Ranks`).
 RANKS = Input("ranks", CLASSIFICATION, "r", (NO_POSITIVE_CLASS, NO_PROBABILITIES, NO_RANKS), of_sums=True)
 #: f(sums): sums of errors. See `SPREAD` for f(sums, spread), with Σ(y - ȳ)² of the labels in memory.
 NUMBERS = Input("numbers", REGRESSION, "sums", of_sums=True)

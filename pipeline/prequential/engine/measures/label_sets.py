@@ -20,8 +20,7 @@ from prequential.engine.measures.declaration import (
     Result,
     measure,
 )
-from prequential.engine.measures.per_class import ClassCells, present
-from prequential.engine.measures.positive import Positives
+from prequential.engine.measures.per_class import ClassCells, Positives, present
 from prequential.engine.tables.outcomes import (
     KEY_CAPACITY,
     JointCells,

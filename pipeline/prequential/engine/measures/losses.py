@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.compiled.generated import written
-from prequential.engine.compiled.kernel import inner
+from prequential.engine.compiled.kernel import inner, written
 from prequential.engine.measures.declaration import NO_POSITIVE, POSITIVE, QUANTILES
-from prequential.engine.measures.positive import PER_VALUE, Positives, quantile_of
+from prequential.engine.measures.per_class import PER_VALUE, Positives, quantile_of
 from prequential.engine.measures.registry import INDEX, LOSSES, MEASURES, OWN_LOSSES
 from prequential.engine.tables.outcomes import Log
 from prequential.engine.tables.streams import ONE, TRUE, name_hash

@@ -8,8 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.generated import written
-from prequential.engine.compiled.kernel import Floats, Ints, inner, kernel
+from prequential.engine.compiled.kernel import Floats, Ints, inner, kernel, written
 from prequential.engine.compiled.mathematics import two_product, two_sum
 from prequential.engine.measures.agreement import Totals
 from prequential.engine.measures.costs import SUMS, Paid, paid_by_chance, paid_of
@@ -43,8 +42,7 @@ from prequential.engine.measures.declaration import (
     Input,
 )
 from prequential.engine.measures.label_sets import LabelTotals, has_sets, sum_labels
-from prequential.engine.measures.per_class import ClassCells, binary, new_classes
-from prequential.engine.measures.positive import Positives, positive_of
+from prequential.engine.measures.per_class import ClassCells, Positives, binary, new_classes, positive_of
 from prequential.engine.measures.registry import INDEX, MEASURES, made_of
 from prequential.engine.tables import scores
 from prequential.engine.tables.outcomes import (

@@ -33,8 +33,7 @@ from prequential.engine.delay import latency, maturity
 from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.engine.measures.registry import by_name
 from prequential.engine.merging.parting import ALL
-from prequential.engine.merging.periods import foreseen, news
-from prequential.engine.merging.sums import MergedClasses, added, called, measured, totals
+from prequential.engine.merging.sums import MergedClasses, added, called, foreseen, measured, news, totals
 from prequential.engine.output.estimates import EstimatorState, intermediate
 from prequential.engine.output.waiting import Waiting, together
 from prequential.engine.tables.streams import MODEL

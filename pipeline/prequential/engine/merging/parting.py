@@ -22,10 +22,10 @@ from prequential.engine.delay.calibrating import EXPECTED, LABELLED, SCALE, WEIG
 from prequential.engine.delay.due_periods import PeriodState
 from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ends_of_periods, known_of, open_rows
 from prequential.engine.delay.expecting import look_together
-from prequential.engine.due.expectations import scale_of
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.sums import is_any
+from prequential.engine.expectations import scale_of
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.period_measures import expected

@@ -1,4 +1,4 @@
-"""Measures of periods of prediction time: of the labels so far, and estimates for all labels."""
+"""Measures of periods of prediction time, of the labels so far and estimated for all; and their messages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
+from prequential.configuration.settings.stages import PERIOD
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, allocating, kernel
+from prequential.engine.delay.calendars import put_counts, put_stakes
 from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ExpectedTables, losses_at
 from prequential.engine.delay.expecting import Group
-from prequential.engine.delay.period_cells import put_counts, put_stakes
 from prequential.engine.delay.periods import PeriodTables, read_sums
+from prequential.engine.facts import PeriodDue
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
 from prequential.engine.measures.declaration import (
     CLASSES,
@@ -27,10 +30,10 @@ from prequential.engine.measures.declaration import (
     REASONS,
 )
 from prequential.engine.measures.declaration import NUMBERS as OF_NUMBERS
-from prequential.engine.measures.per_class import new_classes
-from prequential.engine.measures.positive import Positives, quantile_of
+from prequential.engine.measures.per_class import Positives, new_classes, quantile_of
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
+from prequential.engine.output.estimates import counts_of
 from prequential.engine.tables.outcomes import JointCells, cell_of
 from prequential.engine.tables.scores import (
     ABSOLUTE_ERRORS,
@@ -43,6 +46,9 @@ from prequential.engine.tables.scores import (
     SQUARED_ERRORS,
     read_exactly,
 )
+from prequential.topics.encoding import encode, identity
+from prequential.topics.outputs import Encoded, Metrics
+from prequential.topics.specs import METRICS
 
 #: Measures of a matrix that are estimated: those of a model's quality that need no baseline.
 _OF_MATRIX = frozenset(
@@ -375,3 +381,27 @@ def expected_of(
         measure_cells(memory, classes, positives, 0, False, own.values[0], own.reasons[0])
         _put(found, one, _MATRIX_COLUMNS, own)
     return found
+
+
+def messages_of(catalog: Catalog, periods: Sequence[PeriodDue]) -> list[Encoded]:
+    """The messages about these periods of a catalog's models."""
+    models = list(dict.fromkeys(one.model for one in periods))
+    counts = dict(zip(models, counts_of(catalog, models))) if models else {}
+    messages = (_message(catalog, one, counts[one.model]) for one in periods)
+    return [Encoded(METRICS, message.stream, encode(message)) for message in messages]
+
+
+def _message(catalog: Catalog, due: PeriodDue, counts: dict[str, int]) -> Metrics:
+    about, state, forecast = catalog.entity(due.model), due.state, due.forecast
+    stream = catalog.streams[about.stream]
+    key = (stream.name, catalog.partition, about.model, None, PERIOD, state.name)
+    return Metrics(
+        identity(
+            *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status,
+            *catalog.loss, *([forecast.maturity] if forecast else []),
+        ),
+        *key, state.labelled, state.labelled, state.newest_ts, *due.measures, counts, stream.config.digest,
+        period=state.as_message(closes=stream.config.label_at_horizon is not None),
+        expected=forecast.message if forecast else msgspec.UNSET,
+        untimed=catalog.untimed or msgspec.UNSET,
+    )  # fmt: skip

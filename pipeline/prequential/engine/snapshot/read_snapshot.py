@@ -15,13 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.plans import Plan
-from prequential.engine.comparisons import pair_statuses
-from prequential.engine.comparisons.pair_statuses import Copies, Shows
-from prequential.engine.comparisons.reporting import ComparisonReporter
+from prequential.engine.comparisons import reporting
+from prequential.engine.comparisons.reporting import ComparisonReporter, Copies, Shows
 from prequential.engine.compiled.kernel import Ints, of_rows, row_bytes, taken
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.estimators.estimator import Estimator
-from prequential.engine.estimators.indexes import CellNumbers
+from prequential.engine.estimators.rows import CellNumbers
 from prequential.engine.incidents.incident import ModelStatus
 from prequential.engine.measures.registry import OF_PROBABILITIES, OF_WEIGHTS
 from prequential.engine.output.messages import Reporter
@@ -75,7 +74,7 @@ def parts(state: ShardState, *, scored: bool, segments: bool = True) -> Iterator
     entities, count = catalog.registry.entities, len(catalog.entities)
     each = np.array([_row_bytes(plan, scored) for plan in catalog.plans] or [0], dtype=np.int64)
     costs = entities.stages[:count] * each[entities.plan[:count]] + _ENTITY
-    costs += pair_statuses.costs(state.pairing, count)
+    costs += reporting.costs(state.pairing, count)
     nothing = np.zeros(0, dtype=np.int64)
     wanted = np.arange(1, count)
     if not segments:
@@ -163,7 +162,7 @@ def take(
     left_out = {code: state.pairing.left_out.get(code, 0) for code in part.streams.tolist()}
     return ReadSnapshot(
         part, read_snapshot, accounts, Reporter(read_snapshot, accounts, notes, lengths.__getitem__),
-        pair_statuses.take(comparisons, state.pairing, rows.tolist(), shows),
+        reporting.take(comparisons, state.pairing, rows.tolist(), shows),
         state.incidents.model_statuses(rows.tolist()), left_out,
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Restore a state from a snapshot, as far as the present configuration still has its content.
 
-A row keeps its state if its key (`engine.tables.keys`) is still evaluated, and others begin empty. Streams,
+A row keeps its state if its key (`engine.tables.rows`) is still evaluated, and others begin empty. Streams,
 classes, entities and segments are found by name. Sequences are found by entity and stage; each estimator,
 reference and detector of them by its name and parameters. Joint sequences are found by both entities, stage
 and loss. Rows that belong to an entity (cohorts, periods, clusters) go with it. Periods also begin empty for
@@ -18,20 +18,17 @@ from prequential.configuration.settings.durations import shown_period
 from prequential.configuration.settings.stages import INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.configuration.settings.streams import DetectorConfig, DisparityConfig, StreamConfig
-from prequential.engine.catalog.begun import Begun
 from prequential.engine.catalog.catalog import NO_CLASS_NAME
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.comparisons import saving
 from prequential.engine.compiled.kernel import grown, taken
 from prequential.engine.delay import coverage, expected, periods
 from prequential.engine.delay.calendars import ends_of, starts_of
 from prequential.engine.details.label_dependence import LabelDependence
-from prequential.engine.incidents import saving as saved_incidents
-from prequential.engine.snapshot import waiting
-from prequential.engine.snapshot.restored import Restored, compared
-from prequential.engine.snapshot.segment_moves import SegmentMoves, freed_segment_rows
+from prequential.engine.snapshot import saving, waiting
+from prequential.engine.snapshot.restored import Begun, Restored, compared
 from prequential.engine.snapshot.snapshot import read
+from prequential.engine.snapshot.waiting import SegmentMoves, freed_segment_rows
 from prequential.engine.state import ShardState
 from prequential.engine.tables.logs import REMEMBERED
 from prequential.engine.tables.streams import (
@@ -91,7 +88,7 @@ class _Restoring:
         state.add_rows()
         state.accounts.coverage = coverage.update(state.accounts.coverage, events, 0, count)
         moved, stages = dict(self._moved), self._stages()
-        self._missing += saving.restore(
+        self._missing += saving.restore_pairs(
             self._catalog, state.pairing, head, arrays, moved, stages,
             {one.code for one in self._catalog.streams if self._has_other_bins(one)},
         )  # fmt: skip
@@ -424,7 +421,7 @@ class _Restoring:
             row: [self._stage_now(row, stage) for stage in names]
             for row, names in stages.items() if names and row in present
         }  # fmt: skip
-        for row in saved_incidents.restore(self._state.incidents, self._head, self._arrays, stages_now):
+        for row in saving.restore_incidents(self._state.incidents, self._head, self._arrays, stages_now):
             if self._catalog.registry.entities.outcomes[row]:
                 self._begins(row, "", "incidents")
 

@@ -1,15 +1,141 @@
-"""The logs that the join writes: outcomes, events of predictions, and the reason why it stopped."""
+"""The logs of a micro-batch: outcomes, events of predictions, alarms, and the reason why the join stopped.
+
+Consumers of predictions read it (coverage, selection, periods); consumers of outcomes read the outcome log.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.id_texts import copy_text, size_of
 from prequential.engine.compiled.ids import LONGEST, Ids
-from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, inlined, inner, records, zeros
-from prequential.engine.tables.events import Events, new_events
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inlined, inner, records, zeros
 from prequential.engine.tables.outcomes import Log, new_log
+
+_BITS, _BYTE = np.uint64(8), np.uint64(0xFF)
+
+
+@inner
+def size_of(ids: Ids, slot: int) -> int:
+    """Return the number of bytes of the id in a slot of `ids`."""
+    return np.int64(ids.size[slot]) - 1
+
+
+@inner
+def copy_text(ids: Ids, slot: int, text: Bytes, at: int) -> int:
+    """Write the id in a slot into `text` from `at` on; returns where it ends. `text` must have room."""
+    end, block = at + size_of(ids, slot), np.int64(ids.offset[slot])
+    while at < end:
+        word = ids.arena[block]
+        for place in range(at, min(at + 8, end)):
+            text[place] = word & _BYTE
+            word >>= _BITS
+        at, block = min(at + 8, end), block + 1
+    return end
+
+
+@inner
+def is_before(ids: Ids, one: int, other: int) -> bool:
+    """Whether an id comes before another one: by length, then byte by byte.
+
+    Whole numbers are therefore in numerical order. `one` and `other` are slots of `ids`.
+    """
+    size = size_of(ids, one)
+    if size != size_of(ids, other):
+        return size < size_of(ids, other)
+    first, second = np.int64(ids.offset[one]), np.int64(ids.offset[other])
+    for block in range((size + 7) // 8):
+        a, b = ids.arena[first + block], ids.arena[second + block]
+        if a != b:
+            for _ in range(8):  # the first byte is the lowest
+                if a & _BYTE != b & _BYTE:
+                    return (a & _BYTE) < (b & _BYTE)
+                a >>= _BITS
+                b >>= _BITS
+    return False
+
+
+#: The last one: it is as it was before the revision that follows, for what is scored or at stake.
+WAITS, MET, LATE, EXPIRED, REVISED, UNREVISED = range(6)
+
+
+class Events(NamedTuple):
+    """What became of predictions, in the order in which it happened; all columns have equal length."""
+
+    kind: Bytes
+    model: Ints32  # row of the model
+    ts: Ints  # of the prediction, ms
+    t1: Ints  # of its label (MET), ms; the stream's clock when it came (WAITS)
+    prediction: Ints32  # class code
+    bin: Bytes  # of its confidence, where periods are estimated (`scores.confidence_bin`); 0: none is given
+    label: Ints32  # class code (MET); of a revision the label before, or NO_CLASS
+    revised: Ints32  # of a revision: the label now; NO_CLASS: it is withdrawn
+    before: Ints32  # rows of the outcome log that were written before it
+    bits: Bytes  # which baselines were right when the prediction was made: 2·persistent + majority
+    known: Bytes  # whether they had a label to predict by
+    at_horizon: Bytes  # whether the label (MET, REVISED) is that of instances without one by the horizon
+    # What is scored of one that met its label or was revised, as in the outcome log:
+    scored: Bytes
+    log_loss: Floats
+    brier: Floats
+    confidence: Floats
+    positive: Floats
+    is_positive: Bytes
+    error: Floats
+    value: Floats
+    width: Floats
+    weight: Floats
+    # Where costs are by what is at stake, as in the outcome log, of one that met its label or was revised:
+    valued: Bytes
+    stake: Floats
+
+
+def new_events(rows: int) -> Events:
+    """An empty log with this many rows, all zero; `Logs.used[EVENTS]` is the number of rows in use."""
+    return records(Events, rows)
+
+
+class Alarms(NamedTuple):
+    """Alarms that the detectors of a plan raise in one call, and warnings, with room for all there can be."""
+
+    place: Ints32  # among the rows that the detectors ran over
+    detector: Ints32  # its place in the configuration
+    statistic: Floats
+    threshold: Floats
+    autocorrelation: Floats  # of errors up to there; NaN: it has no value
+    raised: Ints  # (1,), how many
+    warned_place: Ints32  # as `place`: where a warning begins, of detectors that have such
+    warned_detector: Ints32
+    warned: Ints  # (1,), how many
+
+
+def new_alarms(room: int) -> Alarms:
+    """No alarms or warnings, with room for so many of either: at most one for each row and detector."""
+    places, detectors = np.zeros(room, np.int32), np.zeros(room, np.int32)
+    numbers = np.zeros(room), np.zeros(room), np.full(room, np.nan)
+    warned = np.zeros(room, np.int32), np.zeros(room, np.int32)
+    return Alarms(places, detectors, *numbers, np.zeros(1, np.int64), *warned, np.zeros(1, np.int64))
+
+
+@inner
+def raise_alarm(alarms: Alarms, place: int, detector: int, statistic: float, threshold: float) -> None:
+    """Append an alarm at `place` among the rows, by the detector of this place in the configuration.
+
+    There must be room (`new_alarms`): compiled, nothing checks.
+    """
+    at = alarms.raised[0]
+    alarms.place[at], alarms.detector[at] = place, detector
+    alarms.statistic[at], alarms.threshold[at] = statistic, threshold
+    alarms.raised[0] = at + 1
+
+
+@inner
+def note_warning(alarms: Alarms, place: int, detector: int) -> None:
+    """Append a warning that begins at `place` among the rows; otherwise as `raise_alarm`."""
+    at = alarms.warned[0]
+    alarms.warned_place[at], alarms.warned_detector[at] = place, detector
+    alarms.warned[0] = at + 1
+
 
 #: Positions in `Logs.used`: rows of each log, and entities due; instances in the store; what stopped the
 #: join, see `engine.join.join`.
@@ -116,7 +242,7 @@ def new_logs(rows: int) -> Logs:
 def add_event(logs: Logs, kind: int, model: int, ts: int) -> int:
     """Append a row to the log of events; returns its number, for the caller to fill in what else is known.
 
-    `kind` is one of `engine.tables.events`, `ts` the prediction's time, ms. Room is ensured by
+    `kind` is one of `engine.tables.logs`, `ts` the prediction's time, ms. Room is ensured by
     `has_capacity`.
     """
     row = logs.used[EVENTS]

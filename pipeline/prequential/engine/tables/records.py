@@ -1,4 +1,4 @@
-"""A micro-batch's records as columns: names as codes, ids as bytes in one text."""
+"""A micro-batch's records as columns, and the error with which the engine rejects an invalid record."""
 
 from __future__ import annotations
 
@@ -32,3 +32,7 @@ class Rows(NamedTuple):
     asks: Bytes  # whether the record has names that become known only if it is taken
     hashes: Ints  # of the ids, as the join needs them
     refused: Bytes  # the join's answer: 0 taken, else the code of the reason
+
+
+class Unusable(Exception):
+    """A record goes to dead-letters; the message is the reason, one sentence that quotes what is wrong."""

@@ -1,4 +1,12 @@
-"""What an outcome adds to sums other than its joint cell: the place of each sum, and the value added.
+"""What an outcome adds to sums other than its joint cell, and to histograms of scores.
+
+Bins are narrow where most scores are: near 0 and near 1 by ratio, in between also by difference. From 0.0001
+to 0.5 there are 90, the k-th of them from where
+
+    50·p + 65·(1 + ln(p/(1 - p))/ln 9999) = k,
+
+so of width 0.013 around 0.5, and of 15% of the score where scores are small. Below lie ten, whose edges are
+`_TINY`; above 0.5 everything is the mirror's, 1 - p.
 
 For probabilities: loss, Brier score, and by bin of the confidence the number of predictions, their confidence
 and how many were right. For labels with a known propensity: weights. For regression: errors, in places where
@@ -7,21 +15,79 @@ classification has something else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.exact_sums import (
+from prequential.engine.compiled.kernel import Floats, inlined, inner
+from prequential.engine.compiled.mathematics import (
     add_exactly,
+    log,
     mean_of,
     nearest,
     parts_of,
     spread_of,
+    two_product,
 )
-from prequential.engine.compiled.kernel import Floats, inlined, inner
-from prequential.engine.compiled.mathematics import log, two_product
 from prequential.engine.tables import outcomes
 from prequential.topics.messages import NUMBERS
+
+#: Bins, and those of them from 0.0001 to 0.5.
+SCORE_BINS = 200
+_MIDDLE = 90
+
+#: Edges of the bins that are wide: some models are all but sure of each answer, as naive Bayes is.
+_TINY = (1e-15, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 3.16228e-6, 1e-5, 3.16228e-5, 1e-4)
+
+#: Bins by difference, of 0.02, and those by ratio, that 0.0001 to 0.5 would have without the others.
+_BY_DIFFERENCE, _BY_RATIO = 50.0, 65.0
+_RANGE = math.log(9999.0)
+
+#: Halvings that leave nothing of an edge's digits open.
+_HALVINGS = 60
+
+
+def _edge(k: int) -> float:
+    """The lower edge of the k-th bin of the middle, to six digits: the same with any C library."""
+    low, high = _TINY[-1], 0.5
+    for _ in range(_HALVINGS):
+        p = (low + high) / 2
+        place = _BY_DIFFERENCE * p + _BY_RATIO * (1 + math.log(p / (1 - p)) / _RANGE)
+        low, high = (p, high) if place < k else (low, p)
+    return float(f"{low:.6g}")
+
+
+def _edges() -> Floats:
+    lower = [*_TINY, *(_edge(k) for k in range(1, _MIDDLE))]
+    return np.array([*lower, 0.5, *(1.0 - edge for edge in reversed(lower))])
+
+
+#: Where bins begin, but the first one, which does at 0: (199,), rising. An edge is of the bin above.
+EDGES: Floats = _edges()
+
+#: Places in the counts of a histogram: bins of the scores of negatives, and of positives; outcomes whose
+#: labels don't determine the positive class; outcomes without a score.
+NEGATIVES, POSITIVES, WITHOUT_POSITIVE, WITHOUT_SCORE = 0, SCORE_BINS, 2 * SCORE_BINS, 2 * SCORE_BINS + 1
+SCORE_WIDTH = 2 * SCORE_BINS + 2
+
+
+@inner
+def score_bin(p: float) -> int:
+    """The bin of a score p, 0 … `BINS` - 1: how many of `EDGES` aren't above it.
+
+    >>> score_bin(0.0), score_bin(1e-4), score_bin(0.4999), score_bin(0.5), score_bin(1.0)
+    (0, 10, 99, 100, 199)
+    """
+    low, high = 0, SCORE_BINS - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if EDGES[middle] <= p:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
 
 #: Probabilities are clipped to [CLIP, 1 - CLIP] before the logarithm (`docs/reference/measures.md`).
 CLIP = 1e-15
@@ -70,7 +136,7 @@ WEIGHTS, WEIGHTED_ERRORS = 16, 17
 #: After the sums for regression: the labels' number or weight, their mean ȳ in two floats, and Σ(y - ȳ)².
 LABELS, MEAN, REST, SPREAD = range(SIZE, SIZE + 4)
 
-#: Rests of exact sums (`engine.compiled.exact_sums`): for scores of classification, for regression, and for
+#: Rests of exact sums (`engine.compiled.mathematics`): for scores of classification, for regression, and for
 #: costs.
 RESTS, RESTS_OF_NUMBERS, RESTS_OF_COSTS = 2, 5, 3
 
@@ -163,7 +229,7 @@ def add_probabilities(
     Parameters
     ----------
     sums, rests
-        Exact sums (`engine.compiled.exact_sums`), or sums without rests.
+        Exact sums (`engine.compiled.mathematics`), or sums without rests.
     sign
         1 to add the outcome, -1 to remove it.
     scored

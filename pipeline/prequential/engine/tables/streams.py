@@ -47,7 +47,7 @@ class Streams(NamedTuple):
     # State:
     clock: Ints  # event time: the largest ts seen, within tolerance
     started: Bytes  # whether anything was seen
-    wheel: Ints  # the clock when its deadlines were checked last (see `engine.tables.calendar`)
+    wheel: Ints  # the clock when its deadlines were checked last (see `engine.tables.store`)
     persistent: Ints32  # the baselines' classes now
     majority: Ints32
     labels: Ints  # labels that baselines have seen
@@ -157,7 +157,7 @@ class Entities(NamedTuple):
     expired: Ints
     at_horizon: Ints  # predictions that got the class of instances without a label by the horizon
     duplicate: Ints
-    judged: Ints  # predictions with an estimate of their loss; -1: it isn't used (`join.estimating`)
+    judged: Ints  # predictions with an estimate of their loss; -1: it isn't used (`join.scoring`)
     disagreement: Floats  # the mean of the latest estimates
     retired: Bytes  # whether it isn't evaluated any more, though its predictions may still wait
     version: Ints32  # code of its version, of the newest prediction that has met its label; 0: none was given

@@ -24,11 +24,11 @@ from prequential.offline.backtesting.changes import (
     always,
     changes_of,
     judge,
+    name_of,
     never,
     profile,
     scores,
 )
-from prequential.offline.backtesting.detectors import name_of
 from prequential.offline.backtesting.report import (
     ALWAYS,
     INCIDENTS,
@@ -40,7 +40,7 @@ from prequential.offline.backtesting.report import (
     PastIncidents,
     Watched,
 )
-from prequential.offline.past.sequences import (
+from prequential.offline.backtesting.sequences import (
     OPTION,
     PastSequence,
     Spelled,

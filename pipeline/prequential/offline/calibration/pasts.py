@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints
-from prequential.offline.past.sequences import block_length
+from prequential.offline.backtesting.sequences import block_length
 
 #: The least number of blocks from which a variance can be estimated.
 _LEAST_BLOCKS = 8

@@ -7,7 +7,8 @@ generated streams, and lower ones are extrapolated:
   downwards. There are C·(e^w - 1 - w) outcomes between alarms, with w = κ·threshold (Siegmund, Sequential
   Analysis, 1985, chapter 2). `excursions` computes κ from sums of values.
 - For Page-Hinkley on the default ratio there is a table by c, the relative spread of sums of errors.
-- For ADWIN on the outcomes' own losses, whose threshold is a significance δ, theory gives the rate (`cuts`),
+- For ADWIN on the outcomes' own losses, whose threshold is a significance δ, theory gives the rate
+(`excursions`),
   up to a factor that is found by counting.
 - For other detectors and signals, ln(rate) is assumed to be linear in the threshold, or in ln δ.
 """
@@ -27,18 +28,22 @@ from prequential.engine.catalog.plans import Plan
 from prequential.engine.compiled.kernel import Floats, Ints, as_columns
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.adwin import AdwinParameters
-from prequential.engine.detectors.budgets import RATIO
+from prequential.engine.detectors.budgets import RATIO, SPREADS, ratio_log
 from prequential.engine.detectors.declaration import MIN_OUTCOMES, Parameter
-from prequential.engine.detectors.run_lengths import SPREADS, ratio_log
 from prequential.engine.detectors.watch import Signal, WatchedRows, kind_of
 from prequential.engine.estimators.naming import parse_signal
 from prequential.engine.measures.losses import ERROR, own_column
-from prequential.engine.measures.reading import extends_scores
+from prequential.engine.measures.registry import extends_scores
 from prequential.engine.tables.outcomes import Log, new_log
-from prequential.offline.calibration.cuts import cuts_of
-from prequential.offline.calibration.excursions import STEP, StepSums, kappa_of, long_run_variance
+from prequential.offline.backtesting.sequences import (
+    PastSequence,
+    ResampledRun,
+    block_length,
+    generator,
+    log_of,
+)
+from prequential.offline.calibration.excursions import STEP, StepSums, cuts_of, kappa_of, long_run_variance
 from prequential.offline.calibration.pasts import contexts, far, matched_blocks
-from prequential.offline.past.sequences import PastSequence, ResampledRun, block_length, generator, log_of
 from prequential.topics.errors import existing
 
 #: Streams that are generated from each past one. Each of them starts from another resampled past, so the

@@ -20,11 +20,10 @@ import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from prequential.configuration.settings.model import Config
 from prequential.engine.merging.merger import Merger
-from prequential.engine.past.course import PastCourses
-from prequential.engine.past.past import PastOutcomes
+from prequential.engine.past import PastCourses, PastOutcomes
 from prequential.engine.shard import Shard
-from prequential.engine.snapshot.split import split, streams_of
-from prequential.offline.replay.emission import without_metrics
+from prequential.engine.snapshot.snapshot import split, streams_of
+from prequential.offline.replay.sources import without_metrics
 from prequential.runtime.kafka.fetching import FETCH_SETTINGS
 from prequential.runtime.kafka.readers import ConsumerRecords
 from prequential.runtime.worker.batches import Originals, SharedParser, to_batch

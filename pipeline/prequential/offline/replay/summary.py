@@ -12,13 +12,12 @@ from prequential.configuration.settings.durations import shown_duration
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Stream
-from prequential.engine.comparisons import VERDICTS
-from prequential.engine.comparisons import pair_statuses as comparisons
+from prequential.engine.comparisons import VERDICTS, reporting
 from prequential.engine.comparisons.confidence_sequence import level_of
 from prequential.engine.input.seen import Refusal
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.estimates import EstimatorState
-from prequential.engine.past.course import COURSE_STAGES
+from prequential.engine.past import COURSE_STAGES
 from prequential.engine.shard import Shard
 from prequential.engine.tables.logs import (
     AFTER_SETTLE,
@@ -42,7 +41,7 @@ from prequential.views.diagnosis.findings import REUSED_IDS, findings, why_nothi
 from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
 from prequential.views.wording.comparing import WHOLE, Pair, latest_of, recent_of
 from prequential.views.wording.expected import ExpectedPeriod, expected_period
-from prequential.views.wording.incidents import NewestIncidents
+from prequential.views.wording.status import NewestIncidents
 
 #: Kinds of entities that evaluate a stream as a whole, in stages without an age; and in all stages.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
@@ -406,8 +405,8 @@ def _sequences(shard: Shard, stream: Stream) -> Iterator[SequenceSummary]:
 def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
     """Yield the comparisons between models, baselines and corrections of a stream as a whole."""
     rows = [about.row for about in shard.catalog.entities_of(stream) if about.kind in _WHOLE]
-    copies = comparisons.take(shard.comparisons, shard.state.pairing, rows)
-    for one in comparisons.pair_statuses(copies):
+    copies = reporting.take(shard.comparisons, shard.state.pairing, rows)
+    for one in reporting.pair_statuses(copies):
         yield Pair(
             stream.name, shard.partition, one.a.model, one.b.model, None, one.stage, one.loss, one.outcomes,
             one.ts, one.statistics.get(WHOLE, {}).get("difference"), one.interval,

@@ -12,7 +12,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.engine.estimators.naming import recency
 from prequential.engine.measures.registry import MEASURES
-from prequential.offline.replay.emission import POINTS
+from prequential.offline.replay.sources import POINTS
 from prequential.offline.replay.summary import SequenceSummary, Summary, SummaryFinding, place_in_words
 from prequential.topics.errors import Fault, printable
 from prequential.views.diagnosis.stream_facts import Finding
@@ -20,8 +20,8 @@ from prequential.views.wording.comparing import main_one, report
 from prequential.views.wording.comparing import sentence as disparity_in_words
 from prequential.views.wording.console import Console
 from prequential.views.wording.expected import ASSUMPTION, in_words, of_period
-from prequential.views.wording.incidents import sentence
 from prequential.views.wording.measures import COLUMNS, caption_of_stages, marked, stage_in_words
+from prequential.views.wording.status import sentence
 from rich.table import Table
 from rich.text import Text
 

@@ -1,21 +1,174 @@
-"""Read the rows and parts within the records of a file (`mapping.rows`, `mapping.evaluations`)."""
+"""Read the rows and parts within a file's records, and check that the file has the paths of its mapping."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from datetime import datetime, timedelta, timezone
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
-from prequential.mapping.evaluations import RecordPart, Unreadable
-from prequential.mapping.model import ROW, Path
+from prequential.mapping.conversion import is_absent, lacks_offset, time
+from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart, Unreadable
+from prequential.mapping.model import ROW, Path, RecordMapping
 from prequential.mapping.rows import RowColumns
-from prequential.offline.tables.objects import ObjectRows
-from prequential.offline.tables.rows import FileRows, Held, Progress, RowFile
+from prequential.mapping.units import RFC3339, UNITS
+from prequential.offline.tables.rows import FileRows, Held, ObjectRows, Progress, RowFile, some
+from prequential.topics.values import quoted
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+#: The times of current streams lie within the first bounds (ms, 1990 to 2100). The second bounds are wider
+#: (March 1973 to 2200). A time has another unit if it lies within the first bounds in that unit, and outside
+#: the second bounds in its own unit.
+_LIKELY = 631_152_000_000, 4_102_444_800_000
+_POSSIBLE = 100_000_000_000, 7_258_118_400_000
+
+#: Numbers below this limit (March 1973 in seconds) are no times since 1970 in any unit: they may be counts.
+_LEAST = 100_000_000
+
+#: The number of times that are checked for the unit of a file's times.
+_FIRST = 1_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_YEAR = 31_556_952_000  # ms
+
+
+def check_columns(files: Sequence[tuple[RowFile, Sequence[RecordMapping]]]) -> None:
+    """Raise ConfigError if a table lacks a mapped column, or if the mapping sets a unit for a time column."""
+    sentences: dict[object, str] = {}  # a missing column that several fields need is reported once
+    for file, mappings in files:
+        for mapping in mappings:
+            for key, sentence in _of_columns(mapping, file):
+                sentences.setdefault(key, sentence)
+    _complain(list(sentences.values()))
+
+
+def _of_columns(mapping: RecordMapping, file: RowFile) -> Iterator[tuple[object, str]]:
+    if file.columns is None or file.own_columns is None or mapping.format in FORMATS_WITH_PARTS:
+        return
+    known = set(file.columns)
+    for keys, path in mapping.paths():
+        if path.root != ROW and path.keys[0] not in known and ".".join(path.keys) not in known:
+            own = file.own_columns
+            present = f"its columns: {some(own)}" if own else "it has no columns"
+            yield (file.name, path.keys), _absent(mapping, keys, path, file, present)
+    one = mapping.fields.get("ts")
+    if one is not None and one.path is not None and one.unit is not None:
+        kind = file.type_of_time(one.path)
+        if kind is not None:
+            where = mapping.origin.place("ts", "unit")
+            already = f"{where}: {one.path} of {file.name} is {kind}, a time already: remove unit"
+            yield (file.name, "unit"), already
+
+
+def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
+    """Raise ConfigError if no first row of a file has a mapped path, or if their times have another unit."""
+    sentences = []
+    if len(rows) and (fields := rows.fields()):
+        optional = mapping.optional_paths()
+        sentences = [
+            _absent(mapping, keys, path, file, f"fields of its first record: {fields}")
+            for keys, path in mapping.paths()
+            if path not in optional and not rows.has(path)
+        ]
+    one = mapping.fields.get("ts")
+    if not sentences and one is not None and one.path is not None and file.type_of_time(one.path) is None:
+        values = list(islice((value for value in rows.column(one.path) if not is_absent(value)), _FIRST))
+        value = values[0] if values else None
+        units = {better_unit(value, one.unit) for value in values}
+        # Where some times have another unit than others, a finding reports how many.
+        unit = units.pop() if len(units) == 1 else None
+        if one.unit in (None, RFC3339) and one.timezone is None and lacks_offset(value):
+            sentences.append(
+                f"{mapping.origin.place('ts')}: {one.path} is {quoted(value)} in the first record of "
+                f"{file.name} that has it, a time without a zone: expected {{path: {one.path}, "
+                "timezone: UTC}, or the zone whose clock it is"
+            )
+        elif one.unit is None and one.timezone is not None and _is_number(value):
+            sentences.append(
+                f"{mapping.origin.place('ts', 'timezone')}: {one.path} is {quoted(value)} in the first "
+                f"record of {file.name} that has it, a number since 1970: remove timezone"
+            )
+        elif unit is not None:
+            sentences.append(
+                f"{mapping.origin.place('ts')}: {one.path} is {value} in the first record of {file.name} "
+                f"that has it, {_in_words(value, one.unit)}: it looks like {unit}: set unit: {unit}"
+            )
+    _complain(sentences)
+
+
+def better_unit(value: Any, unit: str | None) -> str | None:
+    """Return the unit that a time certainly has, if it is not the configured one; else None.
+
+    >>> better_unit(1_700_000_000, None), better_unit(1.7e12, "s"), better_unit("2024-05-01T12:00:00Z", "s")
+    ('s', 'ms', 'rfc3339')
+    >>> better_unit(17, None), better_unit(1_700_000_000, "s")
+    (None, None)
+    """
+    as_configured = _time(value, unit)
+    if as_configured is not None and _POSSIBLE[0] <= as_configured <= _POSSIBLE[1]:
+        return None
+    try:
+        if abs(float(value)) < _LEAST:
+            return None
+    except (TypeError, ValueError):
+        pass
+    for other in (*UNITS, RFC3339):
+        as_other = _time(value, other)
+        if other != (unit or "ms") and as_other is not None and _LIKELY[0] <= as_other <= _LIKELY[1]:
+            return other
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _time(value: Any, unit: str | None) -> int | None:
+    try:
+        return time("", value, unit)
+    except ValueError:
+        return None
+
+
+def _in_words(value: Any, unit: str | None) -> str:
+    ms = _time(value, unit)
+    if ms is None:
+        return f"which is no time in {unit or 'ms'}"
+    try:
+        return f"{(_EPOCH + timedelta(milliseconds=ms)).date().isoformat()} in {unit or 'ms'}"
+    except OverflowError:
+        return f"the year {1970 + ms // _YEAR} in {unit or 'ms'}"
+
+
+def _absent(mapping: RecordMapping, keys: Sequence[Any], path: Path, file: RowFile, present: str) -> str:
+    section, name = mapping.origin.section, keys[0]
+    what = "field" if file.columns is None else "column"
+    if name in mapping.implied:
+        return (
+            f"{mapping.origin.line(())}{section}: {file.name} has no {what} {path}; {present}; expected "
+            f"its path in {_setting(section, name)}, or {{const: …}} for a fixed one"
+        )
+    return f"{mapping.origin.place(*keys)}: {file.name} has no {what} {path}; {present}"
+
+
+def _setting(section: str, name: str) -> str:
+    """Return the key of a field's mapping, as you write it in its section.
+
+    >>> _setting("files.labels", "ts"), _setting("columns['labels']", "ts")
+    ('files.labels.ts', "columns['labels']['ts']")
+    """
+    return f"{section}.{name}" if section.startswith("files") else f"{section}[{name!r}]"
+
+
+def _complain(sentences: Sequence[str]) -> None:
+    if sentences:
+        raise ConfigError("\n".join(sentences))
 
 
 class InnerRows(RowColumns):

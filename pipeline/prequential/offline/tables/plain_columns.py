@@ -22,8 +22,8 @@ from prequential.engine.input.record_scanner import (
     TARGET_NUMBER,
     Columns,
 )
+from prequential.mapping.columns import ObjectColumns, Translated, WholeNumbers
 from prequential.mapping.model import TARGETS
-from prequential.mapping.translated import ObjectColumns, Translated, WholeNumbers
 from prequential.topics.messages import NUMBERS
 
 #: Fields that are names, or numbers, with their places in `Columns`.

@@ -18,18 +18,17 @@ from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Plain
+from prequential.mapping.columns import Translated
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
 from prequential.mapping.model import Path, RecordMapping, Uses
-from prequential.mapping.translated import Translated
 from prequential.mapping.translation import Translator
 from prequential.mapping.units import Clocks, TimeColumn
 from prequential.offline.replay.sources import FEWEST_PLAIN
 from prequential.offline.replay.summary import Place
-from prequential.offline.tables.checks import check_first
-from prequential.offline.tables.inner import InnerFile, InnerRows, PartRows
-from prequential.offline.tables.jsonfile import JsonFile
+from prequential.offline.tables.inner import InnerFile, InnerRows, PartRows, check_first
 from prequential.offline.tables.plain_columns import NameNumbers, plain_of
 from prequential.offline.tables.rows import BATCH, FileRows, Progress, RowFile
+from prequential.offline.tables.textfiles import JsonFile
 from prequential.topics.decoding import LABELS, Decoded
 from prequential.topics.errors import Fault, WorkError, existing
 from prequential.topics.messages import Record

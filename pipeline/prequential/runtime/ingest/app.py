@@ -8,13 +8,19 @@ from collections.abc import AsyncIterable, Mapping
 from time import monotonic
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http.exposition import CONTENT_TYPE
-from prequential.runtime.http.server import INGEST_PORT, Answer, Endpoint
-from prequential.runtime.ingest.counting import SourceCounts, exposition
-from prequential.runtime.ingest.reading import Assignment, SourceBatch, SourceFetcher
+from prequential.runtime.http import CONTENT_TYPE, INGEST_PORT, Answer, Endpoint
+from prequential.runtime.ingest.reading import (
+    Assignment,
+    SourceBatch,
+    SourceCounts,
+    SourceFetcher,
+    exposition,
+)
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
-from prequential.runtime.kafka.process import (
+from prequential.runtime.kafka.rejected import rejected, say, tell
+from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
+from prequential.runtime.kafka.transport import (
     NO_ANSWER,
     BatchSchema,
     Late,
@@ -26,8 +32,6 @@ from prequential.runtime.kafka.process import (
     stop_on_signals,
     unless_stopped,
 )
-from prequential.runtime.kafka.rejected import rejected, say, tell
-from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.topics.specs import INPUTS

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from prequential.configuration.settings.model import Config
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.input.fields import news_of, stream_of
-from prequential.engine.tables.errors import Unusable
+from prequential.engine.tables.records import Unusable
 from prequential.runtime.ingest.records import Made, SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
 from prequential.runtime.kafka.rejected import COMPLAINING

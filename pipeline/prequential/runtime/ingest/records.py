@@ -15,7 +15,6 @@ from prequential.mapping.model import Path, RecordMapping
 from prequential.mapping.rows import has_name
 from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.mapping.units import Clocks
-from prequential.runtime.ingest.counting import SourceCounts
 from prequential.runtime.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode
 from prequential.runtime.ingest.mapped_parts import (
     DELETION,
@@ -27,6 +26,7 @@ from prequential.runtime.ingest.mapped_parts import (
     of_tombstone,
     operation_path,
 )
+from prequential.runtime.ingest.reading import SourceCounts
 from prequential.runtime.kafka.rejected import rejected
 from prequential.runtime.kafka.transactions import BY_KEY, Outgoing
 from prequential.topics.dead_letters import headers_of

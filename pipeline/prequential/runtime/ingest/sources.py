@@ -8,7 +8,7 @@ from functools import partial
 from prequential.configuration.settings.model import Config, SourceConfig
 from prequential.mapping.evaluations import RATING_FORMATS
 from prequential.mapping.model import Path
-from prequential.runtime.ingest import avro, formats, protobuf
+from prequential.runtime.ingest import formats, registry
 from prequential.runtime.ingest.formats import Content, Decode, Json, with_parts
 from prequential.runtime.ingest.mapped_parts import of_deleted_row, operation_path
 from prequential.runtime.ingest.records import SourceTranslator
@@ -66,7 +66,10 @@ def _key_decoder(config: Config, source: SourceConfig) -> Decode | None:
     return Json([], framed=source.format == "json_schema", of_keys=True)
 
 
-_SCHEMAS = {"avro": (avro.reader, Content), "protobuf": (protobuf.reader, protobuf.ProtobufMessages)}
+_SCHEMAS = {
+    "avro": (registry.avro_reader, Content),
+    "protobuf": (registry.protobuf_reader, registry.ProtobufMessages),
+}
 
 
 def _framed(config: Config, format: str, *, of_keys: bool = False) -> Decode:

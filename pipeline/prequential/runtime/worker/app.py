@@ -11,10 +11,10 @@ from itertools import repeat
 from typing import Any
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http.exposition import CONTENT_TYPE
-from prequential.runtime.http.server import Answer, Endpoint
+from prequential.runtime.http import CONTENT_TYPE, Answer, Endpoint
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.kafka.process import (
+from prequential.runtime.kafka.rejected import rejected, say, tell
+from prequential.runtime.kafka.transport import (
     NO_ANSWER,
     BatchSchema,
     Late,
@@ -26,11 +26,9 @@ from prequential.runtime.kafka.process import (
     stop_on_signals,
     unless_stopped,
 )
-from prequential.runtime.kafka.rejected import rejected, say, tell
+from prequential.runtime.program import give_back
 from prequential.runtime.worker.batches import MANY, Content
-from prequential.runtime.worker.exporter import Exporter
-from prequential.runtime.worker.findings import LOOK_SECONDS, Findings
-from prequential.runtime.worker.heap import give_back
+from prequential.runtime.worker.exporter import LOOK_SECONDS, Exporter, Findings
 from prequential.runtime.worker.journal import TopicsOrigin, present_origin
 from prequential.runtime.worker.merging import Merging, require_room
 from prequential.runtime.worker.runner import ShardRunner

@@ -37,7 +37,13 @@ from prequential.runtime.worker.journal import (
     TopicsOrigin,
     encode_entry,
 )
-from prequential.runtime.worker.publisher import MessageConverter, Outgoing, Publisher, ShardLost
+from prequential.runtime.worker.publisher import (
+    MessageConverter,
+    Outgoing,
+    Publisher,
+    ShardLost,
+    ShardStatistics,
+)
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
 from prequential.runtime.worker.snapshots import (
     FORMAT,
@@ -47,7 +53,6 @@ from prequential.runtime.worker.snapshots import (
     SnapshotTurn,
     chunk_key,
 )
-from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
 
 #: Number of records between two commits from which on the shard has a backlog. The end of a backlog is

@@ -7,7 +7,7 @@ entries but the last are published. Recovery and `replay --from-topics` follow t
 
 An entry may also have a note:
 
-- An `Attempt`, a `Death` or a `Quarantine` is about deaths of workers (see `runtime.worker.isolation`).
+- An `Attempt`, a `Death` or a `Quarantine` is about deaths of workers (see `runtime.worker.batches`).
   The shard is about to try records, a worker died at them, or shards skip a record from then on.
 - `Grown`: the inputs have more partitions.
 - `Lost`: the shard goes on without records that retention has removed.

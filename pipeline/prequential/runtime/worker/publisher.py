@@ -1,4 +1,4 @@
-"""Publishing: a shard's outputs and its journal, each transaction completely or not at all.
+"""Publishing: a shard's outputs and journal, each transaction completely or not at all; and statistics.
 
 Each shard has one transactional producer with the shard's own transactional ID. So a worker that takes a
 shard over fences the previous worker and aborts its open transaction. A read_committed reader sees each
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
@@ -20,8 +21,7 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import Message
-from prequential.configuration.settings.listing import ListedSettings, texts
-from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.model import Config, ListedSettings, texts
 from prequential.engine.catalog.streams import Stream
 from prequential.runtime.kafka.rejected import rejected
 from prequential.runtime.kafka.transactions import ATTEMPT_SECONDS, Fenced, Outgoing, Transactions, Unknown
@@ -45,7 +45,42 @@ from prequential.topics.specs import (
     PARTS,
     SETTINGS_HEADER,
 )
-from prequential.views.wording.incidents import sentence
+from prequential.views.wording.status import sentence
+
+#: Upper bounds in seconds, from a micro-batch of a few records to a broker that hardly responds.
+DURATION_BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Durations:
+    """A histogram of durations in seconds.
+
+    >>> durations = Durations()
+    >>> durations.observe(0.02)
+    >>> durations.counts[:4], durations.total
+    ([0, 0, 0, 1], 0.02)
+    """
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(DURATION_BOUNDS) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count a duration."""
+        self.counts[bisect_left(DURATION_BOUNDS, seconds)] += 1
+        self.total += seconds
+
+
+class ShardStatistics:
+    """Counts and durations of one shard since this worker took it."""
+
+    def __init__(self) -> None:
+        self.records = [0, 0, 0]  # fetched, by kind
+        self.processing = Durations()  # of micro-batches
+        self.transactions = Durations()
+        self.snapshots = Durations()  # cost of writing the chunks, without pauses and outages
+        self.stall = Durations()  # copies of the state, during which processing pauses
+        self.snapshot_bytes = 0
+
 
 #: Milliseconds after which the broker aborts an abandoned transaction. Until then the transaction withholds
 #: records from read_committed readers. The time is longer than any pause of a healthy worker.

@@ -22,7 +22,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from prequential.configuration.settings.model import Config
 from prequential.engine.input.merge import OffsetVector
 from prequential.engine.shard import Shard
-from prequential.engine.snapshot.split import split, streams_of
+from prequential.engine.snapshot.snapshot import split, streams_of
 from prequential.runtime.kafka.fetching import FETCH_SETTINGS
 from prequential.runtime.kafka.readers import ConsumerRecords
 from prequential.runtime.kafka.rejected import COMPLAINING

@@ -17,13 +17,24 @@ from typing import Any
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.worker.arrivals import Arrivals, BackPressure, OpenTransaction, SilenceTimer
-from prequential.runtime.worker.batches import Content, Originals, SharedParser, to_batch
+from prequential.runtime.worker.arrivals import (
+    Arrivals,
+    BackPressure,
+    OpenTransaction,
+    RoundPace,
+    SilenceTimer,
+)
+from prequential.runtime.worker.batches import (
+    Content,
+    Isolation,
+    Originals,
+    SharedParser,
+    to_batch,
+    to_quarantine,
+)
 from prequential.runtime.worker.checkpoint import Checkpoint
-from prequential.runtime.worker.isolation import Isolation, to_quarantine
 from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, TopicsOrigin, standing
-from prequential.runtime.worker.pace import RoundPace
-from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost, SideThread
+from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost, ShardStatistics, SideThread
 from prequential.runtime.worker.recovery import (
     LostRecords,
     RecoveredState,
@@ -33,7 +44,6 @@ from prequential.runtime.worker.recovery import (
     refusal,
 )
 from prequential.runtime.worker.snapshots import MANIFEST_KEY, SnapshotTurn
-from prequential.runtime.worker.statistics import ShardStatistics
 from prequential.topics.errors import WorkError, existing
 from prequential.topics.specs import INPUTS, SNAPSHOTS
 from prequential.views.diagnosis.facts import streams_of
@@ -47,8 +57,8 @@ _BEGINNING = (-2, -2, -2)
 #: Parts that a shard tries in a row (see `Isolation`) before another shard's turn: about 0.3 s.
 _TURN = 32
 
-#: Turns of the event loop after a micro-batch of at least `_MANY` records. A fetch, its parsing and a commit need
-#: several turns each, and would otherwise wait for a whole micro-batch before each of them.
+#: Turns of the event loop after a micro-batch of at least `_MANY` records. A fetch, its parsing and a commit
+#: need several turns each, and would otherwise wait for a whole micro-batch before each of them.
 _LOOP_TURNS, _MANY = 20, 2_000
 
 #: Most seconds that a dying worker spends on writing its error into the journal.

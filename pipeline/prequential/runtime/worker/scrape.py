@@ -11,7 +11,7 @@ from prequential.configuration.settings.model import HttpConfig
 from prequential.configuration.settings.stages import INITIAL, INTERMEDIATE, reported
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.comparisons.pair_statuses import pair_statuses
+from prequential.engine.comparisons.reporting import pair_statuses
 from prequential.engine.delay import coverage, latency, maturity, selection
 from prequential.engine.delay.coverage import AT_HORIZON
 from prequential.engine.delay.latency import BOUNDS
@@ -19,7 +19,7 @@ from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.engine.output.estimates import MessageSubject
 from prequential.engine.snapshot.read_snapshot import ReadSnapshot
 from prequential.engine.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
-from prequential.runtime.http.exposition import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
+from prequential.runtime.http import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
 from prequential.runtime.worker.series import (
     DISPARITY_FAMILIES,
     EXPECTED_FAMILIES,

@@ -19,8 +19,8 @@ from threading import Lock
 from typing import Any
 
 import msgspec
-from prequential.engine.compiled.space import Space
 from prequential.engine.input.merge import OffsetVector
+from prequential.engine.snapshot.snapshot import Space
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.topics.errors import WorkError
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from prequential.configuration.settings.listing import ListedSettings, between, texts
-from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.model import Config, ListedSettings, between, texts
 
 #: The largest numbers of stream names and of partitions that are listed for each settings.
 _NAMES, _PARTITIONS = 5, 20

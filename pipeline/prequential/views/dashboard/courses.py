@@ -12,9 +12,8 @@ from prequential.topics.outputs import Incident
 from prequential.views.dashboard.history import History, newest_point
 from prequential.views.dashboard.series import Point, Series
 from prequential.views.watching.ranking import RankedModel, is_baseline, measures_shown
-from prequential.views.wording.incidents import span_of
 from prequential.views.wording.measures import baseline_references
-from prequential.views.wording.status import change_in_words
+from prequential.views.wording.status import change_in_words, span_of
 
 #: The name of the course of coverage, which no stage can have.
 COVERAGE = "@coverage"

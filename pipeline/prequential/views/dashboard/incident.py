@@ -14,9 +14,17 @@ from prequential.views.watching.messages import Notice
 from prequential.views.watching.ranking import Ranking
 from prequential.views.watching.state import ModelKey
 from prequential.views.wording.explaining import evidence
-from prequential.views.wording.incidents import cause_name, changed_with, level, span_of, unchanged
 from prequential.views.wording.measures import COMPARED, stage_in_words
-from prequential.views.wording.status import cause_sentence, finding, noise_sentence
+from prequential.views.wording.status import (
+    cause_name,
+    cause_sentence,
+    changed_with,
+    finding,
+    level,
+    noise_sentence,
+    span_of,
+    unchanged,
+)
 
 #: The largest numbers of a model's versions, alarms without an incident, and incidents: the newest of each.
 _MOST = 100

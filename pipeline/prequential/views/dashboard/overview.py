@@ -19,9 +19,8 @@ from prequential.views.watching.ranking import (
     measures_shown,
 )
 from prequential.views.watching.state import ModelKey, ModelSilence
-from prequential.views.wording.incidents import cause_in_words, span_of
 from prequential.views.wording.measures import COMPARED
-from prequential.views.wording.status import attention
+from prequential.views.wording.status import attention, cause_in_words, span_of
 
 #: The largest number of rows on a page: more than a reader needs, and few enough to send every second.
 MOST_ROWS = 200

@@ -14,12 +14,12 @@ from prequential.engine.details.curves import (
     Histogram,
     best_threshold,
     configured_costs,
+    deciles_in,
     histogram_of,
     mean_costs,
     points,
     reliability,
 )
-from prequential.engine.details.deciles import deciles_in
 from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES, NAMES, NOT_QUALITY
 from prequential.views.dashboard.courses import COVERAGE, PERIODS, Absent, Courses
 from prequential.views.dashboard.history import History, Past, newest_coverage, newest_point

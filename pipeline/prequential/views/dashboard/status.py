@@ -12,14 +12,16 @@ from prequential.views.dashboard.history import OPEN, History, began
 from prequential.views.watching.ranking import RankedModel, is_baseline
 from prequential.views.watching.state import ModelKey
 from prequential.views.wording.comparing import A_LEADS, B_LEADS, Pair, contradicted, referred
-from prequential.views.wording.incidents import changed_with, level, level_name
 from prequential.views.wording.measures import COMPARED
 from prequential.views.wording.status import (
     FEW,
     URGENT,
     WORDS,
     better_sentence,
+    changed_with,
     incident_sentence,
+    level,
+    level_name,
     names,
     objective_sentence,
     silence_sentence,

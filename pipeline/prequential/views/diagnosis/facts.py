@@ -10,9 +10,17 @@ from prequential.configuration.settings.streams import DEFAULT_MEASURES, MULTILA
 from prequential.engine.catalog.streams import Stream
 from prequential.engine.compiled import ids
 from prequential.engine.delay import latency
-from prequential.engine.input import odd_times, recurrence
-from prequential.engine.input.odd_times import AHEAD, MICROSECONDS, SECONDS, STEP
-from prequential.engine.input.seen import OTHERS
+from prequential.engine.input.seen import (
+    AHEAD,
+    MICROSECONDS,
+    OTHERS,
+    ROW,
+    SECONDS,
+    STEP,
+    meetings_of,
+    odd_times_of,
+    reused_of,
+)
 from prequential.engine.measures.declaration import REASONS
 from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.engine.output.estimates import MessageSubject
@@ -28,7 +36,7 @@ from prequential.views.diagnosis.stream_facts import (
     Unpaired,
     likely_cause,
 )
-from prequential.views.diagnosis.unmatched import may_lack_predictions, never_meet
+from prequential.views.diagnosis.times import may_lack_predictions, never_meet
 
 
 def triple(values: Iterable[int]) -> tuple[int, int, int]:
@@ -111,7 +119,7 @@ def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
         )
     models = list(stream.models.values())
     predicted, labelled = _named(shard, stream)
-    meetings = recurrence.meetings_of(shard.recurrence, code)
+    meetings = meetings_of(shard.recurrence, code)
     after_settle = shard.dropped.get(AFTER_SETTLE)
     scored, foreign = _foreign(shard, stream)
     return StreamFacts(
@@ -126,7 +134,7 @@ def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
         late_predictions=int(entities.late[models].sum()),
         late_labels=int(streams.late_label[code]),
         lateness=latency.quantiles(shard.state.accounts.late_latencies, np.array([code]))[0].get("p50"),
-        reused=recurrence.reused_of(shard.recurrence, code),
+        reused=reused_of(shard.recurrence, code),
         latency=meetings.latency,
         sampled=(meetings.labelled, meetings.both),
         settle=config.settle,
@@ -184,14 +192,14 @@ def _lacking(shard: Shard, stream: Stream) -> dict[str, str]:
 
 def _odd(shard: Shard, code: int, place_of: PlaceOf) -> Iterator[OddRecords]:
     for oddity in (SECONDS, MICROSECONDS, AHEAD):
-        for kind, count in enumerate(odd_times.counts_of(shard.odd_times, code, oddity)):
+        for kind, count in enumerate(odd_times_of(shard.odd_times, code, oddity)):
             if count:
                 offset = shard.first_odd.get((code, kind, oddity))
                 yield OddRecords(oddity, kind, count, None if offset is None else place_of(kind, offset))
 
 
 def _step(shard: Shard, code: int, place_of: PlaceOf) -> Step | None:
-    if code >= len(shard.odd_times.step) or not shard.odd_times.step[code, odd_times.ROW]:
+    if code >= len(shard.odd_times.step) or not shard.odd_times.step[code, ROW]:
         return None
     before, at, kind, _, earlier, later = shard.odd_times.step[code].tolist()
     offset = shard.first_odd.get((code, kind, STEP))

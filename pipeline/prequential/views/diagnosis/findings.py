@@ -22,10 +22,10 @@ from prequential.views.diagnosis.times import (
     rounded,
     shown,
     time_findings,
+    unmatched_findings,
     untimed_findings,
     zone_findings,
 )
-from prequential.views.diagnosis.unmatched import unmatched_findings
 
 #: Share of a stream's labels that may be late without a finding, as in the alert PrequentialLateLabels;
 #: share of predictions that may be made after their labels; share of records that may be invalid.

@@ -12,9 +12,8 @@
 True
 """
 
-from prequential.views.dashboard.promotion import Promotion
-from prequential.views.report.conditions import Challenge, Condition, parse_condition
+from prequential.views.dashboard.pair import Promotion
 from prequential.views.report.html import Report, write_report
-from prequential.views.report.markdown import markdown
+from prequential.views.report.markdown import Challenge, Condition, markdown, parse_condition
 
 __all__ = ["Challenge", "Condition", "Promotion", "Report", "markdown", "parse_condition", "write_report"]

@@ -8,8 +8,8 @@ import msgspec
 from prequential.topics.errors import printable
 from prequential.topics.outputs import Incident
 from prequential.views.watching.messages import Notice
-from prequential.views.watching.text import counted, moment
-from prequential.views.wording.incidents import ID, cause_in_words, levels_in_words
+from prequential.views.wording.console import counted, moment
+from prequential.views.wording.status import ID, cause_in_words, levels_in_words
 from rich.text import Text
 
 #: The longest time (ms) between two alarms about the same change: detectors find a change one after another.

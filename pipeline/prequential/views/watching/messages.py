@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from prequential.configuration.settings.stages import sides
-from prequential.engine.tables.score_bins import BINS
+from prequential.engine.tables.scores import SCORE_BINS
 from prequential.topics.outputs import BY_PARTITION, Comparison
 
 #: The value of a missing field.
@@ -142,7 +142,7 @@ _Weight = Annotated[float, msgspec.Meta(ge=0, le=1 << 53)]
 class _Scores(msgspec.Struct):
     """Counts or weights of outcomes by bin."""
 
-    bins: list[Annotated[int, msgspec.Meta(ge=0, lt=BINS)]]
+    bins: list[Annotated[int, msgspec.Meta(ge=0, lt=SCORE_BINS)]]
     negatives: list[_Weight]
     positives: list[_Weight]
 

@@ -1,11 +1,12 @@
-"""Read output topics from near their ends, without changing anything."""
+"""Read output messages: topics from near their ends, without changing anything, and lines of files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from time import monotonic
 from typing import NamedTuple
 
+import msgspec
 from confluent_kafka import KafkaError, Message, TopicPartition
 from prequential.topics.admin import partition_counts, present
 from prequential.topics.clients import (
@@ -19,7 +20,8 @@ from prequential.topics.clients import (
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import first_since, watermarks
-from prequential.topics.specs import SETTINGS_HEADER
+from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS, SETTINGS_HEADER
+from prequential.views.watching.messages import ABSENT
 
 #: librdkafka requires the name of a group, although assigned partitions need none.
 _GROUP = "prequential-watch"
@@ -184,3 +186,50 @@ class Tail:
 
     def _note(self, error: KafkaError) -> None:
         self.trouble = error.str()
+
+
+class Kind(msgspec.Struct, gc=False):
+    """The fields that identify a message's topic, and its time (epoch ms)."""
+
+    ts: int = 0
+    detector: str | None = None
+    against: str | None = None
+    status: str | None = None
+    measures: msgspec.Raw = ABSENT
+
+
+_decode = msgspec.json.Decoder(Kind).decode
+
+
+def record_of(value: bytes) -> OutputRecord:
+    """Return a message as a record of its topic; raises msgspec's errors if it is no message.
+
+    >>> record_of(b'{"ts": 7, "detector": "adwin"}').topic, record_of(b'{"ts": 7, "measures": {}}').topic
+    ('drift-alarms', 'metrics')
+    """
+    kind = _decode(value)
+    if kind.against is not None:
+        topic = COMPARISONS
+    elif kind.measures is not ABSENT:
+        topic = METRICS
+    elif kind.detector is not None:
+        topic = DRIFT_ALARMS
+    elif kind.status is not None:
+        topic = INCIDENTS
+    else:
+        raise msgspec.ValidationError("neither metrics, nor a comparison, an alarm or an incident")
+    return OutputRecord(topic, value, kind.ts)
+
+
+def records_of(path: str, lines: Iterable[bytes]) -> Iterator[OutputRecord]:
+    """Yield the messages of a file, which may belong to several topics; blank lines are skipped.
+
+    Raises WorkError, which names the line, if a line is no message.
+    """
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield record_of(line)
+            except (msgspec.MsgspecError, ValueError) as error:
+                name = "standard input" if path == "-" else path
+                raise WorkError(f"{name}, line {number}: {error}: expected a message of `replay`") from error

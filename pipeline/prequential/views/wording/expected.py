@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 from prequential.configuration.settings.stages import PERIOD
 from prequential.engine.delay.records import LEAST
-from prequential.engine.detectors.period_alarms import MISS
+from prequential.engine.detectors.objectives import MISS
 from prequential.engine.measures.declaration import LESS
 from prequential.engine.measures.registry import LOSSES, MEASURES
 from prequential.topics.dead_letters import clock

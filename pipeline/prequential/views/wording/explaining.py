@@ -12,17 +12,17 @@ from prequential.topics.dead_letters import clock
 from prequential.topics.errors import WorkError, printable
 from prequential.topics.outputs import Alarm, Incident, Metrics
 from prequential.views.wording.expected import of_period
-from prequential.views.wording.incidents import (
+from prequential.views.wording.measures import COMPARED
+from prequential.views.wording.status import (
     cause_in_words,
     in_words,
     is_share,
     level,
     level_name,
     next_step,
+    noise_sentence,
     subject_of,
 )
-from prequential.views.wording.measures import COMPARED
-from prequential.views.wording.status import noise_sentence
 
 #: Incidents that are named if the requested one does not exist.
 _NAMED = 5

@@ -1,16 +1,208 @@
-"""The status of a model in words: one word, a sentence, and the story of its page."""
+"""The status of a model and its incidents in words: one word, a sentence, and the story of its page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from prequential.engine.measures.registry import MEASURES
+from prequential.engine.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
+from prequential.engine.measures.registry import LOSSES, MEASURES
 from prequential.topics.errors import printable
-from prequential.topics.outputs import Incident
-from prequential.views.wording.incidents import cause_in_words, is_share, level, level_name
+from prequential.topics.outputs import Alarm, Incident
 from prequential.views.wording.measures import COMPARED, baseline_references
+
+#: Causes in words.
+CAUSES = {
+    "class_ratio": "class distribution", "concept": "concept", "persistence": "persistence of labels",
+    "coverage": "coverage", "label_latency": "label latency", "selection": "which predictions get labels",
+    "segment": "segment", "class": "class", "model_version": "version", "inputs": "other inputs",
+    "not_clear": "not clear",
+}  # fmt: skip
+
+#: What to do next, by the first cause: as `docs/do/respond-to-incident.md` has it.
+NEXT = {
+    **dict.fromkeys(("class_ratio", "persistence"), "check the source of labels and the decision thresholds"),
+    **dict.fromkeys(("concept", "class"), "inspect the listed instances; consider retraining"),
+    "segment": "check upstream features of that segment",
+    "inputs": "harder inputs arrive; check where they come from",
+    "model_version": "roll back, unless everything changed in that hour",
+    **dict.fromkeys(("label_latency", "coverage", "selection"), "check the label pipeline first"),
+    "not_clear": "check `noise` and wait",
+}  # fmt: skip
+
+#: Share of a change that is due to the class distribution from which on the classes themselves are unchanged.
+_ALL = 0.9
+
+#: Characters of an incident's ID by which `explain` finds it.
+ID = 8
+
+#: Fields with the subject of a cause.
+_NAMED_KINDS = {"segment": "segment", "class": "class", "model_version": "version"}
+
+
+def cause_in_words(cause: dict[str, Any]) -> str:
+    """Return a cause of an incident as text: its subject, and its share in per cent.
+
+    >>> cause_in_words({"cause": "segment", "share": 0.93, "segment": "region=eu"})
+    'segment region=eu (93%)'
+    >>> cause_in_words({"cause": "class_ratio", "share": 0.96, "class": "a", "before": 0.25, "after": 0.55})
+    'more of class a: 25% → 55% (96%), errors within classes unchanged'
+    >>> cause_in_words({"cause": "not_clear", "share": 0.0})
+    'not clear'
+    """
+    if cause["cause"] == "not_clear":
+        return cause_name(cause)
+    share = f"({100 * cause['share']:.0f}%)"
+    if cause["cause"] != "class_ratio" or not cause.keys() >= {"class", "before", "after"}:
+        return f"{cause_name(cause)} {share}"
+    before, after = cause["before"], cause["after"]
+    subject = f"{'more' if after > before else 'less'} of class {printable(str(cause['class']))}"
+    unchanged = ", errors within classes unchanged" if cause["share"] >= _ALL else ""
+    return f"{subject}: {100 * before:.0f}% → {100 * after:.0f}% {share}{unchanged}"
+
+
+def cause_name(cause: dict[str, Any]) -> str:
+    """Return the subject of a cause of an incident, as text.
+
+    >>> cause_name({"cause": "segment", "share": 0.93, "segment": "region=eu"})
+    'segment region=eu'
+    """
+    name = str(cause["cause"])
+    which = cause.get(_NAMED_KINDS.get(name, ""))
+    return f"{CAUSES.get(name, printable(name))}{'' if which is None else f' {printable(str(which))}'}"
+
+
+def next_step(message: Incident) -> str:
+    """Return what to do next about an incident, by its first cause."""
+    cause = str(message.causes[0]["cause"]) if message.causes else "not_clear"
+    return NEXT.get(cause, NEXT["not_clear"])
+
+
+def span_of(message: Incident, axis: str) -> tuple[int, int | None]:
+    """Return start and end of an incident on axis `ts` or `outcome`; an open incident has no end."""
+    start: int = message.change_point[axis]
+    if message.status == "open":
+        return start, None
+    if isinstance(message.recovered, dict):
+        return start, message.recovered[axis]
+    return start, message.ts if axis == "ts" else message.outcome
+
+
+def is_share(incident: Incident) -> bool:
+    """Return whether levels are shares that are right, such as accuracy or recall."""
+    if not isinstance(incident.loss, str):
+        return bool(incident.baselines)  # only incidents of classification have them
+    return incident.loss in LOSSES and LOSSES[incident.loss].one_less
+
+
+def level(loss: float | None, incident: Incident) -> float | None:
+    """Return a level of an incident: the share that is right, or else the mean loss."""
+    return 1 - loss if loss is not None and is_share(incident) else loss
+
+
+def level_name(incident: Incident) -> str:
+    """Return the name of the values of `level`."""
+    if isinstance(incident.loss, str):
+        return incident.loss.replace("_", " ")
+    return "accuracy" if incident.baselines else "mean loss"
+
+
+def levels_in_words(message: Incident) -> str:
+    """Return the levels before and after the change: `accuracy 90.0% → 75.0%`, or `mean loss 0.1 → 0.25`."""
+    before, after = (level(one["level"], message) for one in (message.before, message.after))
+    if before is None or after is None:
+        return "worse"
+    if is_share(message):
+        return f"{level_name(message)} {100 * before:.1f}% → {100 * after:.1f}%"
+    return f"{level_name(message)} {before:.3g} → {after:.3g}"
+
+
+def subject_of(message: Incident | Alarm) -> str:
+    """Return the model of an incident, and its segment."""
+    segment = "" if message.segment is None else f" {printable(message.segment)}"
+    return f"{printable(message.stream)}/{printable(message.model)}{segment}"
+
+
+def sentence(message: Incident) -> str:
+    """Return an incident in one line: since when, how bad, what changed, and its status."""
+    causes = ", ".join(cause_in_words(one) for one in message.causes[:2])
+    alarms = f"{message.alarm_count:,} alarm{'' if message.alarm_count == 1 else 's'}"
+    return (
+        f"{subject_of(message)} {message.stage}: {message.status}, began at outcome "
+        f"{message.change_point['outcome']:,}, {levels_in_words(message)}; {causes}; {alarms}; "
+        f"incident {printable(message.id[:ID])}"
+    )
+
+
+class NewestIncidents:
+    """The newest message about each incident, by the order in which they opened."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Incident] = {}
+
+    def add(self, message: Incident) -> None:
+        """Store a message; ignore one that is older than the stored one."""
+        known = self._known.get(message.id)
+        if known is None or known.revision <= message.revision:
+            self._known[message.id] = message
+
+    def __iter__(self) -> Iterator[Incident]:
+        return iter(self._known.values())
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+#: Models that are named.
+_MOST_NAMED = 10
+
+
+def changed_with(one: Incident, incidents: Iterable[Incident]) -> list[Incident]:
+    """Return incidents of other models of the stream whose changes overlap with this one's.
+
+    A change lasts from its change point to its alarm. A change point is an estimate, so a change
+    extends to both sides by the time that either took to be noticed.
+    """
+    begins, ends = _span(one)
+    neighbours = []
+    for other in incidents:
+        if (other.stream, other.partition) != (one.stream, one.partition) or other.model == one.model:
+            continue
+        first, last = _span(other)
+        slack = max(ends - begins, last - first)
+        if first - slack <= ends and begins - slack <= last:
+            neighbours.append(other)
+    return sorted(neighbours, key=lambda other: (abs(_span(other)[0] - begins), other.model, other.id))
+
+
+def unchanged(one: Incident, changed: Iterable[Incident], models: Iterable[str]) -> list[str]:
+    """Return the stream's models without a change at that time, except baselines."""
+    others = {name for name in models if not name.startswith(BASELINE_PREFIX)}
+    others = {name for name in others if not name.endswith(RANDOM_SUFFIX)}
+    return sorted(others - {one.model} - {other.model for other in changed})
+
+
+def in_words(one: Incident, incidents: Iterable[Incident], models: Iterable[str]) -> Iterator[str]:
+    """Yield a line for each model that changed, and one for the others."""
+    changed = changed_with(one, incidents)
+    for other in changed[:_MOST_NAMED]:
+        levels = levels_in_words(other)
+        yield f"{printable(other.model)} changed at the same time: {levels} ({other.id[:8]})"
+    if len(changed) > _MOST_NAMED:
+        yield f"… and {len(changed) - _MOST_NAMED:,} more"
+    others = unchanged(one, changed, models)
+    names = ", ".join(map(printable, others[:_MOST_NAMED])) + (" …" if len(others) > _MOST_NAMED else "")
+    if others:
+        yield f"{'no change of' if changed else 'none of the others changed:'} {names}"
+    elif not changed:
+        yield "no other model of the stream is known"
+
+
+def _span(one: Incident) -> tuple[int, int]:
+    """Return the time from the change point to the alarm that opened the incident (label times, ms)."""
+    return one.change_point["ts"], max(one.change_point["ts"], one.opened["ts"])
+
 
 #: Statuses in the order of their urgency, with their words. A model has the first one that applies.
 WORDS = {

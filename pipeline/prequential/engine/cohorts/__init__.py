@@ -1,1 +1,0 @@
-"""Outcomes by the time of their predictions: cohorts, values that wait for them, and their dependence."""

@@ -1,0 +1,443 @@
+"""Cohorts: the time of predictions, cut; outcomes wait until their cohort has its labels.
+
+*Cohorts.* Outcomes depend on each other in the order in which predictions were made, while the order of
+labels depends on the labellers. The labels that come first needn't be a fair sample. So a stream's
+predictions, of all models, are grouped by their `ts` into *cohorts*. A cohort is *complete* once
+
+- each of its predictions has met its label or has expired, or
+- its labelled share is at least `SHARE` times that of earlier cohorts without pending labels, or
+- it is older than the label horizon (by the stream's clock).
+
+Cohorts are closed in their order. Later events of predictions in closed cohorts have no effect here.
+
+A cohort is one prediction, or all predictions with the same `ts`, while at most `OPEN` cohorts are open. For
+longer label latencies, cohorts double in size, repeatedly: the neighbours with numbers 2k and 2k + 1 become
+number k of the next *epoch*. So the number of pending predictions determines a stream's resolution.
+
+With clusters a cohort is a *cluster*: the predictions within one interval of a length L, by floor(ts/L). L is
+configured (`cluster`). Without a configured length, it is a day, once the predictions span `DAYS` days with a
+mean of at least `LEAST_OUTCOMES` labelled instances per day. The newest cluster is closed after a prediction
+of a later one, or once it is older than the horizon. If more than `OPEN` clusters wait for labels, neighbours
+are also merged.
+
+*Pending outcomes.* Outcomes depend on each other in the order in which predictions were made. The outcomes
+whose labels come first needn't be a fair sample (see above). So a sequence's values wait until their cohort
+is closed. Then they count, one cohort at a time, in the order of their predictions' time. A value that comes
+after its cohort was closed counts at once, as a cohort of its own. If a model is run over past data, all of
+its predictions come after their labels; then each value counts in the order of arrival.
+
+With clusters, values that come after their cluster was closed wait together as a *late cluster*. The late
+cluster counts once a value of a later cluster comes. So if a model is run over past data, its values also
+count by cluster.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from prequential.engine.compiled.kernel import Floats, Ints, inner, kernel, zeros
+from prequential.engine.tables.logs import EXPIRED, LATE, MET, WAITS, Events
+from prequential.engine.tables.outcomes import OUTCOME, Log
+from prequential.engine.tables.streams import Registry
+
+#: The largest number of open cohorts, which is even. Loops search all of them, and each sequence has sums for
+#: this number.
+OPEN = 32
+
+#: The sufficient share of the predictions that ever get a label, as for periods (`period_final_at`).
+SHARE = 0.95
+
+#: The number of a closed cohort. With clusters, it is `CLOSED` - 1 - the begin (ms) of the cluster.
+CLOSED = -1
+
+#: The days that predictions must span, and the mean of labelled instances per day, before a cluster is a day.
+DAYS, LEAST_OUTCOMES = 20, 8
+
+#: ms
+DAY = 86_400_000
+
+#: Before all times.
+_NEVER = -(1 << 62)
+
+
+class Timeline(NamedTuple):
+    """By stream. Columns of `OPEN` are by place, the oldest open cohort first."""
+
+    first: Ints  # number of the oldest open cohort, in its epoch
+    open: Ints  # number of open cohorts
+    epoch: Ints  # cohorts take 2^epoch predictions, those of one `ts` together
+    newest: Ints  # largest `ts` of all predictions, ms
+    begun: Ints  # whether there were predictions
+    oldest: Ints  # smallest `ts` of all predictions, ms
+    outcomes: Ints  # labelled instances
+    cluster: Ints  # length of a cluster, ms; 0: cohorts go by the number of predictions
+    span: Ints  # … and of an open cohort, a multiple of it
+    closed: Ints  # up to here, ms, cohorts are closed; 1 more than the true one, 0: none is
+    begin: Ints  # (streams, OPEN) ms
+    made: Ints  # (streams, OPEN) predictions
+    met: Ints  # (streams, OPEN) predictions of these that have met their label
+    expired: Ints  # (streams, OPEN) predictions of these that expired
+    old_made: Ints  # predictions in closed cohorts that had no pending labels any more
+    old_met: Ints  # … predictions of these that have met their label
+
+
+def new_timeline(streams: int) -> Timeline:
+    """Rows for streams without predictions; columns of `OPEN` cohorts are (streams, OPEN)."""
+    return zeros(Timeline, streams, begin=OPEN, made=OPEN, met=OPEN, expired=OPEN)
+
+
+@kernel
+def locate(
+    timeline: Timeline, registry: Registry, events: Events, event_stop: int, log: Log, stop: int
+) -> None:
+    """Follow the first `event_stop` events, and set the positions of the first `stop` outcomes in timelines.
+
+    It writes the columns `cohort`, `epoch` and `frontier` of the outcome log. All rows of an instance have
+    the same `record`. The timeline follows the events up to each instance; then cohorts that its outcomes
+    complete are closed. Outcomes of streams that don't need cohorts are skipped.
+    """
+    entities, streams = registry.entities, registry.streams
+    i = followed = 0
+    while i < stop:
+        end, any_new = i, False
+        while end < stop and log.record[end] == log.record[i]:
+            any_new |= log.kind[end] == OUTCOME
+            end += 1
+        stream = np.int64(entities.stream[log.entity[i]])
+        if streams.by_cohorts[stream] and any_new:
+            start = followed
+            while followed < event_stop and events.before[followed] <= i:
+                followed += 1
+            follow(timeline, registry, events, start, followed)
+            timeline.outcomes[stream] += 1
+            _set_cluster(timeline, stream, streams.cluster[stream])
+            for row in range(i, end):
+                log.cohort[row] = 1 + cohort_of(timeline, stream, log.ts[row])
+                log.epoch[row] = timeline.epoch[stream]
+            frontier = close(timeline, stream, log.clock[i], streams.horizon[stream])
+            for row in range(i, end):
+                log.frontier[row] = frontier
+        i = end
+    follow(timeline, registry, events, followed, event_stop)
+
+
+@kernel
+def follow(timeline: Timeline, registry: Registry, events: Events, start: int, stop: int) -> None:
+    """Follow the events of predictions in these rows of the log."""
+    for i in range(start, stop):
+        kind = events.kind[i]
+        if kind > EXPIRED:
+            continue
+        stream = np.int64(registry.entities.stream[events.model[i]])
+        ts = events.ts[i]
+        if kind == WAITS:
+            streams = registry.streams
+            add(timeline, stream, ts, events.t1[i], streams.horizon[stream], streams.cluster[stream])
+            continue
+        place = place_of(timeline, stream, ts)
+        if place == CLOSED:
+            continue
+        if kind == MET:
+            timeline.met[stream, place] += 1
+        elif kind == LATE:
+            timeline.made[stream, place] -= 1
+        else:
+            timeline.expired[stream, place] += 1
+
+
+@inner
+def place_of(timeline: Timeline, stream: int, ts: int) -> int:
+    """The place of the open cohort that a prediction of this time is in, or `CLOSED`."""
+    place = timeline.open[stream] - 1
+    while place >= 0 and timeline.begin[stream, place] > ts:
+        place -= 1
+    return place if place >= 0 else CLOSED
+
+
+@inner
+def cohort_of(timeline: Timeline, stream: int, ts: int) -> int:
+    """The number of a prediction's open cohort, by its time; `CLOSED` or below if its cohort is closed."""
+    place, cluster = place_of(timeline, stream, ts), timeline.cluster[stream]
+    if place != CLOSED:
+        return timeline.first[stream] + place
+    return CLOSED - 1 - max(ts - ts % cluster, 0) if cluster else CLOSED
+
+
+@inner
+def add(timeline: Timeline, stream: int, ts: int, clock: int, horizon: int, cluster: int) -> None:
+    """Add a prediction; `cluster` is the configured length of clusters (ms), 0: it follows from the data."""
+    last = timeline.open[stream] - 1
+    if not timeline.begun[stream]:
+        timeline.begun[stream], timeline.newest[stream], timeline.closed[stream] = 1, ts, _NEVER
+        timeline.oldest[stream] = ts
+        _set_cluster(timeline, stream, cluster)
+    timeline.oldest[stream] = min(timeline.oldest[stream], ts)
+    if ts <= timeline.closed[stream]:
+        return
+    if last < 0:
+        _open(timeline, stream, ts)
+    elif _is_later(timeline, stream, ts) and _is_full(timeline, stream, last, ts):
+        if timeline.open[stream] == OPEN:
+            close(timeline, stream, clock, horizon)  # usually each outcome does this, but there may be none
+        if timeline.open[stream] == OPEN:
+            _coarsen(timeline, stream)
+        last = timeline.open[stream] - 1
+        if last < 0 or _is_full(timeline, stream, last, ts):
+            _open(timeline, stream, ts)
+        else:
+            timeline.made[stream, last] += 1
+    else:
+        place = max(place_of(timeline, stream, ts), 0)
+        timeline.made[stream, place] += 1
+        timeline.begin[stream, place] = min(timeline.begin[stream, place], ts)
+    timeline.newest[stream] = max(timeline.newest[stream], ts)
+
+
+@inner
+def _set_cluster(timeline: Timeline, stream: int, configured: int) -> None:
+    """Set the length of clusters: the configured one or, without one, a day once there are enough days."""
+    cluster = configured
+    if not configured:
+        span = timeline.newest[stream] - timeline.oldest[stream]
+        if timeline.cluster[stream] == DAY or (
+            span >= DAYS * DAY and timeline.outcomes[stream] * DAY >= LEAST_OUTCOMES * span
+        ):
+            cluster = DAY
+    if timeline.cluster[stream] != cluster:
+        timeline.cluster[stream] = timeline.span[stream] = cluster
+
+
+@inner
+def _is_later(timeline: Timeline, stream: int, ts: int) -> bool:
+    """Whether a prediction is later than all others; with clusters, whether it is in a later cluster."""
+    newest, cluster = timeline.newest[stream], timeline.cluster[stream]
+    return ts // cluster > newest // cluster if cluster else ts > newest
+
+
+@inner
+def _is_full(timeline: Timeline, stream: int, place: int, ts: int) -> bool:
+    """Whether an open cohort takes no later prediction of this time."""
+    if timeline.cluster[stream]:
+        return ts - timeline.begin[stream, place] >= timeline.span[stream]
+    return timeline.made[stream, place] >= 1 << timeline.epoch[stream]
+
+
+@inner
+def _open(timeline: Timeline, stream: int, ts: int) -> None:
+    """Begin a cohort with a prediction."""
+    place, cluster = timeline.open[stream], timeline.cluster[stream]
+    timeline.open[stream] = place + 1
+    begin = ts - ts % cluster if cluster else ts
+    timeline.begin[stream, place] = max(begin, timeline.closed[stream] + 1)
+    timeline.made[stream, place] = 1
+    timeline.met[stream, place] = timeline.expired[stream, place] = 0
+
+
+@inner
+def _coarsen(timeline: Timeline, stream: int) -> None:
+    """Double the size of cohorts: numbers 2k and 2k + 1 become k of the next epoch."""
+    first, count = timeline.first[stream], timeline.open[stream]
+    into = -1
+    for place in range(count):
+        if place == 0 or (first + place) % 2 == 0:
+            into += 1
+            timeline.begin[stream, into] = timeline.begin[stream, place]
+            timeline.made[stream, into] = timeline.made[stream, place]
+            timeline.met[stream, into] = timeline.met[stream, place]
+            timeline.expired[stream, into] = timeline.expired[stream, place]
+        else:
+            timeline.made[stream, into] += timeline.made[stream, place]
+            timeline.met[stream, into] += timeline.met[stream, place]
+            timeline.expired[stream, into] += timeline.expired[stream, place]
+    timeline.span[stream] *= 2
+    timeline.first[stream] = first >> 1
+    timeline.open[stream] = into + 1
+    timeline.epoch[stream] += 1
+
+
+@inner
+def close(timeline: Timeline, stream: int, clock: int, horizon: int) -> int:
+    """Close the cohorts that are complete, in their order; returns the number of the oldest open one."""
+    done, count = 0, timeline.open[stream]
+    while done < count:
+        last = done + 1 == count
+        made, met = timeline.made[stream, done], timeline.met[stream, done]
+        end = timeline.newest[stream] if last else timeline.begin[stream, done + 1] - 1
+        gone = met + timeline.expired[stream, done] >= made or clock - horizon > end
+        share = 1.0
+        if timeline.old_made[stream] > 0:
+            share = timeline.old_met[stream] / timeline.old_made[stream]
+        if not gone and met < SHARE * share * made:
+            break
+        more_come = timeline.cluster[stream] > 0 or made < 1 << timeline.epoch[stream]
+        if last and clock - horizon <= end and more_come:
+            break
+        if gone:
+            timeline.old_made[stream] += made
+            timeline.old_met[stream] += met
+        timeline.closed[stream] = end
+        done += 1
+    if done:
+        for place in range(done, count):
+            timeline.begin[stream, place - done] = timeline.begin[stream, place]
+            timeline.made[stream, place - done] = timeline.made[stream, place]
+            timeline.met[stream, place - done] = timeline.met[stream, place]
+            timeline.expired[stream, place - done] = timeline.expired[stream, place]
+        timeline.first[stream] += done
+        timeline.open[stream] = count - done
+    return timeline.first[stream]
+
+
+#: Places of a row: of open cohorts, and of the late cluster.
+PLACES = OPEN + 1
+
+
+class PendingCohorts(NamedTuple):
+    """By sequence: values that wait, by cohort from the oldest one on."""
+
+    oldest: Ints  # number of the oldest cohort that doesn't count yet …
+    epoch: Ints  # … in this epoch of the stream's timeline
+    late: Ints  # begin (ms) of the newest cluster that got a value when it was closed
+    # By place; the last one is that of the late cluster:
+    n: Ints  # (sequences, PLACES) values
+    total: Floats  # (sequences, PLACES) Σ x
+    squares: Floats  # (sequences, PLACES) Σ x²
+
+
+class Closed(NamedTuple):
+    """Cohorts with values that one call of `add` closes, in order: at most all open ones and one more."""
+
+    n: Ints  # (OPEN + 1,) values
+    total: Floats  # (OPEN + 1,) Σ x
+    squares: Floats  # (OPEN + 1,) Σ x²
+
+
+class Position(NamedTuple):
+    """The position of a prediction in its stream's timeline when its label comes."""
+
+    cohort: int  # its number; `CLOSED`, or below with clusters: its cohort is closed
+    epoch: int  # of the timeline
+    frontier: int  # cohorts before this one are closed now
+
+
+def new_pending(rows: int) -> PendingCohorts:
+    """Return rows (sequences) without pending values; columns of (rows, PLACES)."""
+    return zeros(PendingCohorts, rows, n=PLACES, total=PLACES, squares=PLACES)
+
+
+def new_closed() -> Closed:
+    """Room for the cohorts that `add` closes at a time: columns of (OPEN + 1,)."""
+    return zeros(Closed, OPEN + 1)
+
+
+@inner
+def begin(pending: PendingCohorts, row: int, at: Position) -> None:
+    """Prepare a row for its first value, whose prediction lies at `at` (see `add`)."""
+    pending.oldest[row] = at.frontier if at.cohort <= CLOSED else min(at.cohort, at.frontier)
+    pending.epoch[row] = at.epoch
+
+
+@inner
+def add_outcome(pending: PendingCohorts, row: int, at: Position, x: float, closed: Closed) -> int:
+    """Take the row's next value x; returns the number of cohorts that count from now on, in `closed`.
+
+    Parameters
+    ----------
+    pending
+        The values that wait.
+    row
+        The sequence.
+    at
+        The position of the prediction.
+    x
+        The value.
+    closed
+        Its first rows are written, one for each cohort, in order of time.
+
+    Returns
+    -------
+    int
+        How many rows of `closed` are written: 0 … OPEN + 1.
+    """
+    cohort, frontier = at.cohort, at.frontier
+    while pending.epoch[row] < at.epoch:
+        _coarsen_pending(pending, row)
+    until = frontier if cohort <= CLOSED else min(cohort, frontier)
+    count = _close_until(pending, row, until, closed, 0)
+    if cohort <= CLOSED:
+        return _add_late(pending, row, CLOSED - 1 - cohort, x, closed, count)
+    place = cohort - pending.oldest[row]
+    pending.n[row, place] += 1
+    pending.total[row, place] += x
+    pending.squares[row, place] += x * x
+    return _close_until(pending, row, frontier, closed, count)
+
+
+@inner
+def close_cohorts(pending: PendingCohorts, row: int, at: Position, closed: Closed) -> int:
+    """Close the row's cohorts before the frontier of `at`, without a value; returns and writes as `add`."""
+    while pending.epoch[row] < at.epoch:
+        _coarsen_pending(pending, row)
+    return _close_until(pending, row, at.frontier, closed, 0)
+
+
+@inner
+def _add_late(pending: PendingCohorts, row: int, begin: int, x: float, closed: Closed, count: int) -> int:
+    """Take a value whose cluster, which begins at `begin` (ms), is closed; -1: the value counts at once."""
+    if begin > pending.late[row]:
+        count = _close_late(pending, row, closed, count)
+        pending.late[row] = begin
+    pending.n[row, OPEN] += 1
+    pending.total[row, OPEN] += x
+    pending.squares[row, OPEN] += x * x
+    return _close_late(pending, row, closed, count) if begin < 0 else count
+
+
+@inner
+def _close_late(pending: PendingCohorts, row: int, closed: Closed, count: int) -> int:
+    """Close the late cluster; it follows the first `count` cohorts in `closed`."""
+    if not pending.n[row, OPEN]:
+        return count
+    closed.n[count], closed.total[count] = pending.n[row, OPEN], pending.total[row, OPEN]
+    closed.squares[count] = pending.squares[row, OPEN]
+    pending.n[row, OPEN] = 0
+    pending.total[row, OPEN] = pending.squares[row, OPEN] = 0.0
+    return count + 1
+
+
+@inner
+def _coarsen_pending(pending: PendingCohorts, row: int) -> None:
+    """Double the size of the row's cohorts: they are those of the next epoch."""
+    base = pending.oldest[row]
+    for place in range(OPEN):
+        n, total, squares = pending.n[row, place], pending.total[row, place], pending.squares[row, place]
+        pending.n[row, place] = 0
+        pending.total[row, place] = pending.squares[row, place] = 0.0
+        into = ((base + place) >> 1) - (base >> 1)
+        pending.n[row, into] += n
+        pending.total[row, into] += total
+        pending.squares[row, into] += squares
+    pending.oldest[row] = base >> 1
+    pending.epoch[row] += 1
+
+
+@inner
+def _close_until(pending: PendingCohorts, row: int, frontier: int, closed: Closed, count: int) -> int:
+    """Close the cohorts before `frontier`; they follow the first `count` ones in `closed`."""
+    passed = frontier - pending.oldest[row]
+    if passed <= 0:
+        return count
+    for place in range(min(passed, OPEN)):
+        if pending.n[row, place]:
+            closed.n[count], closed.total[count] = pending.n[row, place], pending.total[row, place]
+            closed.squares[count] = pending.squares[row, place]
+            count += 1
+    for place in range(OPEN):
+        n, total, squares = 0, 0.0, 0.0
+        if place + passed < OPEN:
+            n, total = pending.n[row, place + passed], pending.total[row, place + passed]
+            squares = pending.squares[row, place + passed]
+        pending.n[row, place], pending.total[row, place], pending.squares[row, place] = n, total, squares
+    pending.oldest[row] = frontier
+    return count

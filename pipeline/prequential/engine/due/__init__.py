@@ -1,1 +1,0 @@
-"""What is due: decides which messages are due, marks their subjects as reported, and announces facts."""

@@ -1,0 +1,445 @@
+"""Estimates of final values in messages about periods, their grades, and the risk to miss an objective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.streams import Stream
+from prequential.engine.compiled.kernel import Ints, Ints32, grown
+from prequential.engine.compiled.mathematics import both_tails
+from prequential.engine.compiled.pool import find, insert, with_free_row
+from prequential.engine.delay import expected as counters
+from prequential.engine.delay import records
+from prequential.engine.delay.accounts import Accounts
+from prequential.engine.delay.calendars import starts_of
+from prequential.engine.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT
+from prequential.engine.delay.correcting import FEW
+from prequential.engine.delay.due_periods import PeriodState, report
+from prequential.engine.delay.expected import ExpectedTables
+from prequential.engine.delay.expecting import Group, look_together
+from prequential.engine.detectors.objectives import PeriodAlarm, alarms_of
+from prequential.engine.facts import PeriodForecast
+from prequential.engine.measures.declaration import COSTS, MORE, NEARER, Measure
+from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
+from prequential.engine.output.period_measures import (
+    ESTIMATED,
+    FIRST_HORIZON,
+    OF_LOSSES,
+    Measures,
+    SoFar,
+    expected,
+)
+
+#: The standard normal quantile of a two-sided interval of 90%.
+_QUANTILE = 1.6448536269514722
+
+
+def miss(one: Measure, bound: float, tolerance: float, value: float, half: float) -> float:
+    """Probability that a measure will be worse than its bound and the tolerance.
+
+    Parameters
+    ----------
+    one
+        The measure.
+    bound, tolerance
+        Bound and tolerance of the objective.
+    value, half
+        The estimate, and half the width of its 90% interval: they define the normal distribution.
+
+    Returns
+    -------
+    float
+        0 … 1.
+
+    Examples
+    --------
+    >>> from prequential.engine.measures.registry import MEASURES
+    >>> [round(miss(MEASURES["accuracy"], 0.8, 0.0, value, 0.02), 3) for value in (0.78, 0.8, 0.82)]
+    [0.95, 0.5, 0.05]
+    >>> [round(miss(MEASURES[name], 0.8, 0.0, 0.82, 0.02), 3) for name in ("error", "bias")]
+    [0.95, 0.95]
+    """
+    allowed = tolerance if one.better == MORE else -tolerance
+    low, deviation = bound - allowed, half / _QUANTILE
+    if deviation <= 0.0:
+        return float(one.margin(value, bound) + tolerance < 0)
+    if one.better == MORE:
+        return _above((value - low) / deviation)
+    above = _above((low - value) / deviation)
+    return above + _above((low + value) / deviation) if one.better == NEARER else above
+
+
+def _above(x: float) -> float:
+    """The standard normal distribution's probability above x.
+
+    >>> [round(_above(x), 6) for x in (-40.0, 0.0, 1.644853, 40.0)]
+    [1.0, 0.5, 0.05, 0.0]
+    """
+    return both_tails(x) / 2 if x >= 0.0 else 1.0 - both_tails(-x) / 2
+
+
+#: The smallest scale of an interval, as a share of an expected loss.
+_LEAST_SCALE = 1e-3
+
+#: With this many times as many open periods as the horizon has, timestamps have been far off.
+_MANY = 8
+
+#: Measures whose scale is a share of their value.
+_BY_VALUE = frozenset({*OF_LOSSES, *(one.name for one in MEASURES.values() if one.inputs == COSTS)})
+
+
+def scale_of(name: str, value: float, of_all: float, unknown: float) -> float:
+    """The scale of a measure's interval: `of_all`, or for a loss a share of its expected value.
+
+    `unknown`: the share of expected labels that haven't come.
+    """
+    if name in _BY_VALUE:
+        return abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
+    return of_all
+
+
+class DuePeriods(NamedTuple):
+    """A model, and its due periods in order of time; other periods with new estimates are added to them."""
+
+    stream: Stream
+    model: int
+    clock: int
+    share: float  # of its predictions that get a label at all; NaN: it isn't known
+    periods: list[PeriodState]
+
+
+class _OpenPeriod(NamedTuple):
+    """An open period to estimate."""
+
+    due: DuePeriods
+    row: int
+    maturity: int
+    place: int  # among the estimates of its group
+
+
+class NewestEstimates(NamedTuple):
+    """The latest estimates of the newest whole period."""
+
+    state: PeriodState
+    measures: dict[str, dict[str, Any]]
+    labelled_so_far: dict[str, float]
+
+
+class Expectations:
+    """Makes the estimates of the periods of a catalog's models."""
+
+    def __init__(self, catalog: Catalog, accounts: Accounts) -> None:
+        self._catalog, self._accounts = catalog, accounts
+        #: By model: the latest estimates of its newest period that has ended, since the start of the process.
+        self.newest: dict[int, NewestEstimates] = {}
+        #: By model and maturity: the latest signals.
+        self.signals: dict[int, dict[int, dict[str, float | None]]] = {}
+
+    def forget(self, model: int) -> None:
+        """Drop the latest estimates of a model."""
+        self.newest.pop(model, None)
+        self.signals.pop(model, None)
+
+    def provisional(self, model: int) -> NewestEstimates | None:
+        """The latest estimates of the newest whole period; None: there is none, or it is final by now."""
+        newest, expected = self.newest.get(model), self._tables
+        if newest is None or not expected.models.width[model]:
+            return None
+        row = find(expected.pool, model, newest.state.start)
+        return newest if row and expected.periods.block[row] else None
+
+    @property
+    def _tables(self) -> ExpectedTables:
+        return self._accounts.expected
+
+    def of_models(self, due: Sequence[DuePeriods], labelled: SoFar) -> dict[int, PeriodForecast]:
+        """Estimate models' periods; returns the estimates by row of the period. `due` has each model once.
+
+        `labelled` has the due periods. Periods without an estimate at their present maturity also get one.
+        They become due, and are added to `labelled`. Final periods grade their earlier estimates.
+        """
+        models = self._tables.models
+        whose, clocks = np.array([(one.model, one.clock) for one in due], dtype=np.int64).reshape(-1, 2).T
+        looked = (models.width[whose] > 0) & (
+            (clocks >= models.next[whose]) | np.array([bool(one.periods) for one in due], dtype=np.bool_)
+        )
+        places = np.flatnonzero(looked)
+        some, whose, clocks = [due[place] for place in places.tolist()], whose[places], clocks[places]
+        self._drop_some(whose, clocks)
+        said: dict[int, PeriodForecast] = {}
+        self._close(some, labelled, said)
+        rows, ends = counters.all_open_rows(self._tables, whose)
+        counts = np.diff(ends, prepend=0)
+        clock_of, horizons = (np.repeat(column, counts) for column in (clocks, models.horizon[whose]))
+        ends_at = counters.ends_of_periods(self._tables, rows)
+        maturities = records.maturity_of(clock_of, ends_at, horizons)
+        following = np.append(records.next_maturity(clock_of, ends_at, horizons), records.NEVER)
+        after = np.minimum.reduceat(following, ends - counts) if len(whose) else ends
+        models.next[whose] = np.where(counts > 0, after, records.NEVER)
+        self._report_all(some, whose, clocks, rows, ends, maturities, labelled, said)
+        return said
+
+    def _report_all(
+        self, due: list[DuePeriods], whose: Ints, clocks: Ints, rows: Ints32, ends: Ints, maturities: Ints,
+        labelled: SoFar, said: dict[int, PeriodForecast],
+    ) -> None:  # fmt: skip
+        """Estimate open periods (rows, model by model) that are due or have a new maturity."""
+        expected = self._tables
+        wanted = expected.periods.asked[rows] < 2 + maturities
+        provisional: dict[int, PeriodState] = {}  # by row
+        for one in due:
+            for state in one.periods:
+                if state.status == "provisional":
+                    provisional[find(expected.pool, one.model, state.start)] = state
+        wanted |= np.isin(rows, list(provisional))
+        of = np.repeat(np.arange(len(whose)), np.diff(ends, prepend=0))
+        speaks = np.zeros(len(whose), dtype=np.bool_)
+        speaks[of[wanted]] = True
+        picked, chosen = np.flatnonzero(speaks), np.flatnonzero(speaks[of])
+        ends_of = np.cumsum(np.bincount(of[chosen], minlength=len(whose))[picked])
+        for group in look_together(expected, whose[picked], rows[chosen], ends_of, clocks[picked]):
+            own = chosen[group.rows]
+            asked = [
+                _OpenPeriod(due[of[at]], int(rows[at]), int(maturities[at]), place)
+                for place, at in enumerate(own.tolist())
+                if wanted[at] and group.look.about[place, EXPECTED] > 0
+            ]  # fmt: skip
+            states = [provisional.get(one.row) or self._state_of(one) for one in asked]
+            some = [(one, state) for one, state in zip(asked, states) if state is not None]
+            self._report_each(group, some, labelled, said)
+        for one in due:
+            one.periods.sort(key=lambda state: state.start)
+
+    def _state_of(self, asked: _OpenPeriod) -> PeriodState | None:
+        """The state of a period that only has a new maturity; it becomes due."""
+        start = int(self._tables.pool.key[asked.row])
+        state = report(self._accounts.periods, asked.due.model, start, asked.due.share)
+        if state is not None:
+            asked.due.periods.append(state)
+        return state
+
+    def _drop_some(self, whose: Ints, clocks: Ints) -> None:
+        """Drop periods that can't get labels any more, and future periods of models with too many."""
+        expected, models = self._tables, self._tables.models
+        width, horizon = models.width[whose], models.horizon[whose]
+        oldest = clocks - 2 * horizon - models.settle[whose]
+        starts = starts_of(expected.calendars, models.calendar[whose], width, oldest)
+        counters.forget_before(expected, whose, starts)
+        many = models.periods[whose] > _MANY * (2 + horizon // width)
+        for model, clock in zip(whose[many].tolist(), clocks[many].tolist()):
+            for row in counters.open_rows(expected, model).tolist():
+                if expected.pool.key[row] > clock:
+                    counters.close(expected, model, row)
+
+    # ---- finals
+
+    def _close(self, due: Sequence[DuePeriods], labelled: SoFar, said: dict[int, PeriodForecast]) -> None:
+        """Close periods that are final now: the correction's level learns from them, estimates are graded."""
+        tables, closing, counts = self._tables, list[tuple[DuePeriods, int, PeriodState]](), list[int]()
+        for one in due:
+            final = self._final(one)
+            if final and tables.models.sampled[one.model]:
+                self._report_finals(one, final, labelled, said)
+            closing += [(one, row, state) for row, state in final.items()]
+            counts.append(len(final))
+        if not closing:
+            return
+        places = np.flatnonzero(counts)
+        whose, clocks = np.array([(due[at].model, due[at].clock) for at in places.tolist()]).T
+        rows = np.array([row for _, row, _ in closing], dtype=np.int32)
+        groups = look_together(tables, whose, rows, np.cumsum(counts)[places], clocks, closing=True)
+        models = np.array([one.model for one, _, _ in closing])
+        states = np.array([state.row for _, _, state in closing])
+        finals = [(labelled[state.row][0], 0.0) for _, _, state in closing]
+        for group in groups:
+            if tables.models.sampled[whose[group.places[0]]]:  # the final value is itself an estimate
+                own = group.rows
+                found = expected(
+                    self._catalog, self._accounts.periods, tables, models[own], states[own], group,
+                    np.arange(len(own)),
+                )  # fmt: skip
+                names = [closing[place][0].stream.config.measures for place in own.tolist()]
+                for place, about, (values, _) in zip(own.tolist(), group.look.about, found.by_name(names)):
+                    finals[place] = values if about[LABELLED] >= FEW else {}, float(about[SCALE]) ** 2
+        for (one, row, _), (values, variance) in zip(closing, finals):
+            self._grade(one, row, values, variance)
+            counters.close(self._tables, one.model, row)
+
+    def _final(self, due: DuePeriods) -> dict[int, PeriodState]:
+        """By row, a model's periods that have become final, in order of time."""
+        final = [state for state in due.periods if state.is_final]
+        if not final:
+            return {}
+        tables = self._tables
+        by_row = {find(tables.pool, due.model, state.start): state for state in final}
+        rows = counters.open_rows(tables, due.model).tolist()
+        return {row: by_row[row] for row in rows if row in by_row}
+
+    def _grade(self, due: DuePeriods, period: int, values: dict[str, float], variance: float) -> None:
+        """Grade the estimates of a period (row) by its final values."""
+        for name, value in values.items():
+            if name in ESTIMATED:
+                kept = find(self._tables.said_pool, period, INDEX[name])
+                was = self._tables.said.what[kept] if kept else records.NO_GRADES
+                record = self._record(due.model, INDEX[name])
+                records.grade(self._tables.records, record, was, value, variance)
+
+    def _report_finals(
+        self, due: DuePeriods, final: dict[int, PeriodState], labelled: SoFar, said: dict[int, PeriodForecast]
+    ) -> None:
+        """Estimate periods with sampled labels that are final now: their values remain estimates."""
+        tables, model = self._tables, due.model
+        rows = counters.open_rows(tables, model)
+        whose, ends, clocks = np.array([[model], [len(rows)], [due.clock]])
+        [group] = look_together(tables, whose, rows, ends, clocks)
+        horizon, some = int(tables.models.horizon[model]), []
+        stops = counters.ends_of_periods(tables, rows).tolist()
+        for place, (row, end) in enumerate(zip(rows.tolist(), stops)):
+            if row in final and group.look.about[place, EXPECTED] > 0:
+                maturity = max(0, records.maturity_of(due.clock, end, horizon))
+                some.append((_OpenPeriod(due, row, maturity, place), final[row]))
+        self._report_each(group, some, labelled, said)
+
+    def _record(self, model: int, measure: int) -> int:
+        """The row of a measure's record; a new record if there is none."""
+        row, is_new = self._row("record_pool", "records", self._tables.models.first_record, model, measure)
+        if is_new:
+            records.begin(self._tables.records, row)
+        return row
+
+    def _row(self, pool_name: str, table_name: str, first: Ints32, owner: int, key: int) -> tuple[int, bool]:
+        """The row of an owner's key in a pool and its table, and whether it is a new one."""
+        expected = self._tables
+        row = find(getattr(expected, pool_name), owner, key)
+        if row:
+            return row, False
+        pool = with_free_row(getattr(expected, pool_name))
+        table = grown(getattr(expected, table_name), len(pool.owner))
+        self._accounts.expected = expected._replace(**{pool_name: pool, table_name: table})
+        return insert(pool, first, owner, key), True
+
+    # ---- estimates in messages
+
+    def _report_each(
+        self,
+        group: Group,
+        some: list[tuple[_OpenPeriod, PeriodState]],
+        labelled: SoFar,
+        said: dict[int, PeriodForecast],
+    ) -> None:
+        """Put the estimates of these periods into `said`, by row."""
+        if not some:
+            return
+        catalog, of_periods = self._catalog, self._accounts.periods
+        models = np.array([one.due.model for one, _ in some], dtype=np.int64)
+        clocks = np.array([one.due.clock for one, _ in some], dtype=np.int64)
+        rows = np.array([state.row for _, state in some], dtype=np.int64)
+        places = np.array([one.place for one, _ in some], dtype=np.int64)
+        labelled.add(zip(models.tolist(), rows.tolist()))
+        values = expected(catalog, of_periods, self._tables, models, rows, group, places)
+        values.reasons[~counters.known_of(self._tables.models, models, clocks)] = FIRST_HORIZON
+        measures = values.by_name([one.due.stream.config.measures for one, _ in some])
+        for (one, state), about, found in zip(some, group.look.about[places].tolist(), measures):
+            said[state.row] = self._say(one, state, about, found, labelled[state.row][0])
+
+    def _say(
+        self, asked: _OpenPeriod, state: PeriodState, about: list[float], measures: Measures,
+        so_far: dict[str, float],
+    ) -> PeriodForecast:  # fmt: skip
+        """`expected` of a period; the first estimate at each maturity is kept."""
+        stream, model, maturity = asked.due.stream, asked.due.model, asked.maturity
+        found, undefined = measures
+        first = bool(self._tables.periods.asked[asked.row] < 2 + maturity)
+        self._tables.periods.asked[asked.row] = 2 + maturity
+        weight = about[WEIGHT]
+        said: dict[str, Any] = {}
+        if maturity < 0:
+            said = {name: {"value": value, "record": None} for name, value in found.items()}
+        else:
+            of_all, unknown = about[SCALE], 1.0 - about[LABELLED] / about[EXPECTED]
+            for name, value in found.items():
+                scale = scale_of(name, value, of_all, unknown)
+                said[name] = self._graded(
+                    stream, model, asked.row, INDEX[name], maturity, first, value, scale,
+                    so_far.get(name, np.nan), weight,
+                )  # fmt: skip
+            if model not in self.newest or state.start >= self.newest[model].state.start:
+                self.newest[model] = NewestEstimates(state, said, so_far)
+        message: dict[str, Any] = {
+            "labelled_share": state.labelled_share, "predictions": state.predictions,
+            "maturity": records.share_of(maturity), "measures": said, "undefined": undefined,
+            "correction": weight,
+        }  # fmt: skip
+        if not first or maturity < 0:
+            return PeriodForecast(maturity, message, [])
+        signals = self._signals(model, asked.row, maturity, about)
+        message["signals"] = signals
+        self.signals.setdefault(model, {})[maturity] = signals
+        return PeriodForecast(maturity, message, self._alarms(stream, asked.row, signals, said))
+
+    def _alarms(
+        self, stream: Stream, period: int, signals: dict[str, float | None], said: dict[str, Any]
+    ) -> list[PeriodAlarm]:
+        """The alarms that a period raises now and hasn't raised before."""
+        alarms, alarmed = [], self._tables.periods.alarmed
+        for bit, alarm in alarms_of(stream.config.period_alarms, signals, said):
+            if not alarmed[period] >> bit & 1:
+                alarmed[period] |= 1 << bit
+                alarms.append(alarm)
+        return alarms
+
+    def _signals(
+        self, model: int, period: int, maturity: int, about: list[float]
+    ) -> dict[str, float | None]:
+        """How unusual a period is when it first has this maturity; its deviations count from now on."""
+        models, found = self._tables.models, dict[str, float | None]()
+        learned = models.since[model] + models.horizon[model]
+        for signal, name in enumerate(records.SIGNALS):
+            value, found[name] = about[CONCEPT + signal], None
+            row = self._usual(model, signal)
+            if isfinite(value) and self._tables.pool.key[period] >= learned:
+                found[name] = records.see(self._tables.usual, row, maturity, value)
+        return found
+
+    def _usual(self, model: int, signal: int) -> int:
+        """The row of a signal's usual deviations; a new one if there is none."""
+        row, is_new = self._row("usual_pool", "usual", self._tables.models.first_usual, model, signal)
+        if is_new:
+            records.begin_usual(self._tables.usual, row)
+        return row
+
+    def _graded(
+        self, stream: Stream, model: int, row: int, measure: int, maturity: int, first: bool, value: float,
+        scale: float, so_far: float, weight: float,
+    ) -> dict[str, Any]:  # fmt: skip
+        """A value with its interval and record, if there are enough finals at this maturity."""
+        record = self._record(model, measure)
+        half, grade = records.graded(self._tables.records, record, maturity, scale)
+        learned = self._tables.models.since[model] + self._tables.models.horizon[model]
+        said = self._said(row, measure)
+        if first and self._tables.pool.key[row] >= learned:
+            last = float(self._tables.records.last[record])
+            records.say(self._tables.said, said, maturity, value, scale, half, so_far, last, weight)
+        if grade is None or not isfinite(abs(value) + half):  # too few finals, or too large numbers
+            return {"value": value, "record": None}
+        one = MEASURES[NAMES[measure]]
+        errors = {name: None if error != error else error for name, error in grade._asdict().items()}
+        found: dict[str, Any] = {
+            "value": value, "interval": [max(one.low, value - half), min(one.high, value + half)],
+            "level": records.LEVEL, "record": errors,
+        }  # fmt: skip
+        objective = stream.config.objective
+        if objective is not None and one.name in objective.bounds:
+            found["miss"] = miss(one, objective.bounds[one.name], objective.tolerance, value, half)
+        return found
+
+    def _said(self, period: int, measure: int) -> int:
+        """The row of the estimates of a period's measure."""
+        row, is_new = self._row("said_pool", "said", self._tables.periods.first_said, period, measure)
+        if is_new:
+            self._tables.said.what[row] = np.nan
+        return row

@@ -1,1 +1,0 @@
-"""Past outcomes, kept for tools that review sequences."""

@@ -1,0 +1,410 @@
+"""When messages are due: by numbers of outcomes, by record time, and after a silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine.catalog.catalog import Catalog
+from prequential.engine.catalog.positives import positives_of_plan
+from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.comparisons.pairing import Pairing
+from prequential.engine.comparisons.reporting import ComparisonReporter
+from prequential.engine.compiled.kernel import Ints, Ints32
+from prequential.engine.delay import maturity
+from prequential.engine.delay.due_periods import due_of
+from prequential.engine.expectations import DuePeriods, Expectations
+from prequential.engine.facts import (
+    ComparisonsDue,
+    DueReport,
+    Fact,
+    GroupsDue,
+    MetricsDue,
+    ModelSequence,
+    PartsDue,
+    PeriodDue,
+    PeriodsDue,
+)
+from prequential.engine.incidents.incident import ALARM, Raised, alarm_of_period
+from prequential.engine.measures.registry import INDEX
+from prequential.engine.output.estimates import States, state_of
+from prequential.engine.output.messages import DisparityReporter, Reporter
+from prequential.engine.output.period_measures import SoFar
+from prequential.engine.state import ShardState
+from prequential.engine.tables.logs import OUTCOMES, Logs
+from prequential.topics.errors import existing
+
+
+class DuePairs:
+    """Lets a shard's pairs follow the outcome log, and marks sequences of pairs as reported."""
+
+    def __init__(self, catalog: Catalog, pairing: Pairing, reporter: ComparisonReporter) -> None:
+        self._catalog, self._pairing, self._reporter = catalog, pairing, reporter
+
+    def follow(self, logs: Logs) -> Iterator[ComparisonsDue]:
+        """Let the pairing take over the outcome log; its outcomes make sequences due."""
+        for due in self._pairing.consume(logs):
+            yield from self._report(due)
+
+    def news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[ComparisonsDue]:
+        """Report sequences with joint outcomes since their last messages, of streams that are due."""
+        yield from self._report(list(self._with_news(is_due)))
+
+    def has_news(self, is_due: Callable[[StreamConfig], bool]) -> bool:
+        """Whether there is anything that `news` reports."""
+        return next(self._with_news(is_due), None) is not None
+
+    def _with_news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[DueReport]:
+        for one in self._pairing.unreported_sequences():
+            if is_due(self._catalog.streams[self._reporter.pair_of(one).a.stream].config):
+                yield one
+
+    def all_of(self, stream: Stream) -> Iterator[ComparisonsDue]:
+        """Report all pairs of a stream that have joint outcomes, at the end of a replay."""
+        pairing, reports = self._pairing, list[DueReport]()
+        revisions = self._catalog.columns.entities.revisions
+        for pair in {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}:
+            known = self._reporter.known(pair)
+            revised = int(revisions[known.a.row]), int(revisions[known.b.row])
+            sides = pairing.tables[known.number].sides
+            reports += [
+                DueReport(known.number, side, row, 0, revised)
+                for side, row in known.at if sides[side].columns.n[row]
+            ]  # fmt: skip
+        yield from self._report(reports)
+
+    def _report(self, reports: list[DueReport]) -> Iterator[ComparisonsDue]:
+        """Mark these sequences as reported."""
+        for one in reports:
+            self._pairing.tables[one.number].sides[one.side].report(one.row)
+        if reports:
+            yield ComparisonsDue(reports)
+
+
+class DueGroups:
+    """Lets the groups of a shard's models follow the outcome log, and marks models as reported."""
+
+    def __init__(self, catalog: Catalog, reporter: DisparityReporter) -> None:
+        self._catalog, self._reporter = catalog, reporter
+
+    def follow(self, logs: Logs) -> Iterator[GroupsDue]:
+        """Take over what the outcome log has, plan by plan; verdicts that begin or end make models due."""
+        catalog = self._catalog
+        for plan in catalog.plans:
+            if plan.groups is None:
+                continue
+            log = logs.outcomes
+            rows = np.flatnonzero(log.plan[: int(logs.used[OUTCOMES])] == plan.number).astype(np.int32)
+            positives = positives_of_plan(catalog, plan) if len(rows) else None
+            while len(rows):
+                done, due = plan.groups.consume(log, rows, catalog.registry, existing(positives, "positives"))
+                if due >= 0:
+                    about = catalog.entity(int(plan.entity[due]))
+                    first = int(catalog.columns.entities.first[about.row])
+                    yield _report([ModelSequence(plan, about, due - first, due)], int(rows[done - 1]))
+                rows = rows[done:]
+
+    def news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[GroupsDue]:
+        """Report models with outcomes since their last messages, of streams that are due."""
+        if sequences := list(self._with_news(is_due)):
+            yield _report(sequences)
+
+    def has_news(self, is_due: Callable[[StreamConfig], bool]) -> bool:
+        """Whether there is anything that `news` reports."""
+        return next(self._with_news(is_due), None) is not None
+
+    def all_of(self, stream: Stream) -> Iterator[GroupsDue]:
+        """Report all models of a stream with outcomes, at the end of a replay."""
+        if sequences := list(self._reporter.sequences(stream)):
+            yield _report(sequences)
+
+    def _with_news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[ModelSequence]:
+        for stream in self._catalog.streams:
+            if stream.config.disparity is not None and is_due(stream.config):
+                for one in self._reporter.sequences(stream):
+                    table = existing(one.plan.groups, "groups").table
+                    if table.outcomes[one.row] != table.reported[one.row]:
+                        yield one
+
+
+def _report(sequences: list[ModelSequence], after: int = 0) -> GroupsDue:
+    """Mark these models' sequences as reported."""
+    for one in sequences:
+        table = existing(one.plan.groups, "groups").table
+        table.reported[one.row] = table.outcomes[one.row]
+    return GroupsDue(sequences, after)
+
+
+#: The measures that are baselines' accuracies.
+_REFERENCES = {"persistent": INDEX["p_per"], "majority": INDEX["p_maj"]}
+_ACCURACY = INDEX["accuracy"]
+
+
+class DueEntities:
+    """Marks entities of a shard as reported."""
+
+    def __init__(self, state: ShardState, reporter: Reporter) -> None:
+        self._catalog, self._accounts, self._notes = state.catalog, state.accounts, state.notes
+        self._reporter = reporter
+
+    def unreported_among(self, rows: Sequence[int]) -> list[int]:
+        """The entities among these with outcomes or revisions since their last messages, in this order."""
+        known = self._notes.reported
+        return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]
+
+    def _present(self, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """`outcomes` and `revisions` of entities."""
+        entities = self._catalog.columns.entities
+        return zip(entities.outcomes[rows].tolist(), entities.revisions[rows].tolist())
+
+    def report(self, rows: Sequence[int], *, covered: bool = False) -> MetricsDue:
+        """Mark these entities as reported in their present state.
+
+        It also notes since when models are worse than baselines. `covered`: all records so far are accounted
+        for, so label maturity curves are brought up to date.
+        """
+        catalog = self._catalog
+        if covered and (models := self._reporter.covered(rows)):
+            maturity.update(self._accounts.coverage, *self._reporter.with_clocks(models.values()))
+        self._notes.reported.update(zip(rows, self._present(rows)))
+        catalog.columns.entities.changed[rows] = 0
+        compared = [
+            row for row in rows
+            if "worse_than_baseline" in catalog.streams[catalog.entity(row).stream].config.details
+        ]  # fmt: skip
+        if compared:
+            states = self._reporter.of_estimators.states(compared)
+            for row in compared:
+                about = catalog.entity(row)
+                self._note_worse(row, about, catalog.streams[about.stream], states)
+        return MetricsDue(rows, covered)
+
+    def _note_worse(self, row: int, about: Entity, stream: Stream, states: States) -> None:
+        """Note at which estimates it is worse than a baseline, and since when."""
+        before, ts = self._notes.worse.get(row, {}), int(self._catalog.columns.entities.newest_ts[row])
+        worse = {}
+        for line in self._reporter.of_estimators.lines(row, about, stream).all:
+            if line.chance:
+                continue
+            state = state_of(states, row, line, stream.config.alpha)
+            for baseline, reference in _REFERENCES.items():
+                defined = not state.reasons[_ACCURACY] and not state.reasons[reference]
+                if defined and state.values[_ACCURACY] < state.values[reference]:
+                    key = line.stage, line.estimator, baseline
+                    worse[key] = before.get(key, ts)
+        self._notes.worse[row] = worse
+
+
+class Schedule:
+    """Decides which messages of a shard are due, and marks their subjects as reported.
+
+    Its methods that change the state are iterators of facts. The reporters read the state for it.
+    """
+
+    def __init__(
+        self, state: ShardState, reporter: Reporter, comparisons: ComparisonReporter,
+        disparities: DisparityReporter,
+    ) -> None:  # fmt: skip
+        self._state = state
+        self._entities = DueEntities(state, reporter)
+        self._pairs = DuePairs(state.catalog, state.pairing, comparisons)
+        self._groups = DueGroups(state.catalog, disparities)
+        self.expectations = Expectations(state.catalog, state.accounts)
+        settings = (state.config.defaults, *state.config.streams.values())
+        self._comparing = {one.emit_comparisons for one in settings}
+        #: By stream: whether records have come since its last tick. This matters only once a stream has
+        #: periods; until then all streams count as touched.
+        self._touched = np.zeros(0, dtype=np.bool_)
+        self._periodic = False
+
+    def touch(self, streams: Ints32) -> None:
+        """Note that records of these streams (codes, (n,) int32) have come: their periods may be due."""
+        if self._periodic:
+            self._touched[streams] = True
+
+    def add_streams(self) -> None:
+        """Add rows for streams that are new in the catalog."""
+        streams, known = self._state.catalog.streams, len(self._touched)
+        self._periodic |= any(one.config.period is not None for one in streams[known:])
+        self._touched = np.append(self._touched, np.ones(len(streams) - known, dtype=np.bool_))
+
+    def of_entities(self, due: list[int]) -> Iterator[Fact]:
+        """Report these entities, which are due because of their numbers of outcomes."""
+        kinds = self._state.catalog.columns.entities.kind
+        yield self._entities.report(sorted(due, key=lambda row: (int(kinds[row]), row)))
+
+    def follow(self, logs: Logs) -> Iterator[Fact]:
+        """Let pairs and groups process the log's outcomes, which make some of them due."""
+        yield from self._pairs.follow(logs)
+        yield from self._groups.follow(logs)
+
+    def tick(self, time: int) -> Iterator[Fact]:
+        """Report what is due because record time has passed multiples of durations in `emit`.
+
+        `time` is the new record time, ms.
+        """
+        state, passed = self._state, set()
+        for every, due in state.ticks.items():
+            if due is None or time >= due:
+                yield PartsDue(every, due or 0, time // every * every)
+                if due is not None:
+                    passed.add(every)
+                state.ticks[every] = (time // every + 1) * every
+        state.next_tick = min(due for due in state.ticks.values() if due is not None)
+        yield from self._changed(lambda config: config.emit_every in passed)
+        if not passed.isdisjoint(self._comparing):
+            yield from self._compared(lambda config: config.emit_comparisons in passed)
+
+    def idle(self, quiet: int) -> Iterator[Fact]:
+        """Report all that is unpublished after `quiet` ms without a record.
+
+        Only streams whose `emit.idle` isn't longer than `quiet` have such messages. Parts of streams in all
+        partitions are due only at multiples of `emit.every`; for these, the silence counts as record time.
+        """
+        is_idle = partial(_is_idle, quiet)
+        state, time = self._state, self._state.merge.newest + quiet
+        for every, due in self._silent_ticks(quiet):
+            yield PartsDue(every, due, time // every * every)
+            state.ticks[every] = (time // every + 1) * every
+            state.next_tick = min(due for due in state.ticks.values() if due is not None)
+        yield from self._changed(is_idle)
+        yield from self._compared(is_idle)
+
+    def has_unpublished(self, quiet: int) -> bool:
+        """Whether `idle` has anything to report."""
+        catalog, is_idle = self._state.catalog, partial(_is_idle, quiet)
+        entities = catalog.columns.entities
+        codes = entities.stream[np.flatnonzero(entities.changed[: len(catalog.entities)])]
+        idle = [stream for stream in catalog.streams if is_idle(stream.config)]
+        changed = {stream.code for stream in idle}.intersection(codes.tolist())
+        periodic = any(self._touched[one.code] for one in idle if one.config.period is not None)
+        compared = self._pairs.has_news(is_idle) or self._groups.has_news(is_idle)
+        return bool(changed or periodic or self._silent_ticks(quiet)) or compared
+
+    def _silent_ticks(self, quiet: int) -> list[tuple[int, int]]:
+        """Values of `emit.every` of which a multiple has passed in silence, with the first such multiple.
+
+        Only streams in all partitions count.
+        """
+        config, time = self._state.config, self._state.merge.newest + quiet
+        streams = map(config.streams.__getitem__, self._state.catalog.wide)
+        wide = {one.emit_every for one in streams if _is_idle(quiet, one)}
+        return [
+            (every, due) for every, due in self._state.ticks.items()
+            if every in wide and due is not None and time >= due
+        ]  # fmt: skip
+
+    def last_set(self) -> Iterator[Fact]:
+        """Report every sequence, at the end of a replay."""
+        catalog = self._state.catalog
+        outcomes = catalog.columns.entities.outcomes
+        for every, due in self._state.ticks.items():
+            yield PartsDue(every, due or 0, None)
+        for stream in catalog.streams:
+            rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
+            yield self._entities.report(rows, covered=True)
+            if stream.config.period is not None:
+                yield from self._periods([stream], all_news=True)
+            yield from self._pairs.all_of(stream)
+            yield from self._groups.all_of(stream)
+
+    def _changed(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[Fact]:
+        """Report entities and periods that have changed since their last messages, of due streams.
+
+        Periods change only with records of their stream.
+        """
+        catalog = self._state.catalog
+        entities = catalog.columns.entities
+        changed = np.flatnonzero(entities.changed[: len(catalog.entities)])
+        if not len(changed) and not self._periodic:
+            return
+        order = np.lexsort((changed, entities.kind[changed], entities.stream[changed]))
+        rows = [
+            row
+            for row in changed[order].tolist()
+            if is_due(catalog.streams[entities.stream[row]].config)
+        ]
+        yield self._entities.report(self._entities.unreported_among(rows), covered=True)
+        entities.changed[rows] = 0
+        if not self._periodic:
+            return
+        touched = [
+            stream for stream in map(catalog.streams.__getitem__, np.flatnonzero(self._touched).tolist())
+            if is_due(stream.config)
+        ]  # fmt: skip
+        self._touched[[stream.code for stream in touched]] = False
+        yield from self._periods([stream for stream in touched if stream.config.period is not None])
+
+    def _compared(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[Fact]:
+        """Report pairs and groups that have changed since their last messages, of due streams."""
+        yield from self._pairs.news(is_due)
+        yield from self._groups.news(is_due)
+
+    def _periods(self, streams: list[Stream], *, all_news: bool = False) -> Iterator[Fact]:
+        """Report due periods of these streams, then their alarms, then the incidents that these change.
+
+        With `all_news`, any change makes a period due.
+        """
+        catalog, accounts = self._state.catalog, self._state.accounts
+        whose = [(stream, row) for stream in streams for row in stream.models.values()]
+        models = np.array([row for _, row in whose], dtype=np.int64)
+        codes = np.array([stream.code for stream, _ in whose], dtype=np.int64)
+        clocks = catalog.columns.streams.clock[codes].astype(np.int64)
+        shares = maturity.shares_at_horizon(accounts.coverage, models, clocks)
+        states = due_of(accounts.periods, models, clocks, shares, all_news=all_news)
+        of_models = zip(whose, clocks.tolist(), shares.tolist(), states)
+        due = [DuePeriods(*model, clock, share, some) for model, clock, share, some in of_models]
+        changed = {one.model: [state.row for state in one.periods] for one in due if one.periods}
+        labelled = SoFar(catalog, accounts.periods)
+        labelled.add((one.model, state.row) for one in due for state in one.periods)
+        said = self.expectations.of_models(due, labelled)
+        periods = [
+            PeriodDue(one.model, state, labelled[state.row], said.get(state.row))
+            for one in due for state in one.periods
+        ]  # fmt: skip
+        yield PeriodsDue(periods, changed)
+        yield from self._state.incidents.raise_alarms([
+            Raised(0, one.model, alarm_of_period(catalog, one, alarm), ALARM)
+            for one in periods if one.forecast for alarm in one.forecast.alarms
+        ])  # fmt: skip
+
+
+def _is_idle(quiet: int, config: StreamConfig) -> bool:
+    """Whether a stream's unpublished messages are due after so many ms without a record."""
+    return config.emit_idle is not None and config.emit_idle <= quiet
+
+
+class Ticks:
+    """Finds the next tick, at which messages are due by record time, among records processed in rounds.
+
+    `times` are the records' times in their order, ms. Those at the places `valid` take part in
+    rounds. Invalid records only move the time on.
+
+    >>> import numpy as np
+    >>> ticks = Ticks(np.array([100, 200, 300, 400]), np.array([0, 1, 3]))
+    >>> ticks.find(250), ticks.find(500)
+    ((2, 300), (3, None))
+    >>> ticks.processed(2)
+    >>> ticks.find(250)
+    (0, 300)
+    """
+
+    def __init__(self, times: Ints, valid: Ints) -> None:
+        self._times, self._valid = times, valid
+        self._begin = 0  # of the present round, among valid records
+
+    def processed(self, count: int) -> None:
+        """Begin the next round: so many records of the present one are processed."""
+        self._begin += count
+
+    def find(self, due: int) -> tuple[int, int | None]:
+        """The first record of the round at or after the time `due` (ms), and the time that it has come at.
+
+        Without such a record, the number of records left. The time may be that of an invalid record before
+        it; None if no record has come at or after `due`.
+        """
+        first = int(self._times.searchsorted(due))
+        place = int(self._valid.searchsorted(first)) - self._begin
+        return place, int(self._times[first]) if first < len(self._times) else None

@@ -1,0 +1,369 @@
+"""Values of a run, selected by measure, model and stage: current ones, those at its end, and by day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from prequential.configuration.settings.model import Config
+from prequential.configuration.settings.stages import PERIOD, reported, stage_name
+from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.estimators.measuring import SequenceMeasures
+from prequential.engine.measures.registry import INDEX, MEASURES
+from prequential.engine.output.estimates import MessageSubject, state_of
+from prequential.engine.shard import Shard
+from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
+from prequential.evaluation.shown import Table
+from prequential.offline.replay.summary import SequenceSummary
+from prequential.offline.replay.text import shown_estimators
+from prequential.topics.errors import Fault, listed
+from prequential.topics.outputs import Metrics
+from prequential.views.wording.measures import COMPARED
+
+
+class Wanted(NamedTuple):
+    """The messages to select. None stands for any value, of which there must then be only one."""
+
+    model: str | None
+    stage: str
+    estimator: str | None
+    stream: str | None
+
+
+def check(what: str, name: str, known: Iterable[str]) -> None:
+    """Raise ValueError for a name that isn't among the known ones, listing these.
+
+    Parameters
+    ----------
+    what
+        The kind of name: `measure`, `stage` or `estimator`.
+    name
+        The name to check.
+    known
+        The names that are configured.
+
+    Examples
+    --------
+    >>> check("measure", "acc", ["accuracy", "kappa"])
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown measure 'acc': expected one of accuracy, kappa
+    >>> check("measure", "mcc", ["accuracy", "kappa"])
+    Traceback (most recent call last):
+    ...
+    ValueError: measure 'mcc' isn't configured (see the setting measures): expected one of accuracy, kappa
+    """
+    names = list(dict.fromkeys(known))
+    if name in names:
+        return
+    expected = f"expected one of {listed(names)}"
+    if what == "measure" and name not in MEASURES:
+        raise ValueError(f"unknown measure {name!r}: {expected}")
+    raise ValueError(f"{what} {name!r} isn't configured (see the setting {what}s): {expected}")
+
+
+def course_of(some: list[Metrics], wanted: Wanted, what: str) -> list[Metrics]:
+    """Return the selected messages, the newest one last; there must be at least one, all with `what`.
+
+    Raises ValueError, which lists the choices.
+    """
+    for name, value in wanted._asdict().items():
+        known = dict.fromkeys(_of(one, name) for one in some)
+        if name == "stage":
+            some = [one for one in some if value in (one.stage, *(one.same or ()))]
+        elif value is not None:
+            some = [one for one in some if _of(one, name) == value]
+        elif name == "estimator":
+            some = [one for one in some if one.estimator == ("all" if "all" in known else next(iter(known)))]
+        elif len(known) > 1:
+            raise ValueError(f"there are several {name}s: expected {name} to be one of {listed(known)}")
+        if not some:
+            raise ValueError(f"no {what} of {name} {value!r}: expected one of {listed(known)}")
+    return [one for one in some if one.partition == some[-1].partition]
+
+
+def _of(message: Metrics, name: str) -> str:
+    return str(getattr(message, name))
+
+
+#: The kinds of entities that evaluate a stream as a whole, in any stage.
+_KINDS = (MODEL, BASELINE, CORRECTION, AGE, BASELINE_AGE)
+
+#: Model, stage and estimator, as passed to `Evaluator.get`.
+Asked = tuple[Any, str, Any]
+
+#: Returns the current value of a measure, or (None) the values of all measures that have one, by name.
+Values = Callable[[Any], Any]
+
+
+class Present:
+    """Finds values in a shard's tables, and caches their places until the tables change."""
+
+    def __init__(self, shard: Shard, config: StreamConfig) -> None:
+        self._shard = shard
+        self._config = config
+        #: The measures of the task, in order, as keys: `get` searches them in each call.
+        self._measures = dict.fromkeys(name for name in config.measures if MEASURES[name].fits(config.task))
+        self._known: dict[Asked, Values] = {}
+        self._state = 0, 0
+
+    def get(self, asked: Asked, measure: str | None) -> Any:
+        """Return the value of a measure, or None if it has none; without `measure`, all values by name.
+
+        The caller must have passed all outcomes to the estimators (`Evaluation.read`). Raises ValueError as
+        `Evaluator.get` does.
+        """
+        if measure is not None and measure not in self._measures:
+            if measure in self._config.measures:
+                raise ValueError(
+                    f"measure {measure!r} isn't one of task {self._config.task}: expected one of "
+                    f"{listed(list(self._measures))}"
+                )
+            check("measure", measure, self._measures)
+        shard = self._shard
+        with_outcomes = np.count_nonzero(shard.catalog.columns.entities.outcomes)
+        state = shard.evaluation.version, int(with_outcomes)
+        if state != self._state:
+            self._known.clear()
+            self._state = state
+        values = self._known.get(asked)
+        if values is None:
+            values = self._known[asked] = self._find(*asked)
+        return values(measure)
+
+    def _find(self, model: str | None, stage: str, estimator: str | None) -> Values:
+        config, stage = self._config, stage_name(stage)
+        check("stage", stage, reported(config.stages, config.bins))
+        if estimator is not None:
+            check("estimator", estimator, config.estimators)
+        catalog = self._shard.catalog
+        outcomes = catalog.columns.entities.outcomes
+        whole = [
+            (about, stream) for stream in catalog.streams for about in catalog.entities_of(stream)
+            if about.kind in _KINDS and outcomes[about.row]
+        ]  # fmt: skip
+        if not whole:
+            return lambda measure: {} if measure is None else None
+        models = list(dict.fromkeys(about.model for about, _ in whole))
+        if len(models) > 1 and model is None:
+            raise ValueError(f"there are several models: expected model to be one of {listed(models)}")
+        for about, stream in whole:
+            lines = self._lines(about, stream, stage) if model in (None, about.model) else {}
+            if lines:
+                return self._values(about, stream, lines[estimator or shown_estimators(lines)[0]])
+        if model not in (None, *models):
+            raise ValueError(f"no outcomes of model {model!r}: expected one of {listed(models)}")
+        raise ValueError(f"no outcomes of {model or 'any model'} in stage {stage!r} yet")
+
+    def _lines(self, about: Entity, stream: Stream, stage: str) -> dict[str, MessageSubject]:
+        """Return by estimator the line of an entity in a stage, or in an identical stage."""
+        lines = self._shard.reporter.of_estimators.lines(about.row, about, stream).all
+        return {
+            line.estimator: line for line in lines
+            if line.model == about.model and stage in (line.stage, *line.same)
+        }  # fmt: skip
+
+    def _values(self, about: Entity, stream: Stream, line: MessageSubject) -> Values:
+        estimates, alpha = self._shard.reporter.of_estimators, stream.config.alpha
+        places = {name: INDEX[name] for name in stream.config.measures}
+        if len(line.positions) == 1:
+            return _reader(estimates.reading(about.row, line), places)
+
+        def values(measure: str | None) -> Any:
+            _, by_measure, reasons = state_of(estimates.states([about.row]), about.row, line, alpha)
+            return _chosen(by_measure, list(reasons), places, measure)
+
+        return values
+
+
+def _reader(reading: SequenceMeasures, places: dict[str, int]) -> Values:
+    def values(measure: str | None) -> Any:
+        measured = reading.now()
+        return _chosen(measured.values[0].tolist(), measured.reasons[0].tolist(), places, measure)
+
+    return values
+
+
+def _chosen(values: list[float], reasons: list[int], places: dict[str, int], measure: str | None) -> Any:
+    """Return the value of one measure, or by name the values of all measures that have one."""
+    if measure is None:
+        return {name: values[place] for name, place in places.items() if not reasons[place]}
+    place = places.get(measure)
+    return None if place is None or reasons[place] else values[place]
+
+
+#: A day, and the time from which epoch milliseconds count.
+_DAY, _EPOCH = 86_400_000, datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+#: The settings of a stream, by its name.
+Settings = Callable[[str], StreamConfig]
+
+
+class PeriodTable(Table):
+    """A model's results by day of prediction: a row for each model and day.
+
+    Columns are `model`, `measure`, `day` (its start; `period` if the setting `period` isn't one day) and
+    `predictions`. `labelled_share` is the share of predictions with a label. `so_far` is the measure over
+    these labels. `expected`, `low` and `high` are the estimate of the final value and its interval. For a
+    final day they come from the first report after its end, so that `final` grades them. `final` is None
+    until the day is final. With several streams, `stream` is a column also.
+
+    Examples
+    --------
+    >>> from prequential.evaluation import evaluate
+    >>> day = 86_400_000
+    >>> predictions = [{"instance_id": i, "y_pred": "UP", "ts": i * day // 50} for i in range(200)]
+    >>> labels = [
+    ...     {"instance_id": i, "y_true": "UP" if i % 4 else "DOWN", "ts": (i + 20) * day // 50}
+    ...     for i in range(150)
+    ... ]
+    >>> periods = evaluate(predictions, labels, period="1d", label_horizon="1d").periods
+    >>> first, *_ = periods.rows()
+    >>> first["day"].isoformat(), first["predictions"], first["labelled_share"], first["final"]
+    ('1970-01-01T00:00:00+00:00', 50, 1.0, 0.74)
+    """
+
+    def __init__(self, messages: Sequence[Metrics], settings: Settings, measure: str | None = None) -> None:
+        self._messages = messages
+        self._settings = settings
+        rows = list(_rows(messages, settings, measure))
+        lengths = {settings(row["stream"]).period for row in rows}
+        start = "day" if lengths <= {_DAY} else "period"
+        names = ["model", "measure", start, "predictions", "labelled_share"]
+        names += ["so_far", "expected", "low", "high", "final"]
+        if len({row["stream"] for row in rows}) > 1:
+            names.insert(2, "stream")
+        for row in rows:
+            row[start] = row.pop("start")
+        super().__init__(names, rows)
+
+    def measure(self, name: str) -> PeriodTable:
+        """Return the same table of another measure, such as `kappa`; its messages must have it.
+
+        Raises ValueError for the name of a measure that no period has; the error lists the others.
+        """
+        if not self._messages:
+            expected = "expected the setting period, such as period='1d'"
+            raise ValueError(f"no period has measure {name!r}: {expected}")
+        known = dict.fromkeys(
+            one for message in self._messages for one in (*message.measures, *_expected(message))
+        )
+        check("measure", name, (one for one in MEASURES if one in known))
+        return PeriodTable(self._messages, self._settings, name)
+
+
+def periods_of(messages: Iterable[Metrics], settings: Settings) -> PeriodTable:
+    """Return the periods of streams as a whole; without the setting `period` there are none."""
+    return PeriodTable([one for one in messages if one.stage == PERIOD and one.segment is None], settings)
+
+
+def _rows(messages: Sequence[Metrics], settings: Settings, measure: str | None) -> Iterable[dict[str, Any]]:
+    """Yield the row of each model and period, in order of time."""
+    newest: dict[tuple[str, str, int], Metrics] = {}
+    graded: dict[tuple[str, str, int], Metrics] = {}
+    for one in messages:
+        key = one.stream, one.model, _period(one)["start"]
+        newest[key] = one
+        expected = one.expected or {}
+        if expected and (key not in graded or _is_unfinished(graded[key])):
+            graded[key] = one  # the first one after the period's end stays
+    models = list(dict.fromkeys(key[:2] for key in newest))
+    for key, one in sorted(newest.items(), key=lambda item: (models.index(item[0][:2]), item[0][2])):
+        period, final = _period(one), _period(one)["status"] == "final"
+        earlier = graded.get(key) if final else one
+        estimates = {} if earlier is None else _expected(earlier)
+        name = measure or next((some for some in COMPARED if some in (*estimates, *one.measures)), None)
+        estimate = estimates.get(name or "", {})
+        low, high = estimate.get("interval") or (None, None)
+        value, predictions = one.measures.get(name or ""), period["predictions"]
+        yield {
+            "stream": key[0], "model": key[1], "measure": name, "predictions": predictions,
+            "start": key[2] if one.untimed is True else _moment(key[2], settings(key[0]).period_zone),
+            "labelled_share": period["labelled"] / predictions if predictions else None,
+            "so_far": value, "expected": estimate.get("value"), "low": low, "high": high,
+            "final": value if final else None,
+        }  # fmt: skip
+
+
+def _is_unfinished(message: Metrics) -> bool:
+    """Return whether the period's time hadn't passed yet when the message was made."""
+    return not isinstance(message.expected, dict) or message.expected.get("maturity") is None
+
+
+def _expected(message: Metrics) -> dict[str, dict[str, Any]]:
+    """Return the expected values of a message, by measure."""
+    measures: dict[str, dict[str, Any]] = (message.expected or {}).get("measures", {})
+    return measures
+
+
+def _period(message: Metrics) -> dict[str, Any]:
+    if not isinstance(message.period, dict):
+        raise Fault("a message has no period: this is a fault of prequential, please report it")
+    return message.period
+
+
+def _moment(ms: int, zone: str) -> datetime:
+    return (_EPOCH + timedelta(milliseconds=ms)).astimezone(timezone.utc if zone == "UTC" else ZoneInfo(zone))
+
+
+class Ending(NamedTuple):
+    """A model in a stage, and the estimator that was chosen."""
+
+    sequence: SequenceSummary
+    estimator: str
+
+
+def sequences_of(
+    sequences: Iterable[SequenceSummary], stage: str, estimator: str | None, stream: str | None
+) -> list[Ending]:
+    """Return the sequences of a stage. Raises ValueError for an unknown name; the error lists the others."""
+    found = list(sequences)
+    rows = [one for one in found if stream in (None, one.stream)]
+    if found and not rows:
+        streams = dict.fromkeys(one.stream for one in found)
+        raise ValueError(f"no outcomes of stream {stream!r}: expected one of {listed(streams)}")
+    stage = stage_name(stage)
+    chosen = []
+    for one in rows:
+        if one.is_of(stage):
+            name = estimator or shown_estimators(one.measures)[0]
+            if name not in one.measures:
+                raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")
+            chosen.append(Ending(one, name))
+    if not chosen:
+        known = ", ".join(dict.fromkeys(name for one in rows for name in (one.stage, *one.same)))
+        expected = f"expected one of {known}" if known else "there are none at all"
+        raise ValueError(f"no outcomes of stage {stage!r}: {expected}")
+    return chosen
+
+
+def values_of(endings: Sequence[Ending], measure: str, config: Config) -> dict[str, float | None]:
+    """Return a measure by model; None if it is undefined. Raises ValueError if there are several streams."""
+    streams = list(dict.fromkeys(one.stream for one, _ in endings))
+    if len(streams) > 1:
+        raise ValueError(f"there are several streams: expected stream to be one of {listed(streams)}")
+    check("measure", measure, config.stream(streams[0]).measures)
+    return {one.model: one.measures[estimator].get(measure) for one, estimator in endings}
+
+
+def models_of(endings: Sequence[Ending], config: Config) -> Table:
+    """Return a table with a row for each model: its estimator, outcomes and measures."""
+    names = ["model", "estimator", "n", "outcomes"]
+    if len({one.stream for one, _ in endings}) > 1:
+        names.insert(3, "stream")
+    measures = dict.fromkeys(
+        name for one, _ in endings for name in config.stream(one.stream).measures
+        if MEASURES[name].fits(one.task)
+    )  # fmt: skip
+    rows = [
+        {
+            "stream": one.stream, "model": one.model, "estimator": estimator, "n": one.n[estimator],
+            "outcomes": one.outcomes, **one.measures[estimator],
+        }
+        for one, estimator in endings
+    ]  # fmt: skip
+    return Table([*names, *measures], rows)

@@ -1,1 +1,0 @@
-"""Outcomes of the past by sequence, and streams like them."""

@@ -1,0 +1,327 @@
+"""Read text files of rows: CSV with a line of names, and JSON lines of any shape."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from copy import copy
+from functools import partial
+from itertools import islice
+from typing import IO, Any
+
+import msgspec
+from prequential.mapping.evaluations import Unreadable, read_json
+from prequential.mapping.model import Path
+from prequential.offline.replay.sources import lines_of
+from prequential.offline.tables.rows import BATCH, ObjectRows, Progress
+from prequential.topics.decoding import decode_objects
+from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.messages import INPUT_MESSAGE_BYTES
+
+#: The possible delimiters of cells. The one that occurs most often in the line of names is used.
+DELIMITERS = ",;\t|"
+
+#: Excel's line before the names, such as `sep=;`.
+_HINT = re.compile(r'"?sep=(.)"?[\r\n]*', re.IGNORECASE)
+
+#: A name in quotation marks, in which delimiters do not count.
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+
+#: Stands for a row with a line that is too long.
+_TOO_LONG: list[str] = []
+
+_LONGEST = f"more than {INPUT_MESSAGE_BYTES:,} characters"
+
+_pack, _unpack = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
+
+
+class CsvRows:
+    """A batch of rows of a CSV file."""
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self._columns = columns
+        self._rows = rows
+        self.reasons: Mapping[int, str] = {}
+        if any(len(row) != len(columns) for row in rows):
+            self.reasons = {
+                place: f"the row has {len(row)} cells: expected {len(columns)}, as the first line has"
+                if row else f"the row has a line of {_LONGEST}"
+                for place, row in enumerate(rows) if len(row) != len(columns)
+            }  # fmt: skip
+            empty = [""] * len(columns)
+            rows = [empty if place in self.reasons else row for place, row in enumerate(rows)]
+        self._cells = list(zip(*rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def column(self, path: Path) -> list[Any]:
+        """Return the value of every row at a path; None for an empty cell."""
+        cells = self._cells[self._columns.index(".".join(path.keys))]
+        return [cell or None for cell in cells] if "" in cells else list(cells)
+
+    def raw(self, place: int) -> bytes:
+        """Return a row as a JSON object of its cells."""
+        row = self._rows[place]
+        shown = [cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for cell in row]
+        if place in self.reasons:
+            return msgspec.json.encode(shown)
+        return msgspec.json.encode(dict(zip(self._columns, shown)))
+
+    def has_null(self, path: Path, place: int) -> bool:
+        """Whether there is a column for a path: a cell without a value is null."""
+        return self.has(path)
+
+    def has(self, path: Path) -> bool:
+        """Return True: the caller has already checked that the column exists."""
+        return True
+
+    def fields(self) -> str:
+        """Return an empty text, because all rows have the same fields."""
+        return ""
+
+    def names(self) -> Sequence[str]:
+        """Return the names of the columns."""
+        return self._columns
+
+
+class CsvFile:
+    """A CSV file; `open_file` opens its bytes, and `position` returns the share that a stream has read."""
+
+    unit, text = "row", True
+    is_numbered = False
+
+    def __init__(
+        self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None]
+    ) -> None:
+        self.name = name
+        self._open_file, self._position = open_file, position
+        with self._reading() as (lines, _):
+            head = lines.readline(INPUT_MESSAGE_BYTES).lstrip("\ufeff")
+        _refuse_other_encodings(name, head)
+        #: Excel's optional first line, which names the delimiter.
+        self._hint = _HINT.fullmatch(head)
+        outside = _QUOTED.sub("", head)
+        self._delimiter = self._hint[1] if self._hint else max(DELIMITERS, key=outside.count)
+        with self._reading() as (lines, _):
+            names = next(self._rows(lines), None)
+        if names == _TOO_LONG:
+            raise UsageError(f"{name}: the first line has {_LONGEST}: expected the names of its columns")
+        if names is None:
+            raise UsageError(f"{name} is empty: expected a line with the names of its columns")
+        self.columns: Sequence[str] = [cell.strip() for cell in names]
+        self.own_columns = self.columns
+        twice = [column for column in self.columns if self.columns.count(column) > 1]
+        if twice:
+            raise UsageError(f"{name} has the column {twice[0]!r} twice: expected a name for each")
+
+    def select(self, paths: Sequence[Path]) -> None:
+        """Do nothing: every read returns all columns."""
+
+    def type_of_time(self, path: Path) -> str | None:
+        """Return None: CSV has no type of times."""
+        return None
+
+    def batches(
+        self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
+    ) -> Iterator[CsvRows]:
+        """Yield the rows in their order, in batches; empty lines are skipped."""
+        count = 0
+        with self._reading() as (lines, stream):
+            rows = self._rows(lines)
+            next(rows)
+            while batch := list(islice(rows, BATCH)):
+                yield CsvRows(self.columns, batch)
+                count += len(batch)
+                progress(count, self._position(stream))
+
+    def hold(self) -> HeldRows:
+        """Read all rows into memory."""
+        held: list[bytes] = []
+        with self._reading() as (lines, _):
+            rows = self._rows(lines)
+            next(rows)
+            held += (_pack([cell.encode("utf-8", "surrogateescape") for cell in row]) for row in rows)
+        return HeldRows(self.columns, held)
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[io.TextIOWrapper, IO[bytes]]]:
+        stream = self._open_file()
+        with stream, io.TextIOWrapper(
+            stream, encoding="utf-8-sig", errors="surrogateescape", newline=""
+        ) as lines:  # fmt: skip
+            yield lines, stream
+
+    def _rows(self, lines: io.TextIOWrapper) -> Iterator[list[str]]:
+        """Yield the rows that are not blank; `_TOO_LONG` for a row with a line that is too long."""
+        own = _Lines(lines)
+        if self._hint:
+            next(own)
+        csv.field_size_limit(INPUT_MESSAGE_BYTES)
+        reader = csv.reader(own, delimiter=self._delimiter)
+        try:
+            for row in reader:
+                if own.cut:
+                    yield _TOO_LONG
+                elif row:
+                    yield row
+                own.begin_row()
+        except (csv.Error, OSError, EOFError, zlib.error) as error:
+            raise WorkError(f"can't read {self.name!r} beyond line {reader.line_num}: {error}") from error
+
+
+def _refuse_other_encodings(name: str, head: str) -> None:
+    """Raise UsageError if the line of names is not UTF-8."""
+    found = None
+    if "\0" in head or head.startswith(("\udcff\udcfe", "\udcfe\udcff")):
+        found = "UTF-16"
+    elif not_utf8 := re.search("[\udc80-\udcff]", head):
+        byte = ord(not_utf8[0]) & 0xFF
+        found = f"not UTF-8 (byte {byte:#04x} in its first line), perhaps Windows-1252 (cp1252)"
+    if found:
+        raise UsageError(
+            f"{name} is {found}: expected UTF-8; export it as CSV UTF-8, or convert it with iconv -t UTF-8"
+        )
+
+
+class _Lines:
+    """The lines of a text for `csv.reader`, which takes as many lines as a row has.
+
+    A line that exceeds the largest size of a record is replaced by a blank one. Raises csv.Error if the lines
+    of one row together exceed it, as they do if a closing quotation mark is missing.
+    """
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._read = partial(text.readline, INPUT_MESSAGE_BYTES)
+        self.begin_row()
+
+    def begin_row(self) -> None:
+        """Count the next row's characters from here on."""
+        self.cut, self._characters = False, 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._read()
+        if not line:
+            raise StopIteration
+        if len(line) == INPUT_MESSAGE_BYTES and line[-1] not in "\r\n":
+            while line and line[-1] not in "\r\n":
+                line = self._read()
+            self.cut, line = True, "\n"
+        self._characters += len(line)
+        if self._characters > INPUT_MESSAGE_BYTES:
+            raise csv.Error(f"a row has {_LONGEST}: is a quotation mark missing?")
+        return line
+
+
+class HeldRows:
+    """All rows in memory, packed so that a cell needs only the bytes of its text."""
+
+    def __init__(self, columns: Sequence[str], rows: list[bytes]) -> None:
+        self._columns, self._rows = columns, rows
+
+    def take(self, rows: Sequence[int]) -> CsvRows:
+        """Return the rows with these numbers, counted from 0."""
+        return CsvRows(
+            self._columns,
+            [
+                [cell.decode("utf-8", "surrogateescape") for cell in _unpack(self._rows[row])]
+                for row in rows
+            ],
+        )  # fmt: skip
+
+
+class JsonRows(ObjectRows):
+    """A batch of lines."""
+
+    def __init__(self, lines: Sequence[bytes], any_json: bool = False) -> None:
+        super().__init__(*(_decoded(lines) if any_json else decode_objects(lines)))
+        self._lines = lines
+
+    def raw(self, place: int) -> bytes:
+        """Return the line."""
+        return self._lines[place]
+
+
+def _decoded(lines: Sequence[bytes]) -> tuple[list[Any], dict[int, str]]:
+    """Return any JSON of lines, such as arrays, and the reasons of unreadable lines."""
+    decoded: list[Any] = []
+    reasons: dict[int, str] = {}
+    for place, line in enumerate(lines):
+        try:
+            decoded.append(read_json(line))
+        except Unreadable as error:
+            decoded.append(None)
+            reasons[place] = str(error)
+    return decoded, reasons
+
+
+class JsonFile:
+    """A file of JSON lines; `open_file` opens its bytes from the beginning.
+
+    Lines are objects; for `of_any_json`, they may also be arrays.
+    """
+
+    unit, text = "line", False
+    columns = own_columns = None
+    is_numbered = False
+
+    def __init__(
+        self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None]
+    ) -> None:
+        self.name, self._any_json = name, False
+        self._open_file, self._position = open_file, position
+
+    def of_any_json(self) -> JsonFile:
+        """Return the same file, whose lines may be any JSON."""
+        file = copy(self)
+        file._any_json = True
+        return file
+
+    def select(self, paths: Sequence[Path]) -> None:
+        """Do nothing: every read returns whole lines."""
+
+    def type_of_time(self, path: Path) -> str | None:
+        """Return None: JSON has no type of times."""
+        return None
+
+    def batches(
+        self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
+    ) -> Iterator[JsonRows]:
+        """Yield the lines in their order, in batches."""
+        count = 0
+        with closing(self._open_file()) as stream:
+            lines = self._lines(stream)
+            while batch := list(islice(lines, BATCH)):
+                yield JsonRows(batch, self._any_json)
+                count += len(batch)
+                progress(count, self._position(stream))
+
+    def hold(self) -> HeldLines:
+        """Read all lines into memory."""
+        with closing(self._open_file()) as stream:
+            return HeldLines(list(self._lines(stream)), self._any_json)
+
+    def _lines(self, stream: IO[bytes]) -> Iterator[bytes]:
+        try:
+            for line in lines_of(stream):
+                yield line.rstrip(b"\r\n")
+        except (OSError, EOFError, zlib.error) as error:
+            raise WorkError(f"can't read {self.name!r}: {error}") from error
+
+
+class HeldLines:
+    """All lines in memory."""
+
+    def __init__(self, lines: Sequence[bytes], any_json: bool) -> None:
+        self._lines, self._any_json = lines, any_json
+
+    def take(self, rows: Sequence[int]) -> JsonRows:
+        """Return the lines with these numbers, counted from 0."""
+        return JsonRows([self._lines[row] for row in rows], self._any_json)

@@ -1,1 +1,0 @@
-"""Answers over HTTP: who may ask, what is served, in which form."""
