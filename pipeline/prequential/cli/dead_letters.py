@@ -11,13 +11,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from prequential.cli.common import (
-    add_kafka_options,
-    kafka_from,
-    open_output,
-    open_readable,
-    refuse_one_file_twice,
-)
+from prequential.cli import common
 from prequential.configuration.settings.durations import duration
 from prequential.offline.replay.sources import read_lines
 from prequential.runtime.compilation import progress_bar
@@ -77,19 +71,19 @@ def add_parser(subparsers: Any) -> None:
         help="send the records of JSON lines to their original topics, as --out wrote them and you repaired "
         "them; if one is invalid, nothing is sent",
     )
-    add_kafka_options(parser)
+    common.add_kafka_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Show, write, or put back."""
-    kafka = kafka_from(args)
+    kafka = common.kafka_from(args)
     if args.put_back is not None:
         if given := [f"--{name}" for name in ("last", "since", "reason") if getattr(args, name) is not None]:
             raise UsageError(f"{given[0]} and --put-back exclude each other")
         _put_back(kafka, args.put_back)
         return 0
-    refuse_one_file_twice([args.out], [args.config])
+    common.refuse_one_file_twice([args.out], [args.config])
     letters = _letters(kafka, args.since, args.reason)
     if args.out is None:
         _show(letters, _SHOWN if args.last is None else args.last)
@@ -100,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(letters: Iterable[Letter], path: str) -> None:
     written = 0
-    with open_output(path) as output:
+    with common.open_output(path) as output:
         stream = existing(output, "the output")
         for letter in letters:
             stream.write(to_line(letter) + b"\n")
@@ -213,7 +207,7 @@ class _Repaired(NamedTuple):
 def _put_back(kafka: KafkaConfig, path: str) -> None:
     """Send a file's records to their original topics, or refuse all of them."""
     repaired, refused = [], []
-    with open_readable(path) as stream:
+    with common.open_readable(path) as stream:
         lines = read_lines(stream, DEAD_LETTER_MESSAGE_BYTES)
     for number, line in enumerate(lines, start=1):
         if not line.strip():

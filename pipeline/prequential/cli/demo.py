@@ -16,24 +16,8 @@ from prequential.cli.common import address, sigterm_as_ctrl_c
 from prequential.cli.dashboard import HOST, PORT
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
+from prequential.demo import screen
 from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
-from prequential.demo.screen import (
-    NEXT,
-    TOPICS,
-    DemoBoard,
-    compared,
-    detected,
-    drift,
-    incident_line,
-    legend,
-    print_lines,
-    print_table,
-    progress,
-    read_snapshot,
-    recent_line,
-    totals,
-    worth,
-)
 from prequential.demo.stream import Feed, ModelServer, StreamPlan, build_models
 from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker, evaluated, scrape
 from prequential.runtime.compilation import compile_loops
@@ -196,7 +180,7 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     worker = stack.enter_context(DemoWorker(kafka, group, http, folder, say))
     say(f"the worker's metrics: {worker.base}/metrics")
     say(f"to watch from another terminal: {_watch(kafka)}")
-    tail = stack.enter_context(closing(Tail(kafka, TOPICS, from_beginning=True)))
+    tail = stack.enter_context(closing(Tail(kafka, screen.TOPICS, from_beginning=True)))
     feed = Feed(server, kafka)
     stack.callback(feed.stop)
     return _Session(feed, tail, worker, broker)
@@ -211,13 +195,13 @@ class _Session:
         self._worker = worker
         self._broker = broker
         self._server = feed.server
-        self._board = DemoBoard()
+        self._board = screen.DemoBoard()
         self._console = Console()
 
     def show(self) -> None:
         """Run the stream and show it, until its end or Ctrl-C."""
         live = self._console.is_terminal and not self._console.is_dumb_terminal
-        print_lines(legend(self._server), self._console)
+        screen.print_lines(screen.legend(self._server), self._console)
         self._feed.start()
         try:
             (self._show_live if live else self._show_plainly)()
@@ -230,32 +214,32 @@ class _Session:
         """Print the findings."""
         kafka = self._feed.kafka
         say("")
-        print_table(self._board, self._server, self._console)
-        for lines in (totals, detected, worth, compared):
-            print_lines(lines(self._board, self._server), self._console)
+        screen.print_table(self._board, self._server, self._console)
+        for lines in (screen.totals, screen.detected, screen.worth, screen.compared):
+            screen.print_lines(lines(self._board, self._server), self._console)
         last_lines = [f"the worker's metrics were at {self._worker.base}/metrics"]
         if self._broker is None:
             last_lines.append(f"the topics {kafka.prefix}* are still there: {_watch(kafka)}")
-        print_lines([*last_lines, *NEXT], self._console)
+        screen.print_lines([*last_lines, *screen.NEXT], self._console)
 
     def _show_live(self) -> None:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             for _ in self._moments(_LAST_SECONDS):
-                live.update(read_snapshot(self._board, self._feed, self._console), refresh=True)
+                live.update(screen.read_snapshot(self._board, self._feed, self._console), refresh=True)
 
     def _show_plainly(self) -> None:
         next_line = 0.0
         said = ""
         for incidents in self._moments(_LAST_SECONDS):
-            if (now_drift := drift(self._server)) != said:
+            if (now_drift := screen.drift(self._server)) != said:
                 said = now_drift
                 say(said)
             for incident in incidents:
-                say(incident_line(incident, self._server))
+                say(screen.incident_line(incident, self._server))
             if self._feed.at >= next_line:
                 next_line += _LINE_SECONDS
-                say(progress(self._board, self._feed))
-                say(f"  {recent_line(self._board)}")
+                say(screen.progress(self._board, self._feed))
+                say(f"  {screen.recent_line(self._board)}")
             if not is_read():
                 return
 

@@ -8,34 +8,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import msgspec
-from prequential.cli.common import (
-    add_kafka_options,
-    add_source_options,
-    as_it_is,
-    given_sources,
-    load,
-    open_input,
-    open_output,
-    past_of,
-)
+from prequential.cli import common
 from prequential.configuration.settings.durations import DEFAULT_BUDGET, parse_budget
-from prequential.offline.backtesting.changes import (
-    KnownChange,
-    is_outcomes,
-    parse_detector,
-    parse_injection,
-    parse_lines,
-    parse_outcomes,
-    with_detectors,
-)
-from prequential.offline.backtesting.making import (
-    MOST_OUTCOMES,
-    MOST_SEEDS,
-    SEEDS,
-    TOLERANCE,
-    BacktestOptions,
-    backtest,
-)
+from prequential.offline.backtesting import changes, making
 from prequential.offline.backtesting.report import plot, tables
 from prequential.offline.backtesting.sequences import CHOICES, watched
 from prequential.offline.calibration.calibrating import (
@@ -67,8 +42,8 @@ evaluated."""
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser("detectors", help=_HELP, description=_DESCRIPTION)
-    add_kafka_options(parser)
-    add_source_options(parser)
+    common.add_kafka_options(parser)
+    common.add_source_options(parser)
     what = parser.add_argument_group("detectors and changes")
     what.add_argument(
         "--detector", metavar="'NAME [SIGNAL] [PARAMETER=VALUE ...]'", action="append", default=[],
@@ -86,15 +61,15 @@ def add_parser(subparsers: Any) -> None:
         "such as abrupt:0.05@5000; repeatable",
     )  # fmt: skip
     what.add_argument(
-        "--tolerance", metavar="N", type=_whole(1, MOST_OUTCOMES), default=TOLERANCE,
-        help=f"outcomes after a change within which an alarm finds it (default: {TOLERANCE:,})",
+        "--tolerance", metavar="N", type=_whole(1, making.MOST_OUTCOMES), default=making.TOLERANCE,
+        help=f"outcomes after a change within which an alarm finds it (default: {making.TOLERANCE:,})",
     )  # fmt: skip
     what.add_argument(
-        "--seeds", metavar="N", type=_whole(1, MOST_SEEDS),
-        help=f"simulated streams per sequence (default: {SEEDS})",
+        "--seeds", metavar="N", type=_whole(1, making.MOST_SEEDS),
+        help=f"simulated streams per sequence (default: {making.SEEDS})",
     )  # fmt: skip
     what.add_argument(
-        "--block", metavar="N", type=_whole(1, MOST_OUTCOMES),
+        "--block", metavar="N", type=_whole(1, making.MOST_OUTCOMES),
         help="outcomes per block (default: by the dependence of neighbouring losses)",
     )  # fmt: skip
     for name in CHOICES:
@@ -106,20 +81,20 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    given = given_sources(args, [args.plot])
-    injections = [parse_injection(text) for text in args.inject]
-    asked = BacktestOptions((), injections, args.inject, args.tolerance, args.seeds, args.block)
+    given = common.given_sources(args, [args.plot])
+    injections = [changes.parse_injection(text) for text in args.inject]
+    asked = making.BacktestOptions((), injections, args.inject, args.tolerance, args.seeds, args.block)
     asked.check()
-    config = load(args)
-    detectors = [one for text in args.detector for one in parse_detector(text)]
+    config = common.load(args)
+    detectors = [one for text in args.detector for one in changes.parse_detector(text)]
     if detectors:
-        config = with_detectors(config, detectors)
+        config = changes.with_detectors(config, detectors)
     asked = asked._replace(changes=_changes(args.changes))
     compile_loops(complain, config)
     messages: list[Output] = []
     wanted = {name: getattr(args, name) for name in CHOICES}
-    past = watched(past_of(args, config, given, messages.append), wanted)
-    report = backtest(past, messages, asked, complain)
+    past = watched(common.past_of(args, config, given, messages.append), wanted)
+    report = making.backtest(past, messages, asked, complain)
     if args.plot is not None:
         try:
             Path(args.plot).write_text(plot(report, past), encoding="utf-8")
@@ -129,17 +104,17 @@ def run(args: argparse.Namespace) -> int:
         write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
     else:
         for table in tables(report):
-            print_wide(partial(as_it_is, table), Console())
+            print_wide(partial(common.as_it_is, table), Console())
     return 0
 
 
-def _changes(given: str | None) -> list[KnownChange]:
+def _changes(given: str | None) -> list[changes.KnownChange]:
     if given is None:
         return []
-    if is_outcomes(given):
-        return parse_outcomes(given)
-    with open_input(given) as (lines, _):
-        return parse_lines(given, lines_of(lines))
+    if changes.is_outcomes(given):
+        return changes.parse_outcomes(given)
+    with common.open_input(given) as (lines, _):
+        return changes.parse_lines(given, lines_of(lines))
 
 
 def _whole(least: int, most: int) -> Any:
@@ -166,8 +141,8 @@ the configuration."""
 def add_calibrate_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser("calibrate", help=_CALIBRATE_HELP, description=_CALIBRATE_DESCRIPTION)
-    add_kafka_options(parser)
-    add_source_options(parser)
+    common.add_kafka_options(parser)
+    common.add_source_options(parser)
     what = parser.add_argument_group("budget")
     what.add_argument(
         "--budget", metavar="'N per DURATION'",
@@ -191,16 +166,16 @@ def add_calibrate_parser(subparsers: Any) -> None:
 
 def _run_calibrate(args: argparse.Namespace) -> int:
     """Run the command."""
-    given = given_sources(args, [args.out])
-    with open_output(args.out) as file:
+    given = common.given_sources(args, [args.out])
+    with common.open_output(args.out) as file:
         return _calibrate(args, given, file)
 
 
 def _calibrate(args: argparse.Namespace, given: list[str], file: IO[bytes] | None) -> int:
     budget = None if args.budget is None else parse_budget(args.budget)
-    config = load(args)
+    config = common.load(args)
     compile_loops(complain, config)
-    pasts = watched(past_of(args, config, given), {"stream": args.stream})
+    pasts = watched(common.past_of(args, config, given), {"stream": args.stream})
     with progress_bar() as progress:
         task = progress.add_task("sequences", total=len(pasts))
         settings = CalibrationOptions(budget, args.change, args.outcomes, args.seed)
@@ -209,7 +184,7 @@ def _calibrate(args: argparse.Namespace, given: list[str], file: IO[bytes] | Non
         write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
     else:
         for table in calibration_tables(report):
-            print_wide(partial(as_it_is, table), Console())
+            print_wide(partial(common.as_it_is, table), Console())
     check_found(report)
     text = "".join(f"{line}\n" for line in lines(report))
     if file is not None:

@@ -8,15 +8,7 @@ from contextlib import ExitStack
 from typing import IO, Any
 
 import msgspec
-from prequential.cli.common import (
-    add_kafka_options,
-    add_source_options,
-    given_sources,
-    load,
-    open_output,
-    read_sources,
-    sigterm_as_ctrl_c,
-)
+from prequential.cli import common
 from prequential.configuration.settings.model import Config
 from prequential.engine.past import PastCourses
 from prequential.offline.replay.sources import Located, place_of, replay
@@ -55,8 +47,8 @@ evaluated."""
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser("replay", help=_HELP, description=_DESCRIPTION)
-    add_kafka_options(parser)
-    add_source_options(parser)
+    common.add_kafka_options(parser)
+    common.add_source_options(parser)
     parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
     parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--disparities-out", metavar="F", help="disparity between segments (JSON lines)")
@@ -78,11 +70,11 @@ def run(args: argparse.Namespace) -> int:
         args.metrics_out, args.comparisons_out, args.disparities_out, args.alarms_out, args.incidents_out,
         args.dead_letters_out, args.report, args.summary,
     )  # fmt: skip
-    given = given_sources(args, outputs)
-    config = load(args)
+    given = common.given_sources(args, outputs)
+    config = common.load(args)
     gc.freeze()  # objects so far stay: rows of files are many small objects, and collections are frequent
     try:
-        with sigterm_as_ctrl_c():
+        with common.sigterm_as_ctrl_c():
             return _replay(args, config, given)
     except OSError as error:
         name = "standard output" if error.filename is None else repr(error.filename)
@@ -91,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
     with ExitStack() as stack:
-        summary_out = stack.enter_context(open_output(args.summary))
-        report_out = stack.enter_context(open_output(args.report))
+        summary_out = stack.enter_context(common.open_output(args.summary))
+        report_out = stack.enter_context(common.open_output(args.report))
         out = _Writer(stack, args, config)
         replayed = _from_topics if args.from_topics else _from_files
         emission = replayed(args, config, given, out)
@@ -131,7 +123,7 @@ def _from_files(
 ) -> list[EmissionTimes] | None:
     """Replay files; return whether there were metrics messages."""
     with progress_bar() as progress:
-        sources = read_sources(args, given, progress, config)
+        sources = common.read_sources(args, given, progress, config)
     out.sources.update((source.kind, source) for source in sources)
     out.account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
     total = sum(map(len, sources))
@@ -159,14 +151,14 @@ class _Writer:
 
     def __init__(self, stack: ExitStack, args: argparse.Namespace, config: Config) -> None:
         self._encoded = {
-            topic: stack.enter_context(open_output(path)) for topic, path in (
+            topic: stack.enter_context(common.open_output(path)) for topic, path in (
                 (METRICS, args.metrics_out), (COMPARISONS, args.comparisons_out),
                 (DISPARITIES, args.disparities_out),
             )
         }  # fmt: skip
-        self._alarms = stack.enter_context(open_output(args.alarms_out))
-        self._incidents = stack.enter_context(open_output(args.incidents_out))
-        self._dead_letters = stack.enter_context(open_output(args.dead_letters_out))
+        self._alarms = stack.enter_context(common.open_output(args.alarms_out))
+        self._incidents = stack.enter_context(common.open_output(args.incidents_out))
+        self._dead_letters = stack.enter_context(common.open_output(args.dead_letters_out))
         self.sources: dict[int, Located] = {}
         paths = [getattr(args, kind) for kind in KINDS]
         names = ["standard input" if path == "-" else as_text(path) for path in paths if path is not None]

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from prequential.cli.common import (
-    add_kafka_options,
-    kafka_from,
-    load,
-    open_output,
-    open_readable,
-    refuse_one_file_twice,
-)
+from prequential.cli import common
 from prequential.offline.replay.sources import lines_of
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import milliseconds
@@ -38,7 +31,7 @@ def add_parser(subparsers: Any) -> None:
         "to each model except baselines, its stage `final`, and all history. With --promote it is 1 if the "
         "model may not replace the champion.",
     )
-    add_kafka_options(parser)
+    common.add_kafka_options(parser)
     parser.add_argument("metrics", nargs="+", metavar="METRICS", help="metrics messages (JSON lines, .gz, -)")
     parser.add_argument("--comparisons", metavar="F", help="comparisons of models (JSON lines)")
     parser.add_argument("--alarms", metavar="F", help="drift alarms (JSON lines)")
@@ -100,11 +93,11 @@ def run(args: argparse.Namespace) -> int:
     paths = [*args.metrics, *(path for path in (args.comparisons, args.alarms, args.incidents) if path)]
     if paths.count("-") > 1:
         raise UsageError("standard input (-) can be only one of the files")
-    refuse_one_file_twice((args.out, args.markdown), [args.config, *paths])
+    common.refuse_one_file_twice((args.out, args.markdown), [args.config, *paths])
     names = ", ".join(as_text(path) for path in args.metrics if path != "-")
-    report = Report(args.title or names, load(args))
+    report = Report(args.title or names, common.load(args))
     for path in paths:
-        with open_readable(path) as stream:
+        with common.open_readable(path) as stream:
             for record in records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES)):
                 report.history.update(*record)
     history = report.history
@@ -113,10 +106,10 @@ def run(args: argparse.Namespace) -> int:
     _check_counted(conditions, args, history)
     if history.unreadable:
         complain(f"{history.unreadable:,} messages can't be read")
-    with open_output(args.out) as out:
+    with common.open_output(args.out) as out:
         if out is not None:
             out.write(report.html())
-    with open_output(args.markdown) as out:
+    with common.open_output(args.markdown) as out:
         if out is not None:
             out.write(markdown(history, report.title, conditions).encode())
     failed = False
@@ -163,7 +156,7 @@ def add_explain_parser(subparsers: Any) -> None:
         "--from", dest="files", nargs="+", metavar="FILE", default=[],
         help="files to read in place of the topics (JSON lines; also - and .gz)",
     )  # fmt: skip
-    add_kafka_options(parser)
+    common.add_kafka_options(parser)
     parser.set_defaults(run=_run_explain)
 
 
@@ -177,7 +170,7 @@ def _run_explain(args: argparse.Namespace) -> int:
     if args.files:
         _read_files(known, args.files)
     else:
-        _read_topics(known, kafka_from(args))
+        _read_topics(known, common.kafka_from(args))
     if known.unreadable:
         complain(f"{known.unreadable:,} messages can't be read")
     incidents = known.by_id(args.incident) if ts is None else known.at(args.stream, args.model, ts)
@@ -198,7 +191,7 @@ def _time(text: str) -> int:
 
 def _read_files(known: ExplainingMessages, paths: Sequence[str]) -> None:
     for path in paths:
-        with open_readable(path) as lines:
+        with common.open_readable(path) as lines:
             for line in lines_of(lines, DEAD_LETTER_MESSAGE_BYTES):
                 if line.strip():
                     known.add(line)

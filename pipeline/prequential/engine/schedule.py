@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine import facts
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_of_plan
 from prequential.engine.catalog.streams import Entity, Stream
@@ -16,17 +17,6 @@ from prequential.engine.compiled.kernel import Ints, Ints32
 from prequential.engine.delay import maturity
 from prequential.engine.delay.due_periods import due_of
 from prequential.engine.expectations import DuePeriods, Expectations
-from prequential.engine.facts import (
-    ComparisonsDue,
-    DueReport,
-    Fact,
-    GroupsDue,
-    MetricsDue,
-    ModelSequence,
-    PartsDue,
-    PeriodDue,
-    PeriodsDue,
-)
 from prequential.engine.incidents.incident import ALARM, Raised, alarm_of_period
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.estimates import States, state_of
@@ -43,12 +33,12 @@ class DuePairs:
     def __init__(self, catalog: Catalog, pairing: Pairing, reporter: ComparisonReporter) -> None:
         self._catalog, self._pairing, self._reporter = catalog, pairing, reporter
 
-    def follow(self, logs: Logs) -> Iterator[ComparisonsDue]:
+    def follow(self, logs: Logs) -> Iterator[facts.ComparisonsDue]:
         """Let the pairing take over the outcome log; its outcomes make sequences due."""
         for due in self._pairing.consume(logs):
             yield from self._report(due)
 
-    def news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[ComparisonsDue]:
+    def news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.ComparisonsDue]:
         """Report sequences with joint outcomes since their last messages, of streams that are due."""
         yield from self._report(list(self._with_news(is_due)))
 
@@ -56,31 +46,31 @@ class DuePairs:
         """Whether there is anything that `news` reports."""
         return next(self._with_news(is_due), None) is not None
 
-    def _with_news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[DueReport]:
+    def _with_news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.DueReport]:
         for one in self._pairing.unreported_sequences():
             if is_due(self._catalog.streams[self._reporter.pair_of(one).a.stream].config):
                 yield one
 
-    def all_of(self, stream: Stream) -> Iterator[ComparisonsDue]:
+    def all_of(self, stream: Stream) -> Iterator[facts.ComparisonsDue]:
         """Report all pairs of a stream that have joint outcomes, at the end of a replay."""
-        pairing, reports = self._pairing, list[DueReport]()
+        pairing, reports = self._pairing, list[facts.DueReport]()
         revisions = self._catalog.columns.entities.revisions
         for pair in {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}:
             known = self._reporter.known(pair)
             revised = int(revisions[known.a.row]), int(revisions[known.b.row])
             sides = pairing.tables[known.number].sides
             reports += [
-                DueReport(known.number, side, row, 0, revised)
+                facts.DueReport(known.number, side, row, 0, revised)
                 for side, row in known.at if sides[side].columns.n[row]
             ]  # fmt: skip
         yield from self._report(reports)
 
-    def _report(self, reports: list[DueReport]) -> Iterator[ComparisonsDue]:
+    def _report(self, reports: list[facts.DueReport]) -> Iterator[facts.ComparisonsDue]:
         """Mark these sequences as reported."""
         for one in reports:
             self._pairing.tables[one.number].sides[one.side].report(one.row)
         if reports:
-            yield ComparisonsDue(reports)
+            yield facts.ComparisonsDue(reports)
 
 
 class DueGroups:
@@ -89,7 +79,7 @@ class DueGroups:
     def __init__(self, catalog: Catalog, reporter: DisparityReporter) -> None:
         self._catalog, self._reporter = catalog, reporter
 
-    def follow(self, logs: Logs) -> Iterator[GroupsDue]:
+    def follow(self, logs: Logs) -> Iterator[facts.GroupsDue]:
         """Take over what the outcome log has, plan by plan; verdicts that begin or end make models due."""
         catalog = self._catalog
         for plan in catalog.plans:
@@ -103,10 +93,10 @@ class DueGroups:
                 if due >= 0:
                     about = catalog.entity(int(plan.entity[due]))
                     first = int(catalog.columns.entities.first[about.row])
-                    yield _report([ModelSequence(plan, about, due - first, due)], int(rows[done - 1]))
+                    yield _report([facts.ModelSequence(plan, about, due - first, due)], int(rows[done - 1]))
                 rows = rows[done:]
 
-    def news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[GroupsDue]:
+    def news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.GroupsDue]:
         """Report models with outcomes since their last messages, of streams that are due."""
         if sequences := list(self._with_news(is_due)):
             yield _report(sequences)
@@ -115,12 +105,12 @@ class DueGroups:
         """Whether there is anything that `news` reports."""
         return next(self._with_news(is_due), None) is not None
 
-    def all_of(self, stream: Stream) -> Iterator[GroupsDue]:
+    def all_of(self, stream: Stream) -> Iterator[facts.GroupsDue]:
         """Report all models of a stream with outcomes, at the end of a replay."""
         if sequences := list(self._reporter.sequences(stream)):
             yield _report(sequences)
 
-    def _with_news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[ModelSequence]:
+    def _with_news(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.ModelSequence]:
         for stream in self._catalog.streams:
             if stream.config.disparity is not None and is_due(stream.config):
                 for one in self._reporter.sequences(stream):
@@ -129,12 +119,12 @@ class DueGroups:
                         yield one
 
 
-def _report(sequences: list[ModelSequence], after: int = 0) -> GroupsDue:
+def _report(sequences: list[facts.ModelSequence], after: int = 0) -> facts.GroupsDue:
     """Mark these models' sequences as reported."""
     for one in sequences:
         table = existing(one.plan.groups, "groups").table
         table.reported[one.row] = table.outcomes[one.row]
-    return GroupsDue(sequences, after)
+    return facts.GroupsDue(sequences, after)
 
 
 #: The measures that are baselines' accuracies.
@@ -159,7 +149,7 @@ class DueEntities:
         entities = self._catalog.columns.entities
         return zip(entities.outcomes[rows].tolist(), entities.revisions[rows].tolist())
 
-    def report(self, rows: Sequence[int], *, covered: bool = False) -> MetricsDue:
+    def report(self, rows: Sequence[int], *, covered: bool = False) -> facts.MetricsDue:
         """Mark these entities as reported in their present state.
 
         It also notes since when models are worse than baselines. `covered`: all records so far are accounted
@@ -179,7 +169,7 @@ class DueEntities:
             for row in compared:
                 about = catalog.entity(row)
                 self._note_worse(row, about, catalog.streams[about.stream], states)
-        return MetricsDue(rows, covered)
+        return facts.MetricsDue(rows, covered)
 
     def _note_worse(self, row: int, about: Entity, stream: Stream, states: States) -> None:
         """Note at which estimates it is worse than a baseline, and since when."""
@@ -230,17 +220,17 @@ class Schedule:
         self._periodic |= any(one.config.period is not None for one in streams[known:])
         self._touched = np.append(self._touched, np.ones(len(streams) - known, dtype=np.bool_))
 
-    def of_entities(self, due: list[int]) -> Iterator[Fact]:
+    def of_entities(self, due: list[int]) -> Iterator[facts.Fact]:
         """Report these entities, which are due because of their numbers of outcomes."""
         kinds = self._state.catalog.columns.entities.kind
         yield self._entities.report(sorted(due, key=lambda row: (int(kinds[row]), row)))
 
-    def follow(self, logs: Logs) -> Iterator[Fact]:
+    def follow(self, logs: Logs) -> Iterator[facts.Fact]:
         """Let pairs and groups process the log's outcomes, which make some of them due."""
         yield from self._pairs.follow(logs)
         yield from self._groups.follow(logs)
 
-    def tick(self, time: int) -> Iterator[Fact]:
+    def tick(self, time: int) -> Iterator[facts.Fact]:
         """Report what is due because record time has passed multiples of durations in `emit`.
 
         `time` is the new record time, ms.
@@ -248,7 +238,7 @@ class Schedule:
         state, passed = self._state, set()
         for every, due in state.ticks.items():
             if due is None or time >= due:
-                yield PartsDue(every, due or 0, time // every * every)
+                yield facts.PartsDue(every, due or 0, time // every * every)
                 if due is not None:
                     passed.add(every)
                 state.ticks[every] = (time // every + 1) * every
@@ -257,7 +247,7 @@ class Schedule:
         if not passed.isdisjoint(self._comparing):
             yield from self._compared(lambda config: config.emit_comparisons in passed)
 
-    def idle(self, quiet: int) -> Iterator[Fact]:
+    def idle(self, quiet: int) -> Iterator[facts.Fact]:
         """Report all that is unpublished after `quiet` ms without a record.
 
         Only streams whose `emit.idle` isn't longer than `quiet` have such messages. Parts of streams in all
@@ -266,7 +256,7 @@ class Schedule:
         is_idle = partial(_is_idle, quiet)
         state, time = self._state, self._state.merge.newest + quiet
         for every, due in self._silent_ticks(quiet):
-            yield PartsDue(every, due, time // every * every)
+            yield facts.PartsDue(every, due, time // every * every)
             state.ticks[every] = (time // every + 1) * every
             state.next_tick = min(due for due in state.ticks.values() if due is not None)
         yield from self._changed(is_idle)
@@ -296,12 +286,12 @@ class Schedule:
             if every in wide and due is not None and time >= due
         ]  # fmt: skip
 
-    def last_set(self) -> Iterator[Fact]:
+    def last_set(self) -> Iterator[facts.Fact]:
         """Report every sequence, at the end of a replay."""
         catalog = self._state.catalog
         outcomes = catalog.columns.entities.outcomes
         for every, due in self._state.ticks.items():
-            yield PartsDue(every, due or 0, None)
+            yield facts.PartsDue(every, due or 0, None)
         for stream in catalog.streams:
             rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
             yield self._entities.report(rows, covered=True)
@@ -310,7 +300,7 @@ class Schedule:
             yield from self._pairs.all_of(stream)
             yield from self._groups.all_of(stream)
 
-    def _changed(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[Fact]:
+    def _changed(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.Fact]:
         """Report entities and periods that have changed since their last messages, of due streams.
 
         Periods change only with records of their stream.
@@ -337,12 +327,12 @@ class Schedule:
         self._touched[[stream.code for stream in touched]] = False
         yield from self._periods([stream for stream in touched if stream.config.period is not None])
 
-    def _compared(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[Fact]:
+    def _compared(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.Fact]:
         """Report pairs and groups that have changed since their last messages, of due streams."""
         yield from self._pairs.news(is_due)
         yield from self._groups.news(is_due)
 
-    def _periods(self, streams: list[Stream], *, all_news: bool = False) -> Iterator[Fact]:
+    def _periods(self, streams: list[Stream], *, all_news: bool = False) -> Iterator[facts.Fact]:
         """Report due periods of these streams, then their alarms, then the incidents that these change.
 
         With `all_news`, any change makes a period due.
@@ -361,10 +351,10 @@ class Schedule:
         labelled.add((one.model, state.row) for one in due for state in one.periods)
         said = self.expectations.of_models(due, labelled)
         periods = [
-            PeriodDue(one.model, state, labelled[state.row], said.get(state.row))
+            facts.PeriodDue(one.model, state, labelled[state.row], said.get(state.row))
             for one in due for state in one.periods
         ]  # fmt: skip
-        yield PeriodsDue(periods, changed)
+        yield facts.PeriodsDue(periods, changed)
         yield from self._state.incidents.raise_alarms([
             Raised(0, one.model, alarm_of_period(catalog, one, alarm), ALARM)
             for one in periods if one.forecast for alarm in one.forecast.alarms

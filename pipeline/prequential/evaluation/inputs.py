@@ -24,14 +24,7 @@ from prequential.mapping.model import (
 )
 from prequential.mapping.parsing import parse
 from prequential.offline.replay.sources import Located
-from prequential.offline.tables.opening import (
-    Stored,
-    columns_of,
-    in_order,
-    needs_pyarrow,
-    open_rows,
-    table_sources,
-)
+from prequential.offline.tables import opening
 from prequential.offline.tables.rows import DictRows, RowFile
 from prequential.runtime.compilation import reading
 from prequential.topics.decoding import KINDS
@@ -131,7 +124,7 @@ def rows_of(name: str, table: Any) -> RowFile:
     ('row', 'row')
     """
     if isinstance(table, (str, os.PathLike)):
-        return open_rows(Stored(os.fspath(table)), None)
+        return opening.open_rows(opening.Stored(os.fspath(table)), None)
     if _is(table, "polars", "LazyFrame"):
         table = table.collect()
     values = _values(name, table)
@@ -146,7 +139,7 @@ def rows_of(name: str, table: Any) -> RowFile:
     if _is(table, "polars", "DataFrame") and "Object" in map(str, table.dtypes):
         return DictRows(name, table.to_dicts())
     if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__") or _is_pandas(table):
-        arrow = needs_pyarrow(f"{name} is a table")
+        arrow = opening.needs_pyarrow(f"{name} is a table")
         try:
             reader = arrow.of_pandas if _is_pandas(table) else arrow.of_object
             return reader(name, table)  # type: ignore[no-any-return]
@@ -315,10 +308,10 @@ class Inputs:
         if by_row:
             check_indexes({KINDS[kind]: table for kind, table in self.tables.items()})
             files = _numbered(files)
-        read = table_sources(
+        read = opening.table_sources(
             config, files, lambda kind: reading(bar, KINDS[kind]), defaults, "columns[{!r}]".format
         )
-        return in_order(read, by_row=by_row)
+        return opening.in_order(read, by_row=by_row)
 
     def check_again(self) -> None:
         """Raise UsageError if the tables can't be read again, because one was an iterator."""
@@ -374,7 +367,7 @@ def _columns_of_kind(columns: Mapping[str, Any], kind: int, files: Mapping[int, 
         path = one.get("path") if isinstance(one, Mapping) else one
         paths = path if isinstance(path, list) else [path]
         able = [other for other in files if name in (*REQUIRED[other], *OPTIONAL[other])]
-        having = [other for other in able if set(paths) <= set(columns_of(files[other]))]
+        having = [other for other in able if set(paths) <= set(opening.columns_of(files[other]))]
         if kind in (having or able):
             chosen[name] = one
     return chosen
@@ -399,4 +392,4 @@ def _lacks_ids(file: RowFile, mappings: tuple[RecordMapping, ...]) -> bool:
     """Return whether neither a mapping nor a column gives the instance of a row."""
     if any("instance_id" not in one.implied for one in mappings):
         return False
-    return "instance_id" not in columns_of(file)
+    return "instance_id" not in opening.columns_of(file)

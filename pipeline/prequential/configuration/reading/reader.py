@@ -35,15 +35,8 @@ from prequential.configuration.settings.streams import (
 )
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
+from prequential.mapping import model
 from prequential.mapping.evaluations import FILE_FORMATS, RATING_FORMATS
-from prequential.mapping.model import (
-    KNOWN_FIELDS,
-    OPTIONAL,
-    REQUIRED,
-    MappingError,
-    MappingOrigin,
-    RecordMapping,
-)
 from prequential.mapping.parsing import ABOUT, parse
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS, LABELS
@@ -93,11 +86,11 @@ def _source(topics: tuple[str, ...], section: yaml.Node, tree: Tree, fail: Fail)
     sections = section.value if isinstance(section, yaml.SequenceNode) else [section]
     if not sections:
         fail(section, f"{where} is empty: expected e.g. as: predictions")
-    mappings: list[RecordMapping] = []
+    mappings: list[model.RecordMapping] = []
     for place, one in enumerate(sections):
         section_key = where if len(sections) == 1 else f"{where}[{place}]"
         lines: Lines = {}
-        mappings += _mappings(tree(one, section_key, (), lines), MappingOrigin(section_key, lines))
+        mappings += _mappings(tree(one, section_key, (), lines), model.MappingOrigin(section_key, lines))
     formats = {mapping.format or FORMATS[0] for mapping in mappings}
     if len(formats) > 1:
         several = ", ".join(sorted(formats))
@@ -115,7 +108,7 @@ def _topics(key: yaml.Node, fail: Fail) -> tuple[str, ...]:
     return tuple(one.value for one in names)
 
 
-def _mappings(section: Any, origin: MappingOrigin) -> list[RecordMapping]:
+def _mappings(section: Any, origin: model.MappingOrigin) -> list[model.RecordMapping]:
     """The mappings of one section: as many as `as` names inputs, each of its own fields."""
     where = origin.section
 
@@ -148,13 +141,13 @@ def _mappings(section: Any, origin: MappingOrigin) -> list[RecordMapping]:
         fields = {name: one for name, one in section.items() if name in about or name in _known(kind)}
         try:
             mappings.append(parse(fields, kind, formats=FORMATS, origin=origin))
-        except MappingError as error:
+        except model.MappingError as error:
             raise wrong(error.keys, f"{where}: {error}") from error
     return mappings
 
 
 def _known(kind: int) -> tuple[str, ...]:
-    return (*REQUIRED[kind], *OPTIONAL[kind])
+    return (*model.REQUIRED[kind], *model.OPTIONAL[kind])
 
 
 #: Sections of a configuration.
@@ -237,7 +230,7 @@ class _Reader(NodeReader):
         limits = self._section(sections.get("limits"), "limits", Limits(), configkeys.LIMITS)
         judged = (defaults, *streams.values()) if len(self._faults) == before else None
         http = self._http(sections.get("http"), judged)
-        files: dict[str, tuple[RecordMapping, ...]] = {}
+        files: dict[str, tuple[model.RecordMapping, ...]] = {}
         sources: tuple[SourceConfig, ...] = ()
         for name, child in self._mapping(sections.get("files"), "files", KINDS).items():
             with self._collect():
@@ -275,7 +268,7 @@ class _Reader(NodeReader):
 
     def mappings(
         self, node: yaml.Node, where: str, kind: int | None = None, *, bare: bool, formats: Sequence[str]
-    ) -> tuple[RecordMapping, ...]:
+    ) -> tuple[model.RecordMapping, ...]:
         """The mapping of a source, or several of a list (see `prequential.mapping.parsing`)."""
         several = isinstance(node, yaml.SequenceNode)
         if several and not node.value:
@@ -286,10 +279,10 @@ class _Reader(NodeReader):
             lines: dict[tuple[Any, ...], str] = {}
             with self._collect():
                 section = self._tree(one, key, (), lines)
-                origin = MappingOrigin(key, lines)
+                origin = model.MappingOrigin(key, lines)
                 try:
                     mappings.append(parse(section, kind, bare=bare, formats=formats, origin=origin))
-                except MappingError as error:
+                except model.MappingError as error:
                     raise ConfigError(f"{origin.line(error.keys)}{key}: {error}") from error
         return tuple(mappings)
 
@@ -421,7 +414,7 @@ class _Reader(NodeReader):
         """As of all nodes; or where the key of a stream or of records belongs."""
         if known is SECTIONS and key in _OF_STREAMS:
             return f": it is a setting of streams; write it below defaults, or in Python as {key}=…"
-        if known is _OF_STREAMS and key in KNOWN_FIELDS:
+        if known is _OF_STREAMS and key in model.KNOWN_FIELDS:
             column = f"name its column below files, in Python by columns={{{key!r}: …}}"
             return f": it is a field of records; {column}"
         return super()._hint(key, known)

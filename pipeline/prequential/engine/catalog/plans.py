@@ -15,17 +15,10 @@ from prequential.engine.compiled.calls import Repeated, Run, run
 from prequential.engine.compiled.kernel import Ints, Ints32, columns_of
 from prequential.engine.detectors.watch import WatchedRows, watches_of
 from prequential.engine.disparity import ComparedGroups
+from prequential.engine.estimators import payloads
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.estimator import Estimator, ReferenceTables
 from prequential.engine.estimators.naming import parse_estimator
-from prequential.engine.estimators.payloads import (
-    CODES,
-    codes_of,
-    follow,
-    keeps_histogram,
-    new_error_pairs,
-    new_last_signs,
-)
 from prequential.engine.estimators.payloads import DETAIL as RESIDUALS
 from prequential.engine.estimators.rows import CellNumbers, places_for, unrevised
 from prequential.engine.measures.losses import own_column
@@ -70,18 +63,18 @@ class Plan(RowAllocator):
         paired = by_details or self.reference is not None
         self._timed = not self.numbers and ("intervals" in config.details or self.reference is not None)
         self.estimators = [self._estimator(name, paired) for name in config.estimators]
-        self.last_signs = new_last_signs(16)
+        self.last_signs = payloads.new_last_signs(16)
         self.paired = paired
         self.watches = watches_of(config, 16, capacity, self.loss, self.joint) if watched else []
         self.groups = None
         if watched and config.disparity is not None and not self.numbers and not parse(stages[0]).is_age:
             self.groups = ComparedGroups(config, config.disparity, 16)
-        self.error_pairs = new_error_pairs(16)
+        self.error_pairs = payloads.new_error_pairs(16)
         self.scored = False  # whether sums are kept: from the first outcome on that has a score
 
     def _estimator(self, name: str, paired: bool) -> Estimator:
         memory = parse_estimator(name).memory
-        histogram = keeps_histogram(memory, self.config.measures, self.config.details)
+        histogram = payloads.keeps_histogram(memory, self.config.measures, self.config.details)
         return Estimator(
             name, 16, self.capacity, self.numbers, paired, histogram, self.config.cost_per_value,
             extends_scores(self.config), RESIDUALS in self.config.details, self.joint, self._timed,
@@ -158,8 +151,8 @@ class Plan(RowAllocator):
         extended = extends_scores(self.config)
         taken = WatchedRows(log, rows, self.capacity, self.loss, positives, run, extended, self.joint)
         if self.paired:
-            codes = np.empty((len(CODES), len(rows)), dtype=np.int32)
-            run(codes_of, self.last_signs, log, rows, positives, codes)
+            codes = np.empty((len(payloads.CODES), len(rows)), dtype=np.int32)
+            run(payloads.codes_of, self.last_signs, log, rows, positives, codes)
             taken.pairs = [unrevised(taken.cells.sequence, taken.cells.t1, one) for one in codes]
         for estimator in self.estimators:
             estimator.update(taken)
@@ -170,7 +163,7 @@ class Plan(RowAllocator):
             for place, watch in enumerate(self.watches):
                 watch.run(taken, place, alarms)
             if not self.numbers:
-                run(follow, self.error_pairs, log, rows, alarms)
+                run(payloads.follow, self.error_pairs, log, rows, alarms)
         return alarms
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.comparisons import confidence_sequence
+from prequential.engine.comparisons import confidence_sequence, updating
 from prequential.engine.comparisons.joint import (
     ABSOLUTE,
     COST,
@@ -27,15 +27,6 @@ from prequential.engine.comparisons.joint import (
     counts_of,
 )
 from prequential.engine.comparisons.measuring import NAMES, from_counts, from_sums
-from prequential.engine.comparisons.updating import (
-    PairSettings,
-    PairVerdicts,
-    Times,
-    new_recent,
-    note_times,
-    step_counted,
-    step_losses,
-)
 from prequential.engine.compiled.kernel import (
     Floats,
     Ints,
@@ -94,9 +85,9 @@ class PairSide(RowAllocator):
         #: The same, column by column: a table of records takes its time to find one by name.
         self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
         self.pending, self.blocks = new_pending(16), new_blocks(16)
-        self.recent, self.recent_blocks = new_recent(16), new_blocks(16)
+        self.recent, self.recent_blocks = updating.new_recent(16), new_blocks(16)
         self._closed = new_closed()
-        self.times, self.due = zeros(Times, 16), zeros(PairSettings, 16)
+        self.times, self.due = zeros(updating.Times, 16), zeros(updating.PairSettings, 16)
         self._due_rows = np.zeros(0, dtype=np.int32)
         payload = RIGHT_AND_WRONG if counted else LOSSES
         self.estimators = [Accumulator(name, payload, 16) for name in names]
@@ -132,14 +123,14 @@ class PairSide(RowAllocator):
         they were then; they stay due until `report`.
         """
         self._due_rows = grown(self._due_rows, len(rows))
-        verdicts = PairVerdicts(
+        verdicts = updating.PairVerdicts(
             self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, self._closed
         )
-        done, count = (step_counted if self.counted else step_losses)(
+        done, count = (updating.step_counted if self.counted else updating.step_losses)(
             verdicts, self.times, self.due, joint, rows, self._due_rows
         )
         rows = rows[:done]
-        note_times(self.times, joint, rows)
+        updating.note_times(self.times, joint, rows)
         if self.counted:
             codes = counts_of(joint, rows)
             for one in self.estimators:

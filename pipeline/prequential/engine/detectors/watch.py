@@ -25,18 +25,10 @@ from prequential.engine.estimators.naming import SCALED, canonical, parse_estima
 from prequential.engine.estimators.payloads import keeps_histogram, rank_bins
 from prequential.engine.estimators.rows import ALL_CELLS, CellNumbers, LogRows
 from prequential.engine.estimators.sums import ONE_RIGHT_OR_WRONG, additions, losses
+from prequential.engine.measures import registry
 from prequential.engine.measures.declaration import COSTS
 from prequential.engine.measures.losses import ERROR, SQUARED
 from prequential.engine.measures.per_class import Positives
-from prequential.engine.measures.registry import (
-    INDEX,
-    LOSSES,
-    MEASURES,
-    NAMES,
-    OF_RANKS,
-    OWN_LOSSES,
-    extends_scores,
-)
 from prequential.engine.tables.logs import Alarms
 from prequential.engine.tables.outcomes import Log
 from prequential.engine.tables.rows import TableAttribute, copy_rows
@@ -50,8 +42,8 @@ _SEED_DIGITS = 15
 _RATIO, _DELTA = "fading:0.997/fading:0.9994", 0.1
 
 #: Signals that are an outcome's own loss: those of 0 or 1, and others with an upper bound.
-_BINARY = tuple(name for name in OWN_LOSSES if LOSSES[name].largest == 1.0)
-_BOUNDED = (*(name for name in OWN_LOSSES if LOSSES[name].largest > 1.0), SCALED)
+_BINARY = tuple(name for name in registry.OWN_LOSSES if registry.LOSSES[name].largest == 1.0)
+_BOUNDED = (*(name for name in registry.OWN_LOSSES if registry.LOSSES[name].largest > 1.0), SCALED)
 
 
 class WatchedRows(LogRows):
@@ -120,12 +112,12 @@ class Signal:
         self._ratio: Any = signals.new_ratio(rows) if len(says.errors) == 2 else None
         self._scaled: Any = signals.new_scaled_error(rows) if says.scaled else None
         self._estimator: Estimator | None = None
-        self._loss_measure = INDEX[says.measure] if says.measure and not says.estimator else None
+        self._loss_measure = registry.INDEX[says.measure] if says.measure and not says.estimator else None
         if says.estimator:
-            self._measure = INDEX[says.measure]
+            self._measure = registry.INDEX[says.measure]
             memory = parse_estimator(says.estimator).memory
             histogram = keeps_histogram(memory, (says.measure,), ())
-            paid = by_value and MEASURES[says.measure].inputs == COSTS
+            paid = by_value and registry.MEASURES[says.measure].inputs == COSTS
             self._estimator = Estimator(
                 says.estimator, rows, capacity, loss != ERROR, False, histogram, paid, extended, joint=joint
             )
@@ -170,7 +162,7 @@ class Signal:
 
     def _measures(self, estimator: Estimator, rows: WatchedRows, values: Floats, fed: Bytes) -> None:
         """Write a measure after each row, turned so that it grows when the model gets worse, by blocks."""
-        ranked = NAMES[self._measure] in OF_RANKS and estimator.histogram is None
+        ranked = registry.NAMES[self._measure] in registry.OF_RANKS and estimator.histogram is None
         whole = estimator.memory.whole
         all_codes = rows.cells  # first: new cells may need more places
         estimator.widen()
@@ -333,7 +325,7 @@ def watches_of(
         apart = sum(budgeted) / parse_budget(config.alarm_budget).rate
     return [
         Watch(
-            one, rows, capacity, loss, apart * is_own, config.cost_per_value, extends_scores(config),
+            one, rows, capacity, loss, apart * is_own, config.cost_per_value, registry.extends_scores(config),
             config.cluster or 0, joint,
         )
         for one, is_own in zip(detectors, budgeted)

@@ -18,18 +18,9 @@ from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import grown
 from prequential.engine.facts import AlarmRaised, Fact, IncidentChanged
-from prequential.engine.incidents import history
+from prequential.engine.incidents import following, history
 from prequential.engine.incidents.clusters import DAY
 from prequential.engine.incidents.finding import Change, View, examine, locate, now_of, view_of
-from prequential.engine.incidents.following import (
-    FOLLOWED,
-    LOOK_DUE,
-    NEEDS_ROOM,
-    YOUNG,
-    decision,
-    follow,
-    follow_events,
-)
 from prequential.engine.incidents.incident import (
     ALARM,
     CLOSED,
@@ -204,12 +195,12 @@ class Incidents:
 
     def follow_events(self, logs: Logs, event: int = 0) -> None:
         """Take over the events from row `event` on: what became of predictions after all outcomes."""
-        why = NEEDS_ROOM
-        while why == NEEDS_ROOM:
-            event, why = follow_events(
+        why = following.NEEDS_ROOM
+        while why == following.NEEDS_ROOM:
+            event, why = following.follow_events(
                 self.history, logs.events, event, int(logs.used[EVENTS]), self._catalog.untimed
             )
-            if why == NEEDS_ROOM:
+            if why == following.NEEDS_ROOM:
                 self.history = history.with_room(self.history)
 
     def _follow(
@@ -217,16 +208,16 @@ class Incidents:
     ) -> Generator[Fact, None, tuple[int, int]]:
         """Take over outcomes up to `stop`; closed clusters open, continue or end incidents on the way."""
         entities = self._catalog.registry.entities
-        why = NEEDS_ROOM
-        while why != FOLLOWED:
-            row, event, why = follow(
+        why = following.NEEDS_ROOM
+        while why != following.FOLLOWED:
+            row, event, why = following.follow(
                 self.history, logs.outcomes, row, stop, logs.events, event, int(logs.used[EVENTS]), entities,
                 positives, self._catalog.untimed,
             )  # fmt: skip
             self._note_examples(logs, records)
-            if why == NEEDS_ROOM:
+            if why == following.NEEDS_ROOM:
                 self.history = history.with_room(self.history)
-            elif why == LOOK_DUE:
+            elif why == following.LOOK_DUE:
                 notes = self.history.notes
                 due = self.history.due[: notes[history.DUE_COUNT]].tolist()
                 notes[history.DUE_COUNT] = 0
@@ -290,7 +281,7 @@ class Incidents:
 
     def _look(self, owner: int) -> Iterator[Fact]:
         """A cluster was closed: an incident opens, goes on, recovers or ends."""
-        stop, found = decision(self.history, owner, self._catalog.untimed)
+        stop, found = following.decision(self.history, owner, self._catalog.untimed)
         means = self.history.scratch.means
         state = self.open.get(owner)
         if state is not None:
@@ -356,7 +347,7 @@ class Incidents:
         went = course(means, first, stop, state.before, state.deviation, after, spread, h)
         # Other hours of the day have other levels: once hours are known, a change lasts for a day.
         end = ts[stop - 1] + view.length if stop else 0
-        latest = end - DAY if not self._catalog.untimed and end - ts[0] >= YOUNG else end
+        latest = end - DAY if not self._catalog.untimed and end - ts[0] >= following.YOUNG else end
         if went.back >= RECOVERY and ts[went.back_from] <= latest:
             at = went.back_from
             state.recovered = {"outcome": int(clusters.number[at]), "ts": int(clusters.t1[at])}

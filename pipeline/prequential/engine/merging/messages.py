@@ -17,17 +17,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL, INITIAL, PERIOD, parts, reported
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import OTHER
-from prequential.engine.comparisons import DEFINED, REASONS
-from prequential.engine.comparisons.measuring import (
-    ABSENT,
-    MCNEMAR,
-    N01,
-    N10,
-    P_VALUE,
-    from_counts,
-    from_sums,
-    threshold,
-)
+from prequential.engine.comparisons import DEFINED, REASONS, measuring
 from prequential.engine.comparisons.measuring import NAMES as OF_PAIRS
 from prequential.engine.delay import latency, maturity
 from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
@@ -346,13 +336,13 @@ class Merged:
             whole = memory.whole
             found, why = np.zeros((1, len(OF_PAIRS))), np.zeros((1, len(OF_PAIRS)), dtype=np.int64)
             if of[0].counted:
-                from_counts(cells[None], whole, found, why)
+                measuring.from_counts(cells[None], whole, found, why)
                 n = float(cells.sum())
             else:
-                from_sums(cells[None], found, why)
+                measuring.from_sums(cells[None], found, why)
                 n = float(cells[-1])
             known = dict(zip(OF_PAIRS, zip(found[0].tolist(), why[0].tolist())))
-            counts = (OF_PAIRS[N01], OF_PAIRS[N10]) if whole else ()
+            counts = (OF_PAIRS[measuring.N01], OF_PAIRS[measuring.N10]) if whole else ()
             about = self._name, ALL_PARTITIONS, model, against, segment, stage, estimator
             message = Comparison(
                 identity(*about, loss, outcomes, *self._loss), *about, loss,
@@ -363,7 +353,7 @@ class Merged:
                 },
                 {
                     name: REASONS[reason]
-                    for name, (_, reason) in known.items() if reason not in (DEFINED, ABSENT)
+                    for name, (_, reason) in known.items() if reason not in (DEFINED, measuring.ABSENT)
                 },
                 None, config.compare_level, max(one.pairs for one in of), BY_PARTITION, None, config.digest,
             )  # fmt: skip
@@ -371,11 +361,11 @@ class Merged:
                 message.same = same
             if missing:
                 message.missing_partitions = missing
-            if known[OF_PAIRS[MCNEMAR]][1] == DEFINED:
-                p, absent = known[OF_PAIRS[P_VALUE]]
-                statistic = abs(known[OF_PAIRS[MCNEMAR]][0])
+            if known[OF_PAIRS[measuring.MCNEMAR]][1] == DEFINED:
+                p, absent = known[OF_PAIRS[measuring.P_VALUE]]
+                statistic = abs(known[OF_PAIRS[measuring.MCNEMAR]][0])
                 level = config.mcnemar_level
-                message.significant = p < level if not absent else statistic > threshold(level)
+                message.significant = p < level if not absent else statistic > measuring.threshold(level)
             yield Encoded(COMPARISONS, self._name, encode(message))
 
 

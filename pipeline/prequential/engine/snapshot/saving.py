@@ -16,14 +16,6 @@ from prequential.engine.comparisons.tables import Comparisons
 from prequential.engine.compiled.kernel import columns_of
 from prequential.engine.incidents import history
 from prequential.engine.incidents.clusters import with_places
-from prequential.engine.incidents.history import (
-    OWNER_SETTINGS,
-    POOLS,
-    ClusterHistory,
-    tables,
-    with_entities,
-    without,
-)
 from prequential.engine.incidents.incident import Noted, OpenIncident
 from prequential.engine.incidents.incidents import Incidents, watched_stage
 from prequential.engine.snapshot.restored import Begun
@@ -133,7 +125,7 @@ def _described(catalog: Catalog, a: int, b: int, what: str) -> Iterator[Begun]:
 
 
 #: Arrays of owners that the configuration decides.
-_SETTINGS = frozenset(f"incidents|owners|{name}" for name in OWNER_SETTINGS)
+_SETTINGS = frozenset(f"incidents|owners|{name}" for name in history.OWNER_SETTINGS)
 
 
 def head_of_incidents(incidents: Incidents) -> dict[str, Any]:
@@ -174,16 +166,16 @@ def restore_incidents(
     """
     loss = arrays["incidents|owners|loss_identity"]
     rows = len(loss)
-    kept = with_entities(incidents.history, rows)
-    for name in POOLS:
+    kept = history.with_entities(incidents.history, rows)
+    for name in history.POOLS:
         pool, used = getattr(kept, name), arrays[f"incidents|{name}|used"].copy()
         wider: Any = {name: with_places(pool, *used.tolist())._replace(used=used)}
         kept = kept._replace(**wider)
     measured = {name: array for name, array in arrays.items() if name not in _SETTINGS}
-    for table in tables(kept, rows):
+    for table in history.tables(kept, rows):
         table.fill(measured)
     gone = np.flatnonzero(kept.owners.position[:rows] == 0)
-    incidents.history = kept = without(kept, gone.tolist())
+    incidents.history = kept = history.without(kept, gone.tolist())
     lost = []
     for row in np.flatnonzero(kept.owners.position).tolist():
         if kept.owners.owner[row] != row:
@@ -218,20 +210,20 @@ def _restore_head(incidents: Incidents, saved: dict[str, Any], present: set[int]
     }
 
 
-def _forget(kept: ClusterHistory, row: int) -> None:
+def _forget(kept: history.ClusterHistory, row: int) -> None:
     """Start a model's history from scratch."""
     owners: Any = kept.owners
     for name, column in columns_of(owners).items():
-        if name not in OWNER_SETTINGS:
+        if name not in history.OWNER_SETTINGS:
             column[row] = 0
     owners.slot[owners.owner == row] = 0  # its segments have no columns either
     kept.versions[row] = 0
-    for name in POOLS:
+    for name in history.POOLS:
         for column in columns_of(getattr(kept, name).lines).values():
             column[row] = 0
 
 
-def _close_up(kept: ClusterHistory, row: int) -> None:
+def _close_up(kept: history.ClusterHistory, row: int) -> None:
     """Segments that aren't evaluated any more have left columns: the others move together."""
     owners, pool = kept.owners, kept.outcomes
     if not owners.slots[row]:

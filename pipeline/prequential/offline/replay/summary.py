@@ -19,16 +19,7 @@ from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.estimates import EstimatorState
 from prequential.engine.past import COURSE_STAGES
 from prequential.engine.shard import Shard
-from prequential.engine.tables.logs import (
-    AFTER_SETTLE,
-    DUPLICATE,
-    EXPIRED_PREDICTION,
-    LATE_LABEL,
-    LATE_PREDICTION,
-    NO_LABEL,
-    NO_PREDICTION,
-    first_end,
-)
+from prequential.engine.tables import logs
 from prequential.engine.tables.streams import AGE, BASELINE, BASELINE_AGE, CORRECTION, MODEL
 from prequential.mapping.model import Uses
 from prequential.mapping.units import Clocks, TimeColumn
@@ -48,7 +39,7 @@ _WHOLE = (MODEL, BASELINE, CORRECTION)
 _ALL_STAGES = (*_WHOLE, AGE, BASELINE_AGE)
 
 #: For reasons of dropping that no record triggers: how the affected instances end.
-_ENDS = {"unmatched_label": NO_PREDICTION, "expired": NO_LABEL}
+_ENDS = {"unmatched_label": logs.NO_PREDICTION, "expired": logs.NO_LABEL}
 
 #: The place of a record: a file and a line, or a topic, a partition and an offset.
 Place = dict[str, Any]
@@ -295,34 +286,34 @@ class Account:
             self._labels.append(WaitingLabels(stream.name, partition, labels))
         horizon = shown_duration(stream.config.label_horizon)
         for kind, why, reason, count, which in (
-            (LABELS, "late_label", "label later than the horizon", streams.late_label[code], LATE_LABEL),
+            (LABELS, "late_label", "label later than the horizon", streams.late_label[code], logs.LATE_LABEL),
             (
                 LABELS, "unmatched_label", "no prediction had come for a label when its horizon ended",
                 streams.unmatched_label[code], None,
             ),
             (
                 LABELS, "after_settle", "label of an instance that was settled and forgotten",
-                streams.after_settle[code], AFTER_SETTLE,
+                streams.after_settle[code], logs.AFTER_SETTLE,
             ),
             (
                 PREDICTIONS, "late", "prediction made after its label", entities.late[models].sum(),
-                LATE_PREDICTION,
+                logs.LATE_PREDICTION,
             ),
             (
                 PREDICTIONS, "expired", f"expired without a label within {horizon}",
-                entities.expired[models].sum(), EXPIRED_PREDICTION,
+                entities.expired[models].sum(), logs.EXPIRED_PREDICTION,
             ),
             (
                 INSTANCES, "duplicate", "instance known already", streams.duplicate_instances[code],
-                DUPLICATE + INSTANCES,
+                logs.DUPLICATE + INSTANCES,
             ),
             (
                 PREDICTIONS, "duplicate", "prediction known already", entities.duplicate[models].sum(),
-                DUPLICATE + PREDICTIONS,
+                logs.DUPLICATE + PREDICTIONS,
             ),
             (
                 LABELS, "duplicate", "label known already", streams.duplicate_labels[code],
-                DUPLICATE + LABELS,
+                logs.DUPLICATE + LABELS,
             ),
         ):  # fmt: skip
             if count:
@@ -348,7 +339,7 @@ class Account:
 
     def _ended(self, shard: Shard, stream: Stream, kind: int, way: int) -> Place | None:
         """Return the place of the first record of a kind about the first instance that ended in this way."""
-        instance_id = first_end(shard.state.logs, way, stream.code)
+        instance_id = logs.first_end(shard.state.logs, way, stream.code)
         return None if instance_id is None else self._find(kind, stream.name, instance_id)
 
 

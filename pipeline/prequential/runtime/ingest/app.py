@@ -9,13 +9,7 @@ from time import monotonic
 
 from prequential.configuration.settings.model import Config
 from prequential.runtime.http import CONTENT_TYPE, INGEST_PORT, Answer, Endpoint
-from prequential.runtime.ingest.reading import (
-    Assignment,
-    SourceBatch,
-    SourceCounts,
-    SourceFetcher,
-    exposition,
-)
+from prequential.runtime.ingest import reading
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
 from prequential.runtime.kafka.rejected import rejected, say, tell
@@ -66,7 +60,7 @@ class PendingTransaction:
     def __init__(self) -> None:
         self.messages: list[Outgoing] = []
         self.offsets: dict[Place, int] = {}
-        self.counts = SourceCounts()
+        self.counts = reading.SourceCounts()
         self.size = 0  # bytes of the source records
 
 
@@ -75,15 +69,15 @@ class Ingest(Served):
 
     def __init__(self, config: Config, translators: Mapping[str, SourceTranslator]) -> None:
         self.config = config
-        self.counts = SourceCounts()
+        self.counts = reading.SourceCounts()
         self._translators = translators
         self._kinds_of_times, self._logged_zones = 0, set[tuple[str, str]]()
         self._topics = list(translators)
-        self._fetcher = SourceFetcher(config, self._topics, self._on_assignment)
+        self._fetcher = reading.SourceFetcher(config, self._topics, self._on_assignment)
         self._writer = self._new_writer()
         self._pending = PendingTransaction()
-        self._assignment: Assignment | None = None
-        self._opened: Assignment | None = None  # the assignment whose partitions are read
+        self._assignment: reading.Assignment | None = None
+        self._opened: reading.Assignment | None = None  # the assignment whose partitions are read
         self._undecided_since = monotonic()
         self._taking: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()  # held during a transaction
@@ -95,12 +89,12 @@ class Ingest(Served):
         self.app.shard_count = 1  # Faust does not distinguish partitions: the consumer group assigns them
         self.app.agent(self.app.topic(*self._topics, schema=BatchSchema(), acks=False))(self._agent)
 
-    async def _agent(self, fetched: AsyncIterable[list[SourceBatch]]) -> None:
+    async def _agent(self, fetched: AsyncIterable[list[reading.SourceBatch]]) -> None:
         async for batches in fetched:
             for batch in batches:
                 self._feed(batch)
 
-    def _feed(self, batch: SourceBatch) -> None:
+    def _feed(self, batch: reading.SourceBatch) -> None:
         if batch.opening != self._fetcher.opening or self._stopping:
             return  # the batch belongs to an assignment that has ended
         topic, pending = self._topics[batch.kind], self._pending
@@ -128,7 +122,7 @@ class Ingest(Served):
 
     # ---- partitions of this process
 
-    def _on_assignment(self, assignment: Assignment | None) -> None:
+    def _on_assignment(self, assignment: reading.Assignment | None) -> None:
         """Handle the group's assignment (None: a rebalance has started); called from within a fetch."""
         self._assignment = assignment
         self._undecided_since = monotonic()
@@ -144,11 +138,11 @@ class Ingest(Served):
         self._fetcher.held = False
         self._pending = PendingTransaction()
 
-    def _take(self, assignment: Assignment) -> None:
+    def _take(self, assignment: reading.Assignment) -> None:
         self._taking = asyncio.ensure_future(self._open(assignment))
         self._taking.add_done_callback(_end_if_failed)
 
-    async def _open(self, assignment: Assignment) -> None:
+    async def _open(self, assignment: reading.Assignment) -> None:
         """Start reading an assignment.
 
         1. Wait until the transaction of the previous assignment is written or refused.
@@ -301,7 +295,7 @@ class Ingest(Served):
 
     async def _exposition(self) -> str:
         lag, lost = self._fetcher.lag(), self._fetcher.lost
-        return exposition(self.config.group, self._topics, self.counts, lag, lost)
+        return reading.exposition(self.config.group, self._topics, self.counts, lag, lost)
 
     async def _readiness(self) -> tuple[bool, str]:
         """Return whether the group has assigned partitions and this process reads them, with a message."""

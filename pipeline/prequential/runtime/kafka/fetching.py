@@ -24,15 +24,7 @@ from prequential.configuration.settings.model import Config
 from prequential.runtime.kafka.partition_queues import reader_of
 from prequential.runtime.kafka.readers import ConsumerRecords, Failure, TopicRead
 from prequential.runtime.kafka.rejected import COMPLAINING, complain
-from prequential.topics.clients import (
-    READ_TO_END,
-    KafkaConfig,
-    is_stranded,
-    is_temporary,
-    new_consumer,
-    release_clients,
-    resolved,
-)
+from prequential.topics import clients
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import refusal, to_join, why_unread
 from prequential.topics.specs import INPUTS
@@ -120,16 +112,16 @@ class Demand(NamedTuple):
     since: float
 
 
-def new_member(kafka: KafkaConfig, group: str, session_timeout: int, **settings: Any) -> Consumer:
+def new_member(kafka: clients.KafkaConfig, group: str, session_timeout: int, **settings: Any) -> Consumer:
     """Make a consumer that can join a group, which notices within `session_timeout` (ms) that it has died."""
-    return new_consumer(kafka, group, **session_settings(session_timeout), **settings, **COMPLAINING)
+    return clients.new_consumer(kafka, group, **session_settings(session_timeout), **settings, **COMPLAINING)
 
 
-def new_fetch_client(kafka: KafkaConfig, group: str) -> Consumer:
+def new_fetch_client(kafka: clients.KafkaConfig, group: str) -> Consumer:
     """Make a consumer that fetches what a member of the group was assigned."""
     # A missing offset must cause an error: the reader must not skip it.
-    settings = {**FETCH_SETTINGS, **READ_TO_END, "auto.offset.reset": "error", **COMPLAINING}
-    return new_consumer(kafka, f"{group}-fetch", **settings)
+    settings = {**FETCH_SETTINGS, **clients.READ_TO_END, "auto.offset.reset": "error", **COMPLAINING}
+    return clients.new_consumer(kafka, f"{group}-fetch", **settings)
 
 
 class Fetcher:
@@ -153,7 +145,7 @@ class Fetcher:
         self._on_gone = on_gone
         self._on_partitions = on_partitions
         name = config.worker.instance_id
-        self._name = None if name is None else resolved("worker.instance_id", name)
+        self._name = None if name is None else clients.resolved("worker.instance_id", name)
         self._topics = tuple(map(config.kafka.topic, INPUTS))
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="fetch")
         self._connect()
@@ -349,7 +341,7 @@ class Fetcher:
 
     def stranded(self) -> bool:
         """Whether a client has permanently lost its brokers; blocks, see `is_stranded`."""
-        return any(is_stranded(client, self._topics[0]) for client in self._clients())
+        return any(clients.is_stranded(client, self._topics[0]) for client in self._clients())
 
     def _clients(self) -> list[Consumer]:
         return [self._member, *(reader.consumer for reader in self._readers)]
@@ -363,7 +355,7 @@ class Fetcher:
         for reader in self._readers:
             reader.release()
         self._connect()
-        release_clients(old)
+        clients.release_clients(old)
         self.subscribe()
 
     def stop(self) -> None:
@@ -388,7 +380,7 @@ class Fetcher:
                 raise WorkError(why)
             self._on_gone(partition, why)
             return
-        if is_temporary(error):
+        if clients.is_temporary(error):
             log.warning("%s: %s", where, error.str())
             return
         group = f"{self._config.group}-fetch"

@@ -14,29 +14,12 @@ from time import monotonic
 from typing import Any, TypeAlias
 
 import msgspec
-from prequential.configuration.settings.model import (
-    SNAPSHOT_RARELY,
-    SNAPSHOT_SHARE,
-    SNAPSHOT_WORTH,
-    UNSEEN_COMMITS,
-    Config,
-)
+from prequential.configuration.settings import model
 from prequential.engine.input.merge import OffsetVector
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetcher
+from prequential.runtime.worker import journal
 from prequential.runtime.worker.batches import Originals
-from prequential.runtime.worker.journal import (
-    Attempt,
-    Death,
-    Grown,
-    Idle,
-    JournalEntry,
-    Lost,
-    Note,
-    Quarantine,
-    TopicsOrigin,
-    encode_entry,
-)
 from prequential.runtime.worker.publisher import (
     MessageConverter,
     Outgoing,
@@ -82,7 +65,7 @@ _LOOK_SECONDS = 0.1
 
 
 #: Content of a transaction: offset vectors for the journal, outputs, and a note for the journal.
-_Entry: TypeAlias = tuple[list[OffsetVector], list[Outgoing], Note | None]
+_Entry: TypeAlias = tuple[list[OffsetVector], list[Outgoing], journal.Note | None]
 
 
 class Checkpoint:
@@ -97,11 +80,11 @@ class Checkpoint:
 
     def __init__(
         self,
-        config: Config,
+        config: model.Config,
         partition: int,
         shard: Shard,
         originals: Originals,
-        origin: TopicsOrigin,
+        origin: journal.TopicsOrigin,
         fetcher: Fetcher,
         statistics: ShardStatistics,
         publisher: Publisher,
@@ -214,7 +197,7 @@ class Checkpoint:
                 return
             if snapshot:
                 self._turn.take(self._who, now)
-            self._settle_at = now + UNSEEN_COMMITS * self._config.worker.commit_every / 1000
+            self._settle_at = now + model.UNSEEN_COMMITS * self._config.worker.commit_every / 1000
             self._backlog &= not caught_up
             self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
             self._committing.add_done_callback(lambda _: self.on_committed())
@@ -226,8 +209,8 @@ class Checkpoint:
 
     def _snapshot_is_due(self, now: float) -> bool:
         """Whether a snapshot is due."""
-        rarely = (SNAPSHOT_RARELY - 1) * self._config.worker.snapshot_every / 1000
-        return now >= self._snapshot_at + (0.0 if self._to_repeat >= SNAPSHOT_WORTH else rarely)
+        rarely = (model.SNAPSHOT_RARELY - 1) * self._config.worker.snapshot_every / 1000
+        return now >= self._snapshot_at + (0.0 if self._to_repeat >= model.SNAPSHOT_WORTH else rarely)
 
     @property
     def ends_backlog(self) -> bool:
@@ -341,9 +324,9 @@ class Checkpoint:
 
     async def begin(self) -> None:
         """Announce that the shard is about to process records: if no entry follows, the worker died."""
-        await self._publish_entry([], [], Attempt(0))
+        await self._publish_entry([], [], journal.Attempt(0))
 
-    async def attempt(self, vector: OffsetVector, attempt: Attempt) -> None:
+    async def attempt(self, vector: OffsetVector, attempt: journal.Attempt) -> None:
         """Announce the records up to an offset vector, and publish the outputs of earlier records."""
         await self._publish_entry([vector], self._flushed(), attempt)
 
@@ -351,11 +334,11 @@ class Checkpoint:
         """Publish the outputs of announced records. Offset vectors that are still planned stay settled."""
         await self._publish_entry(planned, self._flushed())
 
-    async def quarantine(self, record: Quarantine) -> None:
+    async def quarantine(self, record: journal.Quarantine) -> None:
         """Settle that the shard skips a record."""
         await self._publish_entry([], [], record)
 
-    async def lose(self, lost: Lost) -> None:
+    async def lose(self, lost: journal.Lost) -> None:
         """Settle that the shard goes on without the lost records; a snapshot is due at once."""
         await self._publish_entry([], [], lost)
         self._changed, self._snapshot_at = True, -math.inf
@@ -369,13 +352,13 @@ class Checkpoint:
             await self._committing
             self._committing = None
         await self.commit()
-        await self._publish_entry([], [], Idle(quiet))
+        await self._publish_entry([], [], journal.Idle(quiet))
         self._changed = True
 
     async def death(self, error: str) -> None:
         """Write an unexpected error into the journal, after the commit that is under way."""
         await self.committed()
-        await self._publish_entry([], [], Death(error))
+        await self._publish_entry([], [], journal.Death(error))
 
     async def grow(self, before: int) -> None:
         """Write the first snapshot since the inputs had `before` partitions.
@@ -387,7 +370,7 @@ class Checkpoint:
         vector: OffsetVector = tuple(self._shard.merge.vector)
         manifest = self._manifest(writer, vector, self._journal_number + 1, self._journal_offset)
         message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
-        await self._publish_entry([], [message], Grown(before))
+        await self._publish_entry([], [message], journal.Grown(before))
 
     def _flushed(self) -> list[Outgoing]:
         """Return the messages since the last commit; the order that led to them is settled."""
@@ -395,7 +378,7 @@ class Checkpoint:
         return self._messages.of(outputs)
 
     async def _publish_entry(
-        self, vectors: list[OffsetVector], outputs: list[Outgoing], note: Note | None = None
+        self, vectors: list[OffsetVector], outputs: list[Outgoing], note: journal.Note | None = None
     ) -> None:
         """Publish one transaction of outputs and a journal entry."""
         await self._publish_entries([(vectors, outputs, note)])
@@ -416,8 +399,8 @@ class Checkpoint:
             if self._publisher.stopping:
                 raise ShardLost("the worker lets it go")
             started = monotonic()
-            entry = JournalEntry(self._journal_number + 1, vectors, self._origin, note)
-            offsets = self._publisher.publish([*outputs, Outgoing(topic, None, encode_entry(entry))])
+            entry = journal.JournalEntry(self._journal_number + 1, vectors, self._origin, note)
+            offsets = self._publisher.publish([*outputs, Outgoing(topic, None, journal.encode_entry(entry))])
             self._journal_number = entry.number
             self._journal_offset = offsets[topic] + 1
             self._statistics.transactions.observe(monotonic() - started)
@@ -437,8 +420,8 @@ class Checkpoint:
         self._statistics.snapshots.observe(cost)
         self._statistics.snapshot_bytes = writer.size
         now = monotonic()
-        self._snapshot_at = now + max(self._config.worker.snapshot_every / 1000, cost / SNAPSHOT_SHARE)
-        self._turn.pause(now + cost / SNAPSHOT_SHARE)
+        self._snapshot_at = now + max(self._config.worker.snapshot_every / 1000, cost / model.SNAPSHOT_SHARE)
+        self._turn.pause(now + cost / model.SNAPSHOT_SHARE)
 
     async def _write_chunks(
         self, parts: Iterator[object], pause: float = 0.0

@@ -40,14 +40,7 @@ from prequential.runtime.worker.journal import (
     standing,
 )
 from prequential.runtime.worker.snapshots import MANIFEST_KEY, Manifest, SnapshotReader
-from prequential.topics.clients import (
-    READ_COMMITTED,
-    READ_TO_END,
-    KafkaConfig,
-    is_temporary,
-    new_consumer,
-    plain_errors,
-)
+from prequential.topics import clients
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import why_unread
 from prequential.topics.reading import watermarks
@@ -179,7 +172,7 @@ class RecoveredState(NamedTuple):
 
 
 def read_partition(
-    kafka: KafkaConfig, topic: str, partition: int, offset: int, stopped: Callable[[], bool],
+    kafka: clients.KafkaConfig, topic: str, partition: int, offset: int, stopped: Callable[[], bool],
     patience: float | None = None, waiting: Waiting | None = None,
 ) -> Iterator[Message]:  # fmt: skip
     """Yield the committed records of a partition from `offset` up to its present end, without a group.
@@ -215,16 +208,16 @@ def read_partition(
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
                 return
-            elif not is_temporary(error):
+            elif not clients.is_temporary(error):
                 raise WorkError(why_unread(kafka, error, topic, _GROUP, f"{topic}/{partition}"))
     finally:
         consumer.close()
 
 
-def _reader(kafka: KafkaConfig, topic: str, partition: int, offset: int) -> Consumer:
+def _reader(kafka: clients.KafkaConfig, topic: str, partition: int, offset: int) -> Consumer:
     """Return a client that reads a partition from `offset` on."""
-    settings = {**FETCH_SETTINGS, **COMPLAINING, **READ_TO_END, **READ_COMMITTED}
-    consumer = new_consumer(kafka, _GROUP, **settings)
+    settings = {**FETCH_SETTINGS, **COMPLAINING, **clients.READ_TO_END, **clients.READ_COMMITTED}
+    consumer = clients.new_consumer(kafka, _GROUP, **settings)
     consumer.assign([TopicPartition(topic, partition, offset)])
     return consumer
 
@@ -308,12 +301,12 @@ def _of_one_origin(entries: list[JournalEntry]) -> list[JournalEntry]:
 
 
 def _beginnings(
-    kafka: KafkaConfig, partition: int, stopped: Callable[[], bool], waiting: Waiting | None
+    kafka: clients.KafkaConfig, partition: int, stopped: Callable[[], bool], waiting: Waiting | None
 ) -> list[int]:
     """Return the offsets at which the inputs begin."""
-    consumer = new_consumer(kafka, _GROUP, **COMPLAINING)
+    consumer = clients.new_consumer(kafka, _GROUP, **COMPLAINING)
     try:
-        with plain_errors(kafka):
+        with clients.plain_errors(kafka):
             parts = [TopicPartition(kafka.topic(name), partition) for name in INPUTS]
             return [_beginning(consumer, part, stopped, waiting) for part in parts]
     finally:
@@ -328,7 +321,7 @@ def _beginning(
         try:
             low, _ = watermarks(consumer, part)
         except KafkaException as error:
-            if waiting is None or stopped() or not is_temporary(error.args[0]):
+            if waiting is None or stopped() or not clients.is_temporary(error.args[0]):
                 raise
             waiting(f"{part.topic}/{part.partition}: {error.args[0].str()}")
             sleep(_POLL_SECONDS)

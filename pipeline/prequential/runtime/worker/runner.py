@@ -17,21 +17,7 @@ from typing import Any
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.worker.arrivals import (
-    Arrivals,
-    BackPressure,
-    OpenTransaction,
-    RoundPace,
-    SilenceTimer,
-)
-from prequential.runtime.worker.batches import (
-    Content,
-    Isolation,
-    Originals,
-    SharedParser,
-    to_batch,
-    to_quarantine,
-)
+from prequential.runtime.worker import arrivals, batches
 from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, TopicsOrigin, standing
 from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost, ShardStatistics, SideThread
@@ -116,15 +102,15 @@ class ShardRunner:
         self._wake = asyncio.Event()
         self._stopping = False
         topics = [config.kafka.topic(name) for name in INPUTS]
-        self._arrivals = Arrivals(fetcher, partition, config.worker.grace / 1000, topics)
-        self._back_pressure = BackPressure(fetcher, partition, self.shard)
-        self._pace = RoundPace(config, self.shard)
-        self._silence = SilenceTimer(config)
-        self._originals = Originals()
-        self._parser = SharedParser.of(self._config)
+        self._arrivals = arrivals.Arrivals(fetcher, partition, config.worker.grace / 1000, topics)
+        self._back_pressure = arrivals.BackPressure(fetcher, partition, self.shard)
+        self._pace = arrivals.RoundPace(config, self.shard)
+        self._silence = arrivals.SilenceTimer(config)
+        self._originals = batches.Originals()
+        self._parser = batches.SharedParser.of(self._config)
         self._journal: deque[Step] = deque()  # steps yet to be followed
         self._unpublished = 0  # how many of the last steps may have unpublished outputs
-        self._isolation: Isolation | None = None
+        self._isolation: batches.Isolation | None = None
         self._turns: Any = turns or nullcontext()
         self._ticking: Any = ticking or nullcontext()
         self._trying = asyncio.Lock()  # held while an attempt is under way
@@ -150,7 +136,7 @@ class ShardRunner:
         )
 
     @property
-    def open_transactions(self) -> list[OpenTransaction]:
+    def open_transactions(self) -> list[arrivals.OpenTransaction]:
         """By topic, a producer's open transaction that may withhold records from this shard."""
         return self._arrivals.open_transactions
 
@@ -161,19 +147,19 @@ class ShardRunner:
         """Whether records may be parsed before their turn; not during recovery or isolation."""
         return not self.recovering and self._isolation is None
 
-    def parse_ahead(self, fetched: Fetched) -> Content | None:
+    def parse_ahead(self, fetched: Fetched) -> batches.Content | None:
         """Return the parsed content of a fetched batch for `feed`, or None; may run in any thread."""
         if fetched.records is None or not self.parses_ahead:
             return None
         return self._parser.parse_ahead(fetched.kind, fetched.records)
 
-    def feed(self, fetched: Fetched, content: Content | None = None) -> None:
+    def feed(self, fetched: Fetched, content: batches.Content | None = None) -> None:
         """Take a fetched batch, and its content if it is parsed already; the agents call this method."""
         kind, records = fetched.kind, fetched.records
         if fetched.end is not None:
             self._arrivals.reach(kind, fetched.end)
         if records is not None:
-            batch = to_batch(kind, records, self._parser, content)
+            batch = batches.to_batch(kind, records, self._parser, content)
             self.shard.add(batch)
             self._originals.add(kind, records)
             self._pace.fed += len(records)
@@ -307,7 +293,7 @@ class ShardRunner:
     async def _be_cautious(self, status: JournalStatus) -> None:
         """Workers have died at some record: skip it if it is known, or isolate it."""
         suspicion = status.suspicion or Suspicion()
-        record = to_quarantine(suspicion, self._config.worker.quarantine_after)
+        record = batches.to_quarantine(suspicion, self._config.worker.quarantine_after)
         if record is not None:
             await self.checkpoint.quarantine(record)
             self.shard.quarantine[record.kind, record.offset] = record.reason
@@ -316,7 +302,7 @@ class ShardRunner:
                 "shard %d: %s/%d offset %d goes to the dead letters: %s", self.partition,
                 self._config.kafka.topic(INPUTS[record.kind]), self.partition, record.offset, record.reason,
             )  # fmt: skip
-        self._isolation = isolation = Isolation(status)
+        self._isolation = isolation = batches.Isolation(status)
         if isolation.deaths:
             log.warning(
                 "shard %d: a worker has died here (%d in a row, error: %s): taking records %d at a time",

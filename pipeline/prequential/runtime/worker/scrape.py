@@ -20,13 +20,7 @@ from prequential.engine.output.estimates import MessageSubject
 from prequential.engine.snapshot.read_snapshot import ReadSnapshot
 from prequential.engine.tables.streams import AGE, BASELINE, CORRECTION, MODEL, SEGMENT
 from prequential.runtime.http import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Family, labels
-from prequential.runtime.worker.series import (
-    DISPARITY_FAMILIES,
-    EXPECTED_FAMILIES,
-    MERGED_FAMILIES,
-    PAIR_FAMILIES,
-    add_pair,
-)
+from prequential.runtime.worker import series
 from prequential.topics.decoding import PREDICTIONS
 from prequential.topics.specs import INPUTS
 
@@ -72,10 +66,10 @@ _FAMILIES = (
     ("objective_margin", GAUGE, "How much better a measure is than bound and tolerance ask; below 0: missed"),
     ("model_version_info", GAUGE, "1 for the version of the model's newest labelled prediction"),
     ("model_version_since_outcome", GAUGE, "Number of the first outcome of the model's version"),
-    *PAIR_FAMILIES,
-    *DISPARITY_FAMILIES,
-    *EXPECTED_FAMILIES,
-    *MERGED_FAMILIES,
+    *series.PAIR_FAMILIES,
+    *series.DISPARITY_FAMILIES,
+    *series.EXPECTED_FAMILIES,
+    *series.MERGED_FAMILIES,
     (
         "newest_prediction_timestamp_seconds", GAUGE,
         "Record time of a model's newest prediction since the process started, as Unix time",
@@ -189,7 +183,7 @@ class Scrape:
             return self._http.shows_estimator(estimator, streams[about.stream].config)
 
         for standing in pair_statuses(taken.pairs, shows):
-            self._pause(add_pair(self.families, taken.catalog, standing, self._http))
+            self._pause(series.add_pair(self.families, taken.catalog, standing, self._http))
         codes = taken.part.streams
         if len(codes):
             some, latencies = [streams[code] for code in codes.tolist()], taken.accounts.latencies

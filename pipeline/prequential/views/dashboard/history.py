@@ -11,15 +11,7 @@ from prequential.configuration.settings.model import Config
 from prequential.topics.outputs import Comparison, Incident
 from prequential.views.dashboard.configurations import Configurations
 from prequential.views.dashboard.series import Capacity, PeriodSeries, Point, Series
-from prequential.views.watching.messages import (
-    ABSENT,
-    Heading,
-    Notice,
-    PeriodReading,
-    Reading,
-    decode_coverage,
-    decode_reading,
-)
+from prequential.views.watching import messages
 from prequential.views.watching.state import (
     ModelKey,
     ModelState,
@@ -139,7 +131,7 @@ class Past:
         self.coverage_at = 0, 0
         self.periods: PeriodSeries | None = None
         self.versions: deque[Version] = deque(maxlen=_VERSIONS)
-        self.alarms: deque[Notice] = deque(maxlen=_ALARMS)
+        self.alarms: deque[messages.Notice] = deque(maxlen=_ALARMS)
         #: The counts of all alarms by detector, signal and stage, with equal stages in one key.
         self.alarm_counts: dict[tuple[str, str, tuple[str, ...]], int] = {}
         #: Label time of the first message (epoch ms).
@@ -204,11 +196,11 @@ class History(WatchState):
             series.drop_before(series.times(series.size - 1)[0] - self.window)
         return series
 
-    def _made_by(self, heading: Heading, time: int) -> None:
+    def _made_by(self, heading: messages.Heading, time: int) -> None:
         self.configurations.add(heading.stream, heading.partition, heading.config, time)
 
     def _noted(
-        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: Heading
+        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: messages.Heading
     ) -> None:
         past = self.past.get(model.key)
         if past is None:
@@ -227,9 +219,9 @@ class History(WatchState):
             self._grew(series, 0)
         if series.wants(heading.ts, heading.outcomes):
             # Decoded readings are kept only for shown sequences, and this is called for all of them.
-            reading = decode_reading(newest.value or b"")
+            reading = messages.decode_reading(newest.value or b"")
             self._add(series, heading.ts, heading.outcomes, _values(reading))
-        if heading.coverage is not ABSENT:
+        if heading.coverage is not messages.ABSENT:
             self._note_coverage(past, heading)
 
     def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None:
@@ -237,7 +229,7 @@ class History(WatchState):
         for sequence in gone:
             self._capacity.add(-past.series.pop(sequence).width)
 
-    def _note_coverage(self, past: Past, heading: Heading) -> None:
+    def _note_coverage(self, past: Past, heading: messages.Heading) -> None:
         """Add a point to the course of coverage; messages with the same number of outcomes share it."""
         past.coverage_at = heading.ts, heading.outcomes
         if past.coverage is None:
@@ -245,12 +237,12 @@ class History(WatchState):
             self._grew(past.coverage, 0)
         if past.coverage.wants(heading.ts, heading.outcomes):
             try:
-                coverage = decode_coverage(heading.coverage)
+                coverage = messages.decode_coverage(heading.coverage)
             except (msgspec.MsgspecError, ValueError):
                 return
             self._add(past.coverage, heading.ts, heading.outcomes, _coverage_values(coverage))
 
-    def _period_said(self, model: ModelState, said: PeriodReading) -> None:
+    def _period_said(self, model: ModelState, said: messages.PeriodReading) -> None:
         past = self.past.setdefault(model.key, Past())
         self.heard[model.key] = self.version
         if past.periods is None:
@@ -281,7 +273,7 @@ class History(WatchState):
         if series.wants(said.ts, said.outcomes):
             self._add(series, said.ts, said.outcomes, values)
 
-    def _alarmed(self, model: ModelState, alarm: Notice) -> None:
+    def _alarmed(self, model: ModelState, alarm: messages.Notice) -> None:
         past = self.past.setdefault(model.key, Past())
         self.heard[model.key] = self.version
         self.newest_ts = max(self.newest_ts, alarm.ts)
@@ -316,7 +308,7 @@ class History(WatchState):
         yield from self.pair_series.values()
 
 
-def newest_point(reading: Reading | None) -> Point | None:
+def newest_point(reading: messages.Reading | None) -> Point | None:
     """Return a sequence's newest message as a point; None without one."""
     return None if reading is None else Point(reading.ts, reading.outcomes, _values(reading))
 
@@ -340,7 +332,7 @@ def _coverage_values(coverage: dict[str, Any]) -> dict[str, float]:
     return values
 
 
-def _values(reading: Reading) -> dict[str, float]:
+def _values(reading: messages.Reading) -> dict[str, float]:
     """Return a reading's measures, with the ends of their intervals."""
     values = dict(reading.measures)
     for name, (low, high) in reading.intervals.items():

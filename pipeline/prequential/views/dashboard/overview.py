@@ -8,16 +8,8 @@ from prequential.topics.outputs import Incident
 from prequential.views.dashboard.courses import Place, by_stream, course_of, stream_plots
 from prequential.views.dashboard.history import History, began
 from prequential.views.dashboard.status import Statuses, Verdicts, difference, levels, missed, worse_than
+from prequential.views.watching import ranking
 from prequential.views.watching.incidents import AlarmGroup
-from prequential.views.watching.ranking import (
-    OTHER_WAYS,
-    Choice,
-    RankedModel,
-    Ranking,
-    is_baseline,
-    is_recent,
-    measures_shown,
-)
 from prequential.views.watching.state import ModelKey, ModelSilence
 from prequential.views.wording.measures import COMPARED
 from prequential.views.wording.status import attention, cause_in_words, span_of
@@ -42,17 +34,17 @@ class Overview:
         self._live = live
         #: The current time (epoch ms) by which models are silent; None for files.
         self._now: int | None = None
-        self._ranking = Ranking(history, self._urgency, live)
+        self._ranking = ranking.Ranking(history, self._urgency, live)
         self._verdicts = Verdicts(history)
-        self._rows: list[RankedModel] = []
+        self._rows: list[ranking.RankedModel] = []
         self._statuses = Statuses(history, self._verdicts, live)
         #: Models that need attention, with their status, and the number of models without baselines.
-        self._urgent: list[tuple[RankedModel, str]] = []
+        self._urgent: list[tuple[ranking.RankedModel, str]] = []
         self._models = 0
         #: The choice and the stamp from which the rows were made.
         self._made: tuple[Any, ...] = ()
 
-    def rows(self, choice: Choice, now: int, stamp: object = None) -> list[RankedModel]:
+    def rows(self, choice: ranking.Choice, now: int, stamp: object = None) -> list[ranking.RankedModel]:
         """Return the chosen models in their order, which is reused if `stamp` is the same as before."""
         made = choice, stamp
         self._now = now if self._live else None
@@ -61,11 +53,11 @@ class Overview:
             self._rows = self._ranking.rows(now)
             self._made = made
             self._urgent = self._statuses.urgent(self._rows, now)
-            self._models = sum(not is_baseline(row.model.key.model) for row in self._rows)
+            self._models = sum(not ranking.is_baseline(row.model.key.model) for row in self._rows)
         return self._rows
 
     def page(
-        self, choice: Choice, now: int, page: int = 0, size: int = 50, stamp: object = None,
+        self, choice: ranking.Choice, now: int, page: int = 0, size: int = 50, stamp: object = None,
         as_table: bool = True,
     ) -> dict[str, Any]:  # fmt: skip
         """Return one page of the models in the choice's order, as JSON.
@@ -90,7 +82,7 @@ class Overview:
         size = max(1, min(size, MOST_ROWS if as_table else MOST_PLOTS))
         page = max(0, min(page, (len(rows if as_table else streams) - 1) // size))
         part = slice(page * size, (page + 1) * size)
-        measures = measures_shown(history.measures, choice.by)[:_MEASURES]
+        measures = ranking.measures_shown(history.measures, choice.by)[:_MEASURES]
         changes = self._changes()
         sequences = [row.sequence for row in rows if row.sequence is not None]
         return {
@@ -112,7 +104,7 @@ class Overview:
             },
             "shown": sorted({f"{one.stage} · {one.estimator}" for one in sequences})[:_LISTED],
             "options": {
-                "by": [*OTHER_WAYS, *measures_shown(history.measures, None)],
+                "by": [*ranking.OTHER_WAYS, *ranking.measures_shown(history.measures, None)],
                 "stages": sorted({one.stage for model in history.models.values() for one in model.sequences}),
                 "estimators": sorted(
                     {one.estimator for model in history.models.values() for one in model.sequences}
@@ -123,16 +115,16 @@ class Overview:
             "incidents": [incident_line(one) for one in history.incidents.all()[:_LISTED]],
             "incidents_open": history.incidents.open_count(),
             "changes": [_change_line(*one, now) for one in changes[:_LISTED]],
-            "changes_total": sum(not self._live or is_recent(one[0], now) for one in changes),
+            "changes_total": sum(not self._live or ranking.is_recent(one[0], now) for one in changes),
         }  # fmt: skip
 
     def plots(
-        self, streams: dict[Place, list[RankedModel]], by: str | None, now: int
+        self, streams: dict[Place, list[ranking.RankedModel]], by: str | None, now: int
     ) -> list[dict[str, Any]]:
         """Return a plot of each of these streams as JSON; `now` is in epoch ms."""
         return stream_plots(self._history, streams, by, lambda row, measures: self.row(row, measures, now))
 
-    def row(self, row: RankedModel, measures: list[str], now: int) -> dict[str, Any]:
+    def row(self, row: ranking.RankedModel, measures: list[str], now: int) -> dict[str, Any]:
         """Return a model as a line of the overview, as JSON; `now` is in epoch ms."""
         history, key, reading = self._history, row.model.key, row.reading
         values = {} if reading is None else reading.measures
@@ -144,7 +136,7 @@ class Overview:
             "model": key.model,
             "partition": key.partition,
             "split": key.stream in history.split,
-            "baseline": is_baseline(key.model),
+            "baseline": ranking.is_baseline(key.model),
             "status": self._statuses.of(row, now),
             "difference": difference(row),
             "stage": row.sequence.stage if row.sequence else None,
@@ -165,7 +157,7 @@ class Overview:
             "alarms": None if change is None else _change(change, now),
         }
 
-    def _urgency(self, row: RankedModel) -> tuple[Any, ...]:
+    def _urgency(self, row: ranking.RankedModel) -> tuple[Any, ...]:
         """Return a sort key: open incidents by severity, missed objectives, silence, verdicts against it."""
         key = row.model.key
         incident = self._history.incidents.open_of(*_place(key))
@@ -190,7 +182,7 @@ class Overview:
                 }  # fmt: skip
         return list(found.values())
 
-    def _spark(self, row: RankedModel) -> list[float | None]:
+    def _spark(self, row: ranking.RankedModel) -> list[float | None]:
         """Return the newest values of a model's main measure, evenly spread over its course."""
         measures = {} if row.reading is None else row.reading.measures
         name = next((one for one in COMPARED if one in measures), None)
@@ -251,7 +243,7 @@ def _change(change: AlarmGroup, now: int) -> dict[str, Any]:
         "began": change.began,
         "untimed": change.untimed,
         "time": change.time,
-        "recent": is_recent(change, now),
+        "recent": ranking.is_recent(change, now),
         "outcome": change.outcome,
         "signals": list(change.signals),
         "stages": list(change.stages),

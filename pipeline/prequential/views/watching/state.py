@@ -8,20 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Incident
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
+from prequential.views.watching import messages
 from prequential.views.watching.incidents import AlarmGroups, OpenIncidents, decode_incident
-from prequential.views.watching.messages import (
-    ABSENT,
-    Heading,
-    Notice,
-    PeriodReading,
-    Reading,
-    decode_comparison,
-    decode_coverage,
-    decode_heading,
-    decode_notice,
-    decode_period,
-    decode_reading,
-)
 from prequential.views.wording.comparing import NewestPairs, Pair
 from prequential.views.wording.expected import ExpectedPeriod, expected_period, in_words
 
@@ -222,7 +210,7 @@ class NewestReading:
     def __init__(self) -> None:
         #: The undecoded message; None without a readable one.
         self.value: bytes | None = None
-        self.reading: Reading | None = None
+        self.reading: messages.Reading | None = None
         #: Stages that are identical so far.
         self.same: tuple[str, ...] = ()
 
@@ -248,9 +236,9 @@ class ModelState:
         #: The pace of the model's metrics, which only come with new outcomes.
         self.pace = Pace()
         #: The undecoded field of the newest message.
-        self.coverage = ABSENT
+        self.coverage = messages.ABSENT
         #: The newest message about the newest period whose time has passed.
-        self.period: PeriodReading | None = None
+        self.period: messages.PeriodReading | None = None
 
     def stages_of(self, sequence: SequenceName) -> tuple[str, ...]:
         """Return the stage of a sequence, and the stages that are identical so far."""
@@ -304,13 +292,13 @@ class WatchState:
             self.unreadable += 1
             return False
 
-    def reading(self, newest: NewestReading | None) -> Reading | None:
+    def reading(self, newest: NewestReading | None) -> messages.Reading | None:
         """Return the newest message of a sequence; None without one that can be read."""
         if newest is None:
             return None
         if newest.reading is None and newest.value is not None:
             try:
-                newest.reading = decode_reading(newest.value)
+                newest.reading = messages.decode_reading(newest.value)
             except (msgspec.MsgspecError, ValueError):
                 newest.value = None
                 self.unreadable += 1
@@ -347,14 +335,14 @@ class WatchState:
         return [] if pairs is None else pairs.known()
 
     def _metrics(self, value: bytes, time: int) -> bool:
-        heading = decode_heading(value)
+        heading = messages.decode_heading(value)
         model = self._known(heading.stream, heading.model, heading.partition, time, heading.untimed)
         if model is None:
             return False
         model.pace.add(time)
         self._made_by(heading, time)
-        if heading.period is not ABSENT:
-            said = decode_period(value)
+        if heading.period is not messages.ABSENT:
+            said = messages.decode_period(value)
             if said.is_whole and (model.period is None or said.period.start >= model.period.period.start):
                 model.period = said
             self._period_said(model, said)
@@ -368,7 +356,7 @@ class WatchState:
             if newest.same != heading.same:
                 newest.same = heading.same
                 model.generation += 1
-            if heading.coverage is not ABSENT:
+            if heading.coverage is not messages.ABSENT:
                 model.coverage = heading.coverage
             self._noted(model, sequence, newest, heading)
             if heading.segment is None:
@@ -394,19 +382,19 @@ class WatchState:
     def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None:
         """Called with sequences that have ended, so that a subclass can drop them."""
 
-    def _made_by(self, heading: Heading, time: int) -> None:
+    def _made_by(self, heading: messages.Heading, time: int) -> None:
         """Called with each metrics message, so that a subclass can keep the settings that made it."""
 
     def _noted(
-        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: Heading
+        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: messages.Heading
     ) -> None:
         """Called with each metrics message, so that a subclass can keep more than the newest."""
 
-    def _period_said(self, model: ModelState, said: PeriodReading) -> None:
+    def _period_said(self, model: ModelState, said: messages.PeriodReading) -> None:
         """Called with each message about a period of prediction time, for a subclass to keep."""
 
     def _comparison(self, value: bytes, time: int) -> bool:
-        said = decode_comparison(value)
+        said = messages.decode_comparison(value)
         if self._stream not in (None, said.stream) or self._model not in (None, said.model, said.against):
             return False
         self._compared(said)
@@ -416,7 +404,7 @@ class WatchState:
         """Called with each comparison, for a subclass to keep."""
 
     def _alarm(self, value: bytes, time: int) -> bool:
-        alarm = decode_notice(value)
+        alarm = messages.decode_notice(value)
         model = self._known(alarm.stream, alarm.model, alarm.partition, time, alarm.untimed)
         if model is None:
             return False
@@ -424,7 +412,7 @@ class WatchState:
         self._alarmed(model, alarm)
         return True
 
-    def _alarmed(self, model: ModelState, alarm: Notice) -> None:
+    def _alarmed(self, model: ModelState, alarm: messages.Notice) -> None:
         """Called with each alarm, for a subclass to keep."""
 
     def _incident(self, value: bytes, time: int) -> bool:
@@ -463,7 +451,7 @@ class WatchState:
 def coverage_of(model: ModelState) -> dict[str, object]:
     """Return the label coverage in a model's newest messages; empty without one."""
     try:
-        return {} if model.coverage is ABSENT else decode_coverage(model.coverage)
+        return {} if model.coverage is messages.ABSENT else messages.decode_coverage(model.coverage)
     except (msgspec.MsgspecError, ValueError):
         return {}
 
@@ -478,7 +466,7 @@ def expected_lines(model: ModelState) -> list[str]:
     return list(in_words(period, _waiting(model), untimed=model.untimed))
 
 
-def _period(said: PeriodReading) -> ExpectedPeriod | None:
+def _period(said: messages.PeriodReading) -> ExpectedPeriod | None:
     about = said.period
     share = about.labelled / about.predictions if about.predictions else 0.0
     expected = {} if said.expected is None or said.is_final else said.expected.measures

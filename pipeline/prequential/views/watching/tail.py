@@ -8,15 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import KafkaError, Message, TopicPartition
+from prequential.topics import clients
 from prequential.topics.admin import partition_counts, present
-from prequential.topics.clients import (
-    READ_COMMITTED,
-    READ_TO_END,
-    KafkaConfig,
-    is_temporary,
-    new_consumer,
-    plain_errors,
-)
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import READ, require, why_unread
 from prequential.topics.reading import first_since, watermarks
@@ -63,7 +56,7 @@ class Tail:
 
     def __init__(
         self,
-        kafka: KafkaConfig,
+        kafka: clients.KafkaConfig,
         topics: Sequence[str],
         *,
         from_beginning: bool = False,
@@ -79,12 +72,12 @@ class Tail:
         self.trouble: str | None = None
         #: By topic (without prefix) with only its tail read: the time (epoch ms) since which all is read.
         self.since: dict[str, int] = {}
-        with plain_errors(kafka):
+        with clients.plain_errors(kafka):
             settings = {
-                **READ_TO_END, **READ_COMMITTED, "error_cb": self._note, "log_level": 0,
+                **clients.READ_TO_END, **clients.READ_COMMITTED, "error_cb": self._note, "log_level": 0,
                 "fetch.wait.max.ms": _FETCH_WAIT_MS, "fetch.min.bytes": _FETCH_BYTES,
             }  # fmt: skip
-            self._consumer = new_consumer(kafka, _GROUP, **settings)
+            self._consumer = clients.new_consumer(kafka, _GROUP, **settings)
             places = []
             self._size = 0
             #: Partitions that are read only from their tail on, until their first message arrives.
@@ -128,7 +121,7 @@ class Tail:
         """
         names = self._names
         taken = []
-        with plain_errors(self._kafka):
+        with clients.plain_errors(self._kafka):
             for message in self._consumer.consume(_BATCH_RECORDS, seconds):
                 if message.error() is None:
                     if self._behind:
@@ -178,7 +171,7 @@ class Tail:
             self._behind.pop((message.topic(), message.partition()), None)
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             pass  # librdkafka searches for the group's coordinator, which this reader doesn't need
-        elif is_temporary(error):
+        elif clients.is_temporary(error):
             self._note(error)
         else:
             topic = message.topic()
