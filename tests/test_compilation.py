@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import types
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -424,6 +425,20 @@ def test_a_damaged_file_is_made_again(
     assert all("they are compiled again" in line for line in warnings)
     if content != "a folder":
         assert run_one_loop(tmp_path) == ("True 1", [])
+
+
+def test_an_index_of_other_sources_may_name_modules_that_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an upgrade, say: these loops are compiled again without a warning."""
+    former = types.ModuleType("former")
+    exec("class Table: pass", vars(former))
+    monkeypatch.setitem(sys.modules, "former", former)
+    loopcache._Files(str(tmp_path), "loop", "before").save((vars(former)["Table"],), b"code")
+    monkeypatch.delitem(sys.modules, "former")
+    with pytest.raises(ModuleNotFoundError, match="former"):
+        loopcache._Files(str(tmp_path), "loop", "before").load("key")
+    assert loopcache._Files(str(tmp_path), "loop", "after").load("key") is None
 
 
 def small() -> list[str]:

@@ -117,6 +117,11 @@ class _Files(caching.IndexDataCacheFile):
     numba writes each file under another name, and renames it when it is complete.
     """
 
+    def __init__(self, path: str, name: str, stamps: str) -> None:
+        super().__init__(path, name, stamps)  # type: ignore[no-untyped-call]
+        # numba compares the version before it unpickles an index, which may name modules that are gone.
+        self._version = f"{numba.__version__} {stamps}"
+
     def _save_data(self, name: str, data: Any) -> None:
         content: bytes = self._dump(data)  # type: ignore[no-untyped-call]
         super()._save_data(name, hashlib.sha256(content).digest() + content)  # type: ignore[no-untyped-call]
@@ -185,10 +190,10 @@ class LoopCache(caching.FunctionCache):
     def __init__(self, py_func: Any) -> None:
         super().__init__(py_func)  # type: ignore[no-untyped-call]
         stamps = "".join(map(stamp, sorted(sources(py_func))))
-        self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamps)  # type: ignore[no-untyped-call]
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamps)
         self._shipped = None
         if shipped_target() is not None:
-            self._shipped = _Files(str(SHIPPED), self._impl.filename_base, stamps)  # type: ignore[no-untyped-call]
+            self._shipped = _Files(str(SHIPPED), self._impl.filename_base, stamps)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         """The key of a compiled loop: types, processor, bytecode, closure."""
