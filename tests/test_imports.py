@@ -62,7 +62,7 @@ def test_the_library_leaves_the_environment_alone() -> None:
         *(
             f"prequential.{module}"
             for module in (
-                "runtime.program.version", "serving.temporal", "serving.waiting", "topics.producer",
+                "runtime.program", "serving.temporal", "serving.waiting", "topics.producer",
                 "topics.admin", "engine.shard", "configuration.settings.model",
                 "configuration.reading.reader", "offline.replay.sources", "demo.broker",
                 "cli.main", "cli.worker", "cli.replay",

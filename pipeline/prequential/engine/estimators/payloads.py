@@ -112,7 +112,7 @@ def histogram_codes(log: Log, rows: Ints32, into: CountCodes) -> None:
 
 @kernel
 def rank_bins(cells: Floats, positives: Ints, of_these: Bytes, values: Floats, reasons: Ints) -> None:
-    """Compute measures of ranks from histograms with scores, (n, WIDTH): the scores in a bin count as equal.
+    """Compute measures of ranks from histograms, (n, SCORE_WIDTH): the scores in a bin count as equal.
 
     `positives`: the code of each positive class, or NO_POSITIVE, for which no measure is written. `of_these`:
     whether to compute each one. `values`, `reasons`: (n, measures).
@@ -133,12 +133,12 @@ def rank_bins(cells: Floats, positives: Ints, of_these: Bytes, values: Floats, r
 
 
 def as_message(cells: Floats, whole: bool) -> dict[str, Any] | None:
-    """A histogram, (WIDTH,), for messages: bins with outcomes, numbered from 0, and their counts by class.
+    """A histogram, (SCORE_WIDTH,), for messages: bins with outcomes, from 0, and their counts by class.
 
     None if there are no scores, or if labels don't determine the positive class. If `whole`, counts are
     integers.
 
-    >>> cells = np.zeros(WIDTH)
+    >>> cells = np.zeros(SCORE_WIDTH)
     >>> cells[[NEGATIVES + 7, POSITIVES + 7, POSITIVES + 9]] = 3, 1, 2
     >>> as_message(cells, True)
     {'bins': [7, 9], 'negatives': [3, 0], 'positives': [1, 2]}
