@@ -136,7 +136,7 @@ class TestPositiveClass:
 @pytest.mark.parametrize("name", columns.NAMES)
 def test_every_measure_has_an_example(name: str) -> None:
     """Of a few outcomes, so that its value can be checked by hand; `make test` runs it."""
-    modules = (agreement, costs, label_sets, per_class, probabilistic, probabilistic, regression, regression)
+    modules = (agreement, costs, label_sets, per_class, probabilistic, regression)
     [function] = [getattr(module, name) for module in modules if hasattr(module, name)]
     assert f">>> {name}(" in (function.__doc__ or "")
 

@@ -319,7 +319,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[bool, int]]:
         # Small rounds, each published.
         monkeypatch.setattr(arrivals, "_PAUSE_SECONDS", 0.01 if stops else 0.0)
         rng = random.Random(next(seeds))
-        monkeypatch.setattr(runner_module, "SilenceTimer", lambda config: SometimesSilent(rng))
+        monkeypatch.setattr(arrivals, "SilenceTimer", lambda config: SometimesSilent(rng))
         survived = asyncio.run(asyncio.wait_for(live(life, topics, rng, stops=stops), HANGS))
         return survived, life.used
 

@@ -3,13 +3,9 @@
 It isn't part of the state: it covers only records that the present process has read. Reports of likely
 mistakes are made from it (`views.diagnosis.findings`).
 
-Like `engine.input.seen`, it isn't part of the state: it covers only records that the present
-process has read.
-
 An id may stand for several instances, such as a customer's id with a row for each day. Then predictions meet
 the labels of other instances, and nothing else shows it: the state store forgets an id when its label has
-come. So this module follows some ids beyond that. Like `engine.input.seen`, it isn't part of the
-state.
+come. So some ids are followed beyond that (`Recurrence`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Processes a label's record, also a revision of a label (`docs/reference/semantics-time.md`).
 
-The outcomes move to their new cells; without a label they are in none. Where there is more than a cell, such
-as scores or a stake, rows of the kind `UNREVISED` come first: by them, consumers remove what they added.
-Baselines keep the labels that they saw, and the judgement by these labels.
+A revised label moves the instance's outcomes to their new cells; without a label they are in none. Where
+there is more than a cell, such as scores or a stake, rows of the kind `UNREVISED` come first: by them,
+consumers remove what they added. Baselines keep the labels that they saw, and the judgement by these labels.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Processes a prediction's record (`docs/reference/semantics-time.md`).
 
-Models are compared on instances for which both have an outcome, and the log is read only once.
+Models are compared on instances for which both have an outcome, and the log is read only once. So an outcome
+that comes later than others of its instance brings references to those (`refer`).
 """
 
 from __future__ import annotations
