@@ -236,6 +236,6 @@ def consumed(
 
 
 def digest() -> str:
-    """Of what everything makes of a log of classes and of one of numbers."""
+    """A digest of all results for a log of classes and for a log of numbers."""
     logs = ((random_log(7, 400, numbers=numbers), numbers) for numbers in (False, True))
     return " ".join(consumed(log, random_cuts(7, 400), numbers=numbers).bits() for log, numbers in logs)

@@ -156,7 +156,9 @@ def _ids(column: Any) -> tuple[Any, Ints]:
 
 
 def _texts(numbers: WholeNumbers) -> tuple[Any, Ints]:
-    """Return the digits of numbers and where those of each begin, from the text of a JSON array.
+    """Return the digits of all numbers, and the place where each number begins, (n + 1,) int64.
+
+    The digits come from the text of a JSON array, which msgspec writes fastest.
 
     >>> _texts(WholeNumbers([7, -12]))
     (array([55, 45, 49, 50], dtype=uint8), array([0, 1, 4]))
