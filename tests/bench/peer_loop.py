@@ -2,9 +2,9 @@
 
 `python -m tests.bench.peer_loop --bootstrap-servers ADDR --prefix P --records N`
 
-It reads in order of time, joins, and publishes messages when they are due. Nothing is durable: one that is
-started again begins anew. An instance has at most one outcome of a model, whatever comes again; labels that
-change their mind don't count.
+It reads in order of time, joins, and publishes messages when they are due. Nothing is durable: after a restart
+it begins at the first record again. An instance has at most one outcome of a model. Changed labels
+don't count.
 """
 
 from __future__ import annotations
