@@ -2,8 +2,8 @@
 
 `python -m tests.bench.peer_loop --bootstrap-servers ADDR --prefix P --records N`
 
-It reads in order of time, joins, and publishes messages when they are due. Nothing is durable: after a restart
-it begins at the first record again. An instance has at most one outcome of a model. Changed labels
+It reads in order of time, joins, and publishes messages when they are due. Nothing is durable: after a
+restart it begins at the first record again. An instance has at most one outcome of a model. Changed labels
 don't count.
 """
 
