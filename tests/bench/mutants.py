@@ -80,6 +80,7 @@ class Mutation:
         self.files = {package: sorted((ENGINE / package).glob("*.py")) for package in PACKAGES}
         parts = (path.with_suffix("").parts[-4:] for path in chain(*self.files.values()))
         self.modules = {name: importlib.import_module(name) for name in map(".".join, parts)}
+        gc.unfreeze()  # what pytest has collected: `gc.get_objects` leaves frozen objects out
         for function in gc.get_objects():
             if isinstance(function, FunctionType):
                 self.functions[function.__code__.co_filename].append(function)
