@@ -160,7 +160,7 @@ def loops_for(config: Config, records: int, tell: Callable[[str], None]) -> Iter
     """Run the block with the loops that a configuration needs; see `compile_loops`.
 
     If they aren't compiled yet and there are few records, the block runs them as plain Python, with the same
-    results, and another process begins to compile them. It ends with this one; what it has compiled is kept.
+    results, and another process begins to compile them, if they can be kept. It ends with this one.
     """
     if records > _FEW_RECORDS or _are_compiled(config):
         _stop_background()
@@ -168,8 +168,9 @@ def loops_for(config: Config, records: int, tell: Callable[[str], None]) -> Iter
         yield
         return
     from prequential.engine.compiled.kernel import interpreted
+    from prequential.engine.compiled.loopcache import LoopCache
 
-    if _background is None:
+    if _background is None and not LoopCache.warned:  # else what it compiles couldn't be kept
         tell(_INTERPRETED)
         _compile_in_background(config)
     with interpreted():
