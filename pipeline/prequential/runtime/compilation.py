@@ -160,7 +160,7 @@ def loops_for(config: Config, records: int, tell: Callable[[str], None]) -> Iter
     """Run the block with the loops that a configuration needs; see `compile_loops`.
 
     If they aren't compiled yet and there are few records, the block runs them as plain Python, with the same
-    results, and another process begins to compile them, if they can be kept. It ends with this one.
+    results. Another process then begins to compile them, if they can be kept; it ends with this one.
     """
     if records > _FEW_RECORDS or _are_compiled(config):
         _stop_background()
