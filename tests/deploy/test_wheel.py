@@ -87,7 +87,7 @@ def test_nothing_is_compiled_where_it_is_installed(wheels: tuple[Path, Path], tm
 def test_a_root_that_is_read_only_and_a_user_without_a_home(
     with_loops: bool, wheels: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """Loops that came with the wheel are used; that others can't be kept is said."""
+    """Loops that came with the wheel are used. Without them, a warning says that none can be kept."""
     bare = ["unshare", "--mount", "sh", "-c", _BARE, "sh"]
     if (tried := subprocess.run([*bare, "true"], capture_output=True, text=True)).returncode:
         pytest.skip(f"unshare can't make a root that is read-only: {tried.stderr.strip()}")

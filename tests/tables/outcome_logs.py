@@ -236,6 +236,6 @@ def consumed(
 
 
 def digest() -> str:
-    """A digest of all results for a log of classes and for a log of numbers."""
+    """The bits of all results: first of classes, then of numbers."""
     logs = ((random_log(7, 400, numbers=numbers), numbers) for numbers in (False, True))
     return " ".join(consumed(log, random_cuts(7, 400), numbers=numbers).bits() for log, numbers in logs)

@@ -29,18 +29,12 @@ class ArrowRows:
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch
-        self._columns: dict[Path, list[Any]] = {}
 
     def __len__(self) -> int:
         return int(self._batch.num_rows)
 
     def column(self, path: Path) -> list[Any]:
         """Return the value of every row at a path; None where there is none."""
-        if path not in self._columns:
-            self._columns[path] = self._read(path)
-        return self._columns[path]
-
-    def _read(self, path: Path) -> list[Any]:
         names = self._batch.schema.names
         whole = ".".join(path.keys)
         name, *below = [whole] if whole in names else path.keys
