@@ -272,7 +272,7 @@ def of_pairs(messages: list[Comparison]) -> Samples:
 
 class TestSeries:
     @pytest.mark.parametrize("size", [read_snapshot._BYTES, 1], ids=["at once", "entity by entity"])
-    @examples(40)
+    @examples(40, 8)
     @given(seed=st.integers(0, 1 << 30), extreme=st.booleans())
     @example(seed=44403, extreme=True).via("a version with an incident leaves its place to a newer one")
     def test_they_are_what_the_messages_say(self, size: int, seed: int, extreme: bool) -> None:

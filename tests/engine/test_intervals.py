@@ -333,14 +333,15 @@ class TestCoverage:
             # N = 200 of a fading factor of 0.995 is half of what it is worth (399): too careful.
             assert found["n"] > 0.985
 
-    @pytest.mark.parametrize(("estimator", "length"), few([("fading:0.995", 1500), ("window:500", 600)]))
-    @pytest.mark.parametrize("p", few([0.3, 0.1]))
+    @pytest.mark.parametrize(("estimator", "length"), [("fading:0.995", 1500), ("window:500", 600)])
+    @pytest.mark.parametrize("p", few([0.3, 0.1], 0))
     def test_dependent_errors(self, estimator: str, length: int, p: float) -> None:
         """Correlation 0.5: intervals that take outcomes for independent miss one time in four."""
         found = coverage(estimator, length, p, 0.5)
         assert 0.93 < found["shrunk"] < 0.965
         assert 0.70 < found["effective"] < 0.80
 
+    @pytest.mark.nightly
     def test_strong_dependence(self) -> None:
         """Correlation 0.8: 500 outcomes are worth 56, and the correlation itself is less sure."""
         found = coverage("window:500", 600, 0.3, 0.8)
@@ -348,7 +349,7 @@ class TestCoverage:
         assert found["effective"] < 0.55
 
     @pytest.mark.parametrize(
-        ("estimator", "batch", "share"), few([("window:100", 1, 0.903), ("window:500", 50, 0.548)])
+        ("estimator", "batch", "share"), few([("window:100", 1, 0.903), ("window:500", 50, 0.548)], 0)
     )
     def test_few_outcomes_and_shuffled_labels_hide_dependence(
         self, estimator: str, batch: int, share: float
@@ -456,7 +457,7 @@ def test_coverage_of_errors_where_labels_come_in_runs(world: Cells, names: list[
 class TestCoverageOfPrecision:
     """Of nominal 95%; the intervals are never too narrow, and too wide where only errors come in runs."""
 
-    @pytest.mark.parametrize("world", few(PRECISION_WORLDS, 2))
+    @pytest.mark.parametrize("world", few(PRECISION_WORLDS))
     def test_in_a_window(self, world: Cells) -> None:
         self.assert_93_percent("window:500", 600, world)
 

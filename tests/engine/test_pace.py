@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 from helpers import (
@@ -24,7 +22,7 @@ from prequential.engine.shard import Shard
 from test_shard_against_oracle import assert_same
 from worlds import paced_world
 
-from tests.nightly import scaled
+from tests.nightly import NIGHTLY, scaled
 
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
@@ -32,12 +30,16 @@ pytestmark = pytest.mark.slow
 SEEDS = scaled(6, 25)
 
 
-@pytest.fixture(params=["as it is", 4, 16], autouse=True)
-def way(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """With small logs, rounds are interrupted in other places."""
-    rows = request.param
-    with nullcontext() if rows == "as it is" else small_logs(rows):
-        yield rows
+#: Rows of the logs: with small logs, rounds are interrupted in other places.
+ROWS = (None, 4, 16)
+
+#: Each seed with one of them, in `make nightly` with all.
+CASES = [(seed, rows) for seed in range(SEEDS) for rows in (ROWS if NIGHTLY else ROWS[seed % 3 :][:1])]
+
+
+def logs_of(rows: int | None) -> AbstractContextManager[None]:
+    """Logs with so many rows."""
+    return nullcontext() if rows is None else small_logs(rows)
 
 
 def as_they_come(world: World) -> Life:
@@ -53,23 +55,24 @@ def as_they_come(world: World) -> Life:
     return life.end()
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_the_oracle_agrees_at_any_pace(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "rows"), CASES)
+def test_the_oracle_agrees_at_any_pace(seed: int, rows: int | None) -> None:
     world = paced_world(random.Random(seed), 300)
-    assert_same(world, catch_up(world).outputs)
-    assert_same(world, as_they_come(world).outputs)
+    with logs_of(rows):
+        assert_same(world, catch_up(world).outputs)
+        assert_same(world, as_they_come(world).outputs)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_cuts_change_nothing_at_any_pace(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "rows"), CASES)
+def test_cuts_change_nothing_at_any_pace(seed: int, rows: int | None) -> None:
     rng = random.Random(1000 + seed)
     world = paced_world(rng, 400)
-    whole = assert_cuts_change_no_bit(world, seed)
-    assert by_sequence(live(world, rng, most=(70, 300, 1000)).outputs) == whole
-    assert by_sequence(as_they_come(world).outputs) == whole
+    with logs_of(rows):
+        whole = assert_cuts_change_no_bit(world, seed)
+        assert by_sequence(live(world, rng, most=(70, 300, 1000)).outputs) == whole
+        assert by_sequence(as_they_come(world).outputs) == whole
 
 
-@pytest.mark.parametrize("way", ["as it is"], indirect=True)
 def test_the_paced_worlds_have_what_can_go_wrong() -> None:
     """Guards the generator."""
     found: set[str] = set()

@@ -14,6 +14,8 @@ from prequential.engine.detectors.objectives import MISS, UNUSUAL
 from prequential.topics.outputs import Incident, Metrics, Output
 from test_between_lives import Lives
 
+from tests.nightly import scaled
+
 SETTINGS: dict[str, Any] = {
     "period": 1_000, "emit_every": 500, "label_horizon": 2_800, "emit_outcomes": None, "detectors": (),
     "measures": ("accuracy",), "stages": ("final",), "baselines": (), "compare": "off",
@@ -68,7 +70,7 @@ def test_they_are_what_messages_say_beyond_the_thresholds() -> None:
 
 def test_a_process_that_ends_says_none_twice() -> None:
     whole = alarms_of(Lives(**SETTINGS).go(*records()))
-    for seed in range(3):
+    for seed in range(scaled(1, 3)):
         rng, lives, found, rest = random.Random(seed), Lives(**SETTINGS), list[Output](), records()
         while rest:
             stop = rng.randrange(1, 200)

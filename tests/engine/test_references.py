@@ -323,7 +323,6 @@ class TestCoverage:
                 (0.0, "all"), (0.3, "fading:0.995"), (0.6, "window:500"),
                 (0.0, "fading:0.995"), (0.3, "window:500"), (0.6, "all"),
             ],
-            3,
         ),
     )  # fmt: skip
     def test_errors_that_come_in_runs(self, r: float, estimator: str) -> None:

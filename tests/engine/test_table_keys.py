@@ -26,6 +26,8 @@ from prequential.engine.tables.rows import Key
 from prequential.topics.outputs import Output
 from rows import contents, sort_of
 
+from tests.nightly import few
+
 #: Everything that there is to evaluate.
 CONFIG = warmup.config_of(warmup.ALL)
 
@@ -266,7 +268,7 @@ def _said(outputs: list[Output], stage: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("restarted", few([True, False]))
 def test_a_sequence_goes_on_from_another_ones_rows(restarted: bool) -> None:
     """Equal to the bit, as long as both are given the same; also once it has been written and read."""
     config = Config(defaults=ONE_STREAM)

@@ -74,7 +74,7 @@ _OLD_PROCESSOR = {
 
 @pytest.mark.parametrize(
     "variables",
-    few([{"NUMBA_DISABLE_JIT": "1"}, _C_LIBRARY | _OLD_PROCESSOR, _C_LIBRARY, _OLD_PROCESSOR], 2),
+    few([{"NUMBA_DISABLE_JIT": "1"}, _C_LIBRARY | _OLD_PROCESSOR, _C_LIBRARY, _OLD_PROCESSOR]),
     ids=["no compiler", "both", "another C library", "an old processor"],
 )
 def test_the_same_bits(variables: dict[str, str]) -> None:

@@ -23,7 +23,7 @@ _FIRST = list({scenario.cause: name for name, scenario in reversed(SCENARIOS.ite
 _OTHERS = sorted(SCENARIOS.keys() - set(_FIRST), key=lambda name: (name != "innocent_version", name))
 
 
-@pytest.mark.parametrize("name", [*_FIRST, *few(_OTHERS)])
+@pytest.mark.parametrize("name", [*few(_FIRST, 4), *few(_OTHERS, 0)])
 def test_exactly_what_moves_is_named_first(name: str) -> None:
     scenario = SCENARIOS[name]
     runs = [found for seed in SEEDS if (found := said(scenario, seed))]

@@ -14,7 +14,8 @@ from tests.nightly import few
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes too long without the compiler")
 
 
-@pytest.mark.parametrize("kind", few(["right", *(one for one in SIMULATED if one != "right")], keep=1))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", SIMULATED)
 def test_expected_values_are_far_better_than_labels_so_far(kind: str) -> None:
     of = world(kind, 80, 200, 1)
     measures = ("accuracy", *MEASURES.get(kind, ()))

@@ -98,6 +98,7 @@ def test_what_replay_says_can_take_the_place_of_the_formulas() -> None:
             np.testing.assert_array_equal(read[estimator][column], series[column][::250])
 
 
+@pytest.mark.nightly
 def test_replay_says_what_the_formulas_say(tmp_path: Path) -> None:
     of = stream(_LENGTH)
     few = Stream(of.labels[-2000:], of.of_a[-2000:], of.of_b[-2000:], [])

@@ -8,12 +8,12 @@ import pytest
 from tests.evidence import flights
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.slow,
     pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes an hour without the compiler"),
 ]
 
 
-@pytest.mark.nightly
 def test_few_incidents_and_none_for_the_better() -> None:
     year = flights.year()
     found = flights.incidents(year)

@@ -26,8 +26,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("restart", few([RESTART, 0]))
-@pytest.mark.parametrize("world", few(NO_HARM), ids=[world.name for world in NO_HARM])
+@pytest.mark.nightly
+@pytest.mark.parametrize("restart", [RESTART, 0])
+@pytest.mark.parametrize("world", NO_HARM, ids=[world.name for world in NO_HARM])
 def test_without_harm_few_streams_ever_have_an_alarm(world: World, restart: int) -> None:
     found = alarms(world, settings(restart, world.scale), streams=20, outcomes=6_000)
     # Ranges say more than they know of errors that go together for fifty outcomes (see detectors.md).

@@ -15,7 +15,6 @@ from tests.evidence import (
 )
 from tests.evidence.dependent_errors import elec2
 from tests.kafka_jars import Unavailable
-from tests.nightly import few
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +120,8 @@ def test_forgetting_estimates_come_nearer_to_the_holdout_error() -> None:
     assert len(convergence.table(found, (1_000, 4_000))) == 3 + len(convergence.ESTIMATORS)
 
 
-@pytest.mark.parametrize("stream", few(convergence.STREAMS))
+@pytest.mark.nightly
+@pytest.mark.parametrize("stream", convergence.STREAMS)
 def test_streams_of_moa_and_of_river_have_one_form(stream: str) -> None:
     """2013 paper, figure 3: instances, classes and places are the same."""
     (said, truth), holdout = convergence.learned(stream, 1, 1_000)

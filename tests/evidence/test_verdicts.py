@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from tests.evidence.verdicts import EQUAL, LEVEL, UNKEPT, World, delays, detection, rates
-from tests.nightly import few
 
 pytestmark = [
     pytest.mark.slow,
@@ -15,7 +14,8 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("world", few(EQUAL), ids=[world.name for world in EQUAL])
+@pytest.mark.nightly
+@pytest.mark.parametrize("world", EQUAL, ids=[world.name for world in EQUAL])
 def test_without_a_difference_few_streams_ever_get_a_verdict(world: World) -> None:
     of_20 = rates(world, streams=20, outcomes=6_000)
     assert of_20.ever <= 3 * LEVEL
@@ -32,6 +32,7 @@ def test_what_lasts_for_a_sixth_of_the_run_cant_be_told_from_a_difference() -> N
     assert of_20.effective < 600
 
 
+@pytest.mark.nightly
 def test_the_better_model_is_found() -> None:
     here, mixture = np.median(detection(0.05, LEVEL, 60, 8_000), axis=0)
     assert 400 < mixture < here < 1_300
