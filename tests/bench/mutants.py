@@ -53,8 +53,9 @@ TESTS = {
     "engine": "shard_against_oracle withdrawn stages comparisons at_horizon references baselines_in_time "
     "retired_versions model_versions estimated_errors segments scores weights forecasts predicted_intervals "
     "costs_by_value confidence_sequence q_mcnemar alarm_budgets period_alarms intervals label_sets measures "
-    "residuals transitions between_lives detector_registry many_classes.py::test_cells_are_numbered_as_they_come "
-    "expected_messages.py::test_what_waits_is_expected_to_be_as_right_as_what_was_as_sure",
+    "residuals transitions between_lives detector_registry "
+    "many_classes.py::test_cells_are_numbered_as_they_come "
+    "expected_messages.py::test_what_waits_is_as_right_as_what_was_as_sure",
 }
 
 

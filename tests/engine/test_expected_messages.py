@@ -79,8 +79,8 @@ def test_provisional_messages_say_what_is_expected_and_final_ones_do_not() -> No
 
 
 @pytest.mark.parametrize(("p", "low", "high"), [(0.95, 0.9, 1.0), (0.55, 0.3, 0.7)])
-def test_what_waits_is_expected_to_be_as_right_as_what_was_as_sure(p: float, low: float, high: float) -> None:
-    """The model is right where it is sure, else half of the time; in the last second it says `p` each time."""
+def test_what_waits_is_as_right_as_what_was_as_sure(p: float, low: float, high: float) -> None:
+    """The model is right where it is sure, else half of the time. In the last second it says `p`."""
     found: list[Any] = []
     for i in range(200):
         ts, sure = 1_000 + 100 * i, i % 2 == 0 if i < 190 else p == 0.95
