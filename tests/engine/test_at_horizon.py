@@ -62,7 +62,8 @@ def test_horizons_end_one_after_the_other_whatever_record_says_it() -> None:
         pred("b", 5, "no"), pred("a", 5, "no"), pred("10", 5, "click"), pred("9", 5, "no"),
         pred("x", 4, "no"),
     ]  # fmt: skip
-    found = messages(*records, tick(5_000))
+    others = pred(1, 0, "no", stream="t"), inst(2, 4_900, stream="t")
+    found = [one for one in messages(*records, *others, tick(5_000)) if one.stream == "s"]
     assert [one.ts for one in found] == [1_004, 1_005, 1_005, 1_005, 1_005]
     # x; then the shorter ids 9, a, b; then 10.
     assert [one.measures["accuracy"] for one in found] == [1.0] * 4 + [0.8]

@@ -68,6 +68,9 @@ def test_final_has_the_baselines_of_its_own_prediction() -> None:
     records.insert(3, pred(1, 3, "a"))
     found = metrics_of(Lives(measures=MEASURES).go(*records))
     assert {m.stage: m.measures["p_per"] for m in found} == {"initial": 0.0, "final": 1.0}
+    # So has a baseline that is evaluated, if it is the only one.
+    found = metrics_of(Lives(measures=MEASURES, baselines=("majority",)).go(*records))
+    assert [m.stage for m in found if m.model == "@majority"] == ["initial", "final"]
 
 
 def last(found: list[Metrics]) -> dict[str, Metrics]:

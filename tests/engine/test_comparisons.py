@@ -390,13 +390,15 @@ def test_baselines_and_corrections_are_compared_with_models_only() -> None:
 
 
 def test_a_model_that_joins_later_meets_the_others_by_the_label_as_it_is_now() -> None:
-    lives = Lives(stages=("final",), baselines=("persistent",), segments=("arm",))
+    lives = Lives(stages=("final", "after:1ms"), baselines=("persistent",), segments=("arm",))
     about = {"segments": {"arm": "A"}}
     assert comparisons_of(lives.go(pred(1, 1, "b", model="x", **about), lab(1, 2, "a"))) != []
     lives.go(lab(1, 2, "b"))  # a revision
     found = comparisons_of(lives.go(pred(1, 1, "a", model="y", **about)))
-    last = {(m.model, m.against, m.segment): m for m in found}
+    last = {(m.model, m.against, m.segment): m for m in found if m.stage == "final"}
     assert set(last) == {("x", "y", None), ("x", "y", "arm=A"), ("y", "@persistent", None)}
+    aged = {(m.model, m.against) for m in found if m.stage != "final"}
+    assert aged == {("x", "y"), ("y", "@persistent")}
     assert last["x", "y", None].measures["n10"] == last["x", "y", "arm=A"].measures["n10"] == 1
     assert last["x", "y", None].outcomes == 1
 

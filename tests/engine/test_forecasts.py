@@ -133,6 +133,13 @@ class TestSeasonalBaselines:
             mase = said_of(shard)["all"].measures["mase"]
             assert mase == (5 + 1) / (4 + abs(13 - baseline))
 
+    def test_different_labels_of_one_time_are_none(self) -> None:
+        """They belong to several series. Days 1 and 2 have 9 and 12; the prediction of 12 is 0."""
+        for other, mase in ((9, 12 / 3), (8, None)):
+            others = pred("x", 6, 0), lab("x", 10, other)
+            shard = shard_of(*day(1, 0, 9), *others, *day(2, 0, 12), config=STREAM)
+            assert said_of(shard)["all"].measures.get("mase") == mase
+
     def test_a_prediction_after_its_label_has_the_labels_before_that_one(self) -> None:
         """The label at 10 is processed after the label at 20, and before the prediction of 20."""
         others = pred(2, 16, 12, 25), *day(3, 13, 14)

@@ -16,18 +16,33 @@ from prequential.topics.decoding import INSTANCES, decode
 PROPENSITIES = {"fraud": 0.8, "fine": 0.1}
 
 
+def counted(tables: selection.Selection, model: int, first: int, second: int) -> selection.Selection:
+    """Nine predictions of the first class meet their label, and one of two of the second."""
+    events = new_events(11)
+    events.model[:], events.kind[:] = model, [*[MET] * 10, EXPIRED]
+    events.prediction[:] = [*[first] * 9, second, second]
+    return selection.update(tables, events, 0, 11)
+
+
 def test_classes_that_nobody_predicted_are_none() -> None:
     """Code 1 may be a label's only."""
     tables = selection.with_rows(selection.new_selection(), 3, 1)
-    for model, codes in ((1, (0, 2)), (2, (0, 1))):
-        events = new_events(11)
-        events.model[:] = model
-        events.kind[:] = [*[MET] * 10, EXPIRED]
-        events.prediction[:] = [*[codes[0]] * 9, codes[1], codes[1]]
-        tables = selection.update(tables, events, 0, 11)
-    first, second = selection.indices(tables, np.array([1, 2]))
-    assert first == second
+    tables = counted(counted(tables, 1, 0, 2), 2, 0, 1)
+    one, other = selection.indices(tables, np.array([1, 2]))
+    assert one == other
     assert selection.shares(tables, 1, ["a", "b", "c"]) == {"a": 1.0, "c": 0.5}
+
+
+def test_blocks_of_models_that_are_gone_are_used_again() -> None:
+    tables = selection.with_rows(selection.new_selection(), 4, 0)
+    tables = counted(counted(tables, 0, 0, 2), 1, 0, 2)
+    used = int(tables.used[0])
+    tables = selection.forget(tables, [0, 1], np.zeros(0, dtype=np.int64))
+    for model in (0, 2, 3):
+        tables = counted(tables, model, 0, 2)
+    assert tables.used[0] == used
+    found = [selection.by_class(tables, model).tolist() for model in (0, 2, 3)]
+    assert found == [[], *2 * [[[9, 0], [0, 0], [1, 1], [0, 0]]]]
 
 
 def reviewed(count: int) -> tuple[World, float]:

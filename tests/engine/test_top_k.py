@@ -44,7 +44,8 @@ def test_it_is_scikit_learns_where_no_two_probabilities_are_equal(k: int) -> Non
 @pytest.mark.parametrize("estimator", ["all", "window:40", "fading:0.5"])
 def test_equal_probabilities_count_as_the_mean_over_all_their_orders(estimator: str) -> None:
     even = {"a": 0.25, "b": 0.25, "c": 0.25, "d": 0.25}
-    assert [found((y, even), estimator=estimator) for y in "abcd"] == [0.5] * 4
+    assert [found((y, even), estimator=estimator) for y in "abcde"] == [0.5] * 4 + [0.0]  # there is no e
+    assert found(*[("a", even)] * 50, estimator=estimator) == 0.5  # ten leave the window
     assert found(("d", {"d": 0.1, "a": 0.5, "b": 0.1}), k=2, estimator=estimator) == 0.5
     assert found(("a", {"d": 0.1, "a": 0.5, "b": 0.1}), k=2, estimator=estimator) == 1.0
     assert found(("d", dict.fromkeys("dab", 0.0) | {"c": 1.0}), k=3, estimator=estimator) == 2 / 3

@@ -41,11 +41,11 @@ EXPECTED = (3 * 1 + 0.5 * 4 + 8) / 4.5
 
 
 def records(*weights: Any) -> list[Any]:
-    """An outcome for each weight, None for a prediction without one; errors are powers of two."""
+    """An outcome for each weight, None for a prediction without one; errors are powers of -2."""
     rows = []
     for i, weight in enumerate(weights):
         more = {} if weight is None else {"weight": weight}
-        rows += [pred(i, 10 * i, 2.0**i, **more), lab(i, 10 * i + 1, 0)]
+        rows += [pred(i, 10 * i, (-2.0) ** i, **more), lab(i, 10 * i + 1, 0)]
     return rows
 
 

@@ -22,6 +22,7 @@ from prequential.engine.measures.per_class import (
 )
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.measures.table import classes_of
+from prequential.engine.tables import outcomes
 from prequential.engine.tables.outcomes import OUTCOME, REVISION, SCORED, new_log
 from prequential.engine.tables.streams import FALSE, ONE, OTHER, TRUE, ZERO
 
@@ -64,6 +65,12 @@ def test_losses_of_probabilities_and_of_numbers() -> None:
     assert own("log_loss", log, none) == [0.7, None, 3.0]
     assert own("mae", log, none) == [2.0, 3.0, 0.5]
     assert own("mse", log, none) == [4.0, 9.0, 0.25]
+    interval, ranked = outcomes.INTERVAL, outcomes.RANKED
+    log.scored[:], log.width[:] = [interval | outcomes.COVERED, interval, SCORED], [1.5, 2.0, 9.0]
+    assert own("interval_coverage", log, none) == [0.0, 1.0, None]
+    assert own("interval_width", log, none) == [1.5, 2.0, None]
+    log.scored[:], log.width[:] = [ranked | outcomes.IN_TOP, ranked, SCORED], [0.0, 0.25, 0.0]
+    assert own("top_k_accuracy", log, none) == [0.0, 0.75, None]
 
 
 @pytest.mark.parametrize(
