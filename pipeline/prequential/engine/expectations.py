@@ -311,6 +311,20 @@ class Expectations:
             records.begin(self._tables.records, row)
         return row
 
+    def _usual(self, model: int, signal: int) -> int:
+        """The row of a signal's usual deviations; a new one if there is none."""
+        row, is_new = self._row("usual_pool", "usual", self._tables.models.first_usual, model, signal)
+        if is_new:
+            records.begin_usual(self._tables.usual, row)
+        return row
+
+    def _said(self, period: int, measure: int) -> int:
+        """The row of the estimates of a period's measure."""
+        row, is_new = self._row("said_pool", "said", self._tables.periods.first_said, period, measure)
+        if is_new:
+            self._tables.said.what[row] = np.nan
+        return row
+
     def _row(self, pool_name: str, table_name: str, first: Ints32, owner: int, key: int) -> tuple[int, bool]:
         """The row of an owner's key in a pool and its table, and whether it is a new one."""
         expected = self._tables
@@ -405,13 +419,6 @@ class Expectations:
                 found[name] = records.see(self._tables.usual, row, maturity, value)
         return found
 
-    def _usual(self, model: int, signal: int) -> int:
-        """The row of a signal's usual deviations; a new one if there is none."""
-        row, is_new = self._row("usual_pool", "usual", self._tables.models.first_usual, model, signal)
-        if is_new:
-            records.begin_usual(self._tables.usual, row)
-        return row
-
     def _graded(
         self, stream: Stream, model: int, row: int, measure: int, maturity: int, first: bool, value: float,
         scale: float, so_far: float, weight: float,
@@ -436,10 +443,3 @@ class Expectations:
         if objective is not None and one.name in objective.bounds:
             found["miss"] = miss(one, objective.bounds[one.name], objective.tolerance, value, half)
         return found
-
-    def _said(self, period: int, measure: int) -> int:
-        """The row of the estimates of a period's measure."""
-        row, is_new = self._row("said_pool", "said", self._tables.periods.first_said, period, measure)
-        if is_new:
-            self._tables.said.what[row] = np.nan
-        return row

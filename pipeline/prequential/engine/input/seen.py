@@ -55,9 +55,8 @@ class Seen(NamedTuple):
 
 def new_seen() -> Seen:
     """Tables for no streams: nothing was seen."""
-    records, earliest, latest, classes = (np.zeros((0, _KINDS), dtype=np.int64) for _ in range(4))
-    scored, foreign = np.zeros((0, 2), dtype=np.int64), np.zeros((0, FOREIGN), dtype=np.uint64)
-    return Seen(records, earliest, latest, classes, scored, foreign)
+    by_kind = dict.fromkeys(("records", "earliest", "latest", "classes"), _KINDS)
+    return zeros(Seen, 0, **by_kind, scored=2, foreign=FOREIGN)
 
 
 def update(seen: Seen, rows: Rows, stop: int, streams: int, registry: Registry) -> Seen:
