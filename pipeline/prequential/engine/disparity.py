@@ -320,12 +320,12 @@ def _compare(
     """
     entities, places = registry.entities, len(settings.keys) * len(settings.measures)
     slots = np.int64(registry.streams.slots[entities.stream[model]])
-    first = entities.segments[model] + settings.keys[key] * slots
+    first, place = entities.segments[model] + settings.keys[key] * slots, q - entities.first[model]
     n, total = 0, 0.0
     for slot in range(first, first + slots):
         segment = registry.segment_rows.entity[slot]
         if segment:
-            row = (entities.first[segment] + q - entities.first[model]) * places + m
+            row = (entities.first[segment] + place) * places + m
             close(means, row, at)
             n += means.fresh[row]
             total += means.fresh_total[row]
@@ -335,7 +335,7 @@ def _compare(
     for slot in range(first, first + slots):
         segment = registry.segment_rows.entity[slot]
         if segment:
-            row = (entities.first[segment] + q - entities.first[model]) * places + m
+            row = (entities.first[segment] + place) * places + m
             compare(means, row, n, total)
             if means.inflation[row] > 0.0:
                 counted += means.counted[row]
@@ -345,7 +345,7 @@ def _compare(
     for slot in range(first, first + slots):
         segment = registry.segment_rows.entity[slot]
         if segment:
-            row = (entities.first[segment] + q - entities.first[model]) * places + m
+            row = (entities.first[segment] + place) * places + m
             judge(means, row, least, settings.bounds[0])
             if means.judged[row]:
                 groups += 1

@@ -39,24 +39,10 @@ _QUANTILE = 1.6448536269514722
 
 
 def miss(one: Measure, bound: float, tolerance: float, value: float, half: float) -> float:
-    """Probability that a measure will be worse than its bound and the tolerance.
+    """Probability, 0 … 1, that a measure will be worse than an objective's bound and tolerance.
 
-    Parameters
-    ----------
-    one
-        The measure.
-    bound, tolerance
-        Bound and tolerance of the objective.
-    value, half
-        The estimate, and half the width of its 90% interval: they define the normal distribution.
+    The estimate `value`, and `half` the width of its 90% interval, define the normal distribution.
 
-    Returns
-    -------
-    float
-        0 … 1.
-
-    Examples
-    --------
     >>> from prequential.engine.measures.registry import MEASURES
     >>> [round(miss(MEASURES["accuracy"], 0.8, 0.0, value, 0.02), 3) for value in (0.78, 0.8, 0.82)]
     [0.95, 0.5, 0.05]

@@ -95,14 +95,7 @@ class Stepper:
 
         Returns False, and changes nothing, if the record has to be added in a batch instead. That is the case
         if the record has new names, if messages are due before its time, or if the configuration requires
-        batches.
-
-        Parameters
-        ----------
-        record
-            A message.
-        time
-            Its record time in ms, which must not be less than that of the previous record of its kind.
+        batches. `time` is its record time in ms, not less than that of the previous record of its kind.
         """
         if not self._able or time >= self._state.next_tick or self._shard.state.lacks_rows:
             return False

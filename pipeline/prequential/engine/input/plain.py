@@ -413,21 +413,9 @@ def _not_text(joined: bytes, values: Sequence[bytes | None]) -> Bytes:
 
 
 def completed_ids(logs: Logs, records: Sequence[Any], numbers: Ints) -> list[str]:
-    """The ids of the instances whose outcomes have these numbers in the log.
+    """The ids of the instances whose outcomes have these numbers in the logs of a micro-batch's `records`.
 
-    Parameters
-    ----------
-    logs
-        What the join has written.
-    records
-        The micro-batch's.
-    numbers
-        (n,) int64, the column `record` of outcomes (see `engine.tables.logs.Closings`).
-
-    Returns
-    -------
-    list of str
-        An id for each number.
+    `numbers`, (n,) int64, is the column `record` of outcomes (see `engine.tables.logs.Closings`).
     """
     count, closings = int(logs.used[CLOSINGS]), logs.closings
     if not count:

@@ -386,14 +386,8 @@ def scan(
 ) -> bool:  # fmt: skip
     """Read records from the one in `state` on; whether all were taken.
 
-    Parameters
-    ----------
-    text, bounds
-        Records with a NUL byte behind each; (records + 1,) where each begins.
-    skipped
-        (records,) 1 for a record that isn't taken, whatever it has.
-    room
-        Room for a name.
+    Record i begins at `bounds[i]` in `text`, with a NUL byte behind it; it isn't taken if `skipped[i]`.
+    `room` is room for a name.
     """
     state[NO_ROOM] = 0
     for record in range(state[RECORD], len(skipped)):
