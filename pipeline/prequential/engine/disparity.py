@@ -246,18 +246,6 @@ class GroupSettings(NamedTuple):
     due: Ints  # the sequence of the model whose verdict has changed
 
 
-class GroupColumns(NamedTuple):
-    """Columns of `GroupTables`."""
-
-    key: Ints32
-    outcomes: Ints
-    newest: Ints
-    revised: Ints
-    verdict: Bytes
-    since: Ints
-    received: Ints
-
-
 class ComparedGroups:
     """The groups of all sequences of a plan."""
 
@@ -276,11 +264,9 @@ class ComparedGroups:
 
         Returns how many it has taken, and the sequence of the model whose verdict has changed, or -1.
         """
-        table = self.table
-        state = GroupColumns(*(getattr(table, name) for name in GroupColumns._fields))
         places, codes = (np.array(one, dtype=np.int64) for one in (self._places, self._codes))
         settings = GroupSettings(places, codes, np.array(self._bounds), np.zeros(1, dtype=np.int64))
-        done = _follow(means_of(table), state, settings, log, rows, registry, positives)
+        done = _follow(means_of(self.table), self.table, settings, log, rows, registry, positives)
         return done, int(settings.due[0])
 
 
@@ -357,7 +343,7 @@ def _compare(
 
 @kernel
 def _follow(
-    means: GroupMeans, state: GroupColumns, settings: GroupSettings, log: Log, rows: Ints32,
+    means: GroupMeans, state: GroupTables, settings: GroupSettings, log: Log, rows: Ints32,
     registry: Registry, positives: Positives,
 ) -> int:  # fmt: skip
     entities, measures = registry.entities, len(settings.measures)
@@ -392,9 +378,7 @@ def _follow(
             state.received[whole, place] = 0
             before = state.verdict[whole, place]
             verdict = _compare(means, settings, registry, model, whole, key, m, at)
-            if verdict < 0:
-                continue
-            if verdict == before:
+            if verdict in (-1, before):
                 continue
             state.verdict[whole, place] = verdict
             state.since[whole, place] = state.outcomes[whole] if verdict == DIFFERS else 0
