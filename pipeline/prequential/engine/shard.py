@@ -101,7 +101,6 @@ class Shard:
         self.seen = seen.new_seen()
         self.recurrence = seen.new_recurrence()
         self.dropped: dict[int, tuple[int, int]] = {}
-        self.odd_times = seen.new_odd_times()
         #: Offset of the first record with an odd time, by stream (code), kind and oddity.
         self.first_odd: dict[tuple[int, int, int], int] = {}
         #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row.
@@ -348,15 +347,11 @@ class Shard:
         `records` are the records of the rows; `place_of` returns a row's kind and offset.
         """
         self._note_newest(rows, stop)
-        self.seen = seen.update(self.seen, rows, stop, len(self.catalog.streams), self.catalog.registry)
-        self.recurrence = seen.update_ids(
-            self.recurrence, rows, stop, self.catalog.columns.streams, len(self.catalog.streams)
-        )
-        self.odd_times, is_new = seen.update_odd_times(
-            self.odd_times, rows, stop, self.catalog.registry, len(self.catalog.streams)
-        )
+        catalog, streams = self.catalog, len(self.catalog.streams)
+        self.recurrence = seen.update_ids(self.recurrence, rows, stop, catalog.columns.streams, streams)
+        self.seen, is_new = seen.update(self.seen, rows, stop, streams, catalog.registry)
         if is_new:
-            for stream, kind, oddity, row in seen.news(self.odd_times):
+            for stream, kind, oddity, row in seen.news(self.seen):
                 self.first_odd[stream, kind, oddity] = place_of(row)[1]
         dropped = self.state.logs.dropped
         if dropped.max() > 0:
