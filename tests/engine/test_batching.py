@@ -8,8 +8,8 @@ import itertools
 import pkgutil
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -36,7 +36,6 @@ from helpers import (
     known_of,
     live,
     metrics_of,
-    model_of,
     restored,
     snapshot_of,
     state_of,
@@ -261,33 +260,24 @@ def confusion_of(life: Life) -> list[tuple[str, str, float, float]]:
 class TestJournal:
     @pytest.mark.parametrize("seed", SEEDS)
     def test_following_gives_the_same_outputs_and_the_same_state(self, seed: int) -> None:
-        """Wrong watermarks let the first life take records out of order; only the cuts know."""
-        world = world_of(seed)
-        first = live(world, random.Random(seed), honest=False)
-        second = Life(Shard(world.config))
-        give_all(second.shard, world.topics)
-        for vectors in first.journal:
-            for vector in vectors:
-                assert second.shard.merge.covers(vector)
-                second.shard.follow(vector)
-            second.flush()
-        assert by_sequence(second.end().outputs) == by_sequence(first.outputs)
-        assert state_of(second.shard) == state_of(first.shard)
-        assert second.journal == [[]] * len(second.journal), "following makes no journal"
+        """Wrong watermarks let the first life take records out of order; only the cuts know.
 
-    @pytest.mark.parametrize("seed", SEEDS)
-    def test_silently_the_state_alone_moves(self, seed: int) -> None:
+        Without an observer the state alone moves.
+        """
         world = world_of(seed)
         first = live(world, random.Random(seed), honest=False)
-        second = Life(Shard(world.config))
-        second.shard.observed = False
-        give_all(second.shard, world.topics)
-        for vectors in first.journal:
-            for vector in vectors:
-                second.shard.follow(vector)
-            second.flush()
-        assert second.end().outputs == []
-        assert state_of(second.shard) == state_of(first.shard)
+        for observed in (True, False):
+            second = Life(Shard(world.config))
+            second.shard.observed = observed
+            give_all(second.shard, world.topics)
+            for vectors in first.journal:
+                for vector in vectors:
+                    assert second.shard.merge.covers(vector)
+                    second.shard.follow(vector)
+                second.flush()
+            assert by_sequence(second.end().outputs) == (by_sequence(first.outputs) if observed else {})
+            assert state_of(second.shard) == state_of(first.shard)
+            assert second.journal == [[]] * len(second.journal), "following makes no journal"
 
     @pytest.mark.parametrize("seed", SEEDS)
     def test_recovery_from_a_snapshot_in_the_middle(self, seed: int) -> None:
@@ -399,92 +389,6 @@ def halfway(world: World) -> Life:
     life.shard.follow((a, b, c))
     life.flush()
     return life
-
-
-class TestOtherConfigurationAfterRestore:
-    SETTINGS = StreamConfig(
-        estimators=("window:10",), stages=("final",), detectors=(), emit_outcomes=None,
-        emit_every=None, measures=("accuracy",), label_horizon=1000,
-    )  # fmt: skip
-
-    def shard_after(self, settings: StreamConfig, times: int = 1) -> tuple[list[Any], list[bytes]]:
-        """The rows of two outcomes, both right, of instances a and b; and the snapshot then.
-
-        Each is predicted so many `times`.
-        """
-        about = {"stream": "s", "ts": 5}
-        predictions: list[Any] = [
-            (ts, {**about, "ts": ts, "model": "m", "instance_id": name, "y_pred": "x"})
-            for ts in range(6 - times, 6)
-            for name in "ab"
-        ]
-        labels: list[Any] = [(5, {**about, "instance_id": name, "y_true": "x"}) for name in "ab"]
-        shard = Shard(Config(defaults=settings))
-        shard.add(batch_of(PREDICTIONS, predictions, 0, len(predictions)))
-        shard.add(batch_of(LABELS, labels, 0, 2))
-        shard.advance([ENDED] * 3, 10)
-        shard.flush()
-        return labels, snapshot_of(shard)
-
-    def restore(self, written: Sequence[bytes], settings: StreamConfig) -> tuple[Shard, list[str]]:
-        shard = Shard(Config(defaults=settings))
-        restored = shard.restore(msgspec.msgpack.decode(part) for part in written)
-        return shard, [str(one) for one in restored.begun]
-
-    def last_messages(self, shard: Shard) -> dict[tuple[str, str], Any]:
-        shard.last_set()
-        return {(m.stage, m.estimator): m for m in metrics_of(shard.flush()[0])}
-
-    def test_an_added_estimator_starts_empty_and_says_so(self) -> None:
-        _, written = self.shard_after(self.SETTINGS)
-        more = replace(self.SETTINGS, estimators=("window:10", "all"))
-        shard, missing = self.restore(written, more)
-        assert missing == ["s/m: final estimator all"]
-        last = self.last_messages(shard)
-        assert last["final", "window:10"].n == 2
-        assert last["final", "window:10"].started_empty is msgspec.UNSET
-        assert last["final", "all"].n == 0
-        assert last["final", "all"].undefined == {"accuracy": "empty"}
-        assert last["final", "all"].started_empty is True
-
-    def test_an_added_stage_starts_empty_and_says_so(self) -> None:
-        _, written = self.shard_after(self.SETTINGS, 2)
-        shard, missing = self.restore(
-            written, replace(self.SETTINGS, stages=("initial", "final"))
-        )
-        assert missing == ["s/m: stage initial"]
-        last = self.last_messages(shard)
-        assert last["initial", "window:10"].n == 0
-        assert last["initial", "window:10"].started_empty is True
-        assert last["final", "window:10"].started_empty is msgspec.UNSET
-
-    def test_an_added_stage_that_is_the_same_has_all(self) -> None:
-        _, written = self.shard_after(self.SETTINGS)
-        shard, missing = self.restore(
-            written, replace(self.SETTINGS, stages=("initial", "final"))
-        )
-        assert missing == []
-        last = self.last_messages(shard)
-        assert last.keys() == {("final", "window:10")}
-        assert last["final", "window:10"].n == 2
-        assert last["final", "window:10"].same == ["initial"]
-        assert last["final", "window:10"].started_empty is msgspec.UNSET
-
-    @pytest.mark.parametrize(("horizon", "outcomes"), [(1500, 1), (1000, 0), (500, 0)])
-    def test_a_changed_horizon_holds_for_what_waits(self, horizon: int, outcomes: int) -> None:
-        prediction = {"stream": "s", "model": "m", "instance_id": "a", "y_pred": "x", "ts": 0}
-        shard = Shard(Config(defaults=self.SETTINGS))
-        shard.add(batch_of(PREDICTIONS, [(0, prediction)], 0, 1))
-        shard.advance([ENDED] * 3, 1)
-        other, _ = self.restore(
-            snapshot_of(shard), replace(self.SETTINGS, label_horizon=horizon)
-        )
-        label = {"stream": "s", "instance_id": "a", "y_true": "x", "ts": 1400}
-        other.add(batch_of(LABELS, [(1400, label)], 0, 1))
-        other.advance([ENDED] * 3, 1)
-        other.flush()
-        model = model_of(other, "s", "m")
-        assert (model["outcomes"], model["expired"]) == (outcomes, 1 - outcomes)
 
 
 # ---- everything that has a state, by itself

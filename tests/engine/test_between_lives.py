@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from helpers import dead_letters_of, metrics_of, small_logs, snapshot_of, take
+from helpers import dead_letters_of, metrics_of, model_of, small_logs, snapshot_of, take
 from oracle_cases import inst, lab, pred
 from prequential.configuration.settings.model import Config, Limits
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
@@ -55,6 +55,35 @@ class Lives:
 
     def go(self, *records: Any) -> list[Output]:
         return take(self.shard, *records)
+
+
+@pytest.mark.parametrize(
+    ("more", "added"),
+    [
+        ({"estimators": ("window:10", "all")}, ("final", "all")),
+        ({"stages": ("initial", "final")}, ("initial", "window:10")),
+    ],
+)
+def test_what_is_added_starts_empty_and_says_so(more: dict[str, Any], added: tuple[str, str]) -> None:
+    usual: dict[str, Any] = {"estimators": ("window:10",), "stages": ("final",), "measures": ("accuracy",)}
+    lives = Lives(**usual)
+    lives.go(pred(1, 4, "x"), pred(1, 5, "x"), lab(1, 5, "x"))
+    lives.next(**usual | more)
+    lives.shard.last_set()
+    last = {(m.stage, m.estimator): m for m in metrics_of(lives.shard.flush()[0])}
+    known, new = last["final", "window:10"], last[added]
+    assert (known.n, known.started_empty) == (1, msgspec.UNSET)
+    assert (new.n, new.undefined, new.started_empty) == (0, {"accuracy": "empty"}, True)
+
+
+@pytest.mark.parametrize(("horizon", "outcomes"), [(1500, 1), (1000, 0), (500, 0)])
+def test_a_changed_horizon_holds_for_what_waits(horizon: int, outcomes: int) -> None:
+    lives = Lives(label_horizon=1000)
+    lives.go(pred("a", 0, "x"))
+    lives.next(label_horizon=horizon)
+    lives.go(lab("a", 1400, "x"))
+    model = model_of(lives.shard, "s", "m")
+    assert (model["outcomes"], model["expired"]) == (outcomes, 1 - outcomes)
 
 
 def by_stage(outputs: Iterable[Output]) -> dict[str, Metrics]:

@@ -17,7 +17,8 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.input import plain as plain_module
 from prequential.engine.input.encoder import Encoder
 from prequential.engine.input.merge import Batch, Merge
-from prequential.engine.input.plain import NO_TIME, Parser, Plain, PlainRecords, together
+from prequential.engine.input.plain import Parser, Plain, PlainRecords, together
+from prequential.engine.input.record_scanner import NO_TIME
 from prequential.engine.tables.records import Rows
 from prequential.engine.tables.store import NO_CLASS
 from prequential.topics.decoding import INSTANCES, LABELS, PREDICTIONS, decode
@@ -125,6 +126,25 @@ def assert_same(parser: Parser, kind: int, values: list[bytes | None]) -> bool:
     return not decoded.reasons
 
 
+def parsed(values: list[Any], kind: int = LABELS, **of_parser: Any) -> Plain:
+    """Records that are parsed as columns."""
+    found = Parser(**of_parser).parse(kind, list(values))
+    assert isinstance(found, Plain)
+    return found
+
+
+def label(number: int, y: Any, stream: str = "s") -> bytes:
+    return f'{{"stream":"{stream}","instance_id":"{number}","y_true":{json.dumps(y)}}}'.encode()
+
+
+USUAL = label(1, "a")
+
+
+def of_labels(count: int) -> tuple[Any, Any]:
+    """Times and kinds of so many labels."""
+    return np.arange(count), np.full(count, LABELS, np.uint8)
+
+
 @settings(max_examples=scaled(130, 400))
 @given(st.randoms(use_true_random=False), st.sampled_from((INSTANCES, PREDICTIONS, LABELS)))
 def test_any_records(rng: random.Random, kind: int) -> None:
@@ -159,78 +179,63 @@ def test_what_is_usual_is_in_the_plain_form(kind: int) -> None:
 
 @pytest.mark.parametrize("other", [None, b"", b"{}", b"[]", "{}".encode("utf-16")])
 def test_values_that_are_none(other: bytes | None) -> None:
-    usual = b'{"stream":"s","instance_id":"1","y_true":"a"}'
     parser = Parser()
-    assert not assert_same(parser, LABELS, [usual, other])
-    assert not assert_same(parser, LABELS, [other, usual])
-    assert assert_same(parser, LABELS, [usual, usual])
+    assert not assert_same(parser, LABELS, [USUAL, other])
+    assert not assert_same(parser, LABELS, [other, USUAL])
+    assert assert_same(parser, LABELS, [USUAL, USUAL])
 
 
 def test_two_records_in_a_value_are_none() -> None:
-    usual = b'{"stream":"s","instance_id":"1","y_true":"a"}'
     for end in (b"\n", b"\0", b" \0"):
-        for values in ([usual + end + usual], [usual + end + usual, b""], [usual + b"\0", usual]):
+        for values in ([USUAL + end + USUAL], [USUAL + end + USUAL, b""], [USUAL + b"\0", USUAL]):
             assert not assert_same(Parser(), LABELS, list(values))
-    assert assert_same(Parser(), LABELS, [usual + b"\n", b" " + usual])
+    assert assert_same(Parser(), LABELS, [USUAL + b"\n", b" " + USUAL])
 
 
 def test_the_longest_value() -> None:
-    def of_length(length: int) -> bytes:
-        usual = b'{"stream":"s","instance_id":"1","y_true":"a","more":"%s"}'
-        return usual % (b"x" * (length - len(usual) + 2))
-
-    assert assert_same(Parser(), LABELS, [of_length(1 << 20)])
-    assert not assert_same(Parser(), LABELS, [of_length((1 << 20) + 1)])
+    longest = USUAL + b" " * ((1 << 20) - len(USUAL))
+    assert assert_same(Parser(), LABELS, [longest])
+    assert not assert_same(Parser(), LABELS, [longest + b" "])
 
 
 def test_parts_and_all_together() -> None:
-    parser = Parser()
-    values = [b'{"stream":"s","instance_id":"%s","y_true":"%d"}' % (b"i" * n, n % 3) for n in range(9)]
-    whole = parser.parse(LABELS, values)
-    assert isinstance(whole, Plain)
+    values = [label(10**n, n % 3) for n in range(9)]
+    whole = parsed(values)
     records = decode(LABELS, values).records
     joined = together([whole.part(2, 5), whole.part(5, 5), whole.part(0, 2)])
     assert joined is not None
     assert [shown(joined, i) for i in range(5)] == [shown(whole, i) for i in (2, 3, 4, 0, 1)]
     assert joined.records() == [records[i] for i in (2, 3, 4, 0, 1)]
     assert [joined.record(i) for i in range(5)] == joined.records()
-    others = Parser().parse(LABELS, list(values))
-    assert isinstance(others, Plain)
-    assert together([whole, others]) is None
+    assert together([whole, parsed(values)]) is None
 
 
 def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_module, "MOST_NAMES", 50)
     parser = Parser()
     for number in range(100):
-        assert assert_same(parser, LABELS, [b'{"stream":"s%d","instance_id":"1","y_true":"a"}' % number])
+        assert assert_same(parser, LABELS, [label(1, "a", f"s{number}")])
         assert len(parser._known) <= 53
 
 
 def test_records_of_rounds_that_are_plain_in_part() -> None:
     """Those that were parsed become objects where others are."""
     merge, parser = Merge(), Parser()
-    label = b'{"stream":"s","instance_id":"1","y_true":"a"}'
-    fraction = b'{"stream":"s","instance_id":"2","y_true":0.5}'
-    merge.add(Batch(LABELS, range(2), [1, 2], parser.parse(LABELS, [label, label])))
+    fraction = label(2, 0.5)
+    merge.add(Batch(LABELS, range(2), [1, 2], parser.parse(LABELS, [USUAL, USUAL])))
     merge.add(Batch(LABELS, range(2, 3), [3], parser.parse(LABELS, [fraction])))
     taken = merge.take([9, 9, 9], 99)
     assert taken is not None
-    assert list(taken.at(np.array([2, 0]))) == decode(LABELS, [fraction, label]).records
+    assert list(taken.at(np.array([2, 0]))) == decode(LABELS, [fraction, USUAL]).records
 
 
 def test_rows_are_of_one_type() -> None:
     """Loops that read them are compiled once, however the records came."""
-    values = [b'{"stream":"s","instance_id":"%d","y_true":"a"}' % number for number in range(3)]
-    catalog, parser = Catalog(Config(), 0), Parser()
-    encoder = Encoder(catalog)
+    values, encoder = [label(number, "a") for number in range(3)], Encoder(Catalog(Config(), 0))
     records = decode(LABELS, values).records
-    times, kinds = np.arange(3), np.full(3, LABELS, np.uint8)
-    encoder.encode(records, times, kinds)  # its names are new
-    decoded = encoder.encode(records, times, kinds)
-    parsed = parser.parse(LABELS, list(values))
-    assert isinstance(parsed, Plain)
-    rows = encoder.encode(PlainRecords(parsed, np.arange(3)), times, kinds)
+    encoder.encode(records, *of_labels(3))  # its names are new
+    decoded = encoder.encode(records, *of_labels(3))
+    rows = encoder.encode(PlainRecords(parsed(values), np.arange(3)), *of_labels(3))
     assert rows.stop == decoded.stop == 3
     assert typeof(rows.rows) == typeof(decoded.rows)
     columns: Any = zip(Rows._fields, rows.rows, decoded.rows)
@@ -239,46 +244,32 @@ def test_rows_are_of_one_type() -> None:
 
 
 def test_rows_up_to_a_name_that_is_new() -> None:
-    values = [b'{"stream":"s","instance_id":"%d","y_true":"%d"}' % (n, n == 2) for n in range(4)]
-    catalog, parser = Catalog(Config(limits=Limits(classes_per_stream=1)), 0), Parser()
-    encoder = Encoder(catalog)
-    times, kinds = np.arange(4), np.full(4, LABELS, np.uint8)
-    encoder.encode(decode(LABELS, values[:1]).records, times[:1], kinds[:1])
-    parsed = parser.parse(LABELS, list(values))
-    assert isinstance(parsed, Plain)
-    records = PlainRecords(parsed, np.arange(4))
-    found = encoder.encode(records, times, kinds)
+    values = [label(n, str(int(n == 2))) for n in range(4)]
+    encoder = Encoder(Catalog(Config(limits=Limits(classes_per_stream=1)), 0))
+    encoder.encode(decode(LABELS, values[:1]).records, *of_labels(1))
+    records = PlainRecords(parsed(values), np.arange(4))
+    found = encoder.encode(records, *of_labels(4))
     assert (found.stop, found.positions.tolist()) == (2, [0, 1])
     assert found.rows.text.tobytes() == b"01"
-    rest = encoder.encode(records[2:], times[2:], kinds[2:])
+    rest = encoder.encode(records[2:], *of_labels(2))
     assert (rest.stop, [one.position for one in rest.unused], rest.rows.classes.tolist()) == (2, [0], [1])
 
 
 def test_a_name_that_is_new_becomes_known_where_it_stands() -> None:
     """Records before and behind it are taken as columns."""
-    values = [b'{"stream":"%s","instance_id":"%d","y_true":"%d"}' % (b"st"[n == 3 :][:1], n, n == 2)
-              for n in range(5)]  # fmt: skip
-    catalog, parser = Catalog(Config(), 0), Parser()
-    encoder = Encoder(catalog)
-    times, kinds = np.arange(5), np.full(5, LABELS, np.uint8)
-    parsed = parser.parse(LABELS, list(values))
-    assert isinstance(parsed, Plain)
-    found = encoder.encode(PlainRecords(parsed, np.arange(5)), times, kinds)
+    values = [label(n, str(int(n == 2)), "st"[n == 3]) for n in range(5)]
+    catalog = Catalog(Config(), 0)
+    found = Encoder(catalog).encode(PlainRecords(parsed(values), np.arange(5)), *of_labels(5))
     assert (found.stop, found.rows.stream.tolist()) == (5, [0, 0, 0, 1, 0])
     assert found.rows.label.tolist() == [0, 0, 1, 0, 0]
     assert catalog.by_name["s"].class_names == ["0", "1"]
 
 
 def test_a_stream_whose_rows_are_others_begins_a_round() -> None:
-    values = [b'{"stream":"%s","instance_id":"%d","y_true":1}' % (b"st"[n == 1 :][:1], n) for n in range(3)]
-    config = Config(streams={"t": StreamConfig(segments=("arm",))})
-    encoder, parser = Encoder(Catalog(config, 0)), Parser()
-    times, kinds = np.arange(3), np.full(3, LABELS, np.uint8)
-    parsed = parser.parse(LABELS, list(values))
-    assert isinstance(parsed, Plain)
-    records = PlainRecords(parsed, np.arange(3))
-    assert encoder.encode(records, times, kinds).stop == 1
-    found = encoder.encode(records[1:], times[1:], kinds[1:])
+    encoder = Encoder(Catalog(Config(streams={"t": StreamConfig(segments=("arm",))}), 0))
+    records = PlainRecords(parsed([label(n, 1, "st"[n == 1]) for n in range(3)]), np.arange(3))
+    assert encoder.encode(records, *of_labels(3)).stop == 1
+    found = encoder.encode(records[1:], *of_labels(2))
     assert (found.stop, found.rows.stream.tolist()) == (2, [1, 0])
     assert found.rows.segments.shape == (2, 1)
 
@@ -286,10 +277,9 @@ def test_a_stream_whose_rows_are_others_begins_a_round() -> None:
 @pytest.mark.parametrize("bounds", ['"y_lower":1', '"y_upper":null', '"y_upper":"x"', '"y_lower":{"a":[1]}'])
 def test_intervals_are_passed_over_where_they_mean_nothing(bounds: str) -> None:
     record = f'{{"stream":"s","model":"m","instance_id":"1","y_pred":1,{bounds}}}'.encode()
-    assert isinstance(Parser({"value"}).parse(PREDICTIONS, [record]), Plain)
+    parsed([record], PREDICTIONS, fields={"value"})
     assert assert_same(Parser({"y_lower", "y_upper"}), PREDICTIONS, [record])
-    label = record.replace(b"y_pred", b"y_true")
-    assert isinstance(Parser().parse(LABELS, [label]), Plain)
+    parsed([record.replace(b"y_pred", b"y_true")])
 
 
 # ---- rows
@@ -297,10 +287,8 @@ def test_intervals_are_passed_over_where_they_mean_nothing(bounds: str) -> None:
 
 @pytest.mark.parametrize("written", ["null", " null "])
 def test_the_loop_leaves_null_labels_to_the_decoder(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    label = '{"stream":"s","instance_id":"%d","y_true":%s,"value":2}'
-    values: list[bytes | None] = [
-        (label % (n, written if n in (20, 40) else "1")).encode() for n in range(60)
-    ]
+    withdrawn = label(9, "-").replace(b'"-"', written.encode())
+    values: list[bytes | None] = [withdrawn if n in (20, 40) else label(n, 1) for n in range(60)]
     left: list[bytes | None] = []
 
     def noted(kind: int, few: list[bytes | None]) -> Any:
@@ -308,16 +296,13 @@ def test_the_loop_leaves_null_labels_to_the_decoder(written: str, monkeypatch: p
         return decode(kind, few)
 
     monkeypatch.setattr(plain_module, "decode", noted)
-    parsed = Parser().parse(LABELS, values)
-    assert isinstance(parsed, Plain)
-    assert left == [values[20], values[40]]
+    records = PlainRecords(parsed(values), np.arange(60))
+    assert left == [withdrawn] * 2
     for task in ("classification", "regression"):
         encoder = Encoder(Catalog(Config(defaults=StreamConfig(task=task)), 0))
-        times, kinds = np.arange(60), np.full(60, LABELS, np.uint8)
         labels: list[int] = []
         while len(labels) < 60:
-            start = len(labels)
-            batch = encoder.encode(PlainRecords(parsed, times[start:]), times[start:], kinds[start:])
+            batch = encoder.encode(records[len(labels) :], *of_labels(60 - len(labels)))
             assert not batch.unused
             labels += batch.rows.label.tolist()
         assert [n for n, code in enumerate(labels) if code == NO_CLASS] == [20, 40]
@@ -391,17 +376,16 @@ def test_rows_are_those_of_objects(rng: random.Random, kind: int) -> None:
             one["y_true"] = None
     spaced = rng.choice([None, (",", ":")])
     values = [json.dumps(one, ensure_ascii=rng.random() < 0.5, separators=spaced).encode() for one in written]
-    parsed = Parser(segments=config.segment_keys).parse(kind, list(values))
-    records = decode(kind, values).records
-    assert isinstance(parsed, Plain)
-    assert not parsed.reasons
+    columns, records = parsed(values, kind, segments=config.segment_keys), decode(kind, values).records
+    assert not columns.reasons
     kinds = np.full(len(values), kind, np.uint8)
     one, other = (Encoder(Catalog(config, 0)) for _ in range(2))
     if rng.random() < 0.8:  # else the first record of a stream with wider rows makes objects of all
         first = [Instance(name, "first") for name in streams]
         for encoder in (one, other):
             encoder.encode(first, np.arange(len(first)), np.full(len(first), INSTANCES, np.uint8))
-    assert rows_of(one, PlainRecords(parsed, np.arange(len(values))), kinds) == rows_of(other, records, kinds)
+    plain_records = PlainRecords(columns, np.arange(len(values)))
+    assert rows_of(one, plain_records, kinds) == rows_of(other, records, kinds)
     for name in one._catalog.by_name:
         mine, theirs = (encoder._catalog.by_name[name] for encoder in (one, other))
         assert (mine.models, mine.classes, mine.values, mine.versions) == (

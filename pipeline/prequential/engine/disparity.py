@@ -35,16 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.configuration.settings.streams import DISPARITY_MEASURES, DisparityConfig, StreamConfig
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.engine.delay.cohorts import (
-    PLACES,
-    Closed,
-    PendingCohorts,
-    Position,
-    add_outcome,
-    begin,
-    close_cohorts,
-    new_closed,
-)
+from prequential.engine.delay import cohorts
 from prequential.engine.detectors.confidence_sequence import (
     LENGTHS,
     RHO,
@@ -134,15 +125,15 @@ class GroupMeans(NamedTuple):
     judged: Ints
     low: Floats
     high: Floats
-    pending: PendingCohorts
+    pending: cohorts.PendingCohorts
     blocks: Blocks
-    closed: Closed  # to write to
+    closed: cohorts.Closed  # to write to
 
 
 def new_groups(rows: int, places: int) -> GroupTables:
     """Return sequences without outcomes."""
     widths = {name: places for name in GroupTables._fields if name not in _BY_SEQUENCE}
-    widths |= {name: places * PLACES for name in widths if name.startswith("waiting")}
+    widths |= {name: places * cohorts.PLACES for name in widths if name.startswith("waiting")}
     widths |= {name: places * LENGTHS for name in widths if name.startswith("block_")}
     return zeros(GroupTables, rows, **widths)
 
@@ -150,10 +141,10 @@ def new_groups(rows: int, places: int) -> GroupTables:
 def means_of(table: GroupTables) -> GroupMeans:
     """Return the views of a table; they are valid until it grows."""
     flat: dict[str, Any] = {name: column.reshape(-1) for name, column in table._asdict().items()}
-    waiting = (flat[name].reshape(-1, PLACES) for name in table._fields if name.startswith("waiting"))
+    waiting = (flat[name].reshape(-1, cohorts.PLACES) for name in table._fields if name.startswith("waiting"))
     blocks = (flat[name].reshape(-1, LENGTHS) for name in table._fields if name.startswith("block_"))
-    flat["pending"] = PendingCohorts(flat["oldest"], flat["epoch"], flat["late"], *waiting)
-    flat["blocks"], flat["closed"] = Blocks(*blocks), new_closed()
+    flat["pending"] = cohorts.PendingCohorts(flat["oldest"], flat["epoch"], flat["late"], *waiting)
+    flat["blocks"], flat["closed"] = Blocks(*blocks), cohorts.new_closed()
     return GroupMeans(**{name: flat[name] for name in GroupMeans._fields})
 
 
@@ -173,19 +164,19 @@ def needed_of(config: StreamConfig) -> float:
 
 
 @inner
-def take(means: GroupMeans, row: int, x: float, at: Position) -> None:
+def take(means: GroupMeans, row: int, x: float, at: cohorts.Position) -> None:
     """Take the next outcome of a group, x in [0, 1], whose prediction is at `at`."""
     if not means.begun[row]:
         means.begun[row] = 1
-        begin(means.pending, row, at)
-    _note(means, row, add_outcome(means.pending, row, at, x, means.closed))
+        cohorts.begin(means.pending, row, at)
+    _note(means, row, cohorts.add_outcome(means.pending, row, at, x, means.closed))
 
 
 @inner
-def close(means: GroupMeans, row: int, at: Position) -> None:
+def close(means: GroupMeans, row: int, at: cohorts.Position) -> None:
     """Let a group's outcomes count whose cohorts are closed as of `at`."""
     if means.begun[row]:
-        _note(means, row, close_cohorts(means.pending, row, at, means.closed))
+        _note(means, row, cohorts.close_cohorts(means.pending, row, at, means.closed))
 
 
 @inner
@@ -255,18 +246,6 @@ class GroupSettings(NamedTuple):
     due: Ints  # the sequence of the model whose verdict has changed
 
 
-class GroupColumns(NamedTuple):
-    """Columns of `GroupTables`."""
-
-    key: Ints32
-    outcomes: Ints
-    newest: Ints
-    revised: Ints
-    verdict: Bytes
-    since: Ints
-    received: Ints
-
-
 class ComparedGroups:
     """The groups of all sequences of a plan."""
 
@@ -285,11 +264,9 @@ class ComparedGroups:
 
         Returns how many it has taken, and the sequence of the model whose verdict has changed, or -1.
         """
-        table = self.table
-        state = GroupColumns(*(getattr(table, name) for name in GroupColumns._fields))
         places, codes = (np.array(one, dtype=np.int64) for one in (self._places, self._codes))
         settings = GroupSettings(places, codes, np.array(self._bounds), np.zeros(1, dtype=np.int64))
-        done = _follow(means_of(table), state, settings, log, rows, registry, positives)
+        done = _follow(means_of(self.table), self.table, settings, log, rows, registry, positives)
         return done, int(settings.due[0])
 
 
@@ -321,7 +298,7 @@ def _key_of(registry: Registry, keys: Ints, model: int, segment: int) -> int:
 @inner
 def _compare(
     means: GroupMeans, settings: GroupSettings, registry: Registry, model: int, q: int, key: int, m: int,
-    at: Position,
+    at: cohorts.Position,
 ) -> int:  # fmt: skip
     """Compare the groups of a key by a measure (its place), in the model's sequence `q`.
 
@@ -329,12 +306,12 @@ def _compare(
     """
     entities, places = registry.entities, len(settings.keys) * len(settings.measures)
     slots = np.int64(registry.streams.slots[entities.stream[model]])
-    first = entities.segments[model] + settings.keys[key] * slots
+    first, place = entities.segments[model] + settings.keys[key] * slots, q - entities.first[model]
     n, total = 0, 0.0
     for slot in range(first, first + slots):
         segment = registry.segment_rows.entity[slot]
         if segment:
-            row = (entities.first[segment] + q - entities.first[model]) * places + m
+            row = (entities.first[segment] + place) * places + m
             close(means, row, at)
             n += means.fresh[row]
             total += means.fresh_total[row]
@@ -344,7 +321,7 @@ def _compare(
     for slot in range(first, first + slots):
         segment = registry.segment_rows.entity[slot]
         if segment:
-            row = (entities.first[segment] + q - entities.first[model]) * places + m
+            row = (entities.first[segment] + place) * places + m
             compare(means, row, n, total)
             if means.inflation[row] > 0.0:
                 counted += means.counted[row]
@@ -354,7 +331,7 @@ def _compare(
     for slot in range(first, first + slots):
         segment = registry.segment_rows.entity[slot]
         if segment:
-            row = (entities.first[segment] + q - entities.first[model]) * places + m
+            row = (entities.first[segment] + place) * places + m
             judge(means, row, least, settings.bounds[0])
             if means.judged[row]:
                 groups += 1
@@ -366,7 +343,7 @@ def _compare(
 
 @kernel
 def _follow(
-    means: GroupMeans, state: GroupColumns, settings: GroupSettings, log: Log, rows: Ints32,
+    means: GroupMeans, state: GroupTables, settings: GroupSettings, log: Log, rows: Ints32,
     registry: Registry, positives: Positives,
 ) -> int:  # fmt: skip
     entities, measures = registry.entities, len(settings.measures)
@@ -388,7 +365,7 @@ def _follow(
         if state.key[q] < 0:
             continue
         key, whole = state.key[q] - 1, entities.first[model] + q - entities.first[entity]
-        at = Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row])
+        at = cohorts.Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row])
         for m in range(measures):
             x, counts = _value(settings.measures[m], log, row, positives)
             if not counts:
@@ -401,9 +378,7 @@ def _follow(
             state.received[whole, place] = 0
             before = state.verdict[whole, place]
             verdict = _compare(means, settings, registry, model, whole, key, m, at)
-            if verdict < 0:
-                continue
-            if verdict == before:
+            if verdict in (-1, before):
                 continue
             state.verdict[whole, place] = verdict
             state.since[whole, place] = state.outcomes[whole] if verdict == DIFFERS else 0

@@ -39,24 +39,10 @@ _QUANTILE = 1.6448536269514722
 
 
 def miss(one: Measure, bound: float, tolerance: float, value: float, half: float) -> float:
-    """Probability that a measure will be worse than its bound and the tolerance.
+    """Probability, 0 … 1, that a measure will be worse than an objective's bound and tolerance.
 
-    Parameters
-    ----------
-    one
-        The measure.
-    bound, tolerance
-        Bound and tolerance of the objective.
-    value, half
-        The estimate, and half the width of its 90% interval: they define the normal distribution.
+    The estimate `value`, and `half` the width of its 90% interval, define the normal distribution.
 
-    Returns
-    -------
-    float
-        0 … 1.
-
-    Examples
-    --------
     >>> from prequential.engine.measures.registry import MEASURES
     >>> [round(miss(MEASURES["accuracy"], 0.8, 0.0, value, 0.02), 3) for value in (0.78, 0.8, 0.82)]
     [0.95, 0.5, 0.05]
@@ -311,6 +297,20 @@ class Expectations:
             records.begin(self._tables.records, row)
         return row
 
+    def _usual(self, model: int, signal: int) -> int:
+        """The row of a signal's usual deviations; a new one if there is none."""
+        row, is_new = self._row("usual_pool", "usual", self._tables.models.first_usual, model, signal)
+        if is_new:
+            records.begin_usual(self._tables.usual, row)
+        return row
+
+    def _said(self, period: int, measure: int) -> int:
+        """The row of the estimates of a period's measure."""
+        row, is_new = self._row("said_pool", "said", self._tables.periods.first_said, period, measure)
+        if is_new:
+            self._tables.said.what[row] = np.nan
+        return row
+
     def _row(self, pool_name: str, table_name: str, first: Ints32, owner: int, key: int) -> tuple[int, bool]:
         """The row of an owner's key in a pool and its table, and whether it is a new one."""
         expected = self._tables
@@ -405,13 +405,6 @@ class Expectations:
                 found[name] = records.see(self._tables.usual, row, maturity, value)
         return found
 
-    def _usual(self, model: int, signal: int) -> int:
-        """The row of a signal's usual deviations; a new one if there is none."""
-        row, is_new = self._row("usual_pool", "usual", self._tables.models.first_usual, model, signal)
-        if is_new:
-            records.begin_usual(self._tables.usual, row)
-        return row
-
     def _graded(
         self, stream: Stream, model: int, row: int, measure: int, maturity: int, first: bool, value: float,
         scale: float, so_far: float, weight: float,
@@ -436,10 +429,3 @@ class Expectations:
         if objective is not None and one.name in objective.bounds:
             found["miss"] = miss(one, objective.bounds[one.name], objective.tolerance, value, half)
         return found
-
-    def _said(self, period: int, measure: int) -> int:
-        """The row of the estimates of a period's measure."""
-        row, is_new = self._row("said_pool", "said", self._tables.periods.first_said, period, measure)
-        if is_new:
-            self._tables.said.what[row] = np.nan
-        return row

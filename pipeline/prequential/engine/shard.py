@@ -45,22 +45,7 @@ from prequential.engine.snapshot.restored import Restored
 from prequential.engine.snapshot.restoring import restore
 from prequential.engine.snapshot.snapshot import Space
 from prequential.engine.state import ShardState
-from prequential.engine.tables.logs import (
-    DUE,
-    EMIT,
-    EVENTS,
-    FULL,
-    NEEDED,
-    NEW_NAMES,
-    NEW_SEGMENT,
-    NEW_STAGE,
-    OUTCOMES,
-    OVERDUE,
-    REMEMBERED,
-    WANTED,
-    clear,
-    new_logs,
-)
+from prequential.engine.tables import logs as log
 from prequential.engine.tables.records import LABEL, PREDICTION, Rows
 from prequential.topics.errors import Fault, existing
 from prequential.topics.outputs import Output
@@ -116,7 +101,6 @@ class Shard:
         self.seen = seen.new_seen()
         self.recurrence = seen.new_recurrence()
         self.dropped: dict[int, tuple[int, int]] = {}
-        self.odd_times = seen.new_odd_times()
         #: Offset of the first record with an odd time, by stream (code), kind and oddity.
         self.first_odd: dict[tuple[int, int, int], int] = {}
         #: Record times (ms) of the newest label by stream, and of the newest prediction by model's row.
@@ -284,45 +268,45 @@ class Shard:
         while row < count:
             stop = int(np.searchsorted(positions, self._tick(ticks, int(positions[row]))))
             self.schedule.touch(rows.stream[row:stop])
-            while row < stop or state.logs.used[OVERDUE]:
+            while row < stop or state.logs.used[log.OVERDUE]:
                 row, why = join(
                     rows, row, stop, self.catalog.registry, state.store, state.logs,
                     limits.instances_per_shard, limits.predictions_per_instance,
                 )  # fmt: skip
                 self.resolve_stop(why, records)
-                if why == NEW_NAMES:
+                if why == log.NEW_NAMES:
                     return row
         return row
 
     def resolve_stop(self, why: int, records: Sequence[Any]) -> None:
         """Do what the join has stopped for, so that the join can continue."""
-        if why == NEW_SEGMENT:  # often, while streams are new: what the logs have doesn't concern the segment
-            self.catalog.add_segment(int(self.state.logs.used[WANTED]))
+        if why == log.NEW_SEGMENT:  # often, while streams are new; the logs don't concern it
+            self.catalog.add_segment(int(self.state.logs.used[log.WANTED]))
             self.add_rows()
             return
         used = self.state.logs.used
-        drained = bool(used[:REMEMBERED].any())
-        due = self.state.logs.due[: used[DUE]].tolist()
+        drained = bool(used[:log.REMEMBERED].any())
+        due = self.state.logs.due[: used[log.DUE]].tolist()
         self._consume(records)
-        if why == EMIT:
+        if why == log.EMIT:
             self._apply(self.schedule.of_entities(due))
-        elif why == NEW_STAGE:
-            self.state.separate(int(used[WANTED]))
-        elif why == FULL and not drained:
-            self._widen_logs(int(used[NEEDED]))
+        elif why == log.NEW_STAGE:
+            self.state.separate(int(used[log.WANTED]))
+        elif why == log.FULL and not drained:
+            self._widen_logs(int(used[log.NEEDED]))
 
     def _consume(self, records: Sequence[Any]) -> None:
         """Let all readers of the logs read them, then empty the logs."""
         state, logs = self.state, self.state.logs
         state.accounts.consume(logs)
         state.follow_predictions()
-        if logs.used[OUTCOMES]:
+        if logs.used[log.OUTCOMES]:
             raised = self.evaluation.finish(records)
             incidents = state.incidents.consume(logs, records, raised)
             self._apply(chain(incidents, self.schedule.follow(logs)))
-        elif logs.used[EVENTS]:
+        elif logs.used[log.EVENTS]:
             state.incidents.follow_events(logs)
-        clear(logs)
+        log.clear(logs)
 
     # ---- what the steps use
 
@@ -352,7 +336,7 @@ class Shard:
 
     def _widen_logs(self, rows: int) -> None:
         logs = self.state.logs
-        wider = new_logs(capacity_for(rows, 2 * len(logs.due)))
+        wider = log.new_logs(capacity_for(rows, 2 * len(logs.due)))
         self.state.logs = wider._replace(used=logs.used, dropped=logs.dropped, ends=logs.ends)
 
     def note(
@@ -363,15 +347,11 @@ class Shard:
         `records` are the records of the rows; `place_of` returns a row's kind and offset.
         """
         self._note_newest(rows, stop)
-        self.seen = seen.update(self.seen, rows, stop, len(self.catalog.streams), self.catalog.registry)
-        self.recurrence = seen.update_ids(
-            self.recurrence, rows, stop, self.catalog.columns.streams, len(self.catalog.streams)
-        )
-        self.odd_times, is_new = seen.update_odd_times(
-            self.odd_times, rows, stop, self.catalog.registry, len(self.catalog.streams)
-        )
+        catalog, streams = self.catalog, len(self.catalog.streams)
+        self.recurrence = seen.update_ids(self.recurrence, rows, stop, catalog.columns.streams, streams)
+        self.seen, is_new = seen.update(self.seen, rows, stop, streams, catalog.registry)
         if is_new:
-            for stream, kind, oddity, row in seen.news(self.odd_times):
+            for stream, kind, oddity, row in seen.news(self.seen):
                 self.first_odd[stream, kind, oddity] = place_of(row)[1]
         dropped = self.state.logs.dropped
         if dropped.max() > 0:

@@ -21,7 +21,7 @@ from prequential.engine.input.encoder import Encoder
 from prequential.engine.join.join import join
 from prequential.engine.shard import Shard
 from prequential.engine.tables.logs import DONE, EMIT, OVERDUE
-from prequential.engine.tables.records import Rows, Unusable
+from prequential.engine.tables.records import Unusable, new_rows
 from prequential.topics.errors import existing
 
 #: Records, bytes of their ids, and probabilities that there is room for.
@@ -36,15 +36,7 @@ class OpenRows:
         self._text = bytearray(TEXT)
         text = np.frombuffer(self._text, dtype=np.uint8)
         text.flags.writeable = False  # as the text of a micro-batch is, which loops are compiled for
-        self.rows = Rows(
-            np.zeros(RECORDS, np.uint8), np.zeros(RECORDS, np.int32), np.zeros(RECORDS, np.int64),
-            np.zeros(RECORDS, np.int64), text, np.zeros(RECORDS + 1, np.int64), np.zeros(RECORDS, np.int32),
-            np.zeros(RECORDS, np.int32), np.zeros(RECORDS), np.zeros(RECORDS, np.int64), np.zeros(RECORDS),
-            np.zeros((RECORDS, encoder.numbers)), np.zeros((RECORDS, encoder.keys), np.uint16),
-            np.zeros(RECORDS + 1, np.int64),
-            np.zeros(PROBABILITIES, np.uint64), np.zeros(PROBABILITIES), np.zeros(RECORDS, np.int32),
-            np.zeros(RECORDS, np.uint8), np.zeros(RECORDS, np.int64), np.zeros(RECORDS, np.uint8),
-        )  # fmt: skip
+        self.rows = new_rows(RECORDS, encoder.numbers, encoder.keys, text, PROBABILITIES)
         #: The records themselves.
         self.records: list[Any] = []
         self._end = self._last = 0  # of text, and of probabilities
@@ -103,14 +95,7 @@ class Stepper:
 
         Returns False, and changes nothing, if the record has to be added in a batch instead. That is the case
         if the record has new names, if messages are due before its time, or if the configuration requires
-        batches.
-
-        Parameters
-        ----------
-        record
-            A message.
-        time
-            Its record time in ms, which must not be less than that of the previous record of its kind.
+        batches. `time` is its record time in ms, not less than that of the previous record of its kind.
         """
         if not self._able or time >= self._state.next_tick or self._shard.state.lacks_rows:
             return False

@@ -13,17 +13,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
+from prequential.configuration.settings import streams
 from prequential.configuration.settings.model import Config, Limits
-from prequential.configuration.settings.streams import (
-    BASELINES,
-    BY_INSTANCE,
-    DEFAULT_MEASURES,
-    DETAILS,
-    DetectorConfig,
-    DisparityConfig,
-    Objective,
-    StreamConfig,
-)
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.catalog.positives import positives_by_owner, positives_of_plan
 from prequential.engine.comparisons.reporting import pair_statuses
 from prequential.engine.compiled.pool import remove_all
@@ -75,12 +67,12 @@ _CLASSES = StreamConfig(
     stages=("initial", "final", "bins", "intermediate", "after:1s"),
     bins=2,
     positive_class="a",
-    baselines=BASELINES,
-    details=DETAILS,
-    objective=Objective({}, reference="2s"),
+    baselines=streams.BASELINES,
+    details=streams.DETAILS,
+    objective=streams.Objective({}, reference="2s"),
     temporal_correction=True,
     segments=("arm",),
-    disparity=DisparityConfig(("arm",)),
+    disparity=streams.DisparityConfig(("arm",)),
     label_horizon=4_000,
     settle=1_000,
     emit_outcomes=19,
@@ -127,8 +119,8 @@ def config_of(needed: Collection[str]) -> Config:
     if MEASURES not in needed:
         classes, numbers = (
             replace(
-                some, measures=DEFAULT_MEASURES, details=(), costs=None, cost_per_value=False, objective=None,
-                temporal_correction=False, quantile=None, season=None,
+                some, measures=streams.DEFAULT_MEASURES, details=(), costs=None, cost_per_value=False,
+                objective=None, temporal_correction=False, quantile=None, season=None,
                 detectors=(some.detectors[0], *of_estimators),
             )
             for some in (classes, numbers)
@@ -168,11 +160,11 @@ def needed_by(config: Config) -> set[str]:
         names.update(one.partition(":")[0] for one in (*some.estimators, *signals))
         if some.period is not None:
             names.add(PERIODS)
-        if some.key == BY_INSTANCE:
+        if some.key == streams.BY_INSTANCE:
             names.add(WIDE)
         if some.disparity is not None:
             names.add(DISPARITY)
-        beyond = set(some.measures).difference(DEFAULT_MEASURES) or some.details or some.costs
+        beyond = set(some.measures).difference(streams.DEFAULT_MEASURES) or some.details or some.costs
         if beyond or some.objective or some.temporal_correction or not all(map(_is_usual, signals)):
             names.add(MEASURES)
         wrong_or_right = some.has_classes and some.compare_losses == ("error",)
@@ -184,7 +176,7 @@ def needed_by(config: Config) -> set[str]:
 def _is_usual(signal: str) -> bool:
     """Whether a signal, or a part of a ratio, is the error, an estimator or a default measure of one."""
     memory, measure = signal.partition(":")[0], signal.rpartition(":")[2]
-    usual = measure in (memory, *DEFAULT_MEASURES) or not measure.isidentifier()
+    usual = measure in (memory, *streams.DEFAULT_MEASURES) or not measure.isidentifier()
     return signal == "error" or (memory in MEMORIES and usual)
 
 
@@ -215,7 +207,7 @@ def warm_up(needed: Collection[str]) -> None:
 
 def _warm_up_merging(config: Config) -> None:
     """Compile the loops that make a partition's parts of a stream, and those that merge parts."""
-    wide = {name: replace(config.stream(name), key=BY_INSTANCE) for name in _STREAMS[:2]}
+    wide = {name: replace(config.stream(name), key=streams.BY_INSTANCE) for name in _STREAMS[:2]}
     config = replace(config, streams={**config.streams, **wide})
     shard, merger = Shard(config, 0, 1), Merger(config)
     outputs = _feed(shard, 0)

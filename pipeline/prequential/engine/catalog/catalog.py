@@ -16,41 +16,19 @@ from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.configuration.settings.streams import BASELINES, StreamConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.streams import CostTables, Entity, LabelTables, Stream, write_settings
-from prequential.engine.compiled.kernel import as_columns, grown, records
+from prequential.engine.compiled.kernel import as_columns, grown, records, zeros
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
+from prequential.engine.tables import streams as tables
 from prequential.engine.tables.rows import Key, RowAllocator, StateTable
-from prequential.engine.tables.streams import (
-    AGE,
-    BASELINE,
-    BASELINE_AGE,
-    BOOLEANS,
-    CLASS_STATE,
-    CORRECTION,
-    ENTITY_PLACES,
-    ENTITY_STATE,
-    MODEL,
-    OTHER_FORM,
-    SEGMENT,
-    SORTS,
-    STREAM_PLACES,
-    STREAM_STATE,
-    Ages,
-    Classes,
-    Entities,
-    LabelPairs,
-    Registry,
-    SegmentRows,
-    Streams,
-    name_hash,
-    segment_rows_of,
-)
+from prequential.engine.tables.streams import Registry
 from prequential.topics.errors import Fault, existing
 
 #: The prediction of baselines before the first label: a separate class, which no label has.
 NO_CLASS_NAME = "@none"
 
-#: Schemas of a registry's tables.
-_SCHEMAS: tuple[Any, ...] = (Streams, Classes, LabelPairs, Entities, SegmentRows, Ages)
+#: Schemas of a registry's tables: of records, and of single columns.
+_OF_RECORDS = tables.Streams, tables.Classes, tables.LabelPairs, tables.Entities
+_SCHEMAS: tuple[Any, ...] = (*_OF_RECORDS, tables.SegmentRows, tables.Ages)
 
 
 class Catalog:
@@ -76,10 +54,8 @@ class Catalog:
         self._plans: dict[tuple[str, tuple[str, ...], bool, int], Plan] = {}
         self._registry: Any = None
         self.columns: Registry
-        self.registry = Registry(
-            records(Streams, 16), records(Classes, 16), records(LabelPairs, 16), records(Entities, 16),
-            SegmentRows(np.zeros(16, np.int32)), Ages(np.zeros(16, np.int64)),
-        )  # fmt: skip
+        some: Any = [(records if schema in _OF_RECORDS else zeros)(schema, 16) for schema in _SCHEMAS]
+        self.registry = Registry(*some)
         #: Outcomes and revisions of entities that only previous configurations evaluated, by the fields of
         #: `Entity` after the row: one that starts again must not have messages with ids of earlier ones.
         self.ended: dict[tuple[Any, ...], tuple[int, int]] = {}
@@ -158,7 +134,7 @@ class Catalog:
 
     def add_baseline(self, stream: Stream, which: int) -> int:
         """Register the baseline at place `which` of `BASELINES` as evaluated; returns its entity's row."""
-        row = self._add_entity(stream, BASELINE, f"@{BASELINES[which]}", None, None)
+        row = self._add_entity(stream, tables.BASELINE, f"@{BASELINES[which]}", None, None)
         self.set_baseline(stream, which, row)
         return row
 
@@ -197,11 +173,11 @@ class Catalog:
         if known is not None:
             return known
         code = len(stream.class_names)
-        if name in OTHER_FORM:
-            other = OTHER_FORM[name]
+        if name in tables.OTHER_FORM:
+            other = tables.OTHER_FORM[name]
             stream.classes[name] = stream.classes[other] = code
-            first = next((one for one in stream.class_names if one in OTHER_FORM), name)
-            name = name if (name in BOOLEANS) == (first in BOOLEANS) else other
+            first = next((one for one in stream.class_names if one in tables.OTHER_FORM), name)
+            name = name if (name in tables.BOOLEANS) == (first in tables.BOOLEANS) else other
         stream.class_names.append(name)
         stream.classes[name] = code
         s, at = self.registry.streams, stream.code
@@ -212,7 +188,7 @@ class Catalog:
         s.class_count[at] = code + 1
         classes, row = self.registry.classes, int(s.classes[at]) + code
         classes.seen[row] = classes.order[row] = classes.followed[row] = 0
-        classes.name[row], classes.meaning[row] = name_hash(name), SORTS.get(name, 0)
+        classes.name[row], classes.meaning[row] = tables.name_hash(name), tables.SORTS.get(name, 0)
         positive = stream.config.positive_class
         if positive is not None and stream.classes.get(positive) == code:
             s.positive_code[at] = code
@@ -284,7 +260,7 @@ class Catalog:
         entities, row = self.registry.entities, about.row
         entities.revisions[row] = revisions + 1
         # Outcomes of baselines are numbered by the labels since they began, and baselines have no alarms.
-        if about.kind not in (BASELINE, BASELINE_AGE):
+        if about.kind not in (tables.BASELINE, tables.BASELINE_AGE):
             entities.outcomes[row] = outcomes
             rows = np.arange(entities.stages[row]) + entities.first[row]
             for estimator in self.plans[entities.plan[row]].estimators:
@@ -305,7 +281,7 @@ class Catalog:
         entities = self.columns.entities
         entities.stream[row], entities.kind[row] = stream.code, about.kind
         stages = stream.evaluated if about.age is None else (about.age,)
-        watched = about.kind not in (BASELINE, BASELINE_AGE)
+        watched = about.kind not in (tables.BASELINE, tables.BASELINE_AGE)
         plan = self._plan(stream, stream.config, stages, watched)
         entities.plan[row] = plan.number
         entities.first[row] = plan.take(stream.code, row, stream.name, about.model, about.segment)
@@ -365,10 +341,10 @@ class Catalog:
         They don't have all of its outcomes: some labels come before that age.
         """
         about = self.entity(row)
-        kind = AGE if about.kind == MODEL else BASELINE_AGE
+        kind = tables.AGE if about.kind == tables.MODEL else tables.BASELINE_AGE
         for age in stream.ages:
             added = self._add_entity(stream, kind, about.model, None, age)
-            self.registry.entities.model[added] = row if kind == AGE else 0
+            self.registry.entities.model[added] = row if kind == tables.AGE else 0
             if not self.registry.entities.after[row]:
                 self.registry.entities.after[row] = added
 
@@ -384,7 +360,7 @@ class Catalog:
 
         `came` is the record time of its first prediction, ms.
         """
-        row = self._add_entity(stream, MODEL, name, None, None)
+        row = self._add_entity(stream, tables.MODEL, name, None, None)
         stream.models[name], stream.came[name] = row, came
         self.set_model(stream, row)
         if stream.config.segments:
@@ -414,7 +390,7 @@ class Catalog:
         Temporal correction: Žliobaitė et al. 2015, eq. 3.
         """
         name = self.entities[model].model + CORRECTED_SUFFIX  # type: ignore[union-attr]
-        row = self._add_entity(stream, CORRECTION, name, None, None)
+        row = self._add_entity(stream, tables.CORRECTION, name, None, None)
         self.registry.entities.model[row] = model
         self.registry.entities.corrected[model] = row
         self.note_single(row)
@@ -425,7 +401,7 @@ class Catalog:
         model, key, position = self.segment_origin[segment_row]
         about = self.entity(model)
         stream = self.streams[about.stream]
-        row = self._add_entity(stream, SEGMENT, about.model, stream.segment_name(key, position), None)
+        row = self._add_entity(stream, tables.SEGMENT, about.model, stream.segment_name(key, position), None)
         self.registry.entities.model[row] = model
         self.registry.segment_rows.entity[segment_row] = row
         self.note_single(row)
@@ -449,7 +425,7 @@ class Catalog:
             if name in versions:
                 versions.remove(name)
         self.registry.entities.retired[row] = 1
-        segments = segment_rows_of(self.registry, np.array([row]))
+        segments = tables.segment_rows_of(self.registry, np.array([row]))
         if len(segments):
             self.segment_numbers.free(int(segments[0]), len(segments))
         removed = [one for one in stream.entities if one == row or self.registry.entities.model[one] == row]
@@ -471,19 +447,14 @@ class Catalog:
 
     def tables(self) -> Iterator[StateTable]:
         """All tables of the state, with their names, the keys of their rows, and the numbers of used rows."""
-        columns, streams, entities = self.columns, len(self.streams), len(self.entities)
-        for name, key, table, names, rows, links in (
-            (
-                "streams.", Key.STREAM, columns.streams, STREAM_STATE + STREAM_PLACES, streams,
-                {"classes": Key.CLASS, "pairs": Key.TRANSITION},
-            ),
-            (
-                "entities.", Key.ENTITY, columns.entities, ENTITY_STATE + ENTITY_PLACES, entities,
-                {"stream": Key.STREAM, "first": Key.SEQUENCE, "segments": Key.SEGMENT},
-            ),
-            ("classes.", Key.CLASS, columns.classes, CLASS_STATE, self._class_rows.rows, {}),
-        ):  # fmt: skip
-            yield StateTable(name, key, {one: getattr(table, one) for one in names}, rows, links=links)
+        columns, links = self.columns, {"classes": Key.CLASS, "pairs": Key.TRANSITION}
+        of_streams = _chosen(columns.streams, tables.STREAM_STATE + tables.STREAM_PLACES)
+        yield StateTable("streams.", Key.STREAM, of_streams, len(self.streams), links=links)
+        links = {"stream": Key.STREAM, "first": Key.SEQUENCE, "segments": Key.SEGMENT}
+        of_entities = _chosen(columns.entities, tables.ENTITY_STATE + tables.ENTITY_PLACES)
+        yield StateTable("entities.", Key.ENTITY, of_entities, len(self.entities), links=links)
+        of_classes = _chosen(columns.classes, tables.CLASS_STATE)
+        yield StateTable("classes.", Key.CLASS, of_classes, self._class_rows.rows)
         yield StateTable("pairs", Key.TRANSITION, columns.pairs.pairs, self._pair_places.rows)
         rows, links = len(self.segment_origin), {"": Key.ENTITY}
         yield StateTable("segment_rows", Key.SEGMENT, columns.segment_rows.entity, rows, links=links)
@@ -494,3 +465,7 @@ class Catalog:
         """The entities of a stream, in the order of its messages."""
         some = (self.entities[row] for row in stream.entities)
         yield from sorted((one for one in some if one), key=lambda one: (one.kind, one.row))
+
+
+def _chosen(table: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(table, name) for name in names}

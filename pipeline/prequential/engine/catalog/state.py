@@ -15,59 +15,42 @@ from prequential.engine.compiled.kernel import (
     of_one_length,
     records,
     tables_of,
+    zeros,
 )
 from prequential.engine.compiled.pool import grown_pool, insert, new_pool
 from prequential.engine.tables import compact
+from prequential.engine.tables import store as stores
 from prequential.engine.tables.compact import LIVE, ensure_compact, new_compact, used_compact
 from prequential.engine.tables.records import LABEL, Rows
 from prequential.engine.tables.rows import Key, StateTable
-from prequential.engine.tables.store import (
-    BUCKETS,
-    LABELS,
-    LEVELS,
-    NEVER,
-    PREDICTIONS,
-    PROBABILITIES,
-    Instances,
-    Labels,
-    LabelValues,
-    Links,
-    Marks,
-    Pools,
-    Predictions,
-    Probabilities,
-    Seasons,
-    Store,
-    Values,
-    Wheels,
-)
+from prequential.engine.tables.store import Store
 
 
 def new_store() -> Store:
     """An empty store with little room: `ensure` makes more."""
+    wheels = zeros(stores.Wheels, 16, first=stores.LEVELS * stores.BUCKETS, used=stores.LEVELS)
     return Store(
         ids.new_ids(),
-        records(Instances, 16, packed=True),
-        Marks(np.zeros((16, 0), np.uint16), np.zeros((16, 0))),
-        records(Links, 16, packed=True),
-        Wheels(
-            np.zeros((16, LEVELS * BUCKETS), np.int32), np.zeros((16, LEVELS), np.uint64), np.full(16, NEVER)
-        ),
-        records(Predictions, 16, packed=True),
-        Values(
-            np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)), np.zeros((16, 0)),
-            np.zeros((16, 0), np.uint16),
-            *(np.zeros((16, 0), np.int64) for _ in range(2)),
-        ),
-        records(Labels, 16, packed=True),
-        LabelValues(np.zeros((16, 0), np.int64), np.zeros((16, 0))),
-        records(Probabilities, 16, packed=True),
-        Pools(np.zeros(3, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)),
+        records(stores.Instances, 16, packed=True),
+        _without_columns(stores.Marks),
+        records(stores.Links, 16, packed=True),
+        wheels._replace(next_due=np.full(16, stores.NEVER)),
+        records(stores.Predictions, 16, packed=True),
+        _without_columns(stores.Values),
+        records(stores.Labels, 16, packed=True),
+        _without_columns(stores.LabelValues),
+        records(stores.Probabilities, 16, packed=True),
+        zeros(stores.Pools, 3)._replace(end=np.ones(3, np.int64)),
         compact.new_settled(),
         new_compact(),
-        Seasons(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(16, np.int64), np.zeros(16)),
+        stores.Seasons(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(16, np.int64), np.zeros(16)),
         new_pool(),
     )
+
+
+def _without_columns(schema: Any) -> Any:
+    """A table whose columns no stream needs yet."""
+    return zeros(schema, 16, **dict.fromkeys(schema._fields, 0))
 
 
 def ensure(store: Store, catalog: Catalog, rows: Rows) -> Store:
@@ -88,8 +71,9 @@ def ensure_rows(
     keys, ages = int(streams.keys.max()), int(streams.age_count.max())
     table = ids.ensure(store.ids, count, text)
     used = store.pools.used
-    marks = Marks(_wider(store.marks.segments, keys), _wider(store.marks.propensity, streams.weights.max()))
-    values = Values(
+    propensity = _wider(store.marks.propensity, streams.weights.max())
+    marks = stores.Marks(_wider(store.marks.segments, keys), propensity)
+    values = stores.Values(
         _wider(store.values.number, streams.regression.max()),
         _wider(store.values.numbers, int(streams.reads.max()).bit_length(), np.nan),
         _wider(store.values.estimate, int(streams.estimates.max())),
@@ -97,22 +81,22 @@ def ensure_rows(
         _wider(store.values.segments, keys),
         _wider(store.values.segment_numbers, keys), _wider(store.values.after_numbers, ages),
     )  # fmt: skip
-    label_values = LabelValues(
+    label_values = stores.LabelValues(
         _wider(store.label_values.after_numbers, ages),
         _wider(store.label_values.value, 2 * int(streams.valued.max())),
     )
     slots = (table.stream, table.offset, table.size, store.instances, store.links, marks)
     stream, offset, size, instances, links, marks = of_one_length(len(table.stream), *slots)
     # The prediction of a compact instance may need a row as well.
-    pending = int(used[PREDICTIONS]) + count + min(count, int(store.compact.counts[LIVE]))
+    pending = int(used[stores.PREDICTIONS]) + count + min(count, int(store.compact.counts[LIVE]))
     predictions, values = of_one_length(pending + 2, store.predictions, values)
     # Where instances get a class at the end of the horizon, each instance may have a label.
-    most = int(table.counts[ids.LIVE]) if streams.at_horizon.any() else int(used[LABELS])
+    most = int(table.counts[ids.LIVE]) if streams.at_horizon.any() else int(used[stores.LABELS])
     labels, label_values = of_one_length(most + count + 2, store.labels, label_values)
     wider = store._replace(
         ids=table._replace(stream=stream, offset=offset, size=size), instances=instances, links=links,
         marks=marks, predictions=predictions, values=values, labels=labels, label_values=label_values,
-        probabilities=grown(store.probabilities, int(used[PROBABILITIES]) + probabilities + 2),
+        probabilities=grown(store.probabilities, int(used[stores.PROBABILITIES]) + probabilities + 2),
         wheels=_wheels(store.wheels, len(streams.clock)),
         compact=ensure_compact(store.compact, len(streams.clock), min(count, settling)),
     )  # fmt: skip
@@ -130,7 +114,7 @@ def _with_seasons(store: Store, streams: int, labels: int) -> Store:
     pool, seasons = grown_pool(store.season_pool, int(store.season_pool.counters[0]) + labels), store.seasons
     first, swept = of_one_length(streams, seasons.first, seasons.swept)
     order, value = of_one_length(len(pool.owner), seasons.order, seasons.value)
-    return store._replace(season_pool=pool, seasons=Seasons(first, swept, order, value))
+    return store._replace(season_pool=pool, seasons=stores.Seasons(first, swept, order, value))
 
 
 def _labels_by_time(store: Store) -> dict[str, Any]:
@@ -213,7 +197,8 @@ def load(store: Store, arrays: Mapping[str, Any]) -> Store:
         loaded = loaded._replace(**{name: _loaded(getattr(store, name), f"{name}|", arrays)})
     columns = {field: arrays[f"settled|{field}"] for field in ("place", *compact.Settled._fields)}
     loaded = loaded._replace(settled=compact.load(columns))
-    return loaded._replace(pools=Pools(*(arrays[f"pools|{field}"].copy() for field in Pools._fields)))
+    pools = (arrays[f"pools|{field}"].copy() for field in stores.Pools._fields)
+    return loaded._replace(pools=stores.Pools(*pools))
 
 
 def _numbers_apart(arrays: Mapping[str, Any]) -> Any:
@@ -271,9 +256,9 @@ def _wider(column: Any, columns: int, new: float = 0) -> Any:
     return wide
 
 
-def _wheels(wheels: Wheels, streams: int) -> Wheels:
+def _wheels(wheels: stores.Wheels, streams: int) -> stores.Wheels:
     before = len(wheels.next_due)
     if streams > before:
         wheels = grown(wheels, streams)
-        wheels.next_due[before:] = NEVER
+        wheels.next_due[before:] = stores.NEVER
     return wheels

@@ -13,15 +13,8 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Bytes, Floats
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators.payloads import SCORES
+from prequential.engine.measures import per_class
 from prequential.engine.measures.declaration import NO_POSITIVE, UNSEEN_POSITIVE
-from prequential.engine.measures.per_class import (
-    NO_COSTS,
-    NO_MEMBERS,
-    NO_SETS,
-    NONE_PRICED,
-    PER_OUTCOME,
-    PER_VALUE,
-)
 from prequential.engine.measures.registry import (
     OF_PROBABILITIES,
     OF_TOP,
@@ -258,7 +251,7 @@ class LabelTables(ClassTables[tuple[Bytes, Bytes]]):
     The labels of a stream are in the order in which its classes came.
     """
 
-    none = NO_SETS, NO_MEMBERS
+    none = per_class.NO_SETS, per_class.NO_MEMBERS
 
     def _made(self, rows: int, streams: int, firsts: list[int], most: int) -> tuple[Bytes, Bytes]:
         sets = np.zeros(streams, dtype=np.uint8)
@@ -282,12 +275,13 @@ class CostTables(ClassTables[tuple[Bytes, Floats]]):
     column for each class that a prediction may have.
     """
 
-    none = NONE_PRICED, NO_COSTS
+    none = per_class.NONE_PRICED, per_class.NO_COSTS
 
     def _made(self, rows: int, streams: int, firsts: list[int], most: int) -> tuple[Bytes, Floats]:
         priced, table = np.zeros(streams, dtype=np.uint8), np.zeros((rows, most))
         for stream, first in zip(self._streams, firsts):
-            priced[stream.code] = PER_VALUE if stream.config.cost_per_value else PER_OUTCOME
+            by_value = stream.config.cost_per_value
+            priced[stream.code] = per_class.PER_VALUE if by_value else per_class.PER_OUTCOME
             for label, by_prediction in (stream.config.costs or {}).items():
                 for prediction, amount in by_prediction.items():
                     y, h = stream.classes.get(label), stream.classes.get(prediction)

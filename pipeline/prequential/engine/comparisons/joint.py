@@ -1,7 +1,7 @@
 """Joint outcomes: instances with an outcome of both models of a pair, in a stage (and a segment).
 
 The join writes all outcomes of an instance one after the other. If a model joins later, the join writes its
-outcomes together with a reference to the others' (see `engine.join.predictions`). So pairs are found
+outcomes together with a reference to the others' (see `engine.join.changes`). So pairs are found
 in one walk over the outcome log, in the order in which the later outcome of the two was completed.
 """
 

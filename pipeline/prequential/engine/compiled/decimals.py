@@ -66,15 +66,19 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 
 @inlined
-def _scaled(high: np.uint64, low: np.uint64, c: np.uint64) -> np.uint64:
-    """c times a power of ten, without its lower 128 bits; the last bit is set if these were not 0."""
+def _upper(high: np.uint64, low: np.uint64, c: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """c times a number of 128 bits: the upper and the middle 64 of its 192 bits."""
     carried, _ = _product(low, c)
     top, bits = _product(high, c)
     if bits > _ALL - carried:
-        top += _1
-        bits -= (_ALL - carried) + _1
-    else:
-        bits += carried
+        return top + _1, bits - ((_ALL - carried) + _1)
+    return top, bits + carried
+
+
+@inlined
+def _scaled(high: np.uint64, low: np.uint64, c: np.uint64) -> np.uint64:
+    """c times a power of ten, without its lower 128 bits; the last bit is set if these were not 0."""
+    top, bits = _upper(high, low, c)
     return top | (_1 if bits > _1 else _0)
 
 
@@ -257,14 +261,7 @@ def decimal(digits: int, power: int) -> float:
         if word >> np.uint64(64 - bits) == _0:
             word <<= np.uint64(bits)
             shift += bits
-    high, low = _TENS[power - _LOWEST, 0], _TENS[power - _LOWEST, 1]
-    carried, _ = _product(low, word)
-    top, rest = _product(high, word)
-    if rest > _ALL - carried:
-        top += _1
-        rest -= (_ALL - carried) + _1
-    else:
-        rest += carried
+    top, rest = _upper(_TENS[power - _LOWEST, 0], _TENS[power - _LOWEST, 1], word)
     if rest == _0:  # it may be less than `top`
         return -1.0
     # It is more than `top` and less than `top` + 1: never in the middle between two doubles.

@@ -371,24 +371,9 @@ def warm(ids: Ids, stream: Ints32, text: Bytes, starts: Ints, first: int, last: 
 
     A single look-up waits for several reads of memory, one after the other. This loop starts the reads of
     many rows at the same time, so that look-ups soon afterwards find all data in the processor's cache. Call
-    it for about `AHEAD` rows.
-
-    Parameters
-    ----------
-    ids
-        The ids.
-    stream, text, starts
-        Columns of `Rows`: row i has the id `text[starts[i]:starts[i + 1]]` of the stream with code
-        `stream[i]`.
-    first, last
-        The rows.
-    parts
-        (rows,) int64: written from `first` to `last` - 1, as `hash_of`.
-
-    Returns
-    -------
-    int
-        A number without meaning. It depends on the reads, so that the compiler keeps them.
+    it for about `AHEAD` rows. `stream`, `text` and `starts` are columns of `Rows`; `parts`, (rows,) int64,
+    is as `hash_of`. The returned number has no meaning: it depends on the reads, so that the compiler keeps
+    them.
     """
     mask = len(ids.entries) - 1
     read = np.int64(0)

@@ -348,41 +348,25 @@ class _NoEnvironment:
         """Do nothing: a loop without a wrapper for Python needs no environment."""
 
 
-class _AsLibrary(AnalysisPass):
-    """A pass that chooses the library of a loop, before numba makes code of it."""
+def _choosing(library: type[_Linked]) -> Any:
+    """A pass that chooses the library of a loop before numba makes code of it; the loop stays unchanged."""
 
-    library: type[_Linked]
+    class Choice(AnalysisPass):
+        _name = f"prequential{library.__name__.lower()}"
 
-    def __init__(self) -> None:
-        AnalysisPass.__init__(self)  # type: ignore[no-untyped-call]
+        def __init__(self) -> None:
+            AnalysisPass.__init__(self)  # type: ignore[no-untyped-call]
 
-    def run_pass(self, state: Any) -> bool:
-        """Choose the library; the loop stays unchanged."""
-        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        return False
+        def run_pass(self, state: Any) -> bool:
+            state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library.enable_object_caching()
+            return False
 
-
-@register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
-class _AsLinked(_AsLibrary):
-    _name = "prequential_linked"
-    library = _Linked
-
-
-@register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
-class _AsWhole(_AsLibrary):
-    _name = "prequential_whole"
-    library = _Whole
-
-
-@register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
-class _AsPart(_AsLibrary):
-    _name = "prequential_part"
-    library = _Part
+    return register_pass(mutates_CFG=False, analysis_only=True)(Choice)  # type: ignore[no-untyped-call]
 
 
 class _Compiler(compiler.CompilerBase):
-    where: type[_AsLibrary]
+    where: Any
 
     def define_pipelines(self) -> list[Any]:
         """numba's own pipeline, with the pass that chooses the library."""
@@ -398,16 +382,16 @@ _build: Any = compiler.DefaultPassBuilder.define_nopython_pipeline
 class Allocating(_Compiler):
     """numba's compiler for loops that make arrays."""
 
-    where = _AsLinked
+    where = _choosing(_Linked)
 
 
 class Whole(_Compiler):
     """numba's compiler for loops that Python calls."""
 
-    where = _AsWhole
+    where = _choosing(_Whole)
 
 
 class LibraryPart(_Compiler):
     """numba's compiler for loops that only other loops call."""
 
-    where = _AsPart
+    where = _choosing(_Part)

@@ -18,24 +18,13 @@ import numpy as np
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream, reads_probabilities, reads_propensities
 from prequential.engine.compiled.kernel import Bytes, Ints
-from prequential.engine.input.fields import (
-    Admission,
-    News,
-    class_name,
-    family_of,
-    news_of,
-    number_of,
-    numbers_of,
-    quantiles_of,
-    reason_of,
-    set_name,
-    stream_of,
-)
+from prequential.engine.input import fields
+from prequential.engine.input.fields import Admission, News
 from prequential.engine.input.plain import PlainRecords
 from prequential.engine.input.plain_rows import ClassHashes, PlainEncoder
 from prequential.engine.join.join import TOO_MANY_INSTANCES
 from prequential.engine.measures.registry import OF_KIND, all_fields_read, numbers_read
-from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows, Unusable
+from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows, Unusable, new_rows
 from prequential.engine.tables.store import NO_CLASS
 from prequential.engine.tables.streams import OTHER_FORM
 from prequential.topics.messages import Instance
@@ -76,15 +65,15 @@ class Encoder:
         self._plain = PlainEncoder(catalog, self._streams, self._models, self._classes, self.class_hashes)
         #: Entities that were taken out of the catalog since this was last emptied.
         self.retired: list[Entity] = []
-        fields = all_fields_read(catalog.config)
+        read = all_fields_read(catalog.config)
         #: Most keys of segments that a stream has; and columns for numbers, up to the last that any may need.
-        self.keys, self.numbers = 0, numbers_read(fields).bit_length()
-        #: Whether any stream may need probabilities, propensities; and whether any has numbers.
+        self.keys, self.numbers = 0, numbers_read(read).bit_length()
+        #: Whether any stream may need probabilities, or propensities.
         every = catalog.config.defaults, *catalog.config.streams.values()
         self._scores = any(map(reads_probabilities, every))
         #: Whether any may need quantiles.
-        self._quantiles = "quantiles" in fields
-        self._weights, self._numbers = any(map(reads_propensities, every)), False
+        self._quantiles = "quantiles" in read
+        self._weights = any(map(reads_propensities, every))
         self._sets = any(config.has_sets for config in every)
 
     def know(self, stream: Stream) -> None:
@@ -93,9 +82,7 @@ class Encoder:
         stream.unseen_keys -= {key for key, values in zip(stream.config.segments, stream.values) if values}
         self._models[stream.name] = dict(stream.models)
         self._classes[stream.name] = dict(stream.classes)
-        s = self._catalog.columns.streams
         self.keys = max(self.keys, len(stream.config.segments))
-        self._numbers |= bool(s.regression[stream.code])
 
     # ---- a micro-batch
 
@@ -126,168 +113,49 @@ class Encoder:
             if known:
                 return EncodedBatch(rows, np.arange(known), [], known)
             count = min(count, _NEW_AT_ONCE)
-        records, times, kinds = list(records[:count]), times[:count], kinds[:count]
+        records, times = list(records[:count]), times[:count]
         try:
-            return EncodedBatch(self._known(records, times, kinds), np.arange(count), [], count)
+            return EncodedBatch(self._known(records, times), np.arange(count), [], count)
         except (KeyError, Unusable):
-            return self._one_by_one(records, times, kinds, admission)
+            return self._one_by_one(records, times, admission)
 
-    def _known(self, records: Sequence[Any], times: Ints, kinds: Any) -> Rows:
+    def _known(self, records: Sequence[Any], times: Ints) -> Rows:
         """All names are known; raises KeyError if not, Unusable if there is something that isn't usable."""
-        count = len(records)
-        streams = np.fromiter(
-            map(self._streams.__getitem__, [record.stream for record in records]), np.int32, count
-        )
-        model, label = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
-        number = np.zeros(count)
-        at = np.flatnonzero(kinds == PREDICTION)
-        predictions = list(map(records.__getitem__, at.tolist()))
-        names = [record.stream for record in predictions]
-        models = self._models
-        model[at] = [models[name][record.model] for name, record in zip(names, predictions)]
-        self._targets(label, number, at, names, [record.y_pred for record in predictions], streams, "y_pred")
-        if self._catalog.columns.streams.correction.any():
-            self._check_corrections(predictions, model[at])
-        at_labels = np.flatnonzero(kinds == LABEL)
-        labels = list(map(records.__getitem__, at_labels.tolist()))
-        names = [record.stream for record in labels]
-        values = [record.y_true for record in labels]
-        self._targets(label, number, at_labels, names, values, streams, "y_true")
-        return self._rows(records, times, kinds, streams, model, label, number, at, predictions)
-
-    def _targets(
-        self, label: Any, number: Any, at: Any, names: list[str], values: list[Any], streams: Any, field: str
-    ) -> None:
-        """Fill in the targets of predictions or labels: class codes, or the numbers of regression.
-
-        None withdraws a label.
-        """
-        classes = self._classes
-        if not self._numbers and not self._sets:
-            label[at] = [
-                classes[name][value if type(value) is str else class_name(value, field)]
-                if value is not None else NO_CLASS
-                for name, value in zip(names, values)
-            ]  # fmt: skip
-            return
-        numbers = self._catalog.columns.streams.regression[streams[at]].tolist()
-        for i, name, value, is_number in zip(at.tolist(), names, values, numbers):
-            if value is None:
-                label[i] = NO_CLASS
-            elif is_number:
-                number[i] = number_of(value, field)
-            else:
-                label[i] = classes[name][self._class_name(name, value, field)]
-
-    def _class_name(self, stream: str, value: Any, field: str) -> str:
-        """The name of the class that is the target of a known stream's record."""
-        if self._sets and self._catalog.by_name[stream].config.has_sets:
-            return set_name(value, field)
-        return class_name(value, field)
-
-    def _check_corrections(self, predictions: list[Any], models: Any) -> None:
-        """A model that has given probabilities has a correction, if it is wanted."""
-        registry = self._catalog.columns
-        for record, model in zip(predictions, models.tolist()):
-            if (
-                record.y_proba
-                and not registry.entities.corrected[model]
-                and registry.streams.correction[registry.entities.stream[model]]
-            ):
-                raise KeyError(model)
-
-    def _rows(
-        self, records: Sequence[Any], times: Ints, kinds: Any, streams: Any, model: Any, label: Any,
-        number: Any, at: Any, predictions: list[Any],
-    ) -> Rows:  # fmt: skip
-        count = len(records)
-        ids = [record.instance_id for record in records]
-        joined = "".join(ids)
-        if joined.isascii():
-            text, sizes = joined.encode(), list(map(len, ids))
-        else:
-            encoded = [one.encode() for one in ids]
-            text, sizes = b"".join(encoded), list(map(len, encoded))
-        starts = np.zeros(count + 1, dtype=np.int64)
-        np.cumsum(np.array(sizes, dtype=np.int64), out=starts[1:])
-        ts = [record.ts for record in records]
-        try:
-            event_times = np.array(ts, dtype=np.int64)
-        except TypeError:  # a record without a time of its own has its record's
-            event_times = np.array([time if one is None else one for one, time in zip(ts, times.tolist())])
-        instances = np.flatnonzero(kinds == INSTANCE).tolist()
-        version = np.zeros(count, dtype=np.int64)
-        versions = [records[i].version for i in instances]
-        if any(versions):
-            version[instances] = [one or 0 for one in versions]
-        told = [record.model_version for record in predictions]
-        if any(one is not None for one in told):
-            by_code = self._catalog.streams
-            for i, code, name in zip(at.tolist(), streams[at].tolist(), told):
-                if name is not None:
-                    version[i] = by_code[code].version(str(name))
-        propensity = np.zeros(count)
-        if self._weights and instances:
-            propensity[instances] = [records[i].label_propensity or 0.0 for i in instances]
-        starts_of_p = np.zeros(count + 1, dtype=np.int64)
-        names: Any = np.zeros(0, dtype=np.uint64)
-        p: Any = np.zeros(0)
-        if self._scores or self._quantiles:
-            given = list(map(self.probabilities_of, predictions))
-            if any(given):
-                starts_of_p[at + 1] = list(map(len, given))
-                np.cumsum(starts_of_p, out=starts_of_p)
-                names = np.array(self.codes_of(chain.from_iterable(given)), dtype=np.uint64)
-                p = np.array(list(chain.from_iterable(one.values() for one in given)), dtype=np.float64)
-        numbers = np.full((count, self.numbers), np.nan)
-        if self.numbers:
-            reads = self._catalog.columns.streams.reads[streams] & OF_KIND[kinds]
-            for i in np.flatnonzero(reads).tolist():
-                wanted = int(reads[i])
-                numbers[i, : wanted.bit_length()] = numbers_of(records[i], wanted)
-        segments = np.zeros((count, self.keys), dtype=np.uint16)
-        if self.keys:
-            self._fill_segments(segments, records, streams.tolist())
-        return Rows(
-            kinds, streams, event_times, times, np.frombuffer(text, dtype=np.uint8), starts, model, label,
-            number, version, propensity, numbers, segments, starts_of_p, names, p,
-            self._catalog.columns.streams.class_count[streams],
-            np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.uint8),
-        )  # fmt: skip
-
-    def _fill_segments(self, segments: Any, records: Sequence[Any], streams: list[int]) -> None:
-        by_code = self._catalog.streams
-        for i, (record, code) in enumerate(zip(records, streams)):
-            given = getattr(record, "segments", None)
-            if given:
-                stream = by_code[code]
-                if stream.unseen_keys:
-                    stream.note_keys(given)
-                for key, name in enumerate(stream.config.segments):
-                    if name in given:
-                        segments[i, key] = stream.position(key, given[name])
+        texts = [record.instance_id.encode() for record in records]
+        given = [self.probabilities_of(record) for record in records]
+        codes = self.codes_of(chain.from_iterable(given))
+        text = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        rows = new_rows(len(records), self.numbers, self.keys, text, len(codes))
+        np.cumsum(np.array(list(map(len, texts)), dtype=np.int64), out=rows.starts[1:])
+        np.cumsum(np.array(list(map(len, given)), dtype=np.int64), out=rows.probabilities[1:])
+        rows.names[:], rows.p[:] = codes, [p for one in given for p in one.values()]
+        for i, (record, time) in enumerate(zip(records, times.tolist())):
+            self.write(rows, i, record, time)
+        return rows
 
     # ---- one record
 
     def write(self, rows: Rows, i: int, record: Any, time: int) -> None:
-        """Write a prediction or a label into row `i`, but for its id and its probabilities.
+        """Write a record into row `i`, but for its id and its probabilities.
 
         `time` is its record time, ms. Raises KeyError if it has names that aren't known, Unusable if it can't
         be used.
         """
         name, kind, columns = record.stream, record.KIND, self._catalog.columns
         code = self._streams[name]
-        value, field = (record.y_pred, "y_pred") if kind == PREDICTION else (record.y_true, "y_true")
-        if value is None:
-            rows.label[i], rows.number[i] = NO_CLASS, 0.0
-        elif self._numbers and columns.streams.regression[code]:
-            rows.number[i], rows.label[i] = number_of(value, field), 0
+        model = version = label = 0
+        number = propensity = 0.0
+        if kind == INSTANCE:
+            version = record.version or 0
+            propensity = (self._weights and record.label_propensity) or 0.0
         else:
-            target = self._class_name(name, value, field)
-            rows.label[i], rows.number[i] = self._classes[name][target], 0.0
-        wanted = int(columns.streams.reads[code] & OF_KIND[kind])
-        numbers = numbers_of(record, wanted)
-        model = version = 0
+            value, field = fields.target_of(record)
+            if value is None:  # the label is withdrawn
+                label = NO_CLASS
+            elif columns.streams.regression[code]:
+                number = fields.number_of(value, field)
+            else:
+                label = self._classes[name][self._class_name(name, value, field)]
         if kind == PREDICTION:
             model = self._models[name][record.model]
             if record.y_proba and columns.streams.correction[code] and not columns.entities.corrected[model]:
@@ -296,14 +164,33 @@ class Encoder:
                 version = self._catalog.streams[code].version(str(record.model_version))
         rows.kind[i], rows.stream[i], rows.time[i] = kind, code, time
         rows.ts[i] = time if record.ts is None else record.ts
-        rows.model[i], rows.version[i] = model, version
+        rows.model[i], rows.version[i], rows.propensity[i] = model, version, propensity
+        rows.label[i], rows.number[i] = label, number
         rows.classes[i] = columns.streams.class_count[code]
         if self.numbers:
+            numbers = fields.numbers_of(record, int(columns.streams.reads[code] & OF_KIND[kind]))
             rows.numbers[i] = np.nan
             rows.numbers[i, : len(numbers)] = numbers
         if self.keys:
             rows.segments[i] = 0
-            self._fill_segments(rows.segments[i : i + 1], [record], [code])
+            self._fill_segments(rows.segments[i], record, self._catalog.streams[code])
+
+    def _class_name(self, stream: str, value: Any, field: str) -> str:
+        """The name of the class that is the target of a known stream's record."""
+        if self._sets and self._catalog.by_name[stream].config.has_sets:
+            return fields.set_name(value, field)
+        return fields.class_name(value, field)
+
+    def _fill_segments(self, segments: Any, record: Any, stream: Stream) -> None:
+        """Write the positions of a record's segments by key, (keys,)."""
+        given = getattr(record, "segments", None)
+        if not given:
+            return
+        if stream.unseen_keys:
+            stream.note_keys(given)
+        for key, name in enumerate(stream.config.segments):
+            if name in given:
+                segments[key] = stream.position(key, given[name])
 
     def probabilities_of(self, record: Any) -> dict[str, float] | dict[int, float]:
         """A record's probabilities by class, or its quantiles by level, if any stream has use for them.
@@ -315,7 +202,7 @@ class Encoder:
             and record.KIND == PREDICTION
             and self._catalog.columns.streams.quantiles[self._streams[record.stream]]
         ):
-            return quantiles_of(record)
+            return fields.quantiles_of(record)
         return (self._scores and getattr(record, "y_proba", None)) or {}
 
     def codes_of(self, given: Iterable[str | int]) -> list[int]:
@@ -329,9 +216,9 @@ class Encoder:
     def _learn(self, records: Sequence[Any], times: Ints, admission: Admission | None, row: int) -> bool:
         """Register what is new of a record as columns, if that changes nothing for those before it."""
         record = records[row]
-        stream = stream_of(self._catalog, record)
+        stream = fields.stream_of(self._catalog, record)
         try:
-            news = news_of(self._catalog, stream, record)
+            news = fields.news_of(self._catalog, stream, record)
         except Unusable:
             return False
         if news is None or len(stream.config.segments) > self.keys:
@@ -342,7 +229,7 @@ class Encoder:
         return True
 
     def _one_by_one(
-        self, records: Sequence[Any], times: Ints, kinds: Any, admission: Admission | None
+        self, records: Sequence[Any], times: Ints, admission: Admission | None
     ) -> EncodedBatch:
         """Register what is new, in the order of the records; those that can't be used are left out."""
         catalog, limits = self._catalog, self._catalog.config.limits
@@ -353,9 +240,9 @@ class Encoder:
         stop = len(records)
         for position, record in enumerate(records):
             row = len(kept)
-            stream = stream_of(self._catalog, record)
+            stream = fields.stream_of(self._catalog, record)
             try:
-                news = news_of(self._catalog, stream, record)
+                news = fields.news_of(self._catalog, stream, record)
             except Unusable as reason:
                 unused.append(Unused(position, str(reason)))
                 continue
@@ -367,7 +254,7 @@ class Encoder:
                     stop = position
                     break
                 if not sure and news.stream:  # no time passes in it that could make room
-                    unused.append(Unused(position, reason_of(TOO_MANY_INSTANCES, record, limits)))
+                    unused.append(Unused(position, fields.reason_of(TOO_MANY_INSTANCES, record, limits)))
                     continue
                 if sure:
                     self._register(record, news, int(times[position]))
@@ -376,25 +263,23 @@ class Encoder:
             kept.append(position)
             classes.append(len(catalog.by_name[record.stream].class_names))
         places = np.array(kept, dtype=np.int64)
-        rows = self._with_asking([records[i] for i in kept], times[places], kinds[places], asking)
+        rows = self._with_asking([records[i] for i in kept], times[places], asking)
         rows.classes[:] = classes
         return EncodedBatch(rows, places, unused, stop)
 
-    def _with_asking(self, records: list[Any], times: Ints, kinds: Any, asking: list[int]) -> Rows:
+    def _with_asking(self, records: list[Any], times: Ints, asking: list[int]) -> Rows:
         """Rows of records; of those that ask there is what the join decides by, and no name that is new."""
         asked = [records[row] for row in asking]
-        of_kind = kinds[asking]
         for row, record in zip(asking, asked):
             records[row] = Instance(record.stream, record.instance_id, record.ts)
-        kinds[asking] = INSTANCE
-        rows = self._known(records, times, kinds)
-        kinds[asking] = of_kind
+        rows = self._known(records, times)
         rows.asks[asking] = 1
         for row, record in zip(asking, asked):
+            rows.kind[row] = record.KIND
             if record.KIND == PREDICTION:
                 rows.model[row] = self._models[record.stream].get(record.model, 0)
                 if self._catalog.columns.streams.regression[rows.stream[row]]:
-                    rows.number[row] = number_of(record.y_pred, "y_pred")
+                    rows.number[row] = fields.number_of(record.y_pred, "y_pred")
                 else:
                     target = self._class_name(record.stream, record.y_pred, "y_pred")
                     rows.label[row] = self._classes[record.stream].get(target, _NO_LABEL)
@@ -407,13 +292,13 @@ class Encoder:
             self.know(catalog.add_stream(name))
         stream = catalog.by_name[name]
         if news.retires:
-            versions = stream.families[family_of(record)]
+            versions = stream.families[fields.family_of(record)]
             for oldest in versions[: max(1, len(versions) + 1 - catalog.config.limits.versions_per_model)]:
                 self._retire(stream, oldest)
         if news.model:
             self._models[name][record.model] = catalog.add_model(stream, record.model, time)
             if stream.config.versions == "separate" and record.model_version is not None:
-                stream.families.setdefault(family_of(record), []).append(record.model)
+                stream.families.setdefault(fields.family_of(record), []).append(record.model)
         if news.correction:
             catalog.add_correction(stream, stream.models[record.model])
         if news.target is not None:

@@ -217,7 +217,7 @@ def news_of(catalog: Catalog, stream: Stream, record: Any) -> News | None:
             retires = _retires(catalog, stream, record)
             check_model(catalog, stream, record.model, retires=retires)
     if kind != INSTANCE:
-        target = _target(catalog, stream, record, kind)
+        target = _target(catalog, stream, record)
         numbers_of(record, stream.reads)
     if kind == PREDICTION:
         if "quantiles" in stream.fields:
@@ -232,9 +232,14 @@ def news_of(catalog: Catalog, stream: Stream, record: Any) -> News | None:
     return News(is_new, model, retires, target, correction, version, values)
 
 
-def _target(catalog: Catalog, stream: Stream, record: Any, kind: int) -> str | None:
+def target_of(record: Any) -> tuple[Any, str]:
+    """The target of a prediction or a label, and the name of its field."""
+    return (record.y_pred, "y_pred") if record.KIND == PREDICTION else (record.y_true, "y_true")
+
+
+def _target(catalog: Catalog, stream: Stream, record: Any) -> str | None:
     """The class that a record names, if it isn't known."""
-    value, field = (record.y_pred, "y_pred") if kind == PREDICTION else (record.y_true, "y_true")
+    value, field = target_of(record)
     if value is None:  # the label is withdrawn
         return None
     if stream.config.task == "regression":

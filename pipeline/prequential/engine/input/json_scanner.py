@@ -265,6 +265,18 @@ def integer(text: Bytes, at: int) -> tuple[int, int]:
     return at, (-value if first > start else value)
 
 
+@inlined
+def _digits(text: Bytes, at: int, digits: int, significant: int) -> tuple[int, int, int]:
+    """Behind digits, -1 if there are too many significant ones; the whole number with them, and how many."""
+    while ZERO <= text[at] <= NINE:
+        if significant == _DIGITS:
+            return -1, digits, significant
+        digits = digits * 10 + (np.int64(text[at]) - ZERO)
+        significant += digits > 0
+        at += 1
+    return at, digits, significant
+
+
 @inner
 def number(text: Bytes, at: int) -> tuple[int, float, bool]:
     """Behind a number, -1 if there is none; its value, and whether it is an integer as Python writes it.
@@ -274,27 +286,16 @@ def number(text: Bytes, at: int) -> tuple[int, float, bool]:
     start = at
     if text[at] == MINUS:
         at += 1
-    first, digits, significant = at, np.int64(0), 0
-    while ZERO <= text[at] <= NINE:
-        digits = digits * 10 + (np.int64(text[at]) - ZERO)
-        significant += digits > 0
-        if significant > _DIGITS:
-            return -1, 0.0, False
-        at += 1
-    if at == first or (text[first] == ZERO and at - first > 1):
+    first = at
+    at, digits, significant = _digits(text, at, np.int64(0), 0)
+    if at <= first or (text[first] == ZERO and at - first > 1):
         return -1, 0.0, False
     power, whole = 0, True
     if text[at] == DOT:
         whole = False
-        at += 1
-        first = at
-        while ZERO <= text[at] <= NINE:
-            digits = digits * 10 + (np.int64(text[at]) - ZERO)
-            significant += digits > 0
-            if significant > _DIGITS:
-                return -1, 0.0, False
-            at += 1
-        if at == first:
+        first = at + 1
+        at, digits, significant = _digits(text, first, digits, significant)
+        if at <= first:
             return -1, 0.0, False
         power = first - at
     if text[at] == _UPPER_E or text[at] == _LOWER_E:

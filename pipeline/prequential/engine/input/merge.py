@@ -290,7 +290,7 @@ class Merge:
         bounds = []  # by kind, the smallest possible time of the next record beyond those considered
         for kind, watermark in enumerate(watermarks):
             if self.buffered[kind] > most:
-                bounds.append(self._time_at(kind, most - 1))
+                bounds.append(self._head(kind, most - 1, _LATEST, None, None)[0][0])
             else:
                 latest = self._latest[kind]
                 bounds.append(latest if watermark is None else max(latest, watermark))
@@ -373,15 +373,6 @@ class Merge:
     def covers(self, vector: OffsetVector) -> bool:
         """Whether all records below `vector` have been added."""
         return all(added >= end for added, end in zip(self.added, vector))
-
-    def _time_at(self, kind: int, place: int) -> int:
-        """Time of the record that is `place` behind the head."""
-        place += self._start[kind]
-        for batch in self._queues[kind]:
-            if place < len(batch.times):
-                return int(batch.times[place])
-            place -= len(batch.times)
-        raise IndexError(place)
 
     def _advance(self, kind: int, batch: Batch, stop: int) -> None:
         self.buffered[kind] -= stop - self._start[kind]

@@ -14,29 +14,8 @@ from typing import Any, Protocol, overload
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Ints
 from prequential.engine.input import json_scanner
-from prequential.engine.input.record_scanner import (
-    ALL_NUMBERS,
-    IDS,
-    KEYS,
-    MODEL,
-    MODEL_VERSION,
-    NO_ROOM,
-    NO_TIME,
-    NUMBER,
-    PROPENSITY,
-    READ_ON_DEMAND,
-    RECORD,
-    SEGMENTS,
-    SHARES,
-    STATE,
-    STREAM,
-    TARGET,
-    TARGET_NUMBER,
-    UNUSABLE,
-    Columns,
-    fields_of,
-    scan,
-)
+from prequential.engine.input import record_scanner as scanner
+from prequential.engine.input.record_scanner import READ_ON_DEMAND, Columns
 from prequential.engine.tables.logs import CLOSINGS, Logs
 from prequential.topics.decoding import Decoded, decode
 from prequential.topics.messages import MAX_NAME_BYTES, NUMBERS
@@ -268,7 +247,7 @@ class Parser:
     def __init__(
         self, fields: Collection[str] = READ_ON_DEMAND, segments: Collection[str] | None = None
     ) -> None:
-        self._fields = tuple(fields_of(kind, READ_ON_DEMAND.difference(fields)) for kind in range(3))
+        self._fields = tuple(scanner.fields_of(kind, READ_ON_DEMAND.difference(fields)) for kind in range(3))
         self._segments, self._quantiles = segments, "quantiles" in fields
         self._room = np.zeros(MAX_NAME_BYTES, np.uint8)
         self._begin()
@@ -291,22 +270,23 @@ class Parser:
         joined, bounds = _joined(values)
         count, text = len(values), np.frombuffer(joined, dtype=np.uint8)
         columns = Columns(
-            np.empty((count, 4), np.int32), np.empty((count, ALL_NUMBERS)), np.empty(count, np.int64),
+            np.empty((count, 4), np.int32), np.empty((count, scanner.ALL_NUMBERS)), np.empty(count, np.int64),
             np.empty(count, np.int64), np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64),
             np.zeros(count + 1, np.int64), np.empty(len(text), np.uint8),
             np.empty(len(text) // _SHARE_BYTES, np.int32),
             np.empty(len(text) // _SHARE_BYTES), np.empty((len(text) // _SEGMENT_BYTES, 2), np.int32),
         )  # fmt: skip
         skipped, reasons, others = _not_text(joined, values), dict[int, str](), 0
-        state = np.zeros(STATE, np.int64)
-        state[KEYS] = 1 << 31 if self._segments is None else len(self._segments)
+        state = np.zeros(scanner.STATE, np.int64)
+        state[scanner.KEYS] = 1 << 31 if self._segments is None else len(self._segments)
         # The loop stops at each record that it doesn't take, and where a new name has no room.
-        while not scan(text, bounds, skipped, self._fields[kind], self._names, columns, state, self._room):
+        fields, room = self._fields[kind], self._room
+        while not scanner.scan(text, bounds, skipped, fields, self._names, columns, state, room):
             self._note_names()
-            if state[NO_ROOM]:
+            if state[scanner.NO_ROOM]:
                 self._names = json_scanner.wider(self._names, MAX_NAME_BYTES)
                 continue
-            record = int(state[RECORD])
+            record = int(state[scanner.RECORD])
             others += 1
             if others > max(_MOST_OTHERS, _SHARE_OF_OTHERS * record):
                 return None
@@ -342,27 +322,28 @@ class Parser:
         """Write a decoded record, None for an invalid one; returns the columns, maybe with more room."""
         if record is not None:
             columns = self._write_id(columns, record.instance_id.encode(), size, state)
-            columns.names[place, STREAM] = self._number(record.stream)
-            columns.ts[place] = NO_TIME if record.ts is None else record.ts
+            columns.names[place, scanner.STREAM] = self._number(record.stream)
+            columns.ts[place] = scanner.NO_TIME if record.ts is None else record.ts
             columns.version[place] = getattr(record, "version", 0) or 0
             self._write_own(columns, place, record)
             self._write_lists(columns, record, state)
-        state[RECORD] = place + 1
-        columns.id_bounds[place + 1] = state[IDS]
-        columns.share_bounds[place + 1], columns.segment_bounds[place + 1] = state[SHARES], state[SEGMENTS]
+        state[scanner.RECORD] = place + 1
+        columns.id_bounds[place + 1] = state[scanner.IDS]
+        columns.share_bounds[place + 1] = state[scanner.SHARES]
+        columns.segment_bounds[place + 1] = state[scanner.SEGMENTS]
         return columns
 
     def _write_own(self, columns: Columns, place: int, record: Any) -> None:
         """Write the fields that only some kinds of records have, and that have one place in the columns."""
         if hasattr(record, "model"):
-            columns.names[place, MODEL] = self._number(record.model)
+            columns.names[place, scanner.MODEL] = self._number(record.model)
         for field in ("y_pred", "y_true"):
             if hasattr(record, field):
                 self._write_target(columns, place, getattr(record, field))
         version = getattr(record, "model_version", None)
         if version is not None:
-            columns.names[place, MODEL_VERSION] = self._number(str(version))
-        for column, field in ((PROPENSITY, "label_propensity"), *enumerate(NUMBERS, NUMBER)):
+            columns.names[place, scanner.MODEL_VERSION] = self._number(str(version))
+        for column, field in ((scanner.PROPENSITY, "label_propensity"), *enumerate(NUMBERS, scanner.NUMBER)):
             value = getattr(record, field, None)
             if value is not None:
                 columns.numbers[place, column] = _number(value)
@@ -370,29 +351,30 @@ class Parser:
     def _write_lists(self, columns: Columns, record: Any, state: Ints) -> None:
         """Append the probabilities and segments of a record."""
         for name, share in (getattr(record, "y_proba", None) or {}).items():
-            columns.classes[state[SHARES]], columns.shares[state[SHARES]] = self._number(name), share
-            state[SHARES] += 1
+            at = state[scanner.SHARES]
+            columns.classes[at], columns.shares[at] = self._number(name), share
+            state[scanner.SHARES] += 1
         for key, value in (getattr(record, "segments", None) or {}).items():
             code = self._number(key)
-            wanted = code < state[KEYS]
-            columns.segments[state[SEGMENTS]] = code, self._number(value) if wanted else -1
-            state[SEGMENTS] += 1
+            wanted = code < state[scanner.KEYS]
+            columns.segments[state[scanner.SEGMENTS]] = code, self._number(value) if wanted else -1
+            state[scanner.SEGMENTS] += 1
 
     def _write_target(self, columns: Columns, place: int, value: Any) -> None:
         if value is None or isinstance(value, LabelSet):  # such a record is encoded as an object
             return
         if type(value) is str:
-            columns.names[place, TARGET] = self._number(value)
+            columns.names[place, scanner.TARGET] = self._number(value)
             return
         if type(value) is not float:
-            columns.names[place, TARGET] = self._number(str(value).lower())
+            columns.names[place, scanner.TARGET] = self._number(str(value).lower())
         if type(value) is not bool:
-            columns.numbers[place, TARGET_NUMBER] = _number(value)
+            columns.numbers[place, scanner.TARGET_NUMBER] = _number(value)
 
     def _write_id(self, columns: Columns, text: bytes, size: int, state: Ints) -> Columns:
         """Write the id of a record of `size` bytes; an id may have more bytes than its text, such as 1e9."""
-        start = int(state[IDS])
-        state[IDS] += len(text)
+        start = int(state[scanner.IDS])
+        state[scanner.IDS] += len(text)
         if len(text) > size:
             columns = columns._replace(ids=np.append(columns.ids, np.zeros(len(text), np.uint8)))
         columns.ids[start : start + len(text)] = np.frombuffer(text, dtype=np.uint8)
@@ -402,9 +384,9 @@ class Parser:
 def _number(value: Any) -> float:
     """A value as a number; UNUSABLE if it is none, or is too large."""
     try:
-        return float(value) if type(value) in (int, float) else UNUSABLE
+        return float(value) if type(value) in (int, float) else scanner.UNUSABLE
     except OverflowError:
-        return UNUSABLE
+        return scanner.UNUSABLE
 
 
 def _joined(values: Sequence[bytes | None]) -> tuple[bytes, Ints]:
@@ -431,21 +413,9 @@ def _not_text(joined: bytes, values: Sequence[bytes | None]) -> Bytes:
 
 
 def completed_ids(logs: Logs, records: Sequence[Any], numbers: Ints) -> list[str]:
-    """The ids of the instances whose outcomes have these numbers in the log.
+    """The ids of the instances whose outcomes have these numbers in the logs of a micro-batch's `records`.
 
-    Parameters
-    ----------
-    logs
-        What the join has written.
-    records
-        The micro-batch's.
-    numbers
-        (n,) int64, the column `record` of outcomes (see `engine.tables.logs.Closings`).
-
-    Returns
-    -------
-    list of str
-        An id for each number.
+    `numbers`, (n,) int64, is the column `record` of outcomes (see `engine.tables.logs.Closings`).
     """
     count, closings = int(logs.used[CLOSINGS]), logs.closings
     if not count:

@@ -8,21 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.compiled.kernel import Bytes, Ints, Ints32, Words, inlined, inner, kernel
+from prequential.engine.input import record_scanner as scanner
 from prequential.engine.input.fields import set_name
 from prequential.engine.input.plain import PlainRecords
-from prequential.engine.input.record_scanner import (
-    MODEL,
-    MODEL_VERSION,
-    NO_TIME,
-    NUMBER,
-    PROPENSITY,
-    STREAM,
-    TARGET,
-    TARGET_NUMBER,
-    Columns,
-)
+from prequential.engine.input.record_scanner import MODEL, MODEL_VERSION, STREAM, TARGET, Columns
 from prequential.engine.measures.registry import OF_KIND
-from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows, Unusable
+from prequential.engine.tables.records import INSTANCE, PREDICTION, Rows, Unusable, new_rows
 from prequential.engine.tables.streams import Registry, name_hash
 from prequential.topics.errors import existing
 from prequential.topics.messages import MAX_AMOUNT, NUMBERS
@@ -137,7 +128,7 @@ def _fill_target(
     """Fill a row's class or number, and its other numbers; returns what is missing, or -1."""
     streams = registry.streams
     if streams.regression[stream]:
-        number = columns.numbers[place, TARGET_NUMBER]
+        number = columns.numbers[place, scanner.TARGET_NUMBER]
         if not -MAX_AMOUNT <= number <= MAX_AMOUNT:
             return _OBJECT
         rows.number[i] = number
@@ -159,7 +150,7 @@ def _fill_numbers(columns: Columns, place: int, reads: int, rows: Rows, i: int) 
     for k in range(rows.numbers.shape[1]):
         if not reads >> k & 1:
             continue
-        number = columns.numbers[place, NUMBER + k]
+        number = columns.numbers[place, scanner.NUMBER + k]
         if number != number:  # it is absent
             number = _DEFAULT[k]
         elif not _LOW[k] <= number <= _HIGH[k]:
@@ -251,7 +242,7 @@ def _fill(
         kind = rows.kind[i]
         if kind == INSTANCE:
             rows.version[i] = columns.version[place]
-            propensity = columns.numbers[place, PROPENSITY]
+            propensity = columns.numbers[place, scanner.PROPENSITY]
             rows.propensity[i] = propensity if propensity > 0.0 else 0.0
         if kind == PREDICTION:
             missing = _fill_prediction(columns, place, stream, registry, tables, rows, i, stopped)
@@ -262,7 +253,7 @@ def _fill(
         if missing >= 0:
             stopped[_WANTED] = missing
             return False
-        rows.ts[i] = rows.time[i] if columns.ts[place] == NO_TIME else columns.ts[place]
+        rows.ts[i] = rows.time[i] if columns.ts[place] == scanner.NO_TIME else columns.ts[place]
         rows.classes[i] = registry.streams.class_count[stream]  # without those that only later rows name
         first, start = columns.id_bounds[place], rows.starts[i]
         for k in range(columns.id_bounds[place + 1] - first):
@@ -336,16 +327,8 @@ class PlainEncoder:
         np.cumsum(np.diff(columns.id_bounds)[places], out=starts[1:])
         if scores and len(columns.shares):
             np.cumsum(np.diff(columns.share_bounds)[places], out=shares[1:])
-        small = [np.zeros(count, np.int32) for _ in range(4)]
-        large = [np.zeros(count, np.int64) for _ in range(2)]
-        rows = Rows(
-            kinds, small[0], large[0], times, np.empty(int(starts[-1]), np.uint8), starts, small[1], small[2],
-            np.zeros(count), large[1], np.zeros(count), np.full((count, numbers), np.nan),
-            np.zeros((count, keys), np.uint16), shares,
-            np.zeros(int(shares[-1]), np.uint64), np.zeros(int(shares[-1])),
-            small[3], np.zeros(count, np.uint8), np.zeros(count, np.int64),
-            np.zeros(count, np.uint8),
-        )  # fmt: skip
+        rows = new_rows(count, numbers, keys, np.empty(int(starts[-1]), np.uint8), int(shares[-1]))
+        rows = rows._replace(kind=kinds, time=times, starts=starts, probabilities=shares)
         stopped, stop = np.zeros(3, np.int64), count
         while not _fill(columns, places, self._catalog.registry, self._sized(len(known)), rows, stopped):
             row, wanted, place = stopped.tolist()

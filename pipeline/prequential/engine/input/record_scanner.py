@@ -7,36 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inlined, inner, kernel
-from prequential.engine.input.json_scanner import (
-    CLOSE,
-    COLON,
-    COMMA,
-    FALSE,
-    LIST,
-    NO_MOMENT,
-    NULL,
-    OPEN,
-    QUOTE,
-    TRUE,
-    Names,
-    blank,
-    integer,
-    literal,
-    moment,
-    number,
-    number_of,
-    skip,
-    string,
-    unescaped,
-)
-from prequential.topics.messages import (
-    MAX_NAME_BYTES,
-    MAX_VALUE_BYTES,
-    MIN_PROPENSITY,
-    NUMBERS,
-    NUMBERS_OF_KIND,
-    SUM_SURELY_WITHIN,
-)
+from prequential.engine.input import json_scanner as json
+from prequential.engine.input.json_scanner import Names
+from prequential.topics import messages
 
 #: No `ts` of its own. (Less than any that is allowed.)
 NO_TIME = -(1 << 62)
@@ -49,7 +22,7 @@ STREAM, MODEL, TARGET, MODEL_VERSION = range(4)
 
 #: Numbers of a record, by their places in `Columns.numbers`: from `NUMBER` on those of `NUMBERS`.
 TARGET_NUMBER, PROPENSITY, NUMBER = range(3)
-ALL_NUMBERS = NUMBER + len(NUMBERS)
+ALL_NUMBERS = NUMBER + len(messages.NUMBERS)
 
 #: In place of a number: there is none, or there is something else.
 ABSENT, UNUSABLE = np.nan, np.inf
@@ -86,14 +59,14 @@ _FIELDS: tuple[tuple[bytes, int, int, tuple[int, ...]], ...] = (  # name, what i
     (b"y_proba", _SHARES, 0, (1,)),
     (b"model_version", _NAME, MODEL_VERSION, (1,)),
     *(
-        (name.encode(), _NUMBER, place, tuple(kind for kind in range(3) if name in NUMBERS_OF_KIND[kind]))
-        for place, name in enumerate(NUMBERS, NUMBER)
+        (name.encode(), _NUMBER, place, tuple(k for k in range(3) if name in messages.NUMBERS_OF_KIND[k]))
+        for place, name in enumerate(messages.NUMBERS, NUMBER)
     ),
     (b"quantiles", _OBJECT, 0, (1,)),
 )
 
 #: Those that mean something to some configurations alone; else they are passed over.
-READ_ON_DEMAND = frozenset({*NUMBERS, "quantiles"})
+READ_ON_DEMAND = frozenset({*messages.NUMBERS, "quantiles"})
 
 
 class Fields(NamedTuple):
@@ -160,14 +133,14 @@ def _field(fields: Fields, place: int, text: Bytes, start: int, stop: int) -> in
 def _name(text: Bytes, start: int, stop: int, escaped: bool, names: Names, room: Bytes) -> int:
     """The number of the name in a string, the content of which is in the text; `_FULL` or `_NOT_TAKEN`."""
     if escaped:
-        stop = unescaped(text, start, stop, room, 0, MAX_NAME_BYTES)
+        stop = json.unescaped(text, start, stop, room, 0, messages.MAX_NAME_BYTES)
         if stop < 0:
             return _NOT_TAKEN
-        code = number_of(names, room, 0, stop)
-    elif stop - start > MAX_NAME_BYTES:
+        code = json.number_of(names, room, 0, stop)
+    elif stop - start > messages.MAX_NAME_BYTES:
         return _NOT_TAKEN
     else:
-        code = number_of(names, text, start, stop)
+        code = json.number_of(names, text, start, stop)
     return code if code >= 0 else _FULL
 
 
@@ -177,8 +150,8 @@ def _take_name(
 ) -> int:
     """Read the value of a field that is a name, or may be a number or a boolean; returns where it ends."""
     start, code = at, -1
-    if text[at] == QUOTE:
-        at, escaped = string(text, at)
+    if text[at] == json.QUOTE:
+        at, escaped = json.string(text, at)
         if at < 0:
             return _NOT_TAKEN
         code = _name(text, start + 1, at - 1, escaped, names, room)
@@ -186,16 +159,16 @@ def _take_name(
             return code
     elif column <= MODEL:  # a stream or a model
         return _NOT_TAKEN
-    elif column == MODEL_VERSION and text[at] == NULL[0]:
-        return literal(text, at, NULL)
+    elif column == MODEL_VERSION and text[at] == json.NULL[0]:
+        return json.literal(text, at, json.NULL)
     else:
         whole = True
-        if column == TARGET and text[at] == TRUE[0]:
-            at = literal(text, at, TRUE)
-        elif column == TARGET and text[at] == FALSE[0]:
-            at = literal(text, at, FALSE)
+        if column == TARGET and text[at] == json.TRUE[0]:
+            at = json.literal(text, at, json.TRUE)
+        elif column == TARGET and text[at] == json.FALSE[0]:
+            at = json.literal(text, at, json.FALSE)
         else:
-            at, value, whole = number(text, at)
+            at, value, whole = json.number(text, at)
             if at < 0 or (column == MODEL_VERSION and not whole):
                 return _NOT_TAKEN
             if column == TARGET:
@@ -203,7 +176,7 @@ def _take_name(
         if at < 0:
             return _NOT_TAKEN
         if whole:
-            code = number_of(names, text, start, at)
+            code = json.number_of(names, text, start, at)
             if code < 0:
                 return _FULL
     columns.names[record, column] = code
@@ -213,83 +186,44 @@ def _take_name(
 @inlined
 def _take_number(text: Bytes, at: int, record: int, column: int, columns: Columns) -> int:
     """Read the value of a field that should be a number; returns where it ends."""
-    if text[at] == NULL[0]:
-        return literal(text, at, NULL)
+    if text[at] == json.NULL[0]:
+        return json.literal(text, at, json.NULL)
     if column != PROPENSITY and (
-        text[at] == QUOTE
-        or text[at] == TRUE[0]
-        or text[at] == FALSE[0]
-        or text[at] == OPEN
-        or text[at] == LIST
+        text[at] == json.QUOTE
+        or text[at] == json.TRUE[0]
+        or text[at] == json.FALSE[0]
+        or text[at] == json.OPEN
+        or text[at] == json.LIST
     ):
         columns.numbers[record, column] = UNUSABLE
-        return skip(text, at)
-    at, value, _ = number(text, at)
-    if at < 0 or (column == PROPENSITY and not MIN_PROPENSITY <= value <= 1.0):
+        return json.skip(text, at)
+    at, value, _ = json.number(text, at)
+    if at < 0 or (column == PROPENSITY and not messages.MIN_PROPENSITY <= value <= 1.0):
         return _NOT_TAKEN
     columns.numbers[record, column] = value
     return at
 
 
 @inlined
-def _take_shares(text: Bytes, at: int, names: Names, columns: Columns, state: Ints, room: Bytes) -> int:
-    """Read probabilities by class; returns where they end."""
-    if text[at] == NULL[0]:
-        return literal(text, at, NULL)
-    if text[at] != OPEN:
+def _take_pairs(
+    text: Bytes, at: int, which: int, names: Names, columns: Columns, state: Ints, room: Bytes
+) -> int:
+    """Read probabilities by class (`which` is SHARES) or segments by key (SEGMENTS); returns where they end.
+
+    Of keys that mean nothing, values have no numbers.
+    """
+    if text[at] == json.NULL[0]:
+        return json.literal(text, at, json.NULL)
+    if text[at] != json.OPEN:
         return _NOT_TAKEN
     names.counts[1] += 1
-    end, total = state[SHARES], 0.0
-    at = blank(text, at + 1)
-    if text[at] == CLOSE:
+    end, total = state[which], 0.0
+    at = json.blank(text, at + 1)
+    if text[at] == json.CLOSE:
         return at + 1
     while True:
         start = at
-        at, escaped = string(text, at)
-        if at < 0:
-            return _NOT_TAKEN
-        code = _name(text, start + 1, at - 1, escaped, names, room)
-        if code < 0:
-            return code
-        if names.last[code] == names.counts[1]:
-            return _NOT_TAKEN  # twice
-        names.last[code] = names.counts[1]
-        at = blank(text, at)
-        if text[at] != COLON:
-            return _NOT_TAKEN
-        at, share, _ = number(text, blank(text, at + 1))
-        if at < 0 or not 0.0 <= share <= 1.0:
-            return _NOT_TAKEN
-        total += share
-        columns.classes[end], columns.shares[end] = code, share
-        end += 1
-        at = blank(text, at)
-        if text[at] == CLOSE:
-            break
-        if text[at] != COMMA:
-            return _NOT_TAKEN
-        at = blank(text, at + 1)
-    if total > SUM_SURELY_WITHIN:
-        return _NOT_TAKEN
-    state[SHARES] = end
-    return at + 1
-
-
-@inlined
-def _take_segments(text: Bytes, at: int, names: Names, columns: Columns, state: Ints, room: Bytes) -> int:
-    """Read segments by key; returns where they end. Of keys that mean nothing, values have no numbers."""
-    if text[at] == NULL[0]:
-        return literal(text, at, NULL)
-    if text[at] != OPEN:
-        return _NOT_TAKEN
-    names.counts[1] += 1
-    end = state[SEGMENTS]
-    at = blank(text, at + 1)
-    if text[at] == CLOSE:
-        return at + 1
-    while True:
-        start = at
-        at, escaped = string(text, at)
+        at, escaped = json.string(text, at)
         if at < 0:
             return _NOT_TAKEN
         key = _name(text, start + 1, at - 1, escaped, names, room)
@@ -298,30 +232,38 @@ def _take_segments(text: Bytes, at: int, names: Names, columns: Columns, state: 
         if names.last[key] == names.counts[1]:
             return _NOT_TAKEN  # twice
         names.last[key] = names.counts[1]
-        at = blank(text, at)
-        if text[at] != COLON:
+        at = json.blank(text, at)
+        if text[at] != json.COLON:
             return _NOT_TAKEN
-        at = blank(text, at + 1)
-        start = at
-        at, escaped = string(text, at)
-        if at < 0:
-            return _NOT_TAKEN
-        value = -1
-        if key < state[KEYS]:
-            value = _name(text, start + 1, at - 1, escaped, names, room)
-            if value < 0:
-                return value
-        elif escaped or at - start - 2 > MAX_NAME_BYTES:
-            return _NOT_TAKEN
-        columns.segments[end, 0], columns.segments[end, 1] = key, value
+        start = at = json.blank(text, at + 1)
+        if which == SHARES:
+            at, share, _ = json.number(text, at)
+            if at < 0 or not 0.0 <= share <= 1.0:
+                return _NOT_TAKEN
+            total += share
+            columns.classes[end], columns.shares[end] = key, share
+        else:
+            at, escaped = json.string(text, at)
+            if at < 0:
+                return _NOT_TAKEN
+            value = -1
+            if key < state[KEYS]:
+                value = _name(text, start + 1, at - 1, escaped, names, room)
+                if value < 0:
+                    return value
+            elif escaped or at - start - 2 > messages.MAX_NAME_BYTES:
+                return _NOT_TAKEN
+            columns.segments[end, 0], columns.segments[end, 1] = key, value
         end += 1
-        at = blank(text, at)
-        if text[at] == CLOSE:
+        at = json.blank(text, at)
+        if text[at] == json.CLOSE:
             break
-        if text[at] != COMMA:
+        if text[at] != json.COMMA:
             return _NOT_TAKEN
-        at = blank(text, at + 1)
-    state[SEGMENTS] = end
+        at = json.blank(text, at + 1)
+    if total > messages.SUM_SURELY_WITHIN:
+        return _NOT_TAKEN
+    state[which] = end
     return at + 1
 
 
@@ -329,18 +271,18 @@ def _take_segments(text: Bytes, at: int, names: Names, columns: Columns, state: 
 def _take_id(text: Bytes, at: int, columns: Columns, end: int) -> tuple[int, int]:
     """Write an id, a string or an integer, from `end` on; where the value ends, and the id."""
     start, escaped = at, False
-    if text[at] == QUOTE:
-        at, escaped = string(text, at)
+    if text[at] == json.QUOTE:
+        at, escaped = json.string(text, at)
         start, stop = start + 1, at - 1
     else:
-        at, _ = integer(text, at)
+        at, _ = json.integer(text, at)
         stop = at
     if at < 0:
         return _NOT_TAKEN, 0
     if escaped:
-        end = unescaped(text, start, stop, columns.ids, end, MAX_NAME_BYTES)
+        end = json.unescaped(text, start, stop, columns.ids, end, messages.MAX_NAME_BYTES)
         return (at if end >= 0 else _NOT_TAKEN), end
-    if stop - start > MAX_NAME_BYTES:
+    if stop - start > messages.MAX_NAME_BYTES:
         return _NOT_TAKEN, 0
     for k in range(stop - start):
         columns.ids[end + k] = text[start + k]
@@ -350,18 +292,18 @@ def _take_id(text: Bytes, at: int, columns: Columns, end: int) -> tuple[int, int
 @inlined
 def _take_time(text: Bytes, at: int, record: int, columns: Columns) -> int:
     """Read `ts`, an integer or a text; returns where it ends."""
-    if text[at] == NULL[0]:
-        return literal(text, at, NULL)
-    if text[at] == QUOTE:
+    if text[at] == json.NULL[0]:
+        return json.literal(text, at, json.NULL)
+    if text[at] == json.QUOTE:
         start = at + 1
-        at, escaped = string(text, at)
+        at, escaped = json.string(text, at)
         if at < 0 or escaped:
             return _NOT_TAKEN
-        value = moment(text, start, at - 1)
-        if value == NO_MOMENT:
+        value = json.moment(text, start, at - 1)
+        if value == json.NO_MOMENT:
             return _NOT_TAKEN
     else:
-        at, value = integer(text, at)
+        at, value = json.integer(text, at)
         if at < 0 or not -_LAST_TIME <= value <= _LAST_TIME:
             return _NOT_TAKEN
     columns.ts[record] = value
@@ -375,22 +317,22 @@ def _scan(
 ) -> int:  # fmt: skip
     """Read the record that begins at `at`; returns where it ends, `_NOT_TAKEN` or `_FULL`."""
     seen, found, place = np.int64(0), 0, 0
-    at = blank(text, at)
-    if text[at] != OPEN:
+    at = json.blank(text, at)
+    if text[at] != json.OPEN:
         return _NOT_TAKEN
     while True:
-        start = blank(text, at + 1)
-        at, escaped = string(text, start)
+        start = json.blank(text, at + 1)
+        at, escaped = json.string(text, start)
         if at < 0 or escaped:
             return _NOT_TAKEN
         field = _field(fields, place, text, start + 1, at - 1)
         place += 1
-        at = blank(text, at)
-        if text[at] != COLON:
+        at = json.blank(text, at)
+        if text[at] != json.COLON:
             return _NOT_TAKEN
-        at = blank(text, at + 1)
+        at = json.blank(text, at + 1)
         if field < 0:
-            at = skip(text, at)
+            at = json.skip(text, at)
         else:
             if seen >> field & 1:
                 return _NOT_TAKEN  # twice
@@ -405,26 +347,26 @@ def _scan(
             elif what == _TIME:
                 at = _take_time(text, at, record, columns)
             elif what == _SHARES:
-                at = _take_shares(text, at, names, columns, state, room)
+                at = _take_pairs(text, at, SHARES, names, columns, state, room)
             elif what == _SEGMENTS:
-                at = _take_segments(text, at, names, columns, state, room)
+                at = _take_pairs(text, at, SEGMENTS, names, columns, state, room)
             elif what == _OBJECT:  # only decoded records have it
-                at = literal(text, at, NULL) if text[at] == NULL[0] else _NOT_TAKEN
-            elif what == _VERSION and text[at] != NULL[0]:
-                at, columns.version[record] = integer(text, at)
+                at = json.literal(text, at, json.NULL) if text[at] == json.NULL[0] else _NOT_TAKEN
+            elif what == _VERSION and text[at] != json.NULL[0]:
+                at, columns.version[record] = json.integer(text, at)
             else:
                 at = _take_number(text, at, record, column, columns)
         if at < 0:
             return at
-        at = blank(text, at)
-        if text[at] == CLOSE:
+        at = json.blank(text, at)
+        if text[at] == json.CLOSE:
             break
-        if text[at] != COMMA:
+        if text[at] != json.COMMA:
             return _NOT_TAKEN
     needed = 0
     for field in range(len(fields.needed)):
         needed += fields.needed[field]
-    return blank(text, at + 1) if found == needed else _NOT_TAKEN
+    return json.blank(text, at + 1) if found == needed else _NOT_TAKEN
 
 
 @inlined
@@ -444,21 +386,15 @@ def scan(
 ) -> bool:  # fmt: skip
     """Read records from the one in `state` on; whether all were taken.
 
-    Parameters
-    ----------
-    text, bounds
-        Records with a NUL byte behind each; (records + 1,) where each begins.
-    skipped
-        (records,) 1 for a record that isn't taken, whatever it has.
-    room
-        Room for a name.
+    Record i begins at `bounds[i]` in `text`, with a NUL byte behind it; it isn't taken if `skipped[i]`.
+    `room` is room for a name.
     """
     state[NO_ROOM] = 0
     for record in range(state[RECORD], len(skipped)):
         _clear(columns, record)
         shares, segments, end = state[SHARES], state[SEGMENTS], _NOT_TAKEN
         length = bounds[record + 1] - bounds[record] - 1
-        if not skipped[record] and length <= MAX_VALUE_BYTES:
+        if not skipped[record] and length <= messages.MAX_VALUE_BYTES:
             end = _scan(text, bounds[record], record, fields, names, columns, state, room)
         if end != bounds[record + 1] - 1:
             _clear(columns, record)

@@ -51,20 +51,25 @@ class Seen(NamedTuple):
     classes: Ints  # bit of each code of a class that was named; the last bit: of all others
     scored: Ints  # (streams, 2) predictions with probabilities, and those whose own class has none of them
     foreign: Words  # (streams, FOREIGN) hashes of the first names in the latter; 0: there are no more
+    odd: Ints  # (streams, 9): records whose ts is odd, by kind and oddity
+    first: Ints  # … and of these 1 + the row of the first one in its micro-batch; -1: it is known
+    step: Ints  # (streams, 6): the longest step of time, longer than the horizon and all time before it
 
 
 def new_seen() -> Seen:
     """Tables for no streams: nothing was seen."""
-    records, earliest, latest, classes = (np.zeros((0, _KINDS), dtype=np.int64) for _ in range(4))
-    scored, foreign = np.zeros((0, 2), dtype=np.int64), np.zeros((0, FOREIGN), dtype=np.uint64)
-    return Seen(records, earliest, latest, classes, scored, foreign)
+    by_kind = dict.fromkeys(("records", "earliest", "latest", "classes"), _KINDS)
+    odd = {"odd": _KINDS * _COUNTED, "first": _KINDS * _COUNTED, "step": 6}
+    return zeros(Seen, 0, **by_kind, scored=2, foreign=FOREIGN, **odd)
 
 
-def update(seen: Seen, rows: Rows, stop: int, streams: int, registry: Registry) -> Seen:
-    """Count rows before `stop` that weren't refused, by stream and kind; returns the tables, maybe wider."""
+def update(seen: Seen, rows: Rows, stop: int, streams: int, registry: Registry) -> tuple[Seen, bool]:
+    """Count rows before `stop` that weren't refused, by stream and kind, and check their times.
+
+    Returns the tables, maybe wider, and whether `news` has something new.
+    """
     seen = grown(seen, streams)
-    _update(seen, rows, stop, registry)
-    return seen
+    return seen, bool(_update(seen, rows, stop, registry))
 
 
 @inner
@@ -85,10 +90,12 @@ def _note_names(seen: Seen, rows: Rows, i: int, own: int) -> None:
 
 
 @kernel
-def _update(seen: Seen, rows: Rows, stop: int, registry: Registry) -> None:
+def _update(seen: Seen, rows: Rows, stop: int, registry: Registry) -> int:
+    new = 0
     for i in range(stop):
         if rows.refused[i]:
             continue
+        new |= _check_time(seen, rows, i, registry)
         stream, kind, ts = rows.stream[i], rows.kind[i], rows.ts[i]
         if seen.records[stream, kind] == 0:
             seen.earliest[stream, kind] = seen.latest[stream, kind] = ts
@@ -101,6 +108,7 @@ def _update(seen: Seen, rows: Rows, stop: int, registry: Registry) -> None:
         if named and rows.label[i] >= 0 and not registry.streams.regression[stream]:
             own = registry.streams.classes[stream] + rows.label[i]
             _note_names(seen, rows, i, registry.classes.name[own])
+    return new
 
 
 #: Most reasons that are counted separately: names from strangers are part of them.
@@ -170,20 +178,9 @@ _USUAL_LEAD = 60_000
 #: Fewer records have no span of time that a step could be compared with.
 _LEAST_BEFORE = 10
 
-#: Columns of `OddTimes.step`: the largest ts before it, its own ts, the record's kind, 1 + its row (-1: it is
+#: Columns of `Seen.step`: the largest ts before it, its own ts, the record's kind, 1 + its row (-1: it is
 #: known), records before it, and records as late or later, itself among them.
 BEFORE, AT, KIND, ROW, EARLIER, LATER = range(6)
-
-
-class OddTimes(NamedTuple):
-    """By stream: (streams, …)."""
-
-    records: Ints
-    earliest: Ints  # ts, ms; 0 without records
-    latest: Ints
-    odd: Ints  # (streams, 9): records by kind and oddity
-    first: Ints  # … and of these 1 + the row of the first one in its micro-batch; -1: it is known
-    step: Ints  # (streams, 6): the longest step of time, longer than the horizon and all time before it
 
 
 class First(NamedTuple):
@@ -195,72 +192,55 @@ class First(NamedTuple):
     row: int
 
 
-def new_odd_times() -> OddTimes:
-    """Tables for no streams: no record has come, and none was odd."""
-    return zeros(OddTimes, 0, odd=_KINDS * _COUNTED, first=_KINDS * _COUNTED, step=6)
-
-
-def update_odd_times(
-    times: OddTimes, rows: Rows, stop: int, registry: Registry, streams: int
-) -> tuple[OddTimes, bool]:
-    """Check the times of rows before `stop` that weren't refused.
-
-    Returns the tables, maybe wider, and whether `news` has something new.
-    """
-    times = grown(times, streams)
-    return times, bool(_update_odd_times(times, rows, stop, registry))
-
-
-def news(times: OddTimes) -> Iterator[First]:
+def news(seen: Seen) -> Iterator[First]:
     """Records of the latest micro-batch that are the first ones of their kind and oddity."""
-    for stream, column in np.argwhere(times.first > 0).tolist():
-        yield First(stream, *divmod(column, _COUNTED), int(times.first[stream, column]) - 1)
-        times.first[stream, column] = -1
-    for stream in np.flatnonzero(times.step[:, ROW] > 0).tolist():
-        step = times.step[stream]
+    for stream, column in np.argwhere(seen.first > 0).tolist():
+        yield First(stream, *divmod(column, _COUNTED), int(seen.first[stream, column]) - 1)
+        seen.first[stream, column] = -1
+    for stream in np.flatnonzero(seen.step[:, ROW] > 0).tolist():
+        step = seen.step[stream]
         yield First(stream, int(step[KIND]), STEP, int(step[ROW]) - 1)
         step[ROW] = -1
 
 
-def odd_times_of(times: OddTimes, stream: int, oddity: int) -> list[int]:
+def odd_times_of(seen: Seen, stream: int, oddity: int) -> list[int]:
     """How many records of each kind of a stream are odd in this way."""
-    if stream >= len(times.odd):
+    if stream >= len(seen.odd):
         return [0] * _KINDS
-    return [int(times.odd[stream, kind * _COUNTED + oddity]) for kind in range(_KINDS)]
+    return [int(seen.odd[stream, kind * _COUNTED + oddity]) for kind in range(_KINDS)]
 
 
-@kernel
-def _update_odd_times(times: OddTimes, rows: Rows, stop: int, registry: Registry) -> int:
-    new = 0
-    for i in range(stop):
-        if rows.refused[i]:
-            continue
-        stream, kind, ts = np.int64(rows.stream[i]), np.int64(rows.kind[i]), rows.ts[i]
-        odd = -1
-        if _LEAST_SECONDS <= ts < _JANUARY:
-            odd = SECONDS
-        elif ts >= LEAST_MICROSECONDS:
-            odd = MICROSECONDS
-        elif ts > rows.time[i] + max(_USUAL_LEAD, lead_of(registry, stream)):
-            odd = AHEAD
-        if odd >= 0:
-            column = kind * _COUNTED + odd
-            times.odd[stream, column] += 1
-            if not times.first[stream, column]:
-                times.first[stream, column] = i + 1
-                new = 1
-        records, earliest, latest = times.records[stream], times.earliest[stream], times.latest[stream]
-        step = times.step[stream]
-        longest = max(registry.streams.horizon[stream], latest - earliest, step[AT] - step[BEFORE])
-        if records >= _LEAST_BEFORE and ts - latest > longest:
-            step[BEFORE], step[AT], step[KIND], step[ROW] = latest, ts, kind, i + 1
-            step[EARLIER], step[LATER] = records, 0
+@inner
+def _check_time(seen: Seen, rows: Rows, i: int, registry: Registry) -> int:
+    """Check a row's ts; 1 if it is the first one that is odd in its way, or makes the longest step."""
+    stream, kind, ts = np.int64(rows.stream[i]), np.int64(rows.kind[i]), rows.ts[i]
+    new, odd = 0, -1
+    if _LEAST_SECONDS <= ts < _JANUARY:
+        odd = SECONDS
+    elif ts >= LEAST_MICROSECONDS:
+        odd = MICROSECONDS
+    elif ts > rows.time[i] + max(_USUAL_LEAD, lead_of(registry, stream)):
+        odd = AHEAD
+    if odd >= 0:
+        column = kind * _COUNTED + odd
+        seen.odd[stream, column] += 1
+        if not seen.first[stream, column]:
+            seen.first[stream, column] = i + 1
             new = 1
-        if step[ROW]:
-            step[LATER] += ts >= step[AT]
-        times.earliest[stream] = min(earliest, ts) if records else ts
-        times.latest[stream] = max(latest, ts) if records else ts
-        times.records[stream] = records + 1
+    records = earliest = latest = np.int64(0)
+    for one in range(_KINDS):
+        if seen.records[stream, one]:
+            earliest = min(earliest, seen.earliest[stream, one]) if records else seen.earliest[stream, one]
+            latest = max(latest, seen.latest[stream, one]) if records else seen.latest[stream, one]
+            records += seen.records[stream, one]
+    step = seen.step[stream]
+    longest = max(registry.streams.horizon[stream], latest - earliest, step[AT] - step[BEFORE])
+    if records >= _LEAST_BEFORE and ts - latest > longest:
+        step[BEFORE], step[AT], step[KIND], step[ROW] = latest, ts, kind, i + 1
+        step[EARLIER], step[LATER] = records, 0
+        new = 1
+    if step[ROW]:
+        step[LATER] += ts >= step[AT]
     return new
 
 

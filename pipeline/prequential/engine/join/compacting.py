@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from prequential.engine.compiled.ids import remove
 from prequential.engine.compiled.kernel import inlined, inner
-from prequential.engine.join.completing import LOW
 from prequential.engine.join.expiry import NOTHING, drop_label
+from prequential.engine.join.outcome_rows import LOW
+from prequential.engine.tables import store as stores
 from prequential.engine.tables.compact import (
     CHUNK,
     add_row,
@@ -15,18 +16,7 @@ from prequential.engine.tables.compact import (
     key_of_slot,
     remove_compact,
 )
-from prequential.engine.tables.store import (
-    LABELS,
-    NO_CLASS,
-    NO_VERSION,
-    PREDICTIONS,
-    SETTLED,
-    UNKNOWN,
-    Store,
-    drop_predictions,
-    take_row,
-    unschedule,
-)
+from prequential.engine.tables.store import Store
 from prequential.engine.tables.streams import Registry
 
 #: A row's codes are the digits of a number to this base, whose last value stands for no class: the label as
@@ -85,9 +75,9 @@ def expand(registry: Registry, store: Store, stream: int, slot: int, row: int) -
     """Fill a new slot with the instance of a compact row, which stays."""
     compact, instances, predictions, labels = store.compact, store.instances, store.predictions, store.labels
     rows, codes, chunk = compact.rows, np.int64(compact.rows.codes[row]), row // CHUNK
-    first = take_row(store.pools, PREDICTIONS, predictions.next)
-    label = take_row(store.pools, LABELS, labels.next)
-    instances.state[slot], instances.first[slot], instances.label[slot] = SETTLED, first, label
+    first = stores.take_row(store.pools, stores.PREDICTIONS, predictions.next)
+    label = stores.take_row(store.pools, stores.LABELS, labels.next)
+    instances.state[slot], instances.first[slot], instances.label[slot] = stores.SETTLED, first, label
     if codes & _HAS_INSTANCE:
         instances.version[slot] = 0
     deadline = deadline_of(compact, row, registry.streams.wheel[stream])
@@ -132,11 +122,11 @@ def _clear(store: Store, prediction: int, label: int) -> None:
 @inner
 def _free(store: Store, stream: int, slot: int) -> None:
     """Free the slot and the rows of an instance that is compact now, and still remembered."""
-    unschedule(store.wheels, store.links, stream, slot)
-    drop_predictions(store.pools, store.predictions, store.probabilities, store.instances.first[slot])
+    stores.unschedule(store.wheels, store.links, stream, slot)
+    stores.drop_predictions(store.pools, store.predictions, store.probabilities, store.instances.first[slot])
     drop_label(store, slot)
     store.instances.first[slot] = 0
-    store.instances.state[slot] = UNKNOWN
+    store.instances.state[slot] = stores.UNKNOWN
     remove(store.ids, slot)
 
 
@@ -154,7 +144,7 @@ def _codes_of(registry: Registry, store: Store, stream: int, slot: int) -> int:
         return -1
     if predictions.judged[row] or predictions.corrected[row] or predictions.version[row]:
         return -1
-    if labels.at_horizon[label] or version not in (NO_VERSION, 0):
+    if labels.at_horizon[label] or version not in (stores.NO_VERSION, 0):
         return -1
     codes = _with_class(0, predictions.majority[row])
     codes = _with_class(codes, predictions.persistent[row])
@@ -163,13 +153,13 @@ def _codes_of(registry: Registry, store: Store, stream: int, slot: int) -> int:
     codes = _with_class(codes, labels.persistent[label])
     codes = _with_class(codes, labels.first[label])
     codes = _with_class(codes, labels.label[label])
-    return codes if codes < 0 or version == NO_VERSION else codes | _HAS_INSTANCE
+    return codes if codes < 0 or version == stores.NO_VERSION else codes | _HAS_INSTANCE
 
 
 @inlined
 def _with_class(codes: int, code: int) -> int:
     """The codes and one more class; -1 if one has no place."""
-    if codes < 0 or (code >= _NONE and code != NO_CLASS):
+    if codes < 0 or (code >= _NONE and code != stores.NO_CLASS):
         return -1
     return codes * _BASE + min(np.int64(code), _NONE)
 
@@ -178,4 +168,4 @@ def _with_class(codes: int, code: int) -> int:
 def _class_at(codes: int, place: int) -> int:
     """The class at a place among the codes."""
     code = (codes & (_HAS_INSTANCE - 1)) // _BASE**place % _BASE
-    return NO_CLASS if code == _NONE else code
+    return stores.NO_CLASS if code == _NONE else code

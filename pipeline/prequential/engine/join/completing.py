@@ -3,55 +3,15 @@
 from __future__ import annotations
 
 from prequential.engine.compiled.kernel import inlined, inner
-from prequential.engine.join.outcome_rows import (
-    CORRECTED,
-    EVER,
-    OWN,
-    PERSISTENT,
-    Place,
-    bits_of,
-    chosen_at_age,
-    earliest_of,
-    end_of_bin,
-    first_model_of,
-    first_with_segments,
-    has_two_predictions,
-    is_first_of_model,
-    knows,
-    latest_of,
-    outcome_of,
-    put,
-    segment_row,
-    write_here,
-    write_outcomes,
-)
+from prequential.engine.join import outcome_rows as outcomes
+from prequential.engine.join.outcome_rows import Place
 from prequential.engine.join.scoring import find_baseline, note_stake, score
-from prequential.engine.tables.logs import (
-    DUE,
-    LATE,
-    MET,
-    WANTED,
-    Logs,
-    add_event,
-    add_latency,
-    add_segment_event,
-)
+from prequential.engine.tables import logs as log
+from prequential.engine.tables import store as stores
+from prequential.engine.tables.logs import Logs
 from prequential.engine.tables.outcomes import OUTCOME
-from prequential.engine.tables.store import (
-    NO_VERSION,
-    PREDICTIONS,
-    SETTLED,
-    WAITING,
-    Predictions,
-    Store,
-    count_of,
-    drop_probabilities,
-    give_row,
-)
+from prequential.engine.tables.store import Predictions, Store
 from prequential.engine.tables.streams import Registry, is_beyond_horizon
-
-#: The bits of an outcome's number that are stored.
-LOW = 0xFFFFFFFF
 
 
 @inner
@@ -64,8 +24,8 @@ def _count(registry: Registry, logs: Logs, stream: int, entity: int, t1: int) ->
     entities.changed[entity] = 1
     emit = registry.streams.emit_outcomes[stream]
     if emit and number % emit == 0:
-        logs.due[logs.used[DUE]] = entity
-        logs.used[DUE] += 1
+        logs.due[logs.used[log.DUE]] = entity
+        logs.used[log.DUE] += 1
     return number
 
 
@@ -77,7 +37,7 @@ def _note_version(registry: Registry, store: Store, model: int, number: int, fir
     still come.
     """
     entities, predictions = registry.entities, store.predictions
-    latest = latest_of(predictions, first, model, EVER)
+    latest = outcomes.latest_of(predictions, first, model, outcomes.EVER)
     version, ts = predictions.version[latest], predictions.ts[latest]
     if version and (not entities.version[model] or ts >= entities.version_ts[model]):
         entities.version_ts[model] = ts
@@ -99,49 +59,30 @@ def _complete_model(
     head = first
     while predictions.model[head] != model:
         head = predictions.next[head]
-    with_segments = first_with_segments(store, first, model, keys) if keys else 0
+    with_segments = outcomes.first_with_segments(store, first, model, keys) if keys else 0
     for which in range(2 + keys):  # the model, its correction, its segments
-        entity, whose, key = model, OWN, which - 2
+        entity, whose, key = model, outcomes.OWN, which - 2
         if which == 1:
-            if not corrected or not all_corrected(registry, store, stream, slot, model, first):
+            if not corrected or not outcomes.all_corrected(registry, store, stream, slot, model, first):
                 continue
-            entity, whose = corrected, CORRECTED
+            entity, whose = corrected, outcomes.CORRECTED
         elif which > 1:
             values.segment_numbers[head, key] = 0
-            row = segment_row(registry, store, stream, slot, model, with_segments, key)
+            row = outcomes.segment_row(registry, store, stream, slot, model, with_segments, key)
             if row < 0:
                 continue
-            add_segment_event(logs, model, row, 1)
+            log.add_segment_event(logs, model, row, 1)
             entity = registry.segment_rows.entity[row]
         number = _count(registry, logs, stream, entity, t1)
         if which == 0:
             if streams.versions[stream]:
                 _note_version(registry, store, model, number, first)
-            if has_two_predictions(predictions, first, model, t1):
+            if outcomes.has_two_predictions(predictions, first, model, t1):
                 entities.twofold[model] = 1
         elif which > 1:
             values.segment_numbers[head, key] = number
-        outcome = outcome_of(entity, number, whose, y, y, OUTCOME)
-        write_here(registry, store, logs, place, outcome, model, first)
-
-
-@inner
-def all_corrected(registry: Registry, store: Store, stream: int, slot: int, model: int, first: int) -> bool:
-    """Whether all predictions that count in a stage have a corrected class."""
-    streams, predictions = registry.streams, store.predictions
-    label = store.instances.label[slot]
-    initial = earliest_of(predictions, first, model)
-    if not predictions.corrected[initial]:
-        return False
-    if not predictions.corrected[latest_of(predictions, first, model, EVER)]:
-        return False
-    bins = streams.bins[stream]
-    for b in range(1, bins + 1):
-        end = end_of_bin(store.labels.t0[label], store.labels.t1[label], b, bins)
-        chosen = latest_of(predictions, first, model, end)
-        if chosen and not predictions.corrected[chosen]:
-            return False
-    return True
+        outcome = outcomes.outcome_of(entity, number, whose, y, y, OUTCOME)
+        outcomes.write_here(registry, store, logs, place, outcome, model, first)
 
 
 @inner
@@ -152,37 +93,19 @@ def _complete_ages(
     stream, slot = place.stream, place.slot
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
     label = store.instances.label[slot]
-    t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
+    t1, y = store.labels.t1[label], store.labels.label[label]
     head = first
     while predictions.model[head] != model:
         head = predictions.next[head]
     for stage in range(streams.age_count[stream]):
         store.values.after_numbers[head, stage] = 0
-        age = registry.ages.age[streams.ages[stream] + stage]
-        chosen = chosen_at_age(predictions, first, model, age, t0, t1)
+        chosen = outcomes.chosen_at_age(registry, store, place, model, first, stage)
         if chosen:
             entity = entities.after[model] + stage
             number = _count(registry, logs, stream, entity, t1)
             store.values.after_numbers[head, stage] = number
-            put(registry, store, logs, place, outcome_of(entity, number, OWN, y, y, OUTCOME), 0, chosen)
-
-
-@inner
-def number_at_age(registry: Registry, store: Store, stream: int, label: int, aged: int, stage: int) -> int:
-    """The number of a baseline's outcome at an age; 0 or less if it had none, because it began later.
-
-    The stored number is that of the baseline which began first. Once both have begun, they have the same
-    outcomes.
-    """
-    number = store.label_values.after_numbers[label, stage]
-    if not number:
-        return 0
-    streams, entities, most = registry.streams, registry.entities, 0
-    for which in range(2):
-        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
-        if entity:
-            most = max(most, entities.outcomes[entities.after[entity] + stage])
-    return number - (most - entities.outcomes[aged])
+            outcome = outcomes.outcome_of(entity, number, outcomes.OWN, y, y, OUTCOME)
+            outcomes.put(registry, store, logs, place, outcome, 0, chosen)
 
 
 @inner
@@ -193,29 +116,28 @@ def _complete_baselines(
     stream, slot = place.stream, place.slot
     streams, entities = registry.streams, registry.entities
     label = store.instances.label[slot]
-    t0, t1, y = store.labels.t0[label], store.labels.t1[label], store.labels.label[label]
+    t1, y = store.labels.t1[label], store.labels.label[label]
     for stage in range(streams.age_count[stream]):
         store.label_values.after_numbers[label, stage] = 0
-    reference = first_model_of(store.predictions, first)
-    twofold = has_two_predictions(store.predictions, first, reference, t1)
+    reference = outcomes.first_model_of(store.predictions, first)
+    twofold = outcomes.has_two_predictions(store.predictions, first, reference, t1)
     for which in range(2):
         entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
         if entity:
             if twofold:
                 entities.twofold[entity] = 1
             number = _count(registry, logs, stream, entity, t1)
-            outcome = outcome_of(entity, number, PERSISTENT + which, y, y, OUTCOME)
-            write_outcomes(registry, store, logs, place, outcome, reference, first)
+            outcome = outcomes.outcome_of(entity, number, outcomes.PERSISTENT + which, y, y, OUTCOME)
+            outcomes.write_outcomes(registry, store, logs, place, outcome, reference, first)
             for stage in range(streams.age_count[stream]):
-                age = registry.ages.age[streams.ages[stream] + stage]
-                chosen = chosen_at_age(store.predictions, first, reference, age, t0, t1)
+                chosen = outcomes.chosen_at_age(registry, store, place, reference, first, stage)
                 if chosen:
                     aged = entities.after[entity] + stage
                     number = _count(registry, logs, stream, aged, t1)
                     known = store.label_values.after_numbers[label, stage]
                     store.label_values.after_numbers[label, stage] = max(known, number)
-                    outcome = outcome_of(aged, number, PERSISTENT + which, y, y, OUTCOME)
-                    put(registry, store, logs, place, outcome, 0, chosen)
+                    outcome = outcomes.outcome_of(aged, number, outcomes.PERSISTENT + which, y, y, OUTCOME)
+                    outcomes.put(registry, store, logs, place, outcome, 0, chosen)
 
 
 @inner
@@ -224,13 +146,13 @@ def meet(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, p
     predictions, labels = store.predictions, store.labels
     label = store.instances.label[slot]
     y = labels.label[label]
-    row = add_event(logs, MET, predictions.model[prediction], predictions.ts[prediction])
+    row = log.add_event(logs, log.MET, predictions.model[prediction], predictions.ts[prediction])
     logs.events.t1[row] = labels.t1[label]
     logs.events.prediction[row] = predictions.label[prediction]
     logs.events.bin[row] = predictions.bin[prediction]
     logs.events.label[row] = y
-    logs.events.bits[row] = bits_of(predictions, prediction, y)
-    logs.events.known[row] = knows(predictions, prediction)
+    logs.events.bits[row] = outcomes.bits_of(predictions, prediction, y)
+    logs.events.known[row] = outcomes.knows(predictions, prediction)
     logs.events.at_horizon[row] = labels.at_horizon[label]
     if labels.at_horizon[label]:
         registry.entities.at_horizon[predictions.model[prediction]] += 1
@@ -251,7 +173,7 @@ def complete(registry: Registry, store: Store, logs: Logs, place: Place) -> None
     predictions = store.predictions
     label = store.instances.label[slot]
     clock = registry.streams.clock[stream]
-    add_latency(logs, stream, max(0, store.labels.t1[label] - store.labels.t0[label]), clock, 0)
+    log.add_latency(logs, stream, max(0, store.labels.t1[label] - store.labels.t0[label]), clock, 0)
     registry.streams.completed[stream] += 1
     store.labels.completed[label] = registry.streams.completed[stream]
     first = store.instances.first[slot]
@@ -262,14 +184,14 @@ def complete(registry: Registry, store: Store, logs: Logs, place: Place) -> None
     row = first
     while row:
         model = predictions.model[row]
-        if is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
+        if outcomes.is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
             _complete_model(registry, store, logs, place, model, first)
         row = predictions.next[row]
     _complete_baselines(registry, store, logs, place, first)
     row = first
     while row:
         model = predictions.model[row]
-        if is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
+        if outcomes.is_first_of_model(predictions, first, row) and not registry.entities.retired[model]:
             _complete_ages(registry, store, logs, place, model, first)
         row = predictions.next[row]
 
@@ -294,8 +216,8 @@ def remember_numbers(registry: Registry, store: Store, first: int) -> None:
     predictions = store.predictions
     row = first
     while row:
-        number = registry.entities.outcomes[predictions.model[row]] & LOW
-        predictions.outcome[row] = number - (LOW + 1) if number > LOW >> 1 else number
+        number = registry.entities.outcomes[predictions.model[row]] & outcomes.LOW
+        predictions.outcome[row] = number - (outcomes.LOW + 1) if number > outcomes.LOW >> 1 else number
         row = predictions.next[row]
 
 
@@ -327,7 +249,7 @@ def wants(registry: Registry, logs: Logs, stream: int, model: int, key: int, val
     row = registry.entities.segments[model] + key * registry.streams.slots[stream] + value - 1
     if registry.segment_rows.entity[row]:
         return False
-    logs.used[WANTED] = row
+    logs.used[log.WANTED] = row
     return True
 
 
@@ -340,7 +262,7 @@ def separates(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
     """
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
     horizon = streams.horizon[stream]
-    if store.instances.state[slot] != WAITING:
+    if store.instances.state[slot] != stores.WAITING:
         return False
     if is_beyond_horizon(store.links.deadline[slot] - horizon, t1, horizon):
         return False
@@ -348,15 +270,15 @@ def separates(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
     row = first
     while row:
         model = predictions.model[row]
-        if entities.initial_is_final[model] and has_two_predictions(predictions, first, model, t1):
-            logs.used[WANTED] = model
+        if entities.initial_is_final[model] and outcomes.has_two_predictions(predictions, first, model, t1):
+            logs.used[log.WANTED] = model
             return True
         row = predictions.next[row]
-    if has_two_predictions(predictions, first, first_model_of(predictions, first), t1):
+    if outcomes.has_two_predictions(predictions, first, outcomes.first_model_of(predictions, first), t1):
         for which in range(2):
             entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
             if entity and entities.initial_is_final[entity]:
-                logs.used[WANTED] = entity
+                logs.used[log.WANTED] = entity
                 return True
     return False
 
@@ -377,15 +299,15 @@ def drop_late(registry: Registry, store: Store, logs: Logs, stream: int, slot: i
         if predictions.ts[row] > t1:
             model = predictions.model[row]
             registry.entities.late[model] += 1
-            event = add_event(logs, LATE, model, predictions.ts[row])
+            event = log.add_event(logs, log.LATE, model, predictions.ts[row])
             logs.events.prediction[event] = predictions.label[row]
             logs.events.bin[event] = predictions.bin[row]
             if before:
                 predictions.next[before] = following
             else:
                 store.instances.first[slot] = following
-            drop_probabilities(store.pools, store.probabilities, predictions.probabilities[row])
-            give_row(store.pools, PREDICTIONS, predictions.next, row)
+            stores.drop_probabilities(store.pools, store.probabilities, predictions.probabilities[row])
+            stores.give_row(store.pools, stores.PREDICTIONS, predictions.next, row)
         else:
             before = row
         row = following
@@ -402,7 +324,7 @@ def _keep_segments(store: Store, slot: int, keys: int, t1: int) -> None:
     row = first
     while row:
         if predictions.ts[row] <= t1 and _first_in_time(predictions, first, row, t1):
-            source = first_with_segments(store, first, predictions.model[row], keys)
+            source = outcomes.first_with_segments(store, first, predictions.model[row], keys)
             if source:
                 for key in range(keys):
                     segments[row, key] = segments[source, key]
@@ -425,9 +347,9 @@ def settle(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
     """Let an instance's label meet all pending predictions."""
     streams, instances, predictions = registry.streams, store.instances, store.predictions
     stream, slot = place.stream, place.slot
-    instances.state[slot] = SETTLED
+    instances.state[slot] = stores.SETTLED
     store.labels.first[instances.label[slot]] = store.labels.label[instances.label[slot]]
-    if instances.version[slot] == NO_VERSION:
-        streams.predictions_without_instance[stream] += count_of(predictions, instances.first[slot])
+    if instances.version[slot] == stores.NO_VERSION:
+        streams.predictions_without_instance[stream] += stores.count_of(predictions, instances.first[slot])
     complete(registry, store, logs, place)
     remember_numbers(registry, store, instances.first[slot])

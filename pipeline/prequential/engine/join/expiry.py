@@ -15,6 +15,8 @@ from prequential.engine.compiled.kernel import inlined, inner
 from prequential.engine.join.completing import drop_late, lacks_segment, separates, settle
 from prequential.engine.join.outcome_rows import Place, first_with_segments, is_first_of_model, segment_row
 from prequential.engine.join.scoring import note_value
+from prequential.engine.tables import logs as log
+from prequential.engine.tables import store as stores
 from prequential.engine.tables.compact import (
     deadline_of,
     drop_first,
@@ -23,53 +25,8 @@ from prequential.engine.tables.compact import (
     remember_settled,
     remove_compact,
 )
-from prequential.engine.tables.logs import (
-    CLOSINGS,
-    DONE,
-    DUE,
-    EMIT,
-    FULL,
-    NEEDED,
-    NEW_SEGMENT,
-    NEW_STAGE,
-    NO_LABEL,
-    NO_PREDICTION,
-    READ_AHEAD,
-    REMEMBERED,
-    REST,
-    Logs,
-    add_event,
-    add_latency,
-    add_segment_event,
-    copy_text,
-    has_capacity,
-    is_before,
-    note_end,
-    number_of,
-    size_of,
-)
-from prequential.engine.tables.logs import EXPIRED as PREDICTION_EXPIRED
-from prequential.engine.tables.store import (
-    EXPIRED,
-    LABELLED,
-    LABELS,
-    NEVER,
-    NO_VERSION,
-    SETTLED,
-    UNKNOWN,
-    WAITING,
-    Instances,
-    Links,
-    Store,
-    advance,
-    count_of,
-    drop_predictions,
-    earliest,
-    give_row,
-    schedule,
-    take_row,
-    unschedule,
-)
+from prequential.engine.tables.logs import Logs
+from prequential.engine.tables.store import Instances, Links, Store
 from prequential.engine.tables.streams import Registry, count_label
 
 
@@ -93,20 +50,20 @@ def why_not_closed(registry: Registry, store: Store, logs: Logs, stream: int, sl
     DONE: it can be closed.
     """
     streams, closings = registry.streams, logs.closings
-    count = count_of(store.predictions, store.instances.first[slot])
+    count = stores.count_of(store.predictions, store.instances.first[slot])
     outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
-    if not has_capacity(logs, outcomes, 2 * count + 2, count * streams.keys[stream]):
-        return FULL
-    used = logs.used[CLOSINGS]
+    if not log.has_capacity(logs, outcomes, 2 * count + 2, count * streams.keys[stream]):
+        return log.FULL
+    used = logs.used[log.CLOSINGS]
     end = closings.end[used - 1] if used else 0
-    if used == len(closings.end) or end + size_of(store.ids, slot) > len(closings.text):
-        logs.used[NEEDED] = 1
-        return FULL
+    if used == len(closings.end) or end + log.size_of(store.ids, slot) > len(closings.text):
+        logs.used[log.NEEDED] = 1
+        return log.FULL
     if lacks_segment(registry, store, logs, stream, slot):
-        return NEW_SEGMENT
+        return log.NEW_SEGMENT
     if count > 1 and separates(registry, store, logs, stream, slot, store.links.deadline[slot]):
-        return NEW_STAGE
-    return DONE
+        return log.NEW_STAGE
+    return log.DONE
 
 
 @inner
@@ -117,7 +74,7 @@ def close(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, 
     """
     streams, instances, labels = registry.streams, store.instances, store.labels
     t1, y = store.links.deadline[slot], streams.at_horizon[stream] - 1
-    label = take_row(store.pools, LABELS, labels.next)
+    label = stores.take_row(store.pools, stores.LABELS, labels.next)
     instances.label[slot] = label
     labels.t1[label], labels.t0[label] = t1, t1 - streams.horizon[stream]
     labels.label[label] = labels.first[label] = y
@@ -128,12 +85,12 @@ def close(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, 
     labels.at_horizon[label] = 1
     count_label(streams, registry.classes, registry.pairs, stream, y)
     drop_late(registry, store, logs, stream, slot, t1)
-    number, used, closings = number_of(logs, record), logs.used[CLOSINGS], logs.closings
+    number, used, closings = log.number_of(logs, record), logs.used[log.CLOSINGS], logs.closings
     closings.record[used] = number
     begin = closings.end[used - 1] if used else 0
-    closings.end[used] = copy_text(store.ids, slot, closings.text, begin)
+    closings.end[used] = log.copy_text(store.ids, slot, closings.text, begin)
     settle(registry, store, logs, Place(number, stream, slot))
-    logs.used[CLOSINGS] = used + 1
+    logs.used[log.CLOSINGS] = used + 1
     return streams.clock[stream] + max(streams.horizon[stream], streams.settle[stream])
 
 
@@ -150,7 +107,7 @@ def in_order(instances: Instances, links: Links, ids: Ids, first: int, clock: in
     due, others, instance = 0, 0, first
     while instance:
         following = links.next[instance]
-        if instances.state[instance] == WAITING and links.deadline[instance] < clock:
+        if instances.state[instance] == stores.WAITING and links.deadline[instance] < clock:
             links.next[instance] = due
             due = instance
         else:
@@ -203,7 +160,7 @@ def _ends_before(links: Links, ids: Ids, one: int, other: int) -> bool:
     """Whether an instance's horizon ends before that of another one; if the ends are equal, ids decide."""
     if links.deadline[one] != links.deadline[other]:
         return links.deadline[one] < links.deadline[other]
-    return is_before(ids, one, other)
+    return log.is_before(ids, one, other)
 
 
 #: Maximum lead of an event time over its record time that may move the stream's clock: in ms, and as a share
@@ -226,48 +183,47 @@ def expire_states(registry: Registry, store: Store, logs: Logs, stream: int, rec
     """
     streams, links, wheels = registry.streams, store.links, store.wheels
     clock = streams.clock[stream]
-    instance = logs.used[REST]
+    instance = logs.used[log.REST]
     if not instance:
         _forget_compact(registry, store, logs, stream, clock)
-        instance = advance(wheels, links, stream, streams.wheel[stream], clock)
+        instance = stores.advance(wheels, links, stream, streams.wheel[stream], clock)
         streams.wheel[stream] = clock
         if streams.at_horizon[stream]:
             instance = in_order(store.instances, links, store.ids, instance, clock)
-    logs.used[REST] = 0
+    logs.used[log.REST] = 0
     ahead = 0  # number of instances that were read ahead
     while instance:
         following = links.next[instance]
         if not ahead:
             ahead = AHEAD
             if following:
-                logs.used[READ_AHEAD] = _read_ahead(store, instance, clock)
+                logs.used[log.READ_AHEAD] = _read_ahead(store, instance, clock)
         ahead -= 1
         if links.deadline[instance] >= clock:
-            schedule(wheels, links, stream, instance, links.deadline[instance], clock)
-        elif store.instances.state[instance] == WAITING:
+            stores.schedule(wheels, links, stream, instance, links.deadline[instance], clock)
+        elif store.instances.state[instance] == stores.WAITING:
             if closes(registry, store, stream, instance):
                 why = why_not_closed(registry, store, logs, stream, instance)
-                if why != DONE:
-                    logs.used[REST] = instance
+                if why != log.DONE:
+                    logs.used[log.REST] = instance
                     return why
                 deadline = close(registry, store, logs, stream, instance, record)
-                schedule(wheels, links, stream, instance, deadline, clock)
-                if logs.used[DUE]:
-                    logs.used[REST] = following
-                    return EMIT
+                stores.schedule(wheels, links, stream, instance, deadline, clock)
+                if logs.used[log.DUE]:
+                    logs.used[log.REST] = following
+                    return log.EMIT
             else:
-                count = count_of(store.predictions, store.instances.first[instance])
-                if not has_capacity(logs, 0, count, count * streams.keys[stream]):
-                    logs.used[REST] = instance
-                    return FULL
+                count = stores.count_of(store.predictions, store.instances.first[instance])
+                if not log.has_capacity(logs, 0, count, count * streams.keys[stream]):
+                    logs.used[log.REST] = instance
+                    return log.FULL
                 _end(registry, store, logs, stream, instance, clock)
         else:
             _end(registry, store, logs, stream, instance, clock)
         instance = following
-    wheels.next_due[stream] = min(
-        earliest(wheels, links, stream, clock), next_deadline(store.compact, stream, clock, NEVER)
-    )
-    return DONE
+    of_compact = next_deadline(store.compact, stream, clock, stores.NEVER)
+    wheels.next_due[stream] = min(stores.earliest(wheels, links, stream, clock), of_compact)
+    return log.DONE
 
 
 @inner
@@ -283,7 +239,7 @@ def _forget_compact(registry: Registry, store: Store, logs: Logs, stream: int, c
             until = deadline + registry.streams.horizon[stream]
             remember_settled(store.settled, key, stream, until)
             remove_compact(compact, row)
-            logs.used[REMEMBERED] -= 1
+            logs.used[log.REMEMBERED] -= 1
         drop_first(compact, stream)
         row = compact.ends.first[stream]
 
@@ -315,15 +271,15 @@ def _read_ahead(store: Store, first: int, clock: int) -> int:
 @inner
 def forget(registry: Registry, store: Store, logs: Logs, slot: int) -> None:
     """Remove an instance and its id."""
-    store.instances.state[slot] = UNKNOWN
+    store.instances.state[slot] = stores.UNKNOWN
     remove(store.ids, slot)
-    logs.used[REMEMBERED] -= 1
+    logs.used[log.REMEMBERED] -= 1
 
 
 @inner
 def drop_label(store: Store, slot: int) -> None:
     """Free an instance's label."""
-    give_row(store.pools, LABELS, store.labels.next, store.instances.label[slot])
+    stores.give_row(store.pools, stores.LABELS, store.labels.next, store.instances.label[slot])
     store.instances.label[slot] = 0
 
 
@@ -332,25 +288,25 @@ def _end(registry: Registry, store: Store, logs: Logs, stream: int, slot: int, c
     """End an instance's state, whose deadline has passed."""
     streams, instances = registry.streams, store.instances
     state, deadline = instances.state[slot], store.links.deadline[slot]
-    if state == WAITING:
+    if state == stores.WAITING:
         if instances.first[slot]:
-            note_end(logs, NO_LABEL, store.ids, slot, stream, deadline - streams.horizon[stream])
+            log.note_end(logs, log.NO_LABEL, store.ids, slot, stream, deadline - streams.horizon[stream])
         _expire(registry, store, logs, stream, slot)
-        instances.state[slot] = EXPIRED
+        instances.state[slot] = stores.EXPIRED
         instances.version[slot] = deadline - streams.horizon[stream]
-        schedule(store.wheels, store.links, stream, slot, clock + streams.horizon[stream], clock)
+        stores.schedule(store.wheels, store.links, stream, slot, clock + streams.horizon[stream], clock)
         return
-    if state == LABELLED:
-        note_end(logs, NO_PREDICTION, store.ids, slot, stream, deadline - streams.horizon[stream])
+    if state == stores.LABELLED:
+        log.note_end(logs, log.NO_PREDICTION, store.ids, slot, stream, deadline - streams.horizon[stream])
         streams.waiting_labels[stream] -= 1
         streams.unmatched_label[stream] += 1
-        streams.instances_without_predictions[stream] += instances.version[slot] != NO_VERSION
+        streams.instances_without_predictions[stream] += instances.version[slot] != stores.NO_VERSION
         drop_label(store, slot)
-    elif state == SETTLED:
+    elif state == stores.SETTLED:
         until = deadline + streams.horizon[stream]
         key = key_of_slot(store.ids, slot, streams.name[stream])
         remember_settled(store.settled, key, stream, until)
-        drop_predictions(store.pools, store.predictions, store.probabilities, instances.first[slot])
+        stores.drop_predictions(store.pools, store.predictions, store.probabilities, instances.first[slot])
         drop_label(store, slot)
     forget(registry, store, logs, slot)
 
@@ -366,13 +322,13 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int
     row = first
     while row:
         model = predictions.model[row]
-        if store.instances.version[slot] == NO_VERSION:
+        if store.instances.version[slot] == stores.NO_VERSION:
             streams.predictions_without_instance[stream] += 1
         if entities.retired[model]:
             row = predictions.next[row]
             continue
         entities.expired[model] += 1
-        event = add_event(logs, PREDICTION_EXPIRED, model, predictions.ts[row])
+        event = log.add_event(logs, log.EXPIRED, model, predictions.ts[row])
         logs.events.prediction[event] = predictions.label[row]
         logs.events.bin[event] = predictions.bin[row]
         if keys and is_first_of_model(predictions, first, row):
@@ -380,9 +336,9 @@ def _expire(registry: Registry, store: Store, logs: Logs, stream: int, slot: int
             for key in range(keys):
                 segment = segment_row(registry, store, stream, slot, model, carrier, key)
                 if segment >= 0:
-                    add_segment_event(logs, model, segment, 0)
+                    log.add_segment_event(logs, model, segment, 0)
         row = predictions.next[row]
-    drop_predictions(store.pools, predictions, store.probabilities, first)
+    stores.drop_predictions(store.pools, predictions, store.probabilities, first)
     store.instances.first[slot] = 0
 
 
@@ -395,8 +351,8 @@ NOTHING, MEETS = -(1 << 62), -(1 << 62) + 1
 def run_until(registry: Registry, store: Store, stream: int, slot: int, deadline: int) -> None:
     """The instance's present state ends once the clock is above `deadline`."""
     if store.links.bucket[slot]:
-        unschedule(store.wheels, store.links, stream, slot)
-    schedule(store.wheels, store.links, stream, slot, deadline, registry.streams.wheel[stream])
+        stores.unschedule(store.wheels, store.links, stream, slot)
+    stores.schedule(store.wheels, store.links, stream, slot, deadline, registry.streams.wheel[stream])
 
 
 @inner
@@ -406,7 +362,7 @@ def label_was_late(
     """Drop a waiting label that turned out to be later than the horizon; the instance continues to wait."""
     registry.streams.late_label[stream] += 1
     beyond = store.labels.t1[store.instances.label[slot]] - deadline
-    add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)
+    log.add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)
     registry.streams.waiting_labels[stream] -= 1
     drop_label(store, slot)
-    store.instances.state[slot] = WAITING
+    store.instances.state[slot] = stores.WAITING

@@ -1,7 +1,7 @@
 """The join: delayed labels meet the pending predictions, record by record.
 
-`semantics-time.md` specifies the effect of each record in each state of its instance. The modules
-`predictions` and `labels` implement it.
+`semantics-time.md` specifies the effect of each record in each state of its instance. The module
+`changes` implements it.
 """
 
 from __future__ import annotations
@@ -9,92 +9,18 @@ from __future__ import annotations
 import numpy as np
 from prequential.engine.compiled.ids import AHEAD, LOW, find_hashed, find_or_add_hashed, warm
 from prequential.engine.compiled.kernel import inlined, inner, kernel
+from prequential.engine.join import changes
 from prequential.engine.join.compacting import compact_again, compacted, expand
 from prequential.engine.join.completing import lacks_segment, separates, settle, wants
-from prequential.engine.join.expiry import MEETS, NOTHING, expire_states, label_was_late, lead_of, run_until
-from prequential.engine.join.labels import repeat_label, take_label
+from prequential.engine.join.expiry import MEETS, NOTHING, expire_states, lead_of, run_until
 from prequential.engine.join.outcome_rows import Place
-from prequential.engine.join.predictions import repeats, take_prediction
+from prequential.engine.tables import logs as log
+from prequential.engine.tables import store as stores
 from prequential.engine.tables.compact import find_compact, key_of, was_settled
-from prequential.engine.tables.logs import (
-    AFTER_SETTLE,
-    DONE,
-    DUE,
-    DUPLICATE,
-    EMIT,
-    FULL,
-    NEW_NAMES,
-    NEW_SEGMENT,
-    NEW_STAGE,
-    OVERDUE,
-    READ_AHEAD,
-    REMEMBERED,
-    Logs,
-    has_capacity,
-    note_dropped,
-    number_of,
-)
+from prequential.engine.tables.logs import Logs
 from prequential.engine.tables.records import INSTANCE, LABEL, PREDICTION, Rows
-from prequential.engine.tables.store import (
-    EXPIRED,
-    NO_CLASS,
-    NO_VERSION,
-    SETTLED,
-    UNKNOWN,
-    WAITING,
-    Store,
-    count_of,
-)
-from prequential.engine.tables.streams import Registry, Streams, is_beyond_horizon
-
-
-@inlined
-def take_instance(
-    rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int
-) -> int:
-    """Process an instance; returns the deadline of its state, or `NOTHING`."""
-    streams, instances, labels = registry.streams, store.instances, store.labels
-    horizon, ts, version = streams.horizon[stream], rows.ts[i], rows.version[i]
-    state, known = instances.state[slot], instances.version[slot]
-    if state == UNKNOWN:
-        instances.state[slot] = WAITING
-        instances.version[slot] = version
-        _note_instance(rows, i, registry, store, stream, slot)
-        return ts + horizon
-    if state == EXPIRED or (state == SETTLED and known != NO_VERSION and version <= known):
-        streams.duplicate_instances[stream] += 1
-        note_dropped(logs, DUPLICATE + INSTANCE, i)
-        return NOTHING
-    if state == SETTLED:
-        instances.version[slot] = version
-        return NOTHING
-    label = instances.label[slot]
-    t0 = store.links.deadline[slot] - horizon if state == WAITING else labels.t0[label]
-    if known != NO_VERSION and ts >= t0 and version <= known:
-        streams.duplicate_instances[stream] += 1
-        note_dropped(logs, DUPLICATE + INSTANCE, i)
-        return NOTHING
-    _note_instance(rows, i, registry, store, stream, slot)
-    t0 = ts if known == NO_VERSION else min(t0, ts)
-    instances.version[slot] = version if known == NO_VERSION else max(version, known)
-    if state == WAITING:
-        return t0 + horizon
-    if is_beyond_horizon(t0, labels.t1[label], horizon):
-        label_was_late(registry, store, logs, stream, slot, t0 + horizon)
-        return t0 + horizon
-    labels.t0[label] = t0
-    return NOTHING
-
-
-@inner
-def _note_instance(rows: Rows, i: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
-    """Store an instance's segments and propensity; segments of other keys from an earlier record stay."""
-    for key in range(registry.streams.keys[stream]):
-        if rows.segments[i, key]:
-            store.marks.segments[slot, key] = rows.segments[i, key]
-    if registry.streams.weights[stream] and rows.propensity[i] > 0:
-        store.marks.propensity[slot, 0] = rows.propensity[i]
-
+from prequential.engine.tables.store import Store
+from prequential.engine.tables.streams import Registry, Streams
 
 #: Why a record is refused.
 TAKEN, TOO_MANY_INSTANCES, TOO_MANY_PREDICTIONS = range(3)
@@ -130,16 +56,16 @@ def join(
         be separated from `final` first.
     """
     streams, wheels, used = registry.streams, store.wheels, logs.used
-    if used[OVERDUE]:
-        why = expire_states(registry, store, logs, used[OVERDUE] - 1, start)
-        if why != DONE:
+    if used[log.OVERDUE]:
+        why = expire_states(registry, store, logs, used[log.OVERDUE] - 1, start)
+        if why != log.DONE:
             return start, why
-        used[OVERDUE] = 0
+        used[log.OVERDUE] = 0
     known = start  # rows from here on haven't been read ahead yet
     for i in range(start, stop):
         if i >= known:
             known = min(i + AHEAD, stop)
-            used[READ_AHEAD] = read_ahead(rows, store, i, known)
+            used[log.READ_AHEAD] = read_ahead(rows, store, i, known)
         stream = np.int64(rows.stream[i])  # as in `expiry`: else `settle` is compiled twice
         # 1. The clock that the record gives the stream; a refused prediction leaves the clock unchanged.
         clock = _clock_at(rows, i, registry, stream)
@@ -151,17 +77,17 @@ def join(
         _set_clock(streams, stream, clock)
         if wheels.next_due[stream] < clock:
             why = _expire(registry, store, logs, stream, i)
-            if why != DONE:
+            if why != log.DONE:
                 return i, why
             slot = _slot_of(rows, i, store, stream)
         # 3. The instance has a slot, is compact, or is new. With too many instances, new ones are refused.
         row = 0 if slot else _compact_row(rows, i, registry, store, stream)
-        if not slot and not row and used[REMEMBERED] >= most_instances:
+        if not slot and not row and used[log.REMEMBERED] >= most_instances:
             rows.refused[i] = TOO_MANY_INSTANCES
             continue
         # 4. If names, room, a segment or a stage are missing, the row begins again once they are there.
         why = _lacks(rows, i, registry, store, logs, stream, slot, row)
-        if why != DONE:
+        if why != log.DONE:
             return i, why
         # 5. The record changes its instance.
         if not slot and not row and _is_dropped(rows, i, registry, store, logs, stream, clock):
@@ -171,7 +97,7 @@ def join(
         deadline = _take(rows, i, registry, store, logs, stream, slot)
         # 6. A label meets the pending predictions. What is left of the instance may become compact.
         if deadline == MEETS:
-            settle(registry, store, logs, Place(number_of(logs, i), stream, slot))
+            settle(registry, store, logs, Place(log.number_of(logs, i), stream, slot))
             deadline = clock + streams.settle[stream]
             if compacted(registry, store, stream, slot, deadline):
                 deadline = NOTHING
@@ -182,12 +108,12 @@ def join(
             run_until(registry, store, stream, slot, deadline)
         if wheels.next_due[stream] < clock:
             why = _expire(registry, store, logs, stream, i + 1)
-            if why != DONE:
+            if why != log.DONE:
                 return i + 1, why
         # 8. Due messages are written before the next record.
-        if used[DUE]:
-            return i + 1, EMIT
-    return stop, DONE
+        if used[log.DUE]:
+            return i + 1, log.EMIT
+    return stop, log.DONE
 
 
 @inlined
@@ -233,8 +159,8 @@ def _set_clock(streams: Streams, stream: int, clock: int) -> None:
 def _expire(registry: Registry, store: Store, logs: Logs, stream: int, i: int) -> int:
     """Let a stream's due instances expire before row i; returns DONE, or why the join must stop before it."""
     why = expire_states(registry, store, logs, stream, i)
-    if why != DONE:
-        logs.used[OVERDUE] = stream + 1
+    if why != log.DONE:
+        logs.used[log.OVERDUE] = stream + 1
     return why
 
 
@@ -254,11 +180,11 @@ def _too_many(
     """Whether a prediction's instance continues to wait and already has the maximum number of predictions."""
     if rows.kind[i] != PREDICTION:
         return False
-    if store.instances.state[slot] != WAITING or store.links.deadline[slot] < clock:
+    if store.instances.state[slot] != stores.WAITING or store.links.deadline[slot] < clock:
         return False
-    if count_of(store.predictions, store.instances.first[slot]) < most:
+    if stores.count_of(store.predictions, store.instances.first[slot]) < most:
         return False
-    return not repeats(rows, i, registry, store, stream, slot)
+    return not changes.repeats(rows, i, registry, store, stream, slot)
 
 
 @inlined
@@ -267,28 +193,28 @@ def _lacks(
 ) -> int:
     """What must be registered or emptied before a row is taken, as `join` returns it; DONE: nothing."""
     if rows.asks[i]:
-        return NEW_NAMES
+        return log.NEW_NAMES
     streams, is_label = registry.streams, rows.kind[i] == LABEL
-    count = count_of(store.predictions, store.instances.first[slot]) + 1 if slot else 1 + (row > 0)
+    count = stores.count_of(store.predictions, store.instances.first[slot]) + 1 if slot else 1 + (row > 0)
     keys = streams.keys[stream]
     outcomes = count * streams.rows_per_prediction[stream] + streams.rows_per_label[stream]
-    if is_label and (row or (slot and store.instances.state[slot] == SETTLED)):
+    if is_label and (row or (slot and store.instances.state[slot] == stores.SETTLED)):
         outcomes *= 2  # each revised outcome also as it was before
-    if not has_capacity(logs, outcomes, 2 * count + 2, count * keys):
-        return FULL
+    if not log.has_capacity(logs, outcomes, 2 * count + 2, count * keys):
+        return log.FULL
     if rows.kind[i] == INSTANCE or _withdraws(rows, i):
-        return DONE
+        return log.DONE
     if keys and (slot or row) and _lacks_segment(rows, i, registry, store, logs, stream, slot):
-        return NEW_SEGMENT
+        return log.NEW_SEGMENT
     if is_label and count > 2 and separates(registry, store, logs, stream, slot, rows.ts[i]):
-        return NEW_STAGE
-    return DONE
+        return log.NEW_STAGE
+    return log.DONE
 
 
 @inlined
 def _withdraws(rows: Rows, i: int) -> bool:
     """Whether a row is a label that withdraws the one before."""
-    return rows.kind[i] == LABEL and rows.label[i] == NO_CLASS
+    return rows.kind[i] == LABEL and rows.label[i] == stores.NO_CLASS
 
 
 @inner
@@ -330,10 +256,10 @@ def _is_dropped(
         return False
     if was_settled(store.settled, _key(rows, i, registry, stream), clock):
         registry.streams.after_settle[stream] += 1
-        note_dropped(logs, AFTER_SETTLE, i)
+        log.note_dropped(logs, log.AFTER_SETTLE, i)
         return True
     if _withdraws(rows, i):
-        repeat_label(registry.streams, logs, stream, i)
+        changes.repeat_label(registry.streams, logs, stream, i)
         return True
     return False
 
@@ -342,10 +268,10 @@ def _is_dropped(
 def _take(rows: Rows, i: int, registry: Registry, store: Store, logs: Logs, stream: int, slot: int) -> int:
     """Let a row change its instance; returns the instance's new deadline, NOTHING or MEETS."""
     if rows.kind[i] == INSTANCE:
-        return take_instance(rows, i, registry, store, logs, stream, slot)
+        return changes.take_instance(rows, i, registry, store, logs, stream, slot)
     if rows.kind[i] == PREDICTION:
-        return take_prediction(rows, i, registry, store, logs, stream, slot)
-    return take_label(rows, i, registry, store, logs, stream, slot)
+        return changes.take_prediction(rows, i, registry, store, logs, stream, slot)
+    return changes.take_label(rows, i, registry, store, logs, stream, slot)
 
 
 @inlined
@@ -359,8 +285,8 @@ def _add_instance(
         )
     )
     instances, marks = store.instances, store.marks
-    instances.state[slot] = UNKNOWN
-    instances.version[slot] = NO_VERSION
+    instances.state[slot] = stores.UNKNOWN
+    instances.version[slot] = stores.NO_VERSION
     instances.first[slot] = 0
     instances.label[slot] = 0
     store.links.bucket[slot] = 0
@@ -371,5 +297,5 @@ def _add_instance(
     if row:
         expand(registry, store, stream, slot, row)
     else:
-        logs.used[REMEMBERED] += 1
+        logs.used[log.REMEMBERED] += 1
     return slot

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from prequential.engine.compiled.kernel import inlined, inner
 from prequential.engine.detectors.budgets import due
-from prequential.engine.join.scoring import estimate_of, note_stake, score
-from prequential.engine.tables.logs import OUTCOMES, Logs
-from prequential.engine.tables.outcomes import OUTCOME, REFERENCE, REVISION
+from prequential.engine.join.scoring import estimate_of, note_stake, score, weigh
+from prequential.engine.tables.logs import OUTCOMES, REVISED, Logs, add_event
+from prequential.engine.tables.logs import UNREVISED as UNREVISED_EVENT
+from prequential.engine.tables.outcomes import OUTCOME, REFERENCE, REVISION, UNREVISED
 from prequential.engine.tables.store import NO_CLASS, Predictions, Store
 from prequential.engine.tables.streams import Registry
 
@@ -44,11 +45,17 @@ def latest_of(predictions: Predictions, first: int, model: int, end: int) -> int
 
 
 @inner
-def chosen_at_age(predictions: Predictions, first: int, model: int, age: int, t0: int, t1: int) -> int:
-    """A model's prediction in a stage at an age or, below 0, with a lead of -1 - age; 0 if there is none.
+def chosen_at_age(
+    registry: Registry, store: Store, place: Place, model: int, first: int, stage: int
+) -> int:
+    """A model's prediction in a stage at an age, or with a lead, from a list; 0: there is none.
 
-    There is none at an age that the instance reached after its label, either.
+    `stage` is the place among the stream's stages at an age. There is none at an age that the instance
+    reached after its label, either.
     """
+    streams, labels, predictions = registry.streams, store.labels, store.predictions
+    label, age = store.instances.label[place.slot], registry.ages.age[streams.ages[place.stream] + stage]
+    t0, t1 = labels.t0[label], labels.t1[label]
     if age < 0:
         return latest_of(predictions, first, model, t1 + 1 + age)
     return latest_of(predictions, first, model, t0 + age) if t1 - t0 >= age else 0
@@ -291,3 +298,178 @@ def bits_of(predictions: Predictions, prediction: int, judged: int) -> int:
 def knows(predictions: Predictions, prediction: int) -> bool:
     """Whether baselines had a label to predict from when a prediction was made."""
     return predictions.persistent[prediction] != NO_CLASS
+
+
+# ---- outcomes that an instance has already
+
+#: The bits of an outcome's number that are stored.
+LOW = 0xFFFFFFFF
+
+
+@inner
+def number_at_age(registry: Registry, store: Store, stream: int, label: int, aged: int, stage: int) -> int:
+    """The number of a baseline's outcome at an age; 0 or less if it had none, because it began later.
+
+    The stored number is that of the baseline which began first. Once both have begun, they have the same
+    outcomes.
+    """
+    number = store.label_values.after_numbers[label, stage]
+    if not number:
+        return 0
+    streams, entities, most = registry.streams, registry.entities, 0
+    for which in range(2):
+        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+        if entity:
+            most = max(most, entities.outcomes[entities.after[entity] + stage])
+    return number - (most - entities.outcomes[aged])
+
+
+@inner
+def all_corrected(registry: Registry, store: Store, stream: int, slot: int, model: int, first: int) -> bool:
+    """Whether all predictions that count in a stage have a corrected class."""
+    streams, predictions = registry.streams, store.predictions
+    label = store.instances.label[slot]
+    initial = earliest_of(predictions, first, model)
+    if not predictions.corrected[initial]:
+        return False
+    if not predictions.corrected[latest_of(predictions, first, model, EVER)]:
+        return False
+    bins = streams.bins[stream]
+    for b in range(1, bins + 1):
+        end = end_of_bin(store.labels.t0[label], store.labels.t1[label], b, bins)
+        chosen = latest_of(predictions, first, model, end)
+        if chosen and not predictions.corrected[chosen]:
+            return False
+    return True
+
+
+@inner
+def note_unrevised(registry: Registry, store: Store, logs: Logs, place: Place) -> None:
+    """Write outcomes of a settled instance as they are, before its label changes; see `UNREVISED`."""
+    streams, stream = registry.streams, place.stream
+    label = store.labels.label[store.instances.label[place.slot]]
+    scored = streams.regression[stream] or streams.probabilities[stream] or streams.weights[stream]
+    if label != NO_CLASS and (scored or streams.valued[stream]):
+        write_again(registry, store, logs, place, label, UNREVISED, 0)
+
+
+@inner
+def write_again(
+    registry: Registry, store: Store, logs: Logs, place: Place, old: int, kind: int, end: int
+) -> None:
+    """Write rows of a kind for the outcomes that a settled instance has already.
+
+    A REVISION moves outcomes from the label `old` to the present one; NO_CLASS stands for no label, on either
+    side. UNREVISED rows come before the label changes (`note_unrevised`). A REFERENCE is for comparisons with
+    the prediction `end`, the last one of the list, which isn't referred to itself: the present label decides,
+    so that both models are judged by the same label. For the other kinds, `end` is 0, and events come first.
+    """
+    stream, slot = place.stream, place.slot
+    streams, entities, predictions = registry.streams, registry.entities, store.predictions
+    label, first, keys = store.instances.label[slot], store.instances.first[slot], streams.keys[stream]
+    y = store.labels.label[label]
+    at_first = y if kind == REFERENCE else store.labels.first[label]
+    if kind != REFERENCE:
+        _write_events(registry, store, logs, place, old, kind)
+    row = first
+    while row != end:
+        model = predictions.model[row]
+        if is_first_of_model(predictions, first, row) and not entities.retired[model]:
+            judged = _judged(predictions, earliest_of(predictions, first, model), at_first, kind)
+            outcomes = entities.outcomes[model]
+            number = outcomes - ((outcomes - predictions.outcome[row]) & LOW)
+            outcome = _again(registry, model, number, OWN, old, judged, kind)
+            write_outcomes(registry, store, logs, place, outcome, model, first)
+            shadow = entities.corrected[model] if kind == REFERENCE else 0
+            if shadow and all_corrected(registry, store, stream, slot, model, first):
+                outcome = outcome_of(shadow, 0, CORRECTED, y, y, REFERENCE)
+                write_outcomes(registry, store, logs, place, outcome, model, first)
+            for key in range(keys):
+                number = store.values.segment_numbers[row, key]
+                if number:
+                    carrier = first_with_segments(store, first, model, keys)
+                    its = segment_row(registry, store, stream, slot, model, carrier, key)
+                    entity = registry.segment_rows.entity[its]
+                    outcome = _again(registry, entity, number, OWN, old, judged, kind)
+                    write_outcomes(registry, store, logs, place, outcome, model, first)
+            for stage in range(streams.age_count[stream]):
+                number = store.values.after_numbers[row, stage]
+                if number:
+                    chosen = chosen_at_age(registry, store, place, model, first, stage)
+                    judged = _judged(predictions, chosen, at_first, kind)
+                    outcome = _again(registry, entities.after[model] + stage, number, OWN, old, judged, kind)
+                    put(registry, store, logs, place, outcome, 0, chosen)
+        row = predictions.next[row]
+    _write_baselines(registry, store, logs, place, old, at_first, kind)
+
+
+@inner
+def _write_events(
+    registry: Registry, store: Store, logs: Logs, place: Place, old: int, kind: int
+) -> None:
+    """Write the events that predictions of an instance are revised, or as they are before that."""
+    stream, slot, predictions = place.stream, place.slot, store.predictions
+    label = store.instances.label[slot]
+    y, row = store.labels.label[label], store.instances.first[slot]
+    while row:
+        which = REVISED if kind == REVISION else UNREVISED_EVENT
+        event = add_event(logs, which, predictions.model[row], predictions.ts[row])
+        logs.events.prediction[event] = predictions.label[row]
+        logs.events.bin[event] = predictions.bin[row]
+        logs.events.label[event] = old
+        logs.events.revised[event] = y
+        logs.events.at_horizon[event] = store.labels.at_horizon[label]
+        judged = _judged(predictions, row, store.labels.first[label], kind)
+        logs.events.bits[event] = bits_of(predictions, row, judged)
+        if registry.streams.valued[stream]:
+            stakes = store.label_values.value
+            note_stake(logs.events, event, store.values.numbers, row, stakes, label)
+        if y == NO_CLASS:
+            weigh(logs.events, event, registry, store, stream, slot)
+        else:
+            score(logs.events, event, registry, store, stream, slot, row, y)
+        row = predictions.next[row]
+
+
+@inner
+def _write_baselines(
+    registry: Registry, store: Store, logs: Logs, place: Place, old: int, judged: int, kind: int
+) -> None:
+    """Write the outcomes of the evaluated baselines again."""
+    stream, slot = place.stream, place.slot
+    streams, entities, label = registry.streams, registry.entities, store.instances.label[slot]
+    first = store.instances.first[slot]
+    reference = first_model_of(store.predictions, first)
+    for which in range(2):
+        entity = (streams.majority_entity if which else streams.persistent_entity)[stream]
+        if not entity:
+            continue
+        number = store.labels.completed[label] - entities.began[entity]
+        if number > 0:
+            outcome = _again(registry, entity, number, PERSISTENT + which, old, judged, kind)
+            write_outcomes(registry, store, logs, place, outcome, reference, first)
+        for stage in range(streams.age_count[stream]):
+            aged = entities.after[entity] + stage
+            number = number_at_age(registry, store, stream, label, aged, stage)
+            if number > 0:
+                chosen = chosen_at_age(registry, store, place, reference, first, stage)
+                outcome = _again(registry, aged, number, PERSISTENT + which, old, judged, kind)
+                put(registry, store, logs, place, outcome, 0, chosen)
+
+
+@inner
+def _judged(predictions: Predictions, prediction: int, at_first: int, kind: int) -> int:
+    """The label that a prediction met: that of the instance, unless the prediction met it after others."""
+    alone = predictions.judged[prediction] and kind != REFERENCE
+    return predictions.judged[prediction] - 1 if alone else at_first
+
+
+@inlined
+def _again(
+    registry: Registry, entity: int, number: int, whose: int, old: int, judged: int, kind: int
+) -> Outcome:
+    """An entity's earlier outcome, whose revision counts; references have no number."""
+    if kind == REVISION:
+        registry.entities.revisions[entity] += 1
+        registry.entities.changed[entity] = 1
+    return outcome_of(entity, 0 if kind == REFERENCE else number, whose, old, judged, kind)

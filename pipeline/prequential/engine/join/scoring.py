@@ -24,27 +24,10 @@ from typing import Any
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, inner
 from prequential.engine.compiled.pool import Pool, find, insert, remove
-from prequential.engine.tables.outcomes import (
-    IN_TOP,
-    NO_POSITIVE,
-    OF_QUANTILES,
-    POSITIVE_IS_ONE,
-    RANKED,
-    SCORED,
-    SEASONAL,
-    WEIGHTED,
-)
+from prequential.engine.tables import outcomes
+from prequential.engine.tables import store as stores
 from prequential.engine.tables.scores import log_loss_of, score_numbers
-from prequential.engine.tables.store import (
-    BASELINE,
-    FOUND,
-    LEVEL,
-    SEEN,
-    SETTLED,
-    Probabilities,
-    Seasons,
-    Store,
-)
+from prequential.engine.tables.store import Probabilities, Seasons, Store
 from prequential.engine.tables.streams import ONE_HASH, Registry, Streams, positive_name
 from prequential.topics.messages import NUMBERS
 
@@ -118,8 +101,8 @@ def _sweep(seasons: Seasons, pool: Pool, stream: int, since: int) -> None:
 def note_seen(registry: Registry, store: Store, stream: int, prediction: int) -> None:
     """Note how many labels a prediction's stream has when the prediction is processed."""
     season = store.values.season
-    season[prediction, SEEN] = registry.streams.labels[stream]
-    season[prediction, BASELINE] = season[prediction, FOUND] = 0.0
+    season[prediction, stores.SEEN] = registry.streams.labels[stream]
+    season[prediction, stores.BASELINE] = season[prediction, stores.FOUND] = 0.0
 
 
 @inner
@@ -128,7 +111,7 @@ def see_less(store: Store, stream: int, prediction: int, t1: int) -> None:
     row = find(store.season_pool, stream, t1)
     if row:
         season = store.values.season
-        season[prediction, SEEN] = min(season[prediction, SEEN], store.seasons.order[row] - 1)
+        season[prediction, stores.SEEN] = min(season[prediction, stores.SEEN], store.seasons.order[row] - 1)
 
 
 @inner
@@ -139,9 +122,10 @@ def find_baseline(registry: Registry, store: Store, stream: int, prediction: int
     time = t1 - step
     while time >= since:
         row = find(store.season_pool, stream, time)
-        if row and seasons.order[row] <= season[prediction, SEEN]:
+        if row and seasons.order[row] <= season[prediction, stores.SEEN]:
             if not math.isnan(seasons.value[row]):
-                season[prediction, BASELINE], season[prediction, FOUND] = seasons.value[row], 1.0
+                season[prediction, stores.BASELINE] = seasons.value[row]
+                season[prediction, stores.FOUND] = 1.0
             return
         time -= step
 
@@ -164,16 +148,16 @@ def score(
     predictions, probabilities = store.predictions, store.probabilities
     if streams.regression[stream]:
         y = store.labels.number[store.instances.label[slot]]
-        columns.scored[row] = SCORED
+        columns.scored[row] = outcomes.SCORED
         columns.error[row] = store.values.number[prediction, 0] - y
         columns.value[row] = y
         if streams.reads[stream]:
             score_numbers(columns, row, streams.reads[stream], store.values.numbers, prediction, y)
-        if streams.season[stream] and store.values.season[prediction, FOUND] > 0.0:
-            columns.scored[row] |= SEASONAL
-            columns.brier[row] = store.values.season[prediction, BASELINE] - y
+        if streams.season[stream] and store.values.season[prediction, stores.FOUND] > 0.0:
+            columns.scored[row] |= outcomes.SEASONAL
+            columns.brier[row] = store.values.season[prediction, stores.BASELINE] - y
         if streams.quantiles[stream] and predictions.probabilities[prediction]:
-            columns.scored[row] |= OF_QUANTILES
+            columns.scored[row] |= outcomes.OF_QUANTILES
             columns.log_loss[row] = interval_score(probabilities, predictions.probabilities[prediction], y)
     elif predictions.probabilities[prediction]:
         start = streams.classes[stream]
@@ -199,17 +183,17 @@ def score(
             if name == positive:
                 p_positive = p
             one = probabilities.next[one]
-        columns.scored[row] = SCORED
+        columns.scored[row] = outcomes.SCORED
         if not positive:
-            columns.scored[row] |= NO_POSITIVE
+            columns.scored[row] |= outcomes.NO_POSITIVE
         elif positive == ONE_HASH and not streams.positive[stream]:
-            columns.scored[row] |= POSITIVE_IS_ONE
+            columns.scored[row] |= outcomes.POSITIVE_IS_ONE
         if streams.top[stream]:
-            columns.scored[row] |= RANKED
+            columns.scored[row] |= outcomes.RANKED
             first = predictions.probabilities[prediction]
             share = top_share(probabilities, first, p_label, streams.top[stream]) if named else 0.0
             if share >= 1.0:
-                columns.scored[row] |= IN_TOP
+                columns.scored[row] |= outcomes.IN_TOP
             columns.width[row] = share if share < 1.0 else 0.0
         columns.log_loss[row] = log_loss_of(p_label)
         columns.brier[row] = brier
@@ -224,7 +208,7 @@ def interval_score(quantiles: Probabilities, first: int, y: float) -> float:
     """2/Q·Σ_q max(q·(y - h_q), (q - 1)·(y - h_q)) of the Q quantiles in the list from row `first` on."""
     total, count, one = 0.0, 0, first
     while one:
-        level, off = quantiles.name[one] * LEVEL, y - quantiles.p[one]
+        level, off = quantiles.name[one] * stores.LEVEL, y - quantiles.p[one]
         total += max(level * off, (level - 1.0) * off)
         count += 1
         one = quantiles.next[one]
@@ -254,7 +238,7 @@ def top_share(probabilities: Probabilities, first: int, p_label: float, k: int) 
 def weigh(columns: Any, row: int, registry: Registry, store: Store, stream: int, slot: int) -> None:
     """Fill in the weight of a row's label, if its propensity is given and a measure needs it."""
     if registry.streams.weights[stream] and store.marks.propensity[slot, 0] > 0:
-        columns.scored[row] |= WEIGHTED
+        columns.scored[row] |= outcomes.WEIGHTED
         columns.weight[row] = 1.0 / store.marks.propensity[slot, 0]
 
 
@@ -281,7 +265,7 @@ def estimate(registry: Registry, store: Store, stream: int, slot: int, row: int)
         return
     if model != judge:
         _compare(registry, store, row, verdict)
-    elif row == verdict and store.instances.state[slot] != SETTLED:
+    elif row == verdict and store.instances.state[slot] != stores.SETTLED:
         one = first
         while one != row:
             _compare(registry, store, one, verdict)

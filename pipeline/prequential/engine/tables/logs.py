@@ -5,7 +5,7 @@ Consumers of predictions read it (coverage, selection, periods); consumers of ou
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.ids import LONGEST, Ids
@@ -221,17 +221,14 @@ class Logs(NamedTuple):
 
 def new_logs(rows: int) -> Logs:
     """Empty logs with room for so many rows each; see `has_capacity`."""
-
-    def column(dtype: type) -> Any:
-        return np.zeros(rows, dtype=dtype)
-
+    text = np.zeros(max(LONGEST, _USUAL * rows), dtype=np.uint8)
     return Logs(
         new_log(rows),
         new_events(rows),
         records(SegmentEvents, rows),
         records(LabelLatencies, rows),
-        Closings(column(np.int32), column(np.int32), np.zeros(max(LONGEST, _USUAL * rows), dtype=np.uint8)),
-        column(np.int32),
+        zeros(Closings, rows)._replace(text=text),
+        np.zeros(rows, dtype=np.int32),
         np.zeros(12, dtype=np.int64),
         np.zeros(REASONS, dtype=np.int64),
         zeros(Ends, 2, text=LONGEST),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Codes, Floats, Ints, Ints32, Words
+import numpy as np
+from prequential.engine.compiled.kernel import Bytes, Codes, Floats, Ints, Ints32, Words, zeros
 
 INSTANCE, PREDICTION, LABEL = range(3)
 
@@ -32,6 +33,19 @@ class Rows(NamedTuple):
     asks: Bytes  # whether the record has names that become known only if it is taken
     hashes: Ints  # of the ids, as the join needs them
     refused: Bytes  # the join's answer: 0 taken, else the code of the reason
+
+
+def new_rows(count: int, numbers: int, keys: int, text: Bytes, probabilities: int) -> Rows:
+    """Rows of zeros, and NaN for numbers.
+
+    `numbers` and `keys` are the widths of the columns `numbers` and `segments`, `text` has the ids, and
+    there is room for so many probabilities.
+    """
+    return zeros(Rows, count, segments=keys)._replace(
+        text=text, starts=np.zeros(count + 1, np.int64), numbers=np.full((count, numbers), np.nan),
+        probabilities=np.zeros(count + 1, np.int64), names=np.zeros(probabilities, np.uint64),
+        p=np.zeros(probabilities),
+    )  # fmt: skip
 
 
 class Unusable(Exception):

@@ -226,18 +226,9 @@ def add_probabilities(
 ) -> None:  # fmt: skip
     """Add the scores of an outcome for classification to a vector of sums.
 
-    Parameters
-    ----------
-    sums, rests
-        Exact sums (`engine.compiled.mathematics`), or sums without rests.
-    sign
-        1 to add the outcome, -1 to remove it.
-    scored
-        The scores that it has, bits of `engine.tables.outcomes`.
-    right
-        Whether the prediction is right.
-    log_loss, brier, confidence, weight, share
-        The columns `log_loss`, `brier`, `confidence`, `weight` and `width` of the outcome log.
+    `sums` and `rests` are exact sums (`engine.compiled.mathematics`), or sums without rests. `sign` is 1 to
+    add the outcome, -1 to remove it. `scored` has bits of `engine.tables.outcomes`. The numbers from
+    `log_loss` on are columns of the outcome log, `share` its `width`.
     """
     of_right = sign if right else 0.0
     if scored & outcomes.SCORED:

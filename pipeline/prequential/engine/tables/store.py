@@ -22,7 +22,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from prequential.engine.compiled.ids import Ids
 from prequential.engine.compiled.kernel import (
     Bytes,
@@ -59,7 +58,7 @@ class Wheels(NamedTuple):
     """By stream: the first instance in each bucket (0: none), and a time above which one may be due."""
 
     first: Ints32  # (streams, LEVELS * BUCKETS)
-    used: npt.NDArray[np.uint64]  # (streams, LEVELS): buckets that aren't empty, as bits
+    used: Words  # (streams, LEVELS): buckets that aren't empty, as bits
     next_due: Ints  # (streams,)
 
 

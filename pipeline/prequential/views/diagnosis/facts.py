@@ -192,16 +192,16 @@ def _lacking(shard: Shard, stream: Stream) -> dict[str, str]:
 
 def _odd(shard: Shard, code: int, place_of: PlaceOf) -> Iterator[OddRecords]:
     for oddity in (SECONDS, MICROSECONDS, AHEAD):
-        for kind, count in enumerate(odd_times_of(shard.odd_times, code, oddity)):
+        for kind, count in enumerate(odd_times_of(shard.seen, code, oddity)):
             if count:
                 offset = shard.first_odd.get((code, kind, oddity))
                 yield OddRecords(oddity, kind, count, None if offset is None else place_of(kind, offset))
 
 
 def _step(shard: Shard, code: int, place_of: PlaceOf) -> Step | None:
-    if code >= len(shard.odd_times.step) or not shard.odd_times.step[code, ROW]:
+    if code >= len(shard.seen.step) or not shard.seen.step[code, ROW]:
         return None
-    before, at, kind, _, earlier, later = shard.odd_times.step[code].tolist()
+    before, at, kind, _, earlier, later = shard.seen.step[code].tolist()
     offset = shard.first_odd.get((code, kind, STEP))
     return Step(before, at, kind, earlier, later, None if offset is None else place_of(kind, offset))
 

@@ -223,7 +223,7 @@ class Finding(NamedTuple):
 
 
 class OddRecords(NamedTuple):
-    """Records of a kind whose times are odd in one way (see `core.input.odd_times`)."""
+    """Records of a kind whose times are odd in one way (see `engine.input.seen`)."""
 
     oddity: int
     kind: int
