@@ -28,13 +28,9 @@ from prequential.engine.tables.outcomes import Log
 from prequential.engine.tables.scores import SCORED, SQUARED_ERRORS
 
 
-@measure(
-    MATRIX, "(c - c_per)/n", "the test", low=-1, high=1, reference=PERSISTENT,
-    help="Share of outcomes right, less that of the persistent baseline",
-)  # fmt: skip
-@inner
+@measure(MATRIX, "(c - c_per)/n", "the test", low=-1, high=1, reference=PERSISTENT)
 def advantage(t: Totals) -> Result:
-    """Accuracy less that of the persistent baseline."""
+    """Share of outcomes right, less that of the persistent baseline."""
     return (t.right - t.persistent) / t.n, DEFINED
 
 
@@ -46,9 +42,7 @@ def own_half_square(log: Log, row: int) -> tuple[float, bool]:
 
 @measure(
     NUMBERS, "mean of e²/2", "the test", low=0, better=LESS, loss=Loss("half_mse", function=own_half_square),
-    help="Half of the mean squared error",
 )  # fmt: skip
-@inner
 def half_mse(sums: Floats) -> Result:
     """Half of the mean squared error."""
     return 0.5 * sums[SQUARED_ERRORS] / sums[SCORED], DEFINED

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from prequential.engine.details.normalisation import (
     GRADIENTS,
     RATIOS,
-    TOLERANCE,
     class_ratio_gradient,
     class_ratio_gradients,
-    moves_with_class_ratio,
 )
 
 NAMES = list(GRADIENTS)
@@ -83,14 +81,12 @@ def test_a_finite_number_or_none(cells: tuple[float, ...]) -> None:
     assert all(map(math.isfinite, gradients.values()))
     for measure in NAMES:
         assert class_ratio_gradient(measure, *cells) == gradients.get(measure)
-    assert moves_with_class_ratio(*cells) == [m for m, g in gradients.items() if abs(g) > TOLERANCE]
     assert gradients == class_ratio_gradients(*np.array(cells, dtype=np.float64))
 
 
 class TestUndefined:
     def test_empty(self) -> None:
         assert class_ratio_gradients(0, 0, 0, 0) == {}
-        assert moves_with_class_ratio(0, 0, 0, 0) == []
 
     def test_no_positive_label(self) -> None:
         assert class_ratio_gradients(0, 0, 10, 90).keys() == {"accuracy", "kappa", "precision"}

@@ -18,7 +18,6 @@ from prequential.engine.detectors.budgets import (
     RATIO,
     SUMS,
     WIDTH,
-    by_clusters,
     follow,
     threshold_for,
     variance_of_clusters,
@@ -201,9 +200,12 @@ def by_definition(losses: Floats, step: float, length: int) -> float:
 
 
 def test_clusters_count_by_how_much_more_they_vary_than_pairs_say() -> None:
-    losses = budgets.Losses(0.2, 0.16, 0.5, 0.0, 0.0, 0.0, 0.0)
+    pairs = np.array([1000.0, 200.0, 200.0, 200.0, 120.0])  # errors of 0.2 with an autocorrelation of 0.5
+    losses = budgets.losses_of(pairs, True)[1]
     for variance, ratio in ((0.0, 1.0), (0.47, 1.0), (0.48 * 1.25, 1.25), (4.8, 10.0)):
-        assert by_clusters(losses, variance) == pytest.approx(ratio, rel=1e-12)
+        found = threshold_for(pairs, variance, BINARY, 0.005, False, True, False, 5e4)
+        expected = budgets.excursion_threshold(losses, ratio, 0.005, True, False, 5e4)
+        assert found == pytest.approx(expected, rel=1e-9)
 
 
 def days(level_sd: float, count: int, outcomes: int, seed: int) -> Floats:

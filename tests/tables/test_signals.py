@@ -20,6 +20,7 @@ from outcome_logs import (
     random_cuts,
     random_log,
 )
+from prequential.engine.compiled.kernel import zeros
 from prequential.engine.detectors import signals
 from prequential.engine.detectors.watch import Signal, WatchedRows
 from prequential.engine.estimators.naming import parse_signal
@@ -129,7 +130,7 @@ def test_a_ratio_has_a_largest_value_and_waits_for_an_error() -> None:
     outcome = np.array([1, 1, 1, 1, 1, 0], dtype=np.uint8)
     rows = np.arange(6, dtype=np.int32)
     errors = signals.Errors(short, long, outcome)
-    signals.ratio(signals.new_ratio(1), log, rows, errors, 3, values, fed)
+    signals.ratio(zeros(signals.Ratio, 1), log, rows, errors, 3, values, fed)
     assert fed.tolist() == [0, 0, 0, 1, 1, 0]
     assert values[3:5].tolist() == [1e200, 1e200]
 

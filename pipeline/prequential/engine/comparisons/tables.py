@@ -126,9 +126,7 @@ class PairSide(RowAllocator):
         verdicts = updating.PairVerdicts(
             self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, self._closed
         )
-        done, count = (updating.step_counted if self.counted else updating.step_losses)(
-            verdicts, self.times, self.due, joint, rows, self._due_rows
-        )
+        done, count = updating.step_pairs(verdicts, self.times, self.due, joint, rows, self._due_rows)
         rows = rows[:done]
         updating.note_times(self.times, joint, rows)
         if self.counted:

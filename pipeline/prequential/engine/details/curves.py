@@ -244,19 +244,10 @@ def best_threshold(
     Two thresholds differ in the outcomes whose scores lie between them. The variance of this difference
     decides which thresholds are clearly worse. It is computed as if outcomes were independent of each other.
 
-    Parameters
-    ----------
-    one
-        The histogram, of at least one outcome; else ValueError.
-    costs
-        What outcomes cost.
-    present
-        The threshold in use; of a model of two classes that predicts the more probable one, 0.5.
-    worth
-        How many equal outcomes the histogram's weight counts as; None: as many as it weighs.
+    `present` is the threshold in use; of a model of two classes that predicts the more probable one, 0.5.
+    `worth`: how many equal outcomes the histogram's weight counts as; None: as many as it weighs. Raises
+    ValueError for a histogram without outcomes.
 
-    Examples
-    --------
     >>> one = histogram_of({
     ...     "bins": [20, 90, 110, 180], "negatives": [900, 50, 10, 0], "positives": [1, 50, 40, 9],
     ... })
@@ -288,20 +279,9 @@ def better_since(course: Sequence[ReportedHistogram], costs: Costs, best: BestTh
     separately, so a run of intervals above 0 has no level of significance. The outcomes that chose the
     threshold are also among those of the earlier messages.
 
-    Parameters
-    ----------
-    course
-        What messages of one sequence and memory had, in order; `best` is that of the last one.
-    costs, best
-        What outcomes cost, and the best threshold of now by that.
+    `course` is what messages of one sequence and memory had, in order; `best` is that of the last one. None
+    where it isn't better now.
 
-    Returns
-    -------
-    Since or None
-        None where it isn't better now.
-
-    Examples
-    --------
     >>> said = {"bins": [20, 180], "negatives": [90, 0], "positives": [0, 90]}
     >>> worse = {"bins": [20, 80, 180], "negatives": [90, 0, 0], "positives": [0, 20, 90]}
     >>> course = [

@@ -22,7 +22,7 @@ class Transitions:
     """Counts of labels and of pairs of neighbours, and the probabilities that they estimate.
 
     The labels are class codes y_1 … y_n, and n(j, i) is the number of labels i immediately after j. Then
-    P(i) = n(i)/n and P(i, j) = n(j, i)/(n - 1) (sections 2.3 and 4.1). All labels have equal weight. Counts
+    P(i) = n(i)/n and P(i, i) = n(i, i)/(n - 1) (sections 2.3 and 4.1). All labels have equal weight. Counts
     are integers, so the division of labels into arrays has no effect. Undefined values are None.
 
     With a `lag` above 1, the pairs are the n - lag pairs of labels at this distance, instead of neighbours.
@@ -31,8 +31,8 @@ class Transitions:
     >>> transitions.update_many(np.array([0, 0, 0, 1, 1, 0]))
     >>> transitions.majority_share, transitions.persistence
     (0.666..., 0.6)
-    >>> transitions.prior(1), transitions.joint(1, 0), transitions.repeat(1), transitions.conditional(1, 0)
-    (0.333..., 0.2, 0.5, 0.333...)
+    >>> transitions.repeat(1), transitions.lift(1, 1)
+    (0.5, 1.2)
     """
 
     def __init__(self, lag: int = 1) -> None:
@@ -90,38 +90,18 @@ class Transitions:
         """
         return self._repeats / (self.n - self.lag) if self.n > self.lag else None
 
-    def prior(self, i: int) -> float | None:
-        """P(i), the share of labels with code i: 0 for a class without labels, None without any label."""
-        return self._counts.get(i, 0) / self.n if self.n else None
-
-    def joint(self, i: int, previous: int) -> float | None:
-        """P(i, previous): the share of pairs in which i comes after `previous`."""
-        return self._pair(i, previous) / (self.n - self.lag) if self.n > self.lag else None
-
     def repeat(self, i: int) -> float | None:
         """P(i|i) by the counts, without smoothing; None if no label has come after i."""
         followed = self._followed.get(i)
         return self._pair(i, i) / followed if followed else None
-
-    def conditional(self, i: int, previous: int) -> float | None:
-        """P(i|previous), smoothed: (n(previous, i) + P(i))/(n(previous, ·) + 1).
-
-        The smoothing adds one successor of `previous`, which is divided among the classes by their priors.
-        After a class without successors, the result is therefore P(i). The sum over all i is 1.
-        """
-        if not self.n:
-            return None
-        prior = self._counts.get(i, 0) / self.n
-        return (self._pair(i, previous) + prior) / (self._followed.get(previous, 0) + 1)
 
     def lift(self, i: int, previous: int) -> float:
         """P(i|previous)/P(i), the correction factor of eq. 3; above 1 the dependence is positive.
 
         It is smoothed: (n(previous, i) + 1)/(n(previous, ·)·P(i) + 1). This adds one pair to the observed
         number and one to the number that independent labels would give. If that number is small, the result
-        stays near 1: a rare class isn't unlikely only because it hasn't come after `previous` yet. The
-        quotient of `conditional` and `prior` would be 1/(n(previous, ·) + 1) there, however rare the class
-        is. The result is 1 for a class without labels, and before the first label.
+        stays near 1: a rare class isn't unlikely only because it hasn't come after `previous` yet. The result
+        is 1 for a class without labels, and before the first label.
         """
         if not self.n:
             return 1.0
@@ -224,9 +204,7 @@ class Increments:
     def values(self, i: int) -> list[float | None]:
         """Δ_i(1) … Δ_i(highest), None where undefined."""
         given = [self.given(i, length) for length in range(self.highest + 1)]
-        return [
-            None if less is None or more is None else more - less for less, more in pairwise(given)
-        ]
+        return [None if less is None or more is None else more - less for less, more in pairwise(given)]
 
     def snapshot(self) -> list[object]:
         """The number of labels, the last one, its run, and both counts, for `restore`."""
@@ -339,16 +317,8 @@ class LabelDependence:
     def report(self, names: list[str]) -> dict[str, Any]:
         """The dependence of the labels, as messages have it, without values that aren't defined yet.
 
-        Parameters
-        ----------
-        names
-            Names of the classes, by code.
-
-        Returns
-        -------
-        dict
-            `majority_share` and `persistence` (shares), `repeat` and `increments` by class name, and
-            `recent`, the test on the latest labels.
+        These are `majority_share` and `persistence` (shares), `repeat` and `increments` by class (`names` by
+        code), and `recent`, the test on the latest labels.
         """
         report: dict[str, Any] = {
             "majority_share": self._transitions.majority_share,
@@ -356,8 +326,7 @@ class LabelDependence:
         }
         repeats = {name: self._transitions.repeat(code) for code, name in enumerate(names)}
         report["repeat"] = {name: value for name, value in repeats.items() if value is not None}
-        known = [(code, name) for code, name in enumerate(names) if self._transitions.prior(code)]
-        increments = {name: self._increments.values(code) for code, name in known}
+        increments = {name: self._increments.values(code) for code, name in enumerate(names)}
         # The highest orders aren't defined until as many labels of the class have come in a row.
         defined = {name: [v for v in some if v is not None] for name, some in increments.items()}
         report["increments"] = {name: some for name, some in defined.items() if some}

@@ -203,19 +203,14 @@ def _beside_ellipse(p: int, n: int, bound: Fraction) -> int:
     return count
 
 
-#: A component below this is what rounding may leave of 0: shares have 16 digits, and differences of
-#: quotients by shares down to a millionth keep it far below.
+#: A measure with a gradient up to this doesn't move with the class ratio. Rounding may leave it of 0: shares
+#: have 16 digits, and differences of quotients by shares down to a millionth keep it far below.
 TOLERANCE = 1e-9
 
 
-def _accuracy(tp: float, fn: float, fp: float, tn: float) -> float:
-    """0 everywhere: TP + TN doesn't change."""
-    return 0.0
-
-
-def _balanced_accuracy(tp: float, fn: float, fp: float, tn: float) -> float:
-    """((FN-TP)/P² + (TN-FP)/N²)/8: half of recall's and of specificity's."""
-    return (_recall(tp, fn, fp, tn) - _recall(tn, fp, fn, tp)) / 2
+def _recall(tp: float, fn: float) -> float:
+    """(FN-TP)/(4·P²)."""
+    return (fn - tp) / (tp + fn) / (tp + fn) / 4
 
 
 def _kappa(tp: float, fn: float, fp: float, tn: float) -> float:
@@ -238,16 +233,6 @@ def _f1(tp: float, fn: float, fp: float, tn: float) -> float:
     return (fn + fp) / (p + predicted) / (p + predicted) / 2
 
 
-def _precision(tp: float, fn: float, fp: float, tn: float) -> float:
-    """1/(4·P̂)."""
-    return 1 / (tp + fp) / 4
-
-
-def _recall(tp: float, fn: float, fp: float, tn: float) -> float:
-    """(FN-TP)/(4·P²)."""
-    return (fn - tp) / (tp + fn) / (tp + fn) / 4
-
-
 def _mcc(tp: float, fn: float, fp: float, tn: float) -> float:
     """(N̂-P̂ - D·(1/P-1/N))/(4·sqrt(P̂·P·N·N̂)) with D = TP·TN - FP·FN."""
     p, n = tp + fn, fp + tn
@@ -255,11 +240,16 @@ def _mcc(tp: float, fn: float, fp: float, tn: float) -> float:
     return ((fn + tn) - (tp + fp) - (tp * tn - fp * fn) * (1 / p - 1 / n)) / root / 4
 
 
-#: Closed forms, in the order of the paper's equations 1 to 8.
+#: Closed forms, in the order of the paper's equations 1 to 8; that of `balanced_accuracy` is half of recall's
+#: and of specificity's.
 GRADIENTS: dict[str, Callable[[float, float, float, float], float]] = {
-    function.__name__[1:]: function
-    for function in (_accuracy, _balanced_accuracy, _kappa, _g_mean, _f1, _precision, _recall, _mcc)
-}
+    "accuracy": lambda tp, fn, fp, tn: 0.0,  # TP + TN doesn't change
+    "balanced_accuracy": lambda tp, fn, fp, tn: (_recall(tp, fn) - _recall(tn, fp)) / 2,
+    "kappa": _kappa, "g_mean": _g_mean, "f1": _f1,
+    "precision": lambda tp, fn, fp, tn: 1 / (tp + fp) / 4,
+    "recall": lambda tp, fn, fp, tn: _recall(tp, fn),
+    "mcc": _mcc,
+}  # fmt: skip
 
 
 def class_ratio_gradient(measure: str, tp: float, fn: float, fp: float, tn: float) -> float | None:
@@ -286,12 +276,3 @@ def class_ratio_gradients(tp: float, fn: float, fp: float, tn: float) -> dict[st
     """
     gradients = {measure: class_ratio_gradient(measure, tp, fn, fp, tn) for measure in GRADIENTS}
     return {measure: value for measure, value in gradients.items() if value is not None}
-
-
-def moves_with_class_ratio(tp: float, fn: float, fp: float, tn: float) -> list[str]:
-    """Measures that a shift of the class ratio alone would move: |dM/dz| > `TOLERANCE`.
-
-    >>> moves_with_class_ratio(40, 10, 10, 40)
-    ['f1', 'precision', 'recall']
-    """
-    return [m for m, value in class_ratio_gradients(tp, fn, fp, tn).items() if abs(value) > TOLERANCE]

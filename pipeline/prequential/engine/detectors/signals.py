@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
 from prequential.engine.estimators.declaration import NO_OUTCOME, Additions
 from prequential.engine.estimators.measuring import MeasuredValues
 from prequential.engine.estimators.sums import RIGHT
@@ -20,7 +19,7 @@ from prequential.engine.measures.declaration import DEFINED
 from prequential.engine.measures.losses import ABSOLUTE, ERROR
 from prequential.engine.measures.losses import own_loss as loss_of
 from prequential.engine.measures.per_class import Positives
-from prequential.engine.measures.registry import MEASURES, worse
+from prequential.engine.measures.registry import worse
 from prequential.engine.tables.outcomes import OUTCOME, SCORED, Log
 
 #: The first outcomes of a sequence, whose median gives the scale of its losses to about 12%.
@@ -51,9 +50,7 @@ def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None
 
 
 @kernel
-def errors(
-    log: Log, rows: Ints32, binary: bool, losses: Floats, outcome: Bytes, into: Additions
-) -> None:
+def errors(log: Log, rows: Ints32, binary: bool, losses: Floats, outcome: Bytes, into: Additions) -> None:
     """Write the additions to sums from the losses that `error` wrote; `binary`: losses are 0 and 1."""
     for i in range(len(rows)):
         into.sequence[i] = NO_OUTCOME
@@ -75,9 +72,7 @@ def mean(read: Floats, outcome: Bytes, values: Floats) -> None:
 
 
 @kernel
-def own_loss(
-    log: Log, rows: Ints32, measure: int, positives: Positives, values: Floats, fed: Bytes
-) -> None:
+def own_loss(log: Log, rows: Ints32, measure: int, positives: Positives, values: Floats, fed: Bytes) -> None:
     """`brier`, `recall`, …: the loss of the outcome itself that the measure is the mean of, or 1 less it.
 
     Fed where the outcome counts for the measure: with probabilities; with a label (recall, specificity) or a
@@ -115,16 +110,6 @@ class Ratio(NamedTuple):
     """By sequence: outcomes seen."""
 
     n: Ints
-
-
-def new_scaled_error(rows: int) -> ScaledError:
-    """Rows for sequences without losses."""
-    return zeros(ScaledError, rows, reference=SCALE_OUTCOMES)
-
-
-def new_ratio(rows: int) -> Ratio:
-    """Rows for sequences without outcomes."""
-    return Ratio(np.zeros(rows, np.int64))
 
 
 @inner
@@ -185,11 +170,6 @@ def ratio(
 
 
 # ESTIMATOR:MEASURE: a separate estimator, and its measure after each outcome
-
-
-def is_of_sums(measure: str) -> bool:
-    """Whether a measure needs sums of scores, and not only joint cells."""
-    return MEASURES[measure].inputs.of_sums
 
 
 @kernel

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from prequential.configuration.settings.durations import duration, exact_duration
 from prequential.engine.compiled.kernel import Floats, Ints, inner, zeros
 from prequential.engine.compiled.mathematics import halved
-from prequential.engine.estimators.declaration import Loops, Memory, Payload, count_loops, sum_loops
+from prequential.engine.estimators.declaration import Memory, count_loops, sum_loops
 from prequential.engine.estimators.fading import Clock, steps_of
 from prequential.engine.tables.scores import NO_WEIGHT
 
@@ -43,16 +43,6 @@ class DecaySums(NamedTuple):
     touched: Ints  # the latest label time then, ms
     n: Ints  # outcomes seen
     latest: Ints  # label time, ms
-
-
-def new_counts(rows: int, payload: Payload, parameter: float) -> DecayCounts:
-    """Empty counts of sequences."""
-    return zeros(DecayCounts, rows, weights=payload.width, touched=payload.width)
-
-
-def new_sums(rows: int, payload: Payload, parameter: float) -> DecaySums:
-    """Empty sums of sequences."""
-    return zeros(DecaySums, rows, sums=payload.width)
 
 
 @inner
@@ -127,8 +117,13 @@ MEMORY = Memory(
     "decay:1s",
     parse,
     lambda parameter: exact_duration(int(parameter)),
-    Loops(new_counts, *count_loops("decay", _counts), by_cell=("weights", "touched")),
-    Loops(new_sums, *sum_loops("decay", _sums)),
+    count_loops(
+        "decay",
+        lambda rows, payload, _: zeros(DecayCounts, rows, weights=payload.width, touched=payload.width),
+        _counts,
+        by_cell=("weights", "touched"),
+    ),
+    sum_loops("decay", lambda rows, payload, _: zeros(DecaySums, rows, sums=payload.width), _sums),
     clock=("n", "latest"),
     whole=False,
     adds_up=True,

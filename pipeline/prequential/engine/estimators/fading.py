@@ -18,11 +18,10 @@ from prequential.engine.compiled.kernel import Floats, Function, Ints, inlined, 
 from prequential.engine.compiled.mathematics import power
 from prequential.engine.estimators.declaration import (
     CountSteps,
-    Loops,
     Memory,
-    Payload,
     SumSteps,
     count_loops,
+    note_newest,
     sum_loops,
 )
 from prequential.engine.estimators.sums import copied, finish, fold
@@ -131,16 +130,6 @@ class FadingSums(NamedTuple):
     n: Ints  # outcomes seen
 
 
-def new_counts(rows: int, payload: Payload, parameter: float) -> FadingCounts:
-    """Empty counts of sequences."""
-    return zeros(FadingCounts, rows, weights=payload.width, touched=payload.width)
-
-
-def new_sums(rows: int, payload: Payload, parameter: float) -> FadingSums:
-    """Empty sums of sequences."""
-    return zeros(FadingSums, rows, sums=payload.width)
-
-
 @inner
 def advance(table: Any, q: int, t1: int, parameter: float) -> None:
     """Advance by one outcome."""
@@ -157,12 +146,6 @@ def now(table: Any, q: int) -> int:
 def left(gap: int, parameter: float) -> float:
     """A^gap."""
     return power(parameter, gap)
-
-
-@inner
-def note(table: FadingCounts, q: int) -> None:
-    """Baselines had a label to predict by at the newest outcome."""
-    table.known[q] = table.n[q]
 
 
 @inner
@@ -196,7 +179,7 @@ def parse(text: str) -> float | None:
     return None
 
 
-_counts, _sums = steps_of("fading", Clock(advance, advance, now, left), note, knows)
+_counts, _sums = steps_of("fading", Clock(advance, advance, now, left), note_newest, knows)
 
 MEMORY = Memory(
     "fading",
@@ -204,8 +187,13 @@ MEMORY = Memory(
     "fading:0.9",
     parse,
     repr,
-    Loops(new_counts, *count_loops("fading", _counts), by_cell=("weights", "touched")),
-    Loops(new_sums, *sum_loops("fading", _sums)),
+    count_loops(
+        "fading",
+        lambda rows, payload, _: zeros(FadingCounts, rows, weights=payload.width, touched=payload.width),
+        _counts,
+        by_cell=("weights", "touched"),
+    ),
+    sum_loops("fading", lambda rows, payload, _: zeros(FadingSums, rows, sums=payload.width), _sums),
     whole=False,
     effective=lambda table, q, parameter, n: effective(n, parameter),
     weight_left=lambda parameter, outcomes, ms: left(outcomes, parameter),

@@ -28,14 +28,8 @@ from prequential.engine.measures.declaration import REASONS
 from prequential.engine.measures.per_class import new_classes, positive_of
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import sum_up
-from prequential.engine.output.estimates import (
-    EntityMessages,
-    Estimates,
-    EstimatorState,
-    MessageSubject,
-    counts_of,
-    state_of,
-)
+from prequential.engine.output import estimates
+from prequential.engine.output.estimates import EntityMessages, Estimates, MessageSubject
 from prequential.engine.output.texts import Draft, Writer, vocabulary
 from prequential.engine.output.waiting import Waiting, all_waiting
 from prequential.engine.tables.streams import AGE, MODEL
@@ -60,7 +54,7 @@ class Estimate(NamedTuple):
     model: str  # … or of random predictions with the model's distribution
     stage: str
     estimator: str
-    state: EstimatorState
+    state: estimates.EstimatorState
     details: dict[str, Any]
     same: list[str]  # stages that are the same up to now
 
@@ -100,7 +94,7 @@ class Reporter:
         ending = b"".join(b",%d" % one for one in catalog.loss) + b"]"
         of_rows = (column[rows].tolist() for column in columns_of)
         for (about, stream, lines), counts, outcomes, revisions, ts, version in zip(
-            self.of_estimators.lines_of(rows), counts_of(catalog, rows), *of_rows
+            self.of_estimators.lines_of(rows), estimates.counts_of(catalog, rows), *of_rows
         ):
             row = about.row
             numbers = b",%d,%d%b" % (outcomes, revisions, ending)
@@ -181,7 +175,7 @@ class Reporter:
             for line in self.of_estimators.lines(row, about, stream).all:
                 if not shown(line, stream.config):
                     continue
-                state = state_of(states, row, line, stream.config.alpha)
+                state = estimates.state_of(states, row, line, stream.config.alpha)
                 details = self._details(row, about, stream, line)
                 yield Estimate(about, line.model, line.stage, line.estimator, state, details, line.same)
 
@@ -205,10 +199,10 @@ class Reporter:
                 cluster = int(self._cluster_of(stream.code)) if has_intervals else 0
                 side = side_of(estimator, sequence, cells, cluster)
                 if names:
+                    whole, has_sets = estimator.memory.whole, stream.config.has_sets
                     details = details_of(
-                        names, cells, estimator.capacity, estimator.memory.whole, side.effective, side.pairs,
-                        positive, stream.class_names, side.known, stream.config.has_sets, side.clustered,
-                    )  # fmt: skip
+                        names, side, estimator.capacity, whole, positive, stream.class_names, has_sets
+                    )
                 if referring and plan.reference is not None:
                     newest = int(entities.outcomes[row]), int(entities.newest_ts[row])
                     found = beside(
