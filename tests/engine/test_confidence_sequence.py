@@ -207,7 +207,7 @@ def test_the_normal_mixture_is_an_integral() -> None:
     """Over λ, of exp(λ·s - λ²·v/2), with a normal density of variance 1/ρ."""
     rho, grid = confidence_sequence.MIXTURE_RHO, np.linspace(-4, 4, 400_001)
     for v in (1.0, 50.0, 3_000.0):
-        s = confidence_sequence.mixture_radius(v, 20.0)
+        s = math.sqrt(confidence_sequence.squared_radius(v, 20.0))
         density = np.exp(-grid * grid * rho / 2) * math.sqrt(rho / (2 * math.pi))
         mixture = float(np.sum(np.exp(grid * s - grid * grid * v / 2) * density) * (grid[1] - grid[0]))
         assert mixture == pytest.approx(20.0, rel=1e-6)

@@ -9,14 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.engine.details.normalisation import (
-    GRADIENTS,
-    RATIOS,
-    class_ratio_gradient,
-    class_ratio_gradients,
-)
+from prequential.engine.details import normalisation
+from prequential.engine.details.normalisation import class_ratio_gradient, class_ratio_gradients
 
-NAMES = list(GRADIENTS)
+NAMES = list(normalisation.GRADIENTS)
 #: x, y, z of TP, FN, FP, TN (figure 2).
 VERTICES = ((-1, 1, 1), (1, -1, 1), (-1, -1, -1), (1, 1, -1))
 
@@ -71,7 +67,7 @@ def test_closed_forms(measure: str, cells: tuple[float, ...]) -> None:
 
 
 def test_it_is_known_for_the_eight_measures() -> None:
-    assert GRADIENTS.keys() == RATIOS.keys()
+    assert normalisation.GRADIENTS.keys() == normalisation.RATIOS.keys()
 
 
 @settings(max_examples=200)

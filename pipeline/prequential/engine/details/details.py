@@ -87,7 +87,10 @@ def details_of(
     if "normalised" in names and one is not None and whole:
         details["normalised"] = _normalised(one)
     if "class_ratio" in names and one is not None:
-        details["class_ratio"] = _class_ratio(one, totals.n)
+        gradients = class_ratio_gradients(*one)
+        moving = [measure for measure, value in gradients.items() if abs(value) > TOLERANCE]
+        share = (one.tp + one.fn) / totals.n
+        details["class_ratio"] = {"positives": share, "gradients": gradients, "moving": moving}
     if pairs:
         if "intervals" in names:
             shares = shares_of(totals, one, side, positive)
@@ -152,13 +155,6 @@ def _normalised(one: per_class.Binary) -> dict[str, float]:
     if not (tp + fn and fp + tn) or sum(one) > _MOST_NORMALISED:
         return {}
     return {name: normalised(name, tp, fn, fp, tn) for name in RATIOS}
-
-
-def _class_ratio(one: per_class.Binary, n: float) -> dict[str, Any]:
-    """The positives' share, and measures that a shift of it alone would move (2019 paper, section IV)."""
-    gradients = class_ratio_gradients(*one)
-    moving = [measure for measure, value in gradients.items() if abs(value) > TOLERANCE]
-    return {"positives": (one.tp + one.fn) / n, "gradients": gradients, "moving": moving}
 
 
 class WeightedShare(NamedTuple):

@@ -255,11 +255,6 @@ class LastSigns(NamedTuple):
     signs: Bytes  # 0: none yet, else 32 + 16·wrong + 8·persistent + 4·majority + cell
 
 
-def new_last_signs(rows: int) -> LastSigns:
-    """Rows for sequences without outcomes: no last signs."""
-    return LastSigns(np.zeros(rows, np.uint8))
-
-
 @kernel
 def codes_of(
     last: LastSigns, log: Log, rows: Ints32, positives: Positives, codes: npt.NDArray[np.int32]
@@ -292,11 +287,6 @@ class ErrorPairs(NamedTuple):
 
     counts: Ints  # (sequences, 4): right and right, then wrong; wrong and right, then wrong
     last: Bytes  # 0: no outcome yet, 1: it was right, 2: wrong
-
-
-def new_error_pairs(rows: int) -> ErrorPairs:
-    """Rows for sequences without outcomes: no pairs."""
-    return ErrorPairs(np.zeros((rows, 4), np.int64), np.zeros(rows, np.uint8))
 
 
 @inner

@@ -93,10 +93,12 @@ class Reporter:
         texts: dict[tuple[Any, ...], bytes] = {}
         ending = b"".join(b",%d" % one for one in catalog.loss) + b"]"
         of_rows = (column[rows].tolist() for column in columns_of)
-        for (about, stream, lines), counts, outcomes, revisions, ts, version in zip(
-            self.of_estimators.lines_of(rows), estimates.counts_of(catalog, rows), *of_rows
+        for row, counts, outcomes, revisions, ts, version in zip(
+            rows, estimates.counts_of(catalog, rows), *of_rows
         ):
-            row = about.row
+            about = catalog.entity(row)
+            stream = catalog.streams[about.stream]
+            lines = self.of_estimators.lines(row, about, stream)
             numbers = b",%d,%d%b" % (outcomes, revisions, ending)
             columns = self._columns_of(stream)
             first, step = states.places.get(row, (0, 0))  # without stages there are no lines
@@ -401,6 +403,7 @@ class DisparityReporter:
             outcomes, int(table.revised[one.row]), *catalog.loss,
         )  # fmt: skip
         same = catalog.same_as(about.row, stage)
+        reason = "few_outcomes" if shown else "no_outcomes"
         return Disparity(
             id=identity(*about_it), stream=stream.name, partition=catalog.partition, model=about.model,
             stage=stage, key=groups.keys[key], measure=groups.measures[m], outcomes=outcomes,
@@ -408,7 +411,7 @@ class DisparityReporter:
             smallest=smallest, difference=difference, ratio=ratio, interval=interval, level=wanted.level,
             tolerance=wanted.tolerance, verdict=VERDICTS[verdict],
             since=int(table.since[one.row, place]) if verdict == DIFFERS else None,
-            reason=_reason(shown) if verdict == TOO_FEW else msgspec.UNSET, config=stream.config.digest,
+            reason=reason if verdict == TOO_FEW else msgspec.UNSET, config=stream.config.digest,
             same=same or msgspec.UNSET, untimed=True if catalog.untimed else msgspec.UNSET,
         )  # fmt: skip
 
@@ -435,8 +438,3 @@ class DisparityReporter:
             name = existing(catalog.entity(segment).segment, "a segment's name")
             shown[name[len(groups.keys[key]) + 1 :]] = group
         return shown, bounds
-
-
-def _reason(shown: dict[str, dict[str, Any]]) -> str:
-    """Why there is no verdict."""
-    return "few_outcomes" if shown else "no_outcomes"
