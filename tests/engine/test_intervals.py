@@ -15,13 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats, zeros
-from prequential.engine.details.intervals import (
-    autocorrelation,
-    less_one,
-    precision_worth,
-    shrunk,
-    wilson,
-)
+from prequential.engine.details.intervals import autocorrelation, less_one, precision_worth, shrunk, wilson
 from prequential.engine.estimators import payloads
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.payloads import LastSigns, codes_of

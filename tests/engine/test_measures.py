@@ -21,9 +21,7 @@ from sequences import Codes, Measured, Outcomes, positives_of
 
 #: What is made of a confusion matrix.
 OTHERS = {*OF_NUMBERS, *OF_PROBABILITIES, *OF_WEIGHTS}
-NAMES = [
-    name for name in columns.NAMES if name in (*DEFAULT_MEASURES, *FURTHER) and name not in OTHERS
-]
+NAMES = [name for name in columns.NAMES if name in (*DEFAULT_MEASURES, *FURTHER) and name not in OTHERS]
 #: Measures of agreement with a value wherever their reference isn't 1.
 PLAIN = ["error", "accuracy", "kappa", "p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"]
 #: Quotients of integers; the others have roots or sums of quotients.
@@ -52,9 +50,7 @@ def measured(outcomes: list[Codes], names: list[str]) -> tuple[dict[str, float],
     st.sampled_from([1, 10**6, 10**12]),
     st.integers(0, 3),
 )
-def test_never_nan_never_beyond_reason_never_overflowing(
-    cells: list[int], scale: int, lonely: int
-) -> None:
+def test_never_nan_never_beyond_reason_never_overflowing(cells: list[int], scale: int, lonely: int) -> None:
     """Also with counts that n² of 64 bits can't hold."""
     sequence = Outcomes(StreamConfig(estimators=("all",), detectors=()), 2, positive="1")
     table = sequence.plan.estimators[0].cells.table
@@ -77,9 +73,7 @@ def test_never_nan_never_beyond_reason_never_overflowing(
     }  # fmt: skip
     true_values, reasons = measures(weights, "1")
     assert undefined == reasons
-    assert {n: values[n] for n in EXACT if n in values} == {
-        n: true_values[n] for n in EXACT if n in values
-    }
+    assert {n: values[n] for n in EXACT if n in values} == {n: true_values[n] for n in EXACT if n in values}
 
 
 RIGHT: Codes = (0, 0, 1, 1)  # both baselines wrong

@@ -104,9 +104,7 @@ def test_any_bound(measure: str, p: int, n: int, x: Fraction) -> None:
 
 @settings(max_examples=100)
 @given(measures, st.integers(1, 40), st.integers(1, 40), st.data())
-def test_a_bound_just_below_a_value_excludes_it(
-    measure: str, p: int, n: int, data: st.DataObject
-) -> None:
+def test_a_bound_just_below_a_value_excludes_it(measure: str, p: int, n: int, data: st.DataObject) -> None:
     x = data.draw(st.sampled_from(values(measure, p, n)))
     ties = sum(other == x for other in values(measure, p, n))
     below = x - Fraction(1, 10**40)

@@ -120,8 +120,7 @@ def test_a_ratio_has_a_largest_value_and_waits_for_an_error() -> None:
     values, fed = np.zeros(6), np.ones(6, np.uint8)
     outcome = np.array([1, 1, 1, 1, 1, 0], dtype=np.uint8)
     rows = np.arange(6, dtype=np.int32)
-    errors = signals.Errors(short, long, outcome)
-    signals.ratio(zeros(signals.Ratio, 1), log, rows, errors, 3, values, fed)
+    signals.ratio(zeros(signals.Ratio, 1), log, rows, short, long, outcome, 3, values, fed)
     assert fed.tolist() == [0, 0, 0, 1, 1, 0]
     assert values[3:5].tolist() == [1e200, 1e200]
 
@@ -201,9 +200,7 @@ def watched(log: Log, measure: str, positive: int = 1) -> list[tuple[int, float]
     """(row, value) of `all:MEASURE` over a log."""
     capacity, n = outcome_logs.CAPACITIES[1], len(log.kind)
     sequences = int(log.sequence.max()) + 1
-    taken = WatchedRows(
-        log, np.arange(n, dtype=np.int32), capacity, ERROR, positives_of(sequences, positive)
-    )
+    taken = WatchedRows(log, np.arange(n, dtype=np.int32), capacity, ERROR, positives_of(sequences, positive))
     values, fed = Signal(f"all:{measure}", 1, sequences, capacity, ERROR).update(taken)
     return [(int(row), float(values[row])) for row in np.flatnonzero(fed)]
 

@@ -50,12 +50,8 @@ _ROUNDING = 2.0**-50
 #: Numerator and denominator of each measure's level (equations 1 to 8), from tp, fn, fp, tn.
 RATIOS: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
     "accuracy": lambda tp, fn, fp, tn: (tp + tn, tp + fn + fp + tn),
-    "balanced_accuracy": lambda tp, fn, fp, tn: (
-        tp * (fp + tn) + tn * (tp + fn), 2 * (tp + fn) * (fp + tn),
-    ),
-    "kappa": lambda tp, fn, fp, tn: (
-        2 * (tp * tn - fp * fn), (tp + fn) * (fn + tn) + (tp + fp) * (fp + tn),
-    ),
+    "balanced_accuracy": lambda tp, fn, fp, tn: (tp * (fp + tn) + tn * (tp + fn), 2 * (tp + fn) * (fp + tn)),
+    "kappa": lambda tp, fn, fp, tn: (2 * (tp * tn - fp * fn), (tp + fn) * (fn + tn) + (tp + fp) * (fp + tn)),
     "g_mean": lambda tp, fn, fp, tn: (tp * tn, (tp + fn) * (fp + tn)),
     "f1": lambda tp, fn, fp, tn: (2 * tp, 2 * tp + fn + fp),
     "precision": lambda tp, fn, fp, tn: (tp, tp + fp),

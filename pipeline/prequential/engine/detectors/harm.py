@@ -415,9 +415,7 @@ DETECTOR = Detector(
             "restart", 2_000, "values after which the shortest range starts again; 0: a single range",
             0, 1 << 40, always=False,
         ),
-        Parameter(
-            "scale", 1.0, "largest loss, or a usual one where there is none", above=True, always=False
-        ),
+        Parameter("scale", 1.0, "largest loss, or a usual one where there is none", above=True, always=False),
         Parameter("estimate", False, "use the estimates of `objective.estimate`", always=False),
     ),
     HarmParameters,

@@ -98,14 +98,6 @@ class ScaledError(NamedTuple):
     scale: Floats  # their median, after `SCALE_OUTCOMES` outcomes; 0: none of these was above 0
 
 
-class Errors(NamedTuple):
-    """The errors of two estimators, after each row."""
-
-    short: Floats
-    long: Floats
-    outcome: Bytes  # whether the row is an outcome, as `error` writes it into `fed`
-
-
 class Ratio(NamedTuple):
     """By sequence: outcomes seen."""
 
@@ -152,13 +144,13 @@ def scaled_error(
 
 @kernel
 def ratio(
-    table: Ratio, log: Log, rows: Ints32, errors: Errors, min_outcomes: int, values: Floats, fed: Bytes
-) -> None:
+    table: Ratio, log: Log, rows: Ints32, short: Floats, long: Floats, outcome: Bytes, min_outcomes: int,
+    values: Floats, fed: Bytes,
+) -> None:  # fmt: skip
     """`SHORT/LONG`: short-term over long-term error (2013 paper, section 5.3, Algorithm 4).
 
     It is fed once the long-term error is above 0 and `min_outcomes` outcomes have been seen.
     """
-    short, long, outcome = errors
     for i in range(len(rows)):
         fed[i] = 0
         if outcome[i]:

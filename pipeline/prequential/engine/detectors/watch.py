@@ -145,8 +145,8 @@ class Signal:
             if self._ratio is None:
                 return short, rows.outcome
             rows.run(
-                signals.ratio, self._ratio, rows.log, rows.rows,
-                signals.Errors(short, longer[0], rows.outcome), self._min_outcomes, values, fed,
+                signals.ratio, self._ratio, rows.log, rows.rows, short, longer[0], rows.outcome,
+                self._min_outcomes, values, fed,
             )  # fmt: skip
         return values, fed
 

@@ -36,7 +36,6 @@ _NOISE = 1e-30
 #: The payloads of sums; `losses` gives further ones.
 ONE_RIGHT_OR_WRONG = Payload(declaration.RIGHT_OR_WRONG, 2)
 OF_CLASSES = Payload(declaration.CLASS_SCORES, scores.SIZE, OF_LABEL + 1, scores.RESTS)
-OF_TIES = Payload(declaration.CLASS_SCORES, scores.SIZE, TIED + 1, scores.RESTS)
 OF_NUMBERS = Payload(declaration.NUMBER_SCORES, SPREAD + 1, VALUE + 1, scores.RESTS_OF_NUMBERS)
 
 
