@@ -11,10 +11,10 @@ import re
 from typing import Any, NamedTuple
 
 from prequential.configuration.settings.durations import duration, exact_duration
-from prequential.engine.compiled.kernel import Floats, Ints, inner, zeros
+from prequential.engine.compiled.kernel import Floats, Ints, inner
 from prequential.engine.compiled.mathematics import halved
-from prequential.engine.estimators.declaration import Memory, count_loops, sum_loops
-from prequential.engine.estimators.fading import Clock, steps_of
+from prequential.engine.estimators.declaration import Memory
+from prequential.engine.estimators.fading import Clock, faded_loops
 from prequential.engine.tables.scores import NO_WEIGHT
 
 #: Longest half-life, 100 years (ms).
@@ -109,21 +109,15 @@ def parse(text: str) -> float | None:
     return float(half_life)
 
 
-_counts, _sums = steps_of("decay", Clock(advance_counts, advance, now, left), note, knows)
-
 MEMORY = Memory(
     "decay",
     "decay:H (H a half-life such as 1h)",
     "decay:1s",
     parse,
     lambda parameter: exact_duration(int(parameter)),
-    count_loops(
-        "decay",
-        lambda rows, payload, _: zeros(DecayCounts, rows, weights=payload.width, touched=payload.width),
-        _counts,
-        by_cell=("weights", "touched"),
+    *faded_loops(
+        "decay", DecayCounts, DecaySums, Clock(advance_counts, advance, now, left), note, knows
     ),
-    sum_loops("decay", lambda rows, payload, _: zeros(DecaySums, rows, sums=payload.width), _sums),
     clock=("n", "latest"),
     whole=False,
     adds_up=True,

@@ -16,14 +16,8 @@ from typing import Any, NamedTuple
 
 from prequential.engine.compiled.kernel import Floats, Function, Ints, inlined, inner, named, zeros
 from prequential.engine.compiled.mathematics import power
-from prequential.engine.estimators.declaration import (
-    CountSteps,
-    Memory,
-    SumSteps,
-    count_loops,
-    note_newest,
-    sum_loops,
-)
+from prequential.engine.estimators import declaration
+from prequential.engine.estimators.declaration import Loops, Memory, Payload
 from prequential.engine.estimators.sums import copied, finish, fold
 from prequential.engine.tables.scores import NO_WEIGHT
 
@@ -51,10 +45,11 @@ def keep_sums(table: Any, kind: int, q: int, number: int, flags: int, values: Fl
     """Ignore a revision, as `keep`, for sums."""
 
 
-def steps_of(
-    memory: str, clock: Clock, note: Callable[..., None], knows: Callable[..., bool]
-) -> tuple[CountSteps, SumSteps]:
-    """The steps of a memory for counts and for sums.
+def faded_loops(
+    memory: str, counts: type[Any], sums: type[Any], clock: Clock, note: Callable[..., None],
+    knows: Callable[..., bool],
+) -> tuple[Loops, Loops]:  # fmt: skip
+    """The loops of a memory for counts and for sums, in tables of these schemas.
 
     Tables of counts have columns `weights` and `touched`, (sequences, cells); those of sums have `sums`,
     (sequences, sums), and `touched`, by sequence.
@@ -102,7 +97,17 @@ def steps_of(
         copied(table.sums[q], sums)
         finish(kind, sums, left(now(table, q) - table.touched[q], parameter))
 
-    return CountSteps(add, keep, note, read, knows), SumSteps(add_sums, keep_sums, read_sums)
+    def new_counts(rows: int, payload: Payload, parameter: float) -> Any:
+        return zeros(counts, rows, weights=payload.width, touched=payload.width)
+
+    def new_sums(rows: int, payload: Payload, parameter: float) -> Any:
+        return zeros(sums, rows, sums=payload.width)
+
+    count_steps = declaration.CountSteps(add, keep, note, read, knows)
+    return (
+        declaration.count_loops(memory, new_counts, count_steps, by_cell=("weights", "touched")),
+        declaration.sum_loops(memory, new_sums, declaration.SumSteps(add_sums, keep_sums, read_sums)),
+    )
 
 
 #: The smallest fading factor: smaller ones forget everything at once.
@@ -179,21 +184,15 @@ def parse(text: str) -> float | None:
     return None
 
 
-_counts, _sums = steps_of("fading", Clock(advance, advance, now, left), note_newest, knows)
-
 MEMORY = Memory(
     "fading",
     "fading:A (0 < A <= 1)",
     "fading:0.9",
     parse,
     repr,
-    count_loops(
-        "fading",
-        lambda rows, payload, _: zeros(FadingCounts, rows, weights=payload.width, touched=payload.width),
-        _counts,
-        by_cell=("weights", "touched"),
+    *faded_loops(
+        "fading", FadingCounts, FadingSums, Clock(advance, advance, now, left), declaration.note_newest, knows
     ),
-    sum_loops("fading", lambda rows, payload, _: zeros(FadingSums, rows, sums=payload.width), _sums),
     whole=False,
     effective=lambda table, q, parameter, n: effective(n, parameter),
     weight_left=lambda parameter, outcomes, ms: left(outcomes, parameter),

@@ -120,18 +120,9 @@ def _others(values: Floats, others: Floats) -> None:
         after += values[i]
 
 
-class _Baselines(NamedTuple):
-    """The outcomes that the baselines had right and wrong."""
-
-    persistent: float
-    persistent_wrong: float
-    majority: float
-    majority_wrong: float
-
-
 @inner
-def _add_all(cells: Floats, c: ClassCells) -> _Baselines:
-    """Add joint cells, (4·k²,), to `c`; returns the baselines' outcomes."""
+def _add_all(cells: Floats, c: ClassCells) -> tuple[float, float, float, float]:
+    """Add joint cells, (4·k²,), to `c`; returns the outcomes that the baselines had right and wrong."""
     k = len(c.labels)
     persistent = persistent_wrong = majority = majority_wrong = 0.0
     row = c.labels  # first it has a row of the matrix, and its own values only at the end
@@ -159,11 +150,11 @@ def _add_all(cells: Floats, c: ClassCells) -> _Baselines:
             if h != y:
                 c.neither[h] += after
             after += row[h]
-    return _Baselines(persistent, persistent_wrong, majority, majority_wrong)
+    return persistent, persistent_wrong, majority, majority_wrong
 
 
 @inner
-def _add_listed(cells: JointCells, c: ClassCells) -> _Baselines:
+def _add_listed(cells: JointCells, c: ClassCells) -> tuple[float, float, float, float]:
     """As `_add_all`, from the cells that have outcomes: the same sums in the same order, without zeros.
 
     If weights are whole numbers, it leaves `c.neither` to `sum_up`.
@@ -205,7 +196,7 @@ def _add_listed(cells: JointCells, c: ClassCells) -> _Baselines:
         for i in range(end):
             c.neither[i] += after
         c.neither[y] = own
-    return _Baselines(persistent, persistent_wrong, majority, majority_wrong)
+    return persistent, persistent_wrong, majority, majority_wrong
 
 
 @kernel
@@ -217,7 +208,9 @@ def sum_up(cells: JointCells, c: ClassCells) -> Totals:
     k = len(c.labels)
     for i in range(k):
         c.hits[i] = c.missed[i] = c.false[i] = c.neither[i] = 0.0
-    b = _add_listed(cells, c) if outcomes.is_listed(cells) else _add_all(cells.weights, c)
+    persistent, persistent_wrong, majority, majority_wrong = (
+        _add_listed(cells, c) if outcomes.is_listed(cells) else _add_all(cells.weights, c)
+    )
     right = wrong = 0.0
     for i in range(k):
         c.labels[i] = c.hits[i] + c.missed[i]
@@ -242,9 +235,8 @@ def sum_up(cells: JointCells, c: ClassCells) -> Totals:
         apart += c.missed[i] * c.false[i]
     beyond, low = two_sum(beyond, low)
     return Totals(
-        right + wrong, right, wrong, b.persistent, b.persistent_wrong, b.majority, b.majority_wrong,
-        chance, beyond, low, label_pairs, prediction_pairs, together - apart,
-        together + apart,
+        right + wrong, right, wrong, persistent, persistent_wrong, majority, majority_wrong, chance, beyond,
+        low, label_pairs, prediction_pairs, together - apart, together + apart,
     )  # fmt: skip
 
 
