@@ -6,8 +6,9 @@ whose value is at most x (eq. 10). So values of different measures and class rat
 
 The matrices aren't enumerated. For most measures, "at most x" is a half-plane of (tp, fp), whose points
 Euclid's algorithm counts. For `g_mean` it is the region under a hyperbola, and for `mcc` the region next to
-an ellipse; both are counted line by line. All counts are exact. The first six cost O(log(P+N)), these two
-O(P+N).
+an ellipse; both are counted line by line. The first six cost O(log(P+N)), these two O(P+N). All counts are
+exact; those of the two for P+N up to 2^26, where no product and no sum is too large for a float or for
+64 bits.
 
 A value's *level* is the value as a fraction; for the two roots it is the square with the value's sign,
 which has the same order. As in the paper's count, a value that is undefined is 0.
@@ -35,10 +36,6 @@ from fractions import Fraction
 from operator import index
 
 import numpy as np
-
-#: P+N up to which arrays are exact: then (P+N)² < 2^53, so no product and no sum of counts is too large
-#: for a float or for 64 bits. Beyond it Python's integers do the same, slowly.
-_LONGEST = 1 << 26
 
 #: Lines evaluated at once; bounds the memory, and stays in the processor's cache.
 _BLOCK = 1 << 12
@@ -160,8 +157,6 @@ def _under_hyperbola(p: int, n: int, bound: Fraction) -> int:
     few, many = min(p, n), max(p, n)  # tp and tn change places freely, so there are few lines
     full = area // many  # up to here all points of a line lie under the hyperbola
     count = (full + 1) * (many + 1) + few - full
-    if p + n > _LONGEST:
-        return count + sum(area // i for i in range(full + 1, few + 1))
     for start in range(full + 1, few + 1, _BLOCK):
         count += int((area // np.arange(start, min(start + _BLOCK, few + 1), dtype=np.int64)).sum())
     return count
@@ -183,9 +178,6 @@ def _beside_ellipse(p: int, n: int, bound: Fraction) -> int:
         return (p * s + root) // whole
 
     count = 2 if sign > 0 else 0  # s = 0 and s = P+N: undefined, hence 0
-    if whole > _LONGEST:
-        lines = ((last(s), min(s, p), max(s - n, 0)) for s in range(1, whole))
-        return count + sum(max(min(tp, most) - least + 1, 0) for tp, most, least in lines)
     slack = _ROUNDING * whole
     for start in range(1, whole, _BLOCK):
         s = np.arange(start, min(start + _BLOCK, whole), dtype=np.float64)
