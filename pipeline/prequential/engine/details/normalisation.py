@@ -7,8 +7,7 @@ whose value is at most x (eq. 10). So values of different measures and class rat
 The matrices aren't enumerated. For most measures, "at most x" is a half-plane of (tp, fp), whose points
 Euclid's algorithm counts. For `g_mean` it is the region under a hyperbola, and for `mcc` the region next to
 an ellipse; both are counted line by line. The first six cost O(log(P+N)), these two O(P+N). All counts are
-exact; those of the two for P+N up to 2^26, where no product and no sum is too large for a float or for
-64 bits.
+exact, those of the two for P+N up to 2^26: no product and no sum is then too large for a float or 64 bits.
 
 A value's *level* is the value as a fraction; for the two roots it is the square with the value's sign,
 which has the same order. As in the paper's count, a value that is undefined is 0.
