@@ -76,10 +76,6 @@ def test_never_nan_never_beyond_reason_never_overflowing(cells: list[int], scale
     assert {n: values[n] for n in EXACT if n in values} == {n: true_values[n] for n in EXACT if n in values}
 
 
-RIGHT: Codes = (0, 0, 1, 1)  # both baselines wrong
-WRONG: Codes = (0, 1, 1, 1)
-
-
 @pytest.mark.parametrize("estimator", ["all", "window:3", "fading:0.9"])
 def test_of_nothing_there_is_nothing(estimator: str) -> None:
     sequence = Outcomes(StreamConfig(estimators=(estimator,), detectors=()), 2, positive="1")
@@ -119,13 +115,6 @@ class TestPositiveClass:
     ) -> None:
         code = positive_of(positives_of(names), 0, np.array(labels, dtype=np.float64))
         assert (None if code == NO_POSITIVE else names[code]) == positive
-
-    def test_without_one_there_are_no_values(self) -> None:
-        found = Outcomes(StreamConfig(estimators=("all",), detectors=()), 2, names=["UP", "DOWN"])
-        found.update([RIGHT, WRONG])
-        assert selected(found.measured("all"), ["f1", "recall"])[1] == dict.fromkeys(
-            ("f1", "recall"), "no_positive_class"
-        )
 
 
 @pytest.mark.parametrize("name", columns.NAMES)
