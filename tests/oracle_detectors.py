@@ -199,9 +199,7 @@ class Kswin(Test):
             self.r = self.r * 48_271 % (2**31 - 1)
             if Fraction(self.r, 2**31 - 1) * left < count - len(sample):
                 sample.append(value)
-        apart = max(
-            abs(sum(x <= edge for x in sample) - sum(x <= edge for x in newest)) for edge in window
-        )
+        apart = max(abs(sum(x <= edge for x in sample) - sum(x <= edge for x in newest)) for edge in window)
         if apart / count <= 0.1:
             return None
         p = 2 * sum(

@@ -159,9 +159,7 @@ def cost_measures(
     if costs is None:
         return {}, dict.fromkeys(OF_COSTS, "no_costs")
     weights = {kind: Fraction(weight) for kind, weight in memory.items()}
-    total = sum(
-        (w * Fraction(costs.get(k.y_true, {}).get(k.y_pred, 0.0)) for k, w in weights.items()), ZERO
-    )
+    total = sum((w * Fraction(costs.get(k.y_true, {}).get(k.y_pred, 0.0)) for k, w in weights.items()), ZERO)
     mean = float(total / sum(weights.values(), ZERO))
     if not whole:
         return {"cost": mean}, {"cost_total": "faded"}

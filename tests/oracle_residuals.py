@@ -28,9 +28,7 @@ def add(bins: list[Bin], y: float, h: float) -> None:
             return
     bins.insert(place, [1.0, x, y, abs(h - y)])
     if len(bins) > BINS:
-        at = min(
-            range(BINS), key=lambda i: (bins[i][0] + bins[i + 1][0]) * (bins[i + 1][1] - bins[i][1])
-        )
+        at = min(range(BINS), key=lambda i: (bins[i][0] + bins[i + 1][0]) * (bins[i + 1][1] - bins[i][1]))
         (v, a, *sums), (w, b, *more) = bins[at : at + 2]
         bins[at : at + 2] = [[v + w, a + (b - a) * (w / (v + w)), sums[0] + more[0], sums[1] + more[1]]]
 

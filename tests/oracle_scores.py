@@ -72,9 +72,7 @@ def brier(one: Probable) -> float:
     >>> brier(Probable("a", "a", {"a": 0.5, "b": 0.5})), brier(Probable("c", "a", {"a": 1}))
     (0.5, 2.0)
     """
-    return sum(
-        (one.proba.get(name, 0.0) - (name == one.y_true)) ** 2.0 for name in {*one.proba, one.y_true}
-    )
+    return sum((one.proba.get(name, 0.0) - (name == one.y_true)) ** 2.0 for name in {*one.proba, one.y_true})
 
 
 def ece_bin(confidence: float) -> int:

@@ -66,7 +66,6 @@ def by_default() -> list[str]:
     """
     from prequential.configuration.settings.model import Config
     from prequential.engine import warmup
-    from prequential.engine.comparisons import updating
     from prequential.engine.comparisons.reporting import pair_statuses
     from prequential.engine.delay import due_periods, expecting, following, periods
     from prequential.engine.estimators import window
@@ -92,7 +91,6 @@ def by_default() -> list[str]:
     shard.last_set()
     unneeded: tuple[Any, ...] = (
         following._update, expecting._look, periods._update, due_periods._due, window.rank,
-        updating.step_losses,
     )  # fmt: skip
     return [*found, *(loop.__qualname__ for loop in unneeded if loop.overloads)]
 

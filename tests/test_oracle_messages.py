@@ -44,9 +44,7 @@ class TestEmission:
             "undefined": {
                 "kappa_z": "zero_denominator", "mcc": "zero_denominator",
                 **dict.fromkeys(("precision", "recall", "specificity", "f1"), "no_positive_class"),
-                **dict.fromkeys(
-                    ("p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"), "no_label_known"
-                ),
+                **dict.fromkeys(("p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"), "no_label_known"),
                 **dict.fromkeys(("log_loss", "brier", "ece"), "no_probabilities"),
                 **dict.fromkeys(("mae", "mse", "rmse", "r2"), "not_regression"),
             },

@@ -13,29 +13,17 @@ import sys
 from pathlib import Path
 
 from prequential.engine.compiled.kernel import Floats, inner
+from prequential.engine.measures import declaration
 from prequential.engine.measures.agreement import Totals
-from prequential.engine.measures.declaration import (
-    DEFINED,
-    LESS,
-    MATRIX,
-    NUMBERS,
-    PERSISTENT,
-    Loss,
-    Result,
-    measure,
-)
+from prequential.engine.measures.declaration import Loss, Result, measure
 from prequential.engine.tables.outcomes import Log
 from prequential.engine.tables.scores import SCORED, SQUARED_ERRORS
 
 
-@measure(
-    MATRIX, "(c - c_per)/n", "the test", low=-1, high=1, reference=PERSISTENT,
-    help="Share of outcomes right, less that of the persistent baseline",
-)  # fmt: skip
-@inner
+@measure(declaration.MATRIX, "(c - c_per)/n", "the test", low=-1, high=1, reference=declaration.PERSISTENT)
 def advantage(t: Totals) -> Result:
-    """Accuracy less that of the persistent baseline."""
-    return (t.right - t.persistent) / t.n, DEFINED
+    """Share of outcomes right, less that of the persistent baseline."""
+    return (t.right - t.persistent) / t.n, declaration.DEFINED
 
 
 @inner
@@ -45,13 +33,12 @@ def own_half_square(log: Log, row: int) -> tuple[float, bool]:
 
 
 @measure(
-    NUMBERS, "mean of e²/2", "the test", low=0, better=LESS, loss=Loss("half_mse", function=own_half_square),
-    help="Half of the mean squared error",
+    declaration.NUMBERS, "mean of e²/2", "the test", low=0, better=declaration.LESS,
+    loss=Loss("half_mse", function=own_half_square),
 )  # fmt: skip
-@inner
 def half_mse(sums: Floats) -> Result:
     """Half of the mean squared error."""
-    return 0.5 * sums[SQUARED_ERRORS] / sums[SCORED], DEFINED
+    return 0.5 * sums[SQUARED_ERRORS] / sums[SCORED], declaration.DEFINED
 
 
 from helpers import Feed, advance, alarms_of, metrics_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.catalog.state import ensure_rows, new_store
 from prequential.engine.compiled.kernel import Ints32
-from prequential.engine.details.details import details_of
+from prequential.engine.details.details import details_of, side_of
 from prequential.engine.estimators.measuring import measured
 from prequential.engine.join import scoring
 from prequential.engine.measures.declaration import NO_POSITIVE, REASONS
@@ -147,11 +147,10 @@ class Outcomes:
             matrix = new_classes(capacity)
             sum_up(cells, matrix)
             code = positive_of(self.positives, 0, matrix.labels)
+            side = side_of(estimator, 0, cells, cluster)
             details = details_of(
-                self.plan.config.details, cells, capacity,
-                estimator.memory.whole, partial(estimator.effective, 0), self.pairs(name), code, self.names,
-                estimator.knows_labels(0), clustered=estimator.by_cluster(0, cluster),
-            )  # fmt: skip
+                self.plan.config.details, side, capacity, estimator.memory.whole, code, self.names
+            )
         return Measured(float(found.n[0]), values, undefined, details)
 
 

@@ -219,9 +219,7 @@ BY_VALUE = PAID | {"cost_per_value": True, "value_limit": 2}
         8,
     ),
 )  # fmt: skip
-def test_verdicts_are_by_cohorts_of_predictions(
-    seed: int, settings: dict[str, Any], largest: float
-) -> None:
+def test_verdicts_are_by_cohorts_of_predictions(seed: int, settings: dict[str, Any], largest: float) -> None:
     """Interval, verdicts and what outcomes are worth: those of the oracle's loop, at every message."""
     world, signs = world_of_verdicts(seed, **settings), "costs" not in settings
     expected = oracle.run(world.settings, world.in_order())

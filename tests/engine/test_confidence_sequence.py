@@ -22,8 +22,8 @@ from oracle_cohorts import Place
 from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED, VERDICTS, confidence_sequence
 from prequential.engine.comparisons import confidence_sequence as sequence
 from prequential.engine.comparisons import updating as forgetting
-from prequential.engine.comparisons.joint import new_joint
-from prequential.engine.comparisons.updating import PairSettings, PairVerdicts, Times, step_losses
+from prequential.engine.comparisons.joint import OF_LOSSES, new_joint
+from prequential.engine.comparisons.updating import PairSettings, PairVerdicts, Times, step_pairs
 from prequential.engine.compiled.kernel import Floats, zeros
 from prequential.engine.delay import cohorts
 from prequential.engine.delay.cohorts import CLOSED, OPEN
@@ -55,7 +55,7 @@ def run(
     n = len(d)
     joint = new_joint(n)
     first = int(tables.sequences.n[row])
-    joint.sequence[:], joint.a[:], joint.epoch[:] = row, d, epoch
+    joint.sequence[:], joint.code[:], joint.a[:], joint.epoch[:] = row, OF_LOSSES, d, epoch
     joint.cohort[:] = np.arange(first, first + n) if cohorts is None else cohorts
     joint.frontier[:] = joint.cohort + 1 if frontiers is None else frontiers
     rows = len(tables.sequences)
@@ -63,7 +63,7 @@ def run(
         np.full(rows, -1), np.zeros(rows, np.int32), np.zeros(rows, np.uint8)
     )  # is told anything
     places, due_rows = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
-    done = step_losses(tables, zeros(Times, rows), nobody, joint, places, due_rows)
+    done = step_pairs(tables, zeros(Times, rows), nobody, joint, places, due_rows)
     assert done == (n, 0)
 
 
@@ -207,7 +207,7 @@ def test_the_normal_mixture_is_an_integral() -> None:
     """Over λ, of exp(λ·s - λ²·v/2), with a normal density of variance 1/ρ."""
     rho, grid = confidence_sequence.MIXTURE_RHO, np.linspace(-4, 4, 400_001)
     for v in (1.0, 50.0, 3_000.0):
-        s = confidence_sequence.mixture_radius(v, 20.0)
+        s = math.sqrt(confidence_sequence.squared_radius(v, 20.0))
         density = np.exp(-grid * grid * rho / 2) * math.sqrt(rho / (2 * math.pi))
         mixture = float(np.sum(np.exp(grid * s - grid * grid * v / 2) * density) * (grid[1] - grid[0]))
         assert mixture == pytest.approx(20.0, rel=1e-6)

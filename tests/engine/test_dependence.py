@@ -50,7 +50,7 @@ class TestIncrements:
             labels += part
             many.update_many(np.array(part, dtype=np.int64))
             for label in part:
-                one.update(label)
+                one.update_many(np.array([label]))
         assert one.snapshot() == many.snapshot()
         for i in range(5):
             p = [probability(labels, i, length) for length in range(highest + 1)]
@@ -81,7 +81,7 @@ class TestRecentDependence:
             labels += part
             many.update_many(np.array(part, dtype=np.int64))
             for label in part:
-                one.update(label)
+                one.update_many(np.array([label]))
         restored.restore(msgspec.json.decode(msgspec.json.encode(many.snapshot())))
         expected = None
         if len(labels) >= size:
@@ -95,7 +95,7 @@ class TestRecentDependence:
         recent = RecentDependence()
         recent.update_many(np.zeros(99, dtype=np.int64))
         assert recent.test() is None
-        recent.update(0)
+        recent.update_many(np.zeros(1, dtype=np.int64))
         assert recent.test() == (1.0, 1.0, False)
 
     def test_tells_elec2_from_elec2_in_random_order(self) -> None:

@@ -11,7 +11,7 @@ from helpers import advance, alarms_of, batch_of, restored, snapshot_of
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, ConfigError
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
-from prequential.engine.compiled.kernel import Ints, zeros
+from prequential.engine.compiled.kernel import Ints
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.declaration import Detector, Parameter
 from prequential.engine.shard import Shard
@@ -31,10 +31,6 @@ class _Settings(NamedTuple):
     level: float
     side: int
     patient: bool
-
-
-def _new_table(rows: int, settings: Any) -> _Runs:
-    return zeros(_Runs, rows)
 
 
 def _run(
@@ -64,7 +60,7 @@ RUNS = Detector(
         Parameter("patient", False, "nothing", always=False),
     ),
     _Settings,
-    _new_table,
+    _Runs,
     _run,
     problem=_problem,
 )

@@ -87,4 +87,4 @@ def test_a_name_that_another_has() -> None:
         return np.nan, DEFINED
 
     with pytest.raises(ValueError, match="measure 'kappa' is declared twice"):
-        measure(MATRIX, "", help="")(kappa)
+        measure(MATRIX, "")(kappa)

@@ -1,4 +1,4 @@
-"""Measures against scikit-learn's and River's: the same numbers, and where they make one up, none.
+"""Measures against scikit-learn's: the same numbers, and where it makes one up, none.
 
 scikit-learn sees what an estimator remembers: everything, the last outcomes, or, as sample weights,
 the powers of a fading factor.
@@ -17,8 +17,6 @@ import pytest
 from helpers import vector
 from prequential.configuration.settings.streams import DEFAULT_MEASURES, StreamConfig
 from prequential.engine.measures.registry import OF_NUMBERS
-from river import metrics as river
-from river import utils
 from sequences import NO_CLASS, Codes, Outcomes, Score, score_number, score_probabilities
 from sklearn import metrics as sklearn
 
@@ -380,44 +378,3 @@ def test_numbers(estimator: str, kind: str) -> None:
         assert math.isnan(theirs) if len(a) == 1 else theirs == 0.0 or theirs < -1e30
     assert undefined.keys() >= {"accuracy", "kappa", "brier"}
     assert {undefined[name] for name in undefined if name not in OF_NUMBERS} == {"not_classification"}
-
-
-# ---- River
-
-
-def steps_of(stream: Stream, metric: Any) -> Any:
-    for y, h in zip(*stream):
-        metric.update(y, h)
-    return metric.get()
-
-
-RIVER = {
-    "accuracy": lambda: river.Accuracy(),
-    "kappa": lambda: river.CohenKappa(),
-    "balanced_accuracy": lambda: river.BalancedAccuracy(),
-    "g_mean": lambda: river.GeometricMean(),
-    "precision": lambda: river.Precision(pos_val=1),
-    "recall": lambda: river.Recall(pos_val=1),
-    "f1": lambda: river.F1(pos_val=1),
-    "macro_precision": lambda: river.MacroPrecision(),
-    "macro_recall": lambda: river.MacroRecall(),
-    "macro_f1": lambda: river.MacroF1(),
-    "weighted_f1": lambda: river.WeightedF1(),
-}
-
-
-@pytest.mark.parametrize("classes", [2, 7])
-@pytest.mark.parametrize("kind", ["random", "all right", "all wrong", "a class seen late"])
-@pytest.mark.parametrize("window", [None, 50])
-def test_river_agrees_where_all_classes_have_labels(window: int | None, kind: str, classes: int) -> None:
-    stream = STREAMS[kind](classes)
-    values, undefined = evaluated(stream, f"window:{window}" if window else "all", classes)
-    assert undefined.keys().isdisjoint(RIVER)
-    for name, build in RIVER.items():
-        metric = utils.Rolling(build(), window_size=window) if window else build()
-        assert values[name] == pytest.approx(steps_of(stream, metric), abs=1e-9), name
-    if classes == 2 and window is None:
-        theirs = steps_of(([y == 1 for y in stream[0]], [h == 1 for h in stream[1]]), river.MCC())
-        assert values["mcc"] == pytest.approx(theirs)
-
-

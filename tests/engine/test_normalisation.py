@@ -14,7 +14,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.details import normalisation
 from prequential.engine.details.normalisation import RATIOS, count_at_most, level, normalised
 from sequences import NO_CLASS, Codes, Outcomes
 
@@ -104,9 +103,7 @@ def test_any_bound(measure: str, p: int, n: int, x: Fraction) -> None:
 
 @settings(max_examples=100)
 @given(measures, st.integers(1, 40), st.integers(1, 40), st.data())
-def test_a_bound_just_below_a_value_excludes_it(
-    measure: str, p: int, n: int, data: st.DataObject
-) -> None:
+def test_a_bound_just_below_a_value_excludes_it(measure: str, p: int, n: int, data: st.DataObject) -> None:
     x = data.draw(st.sampled_from(values(measure, p, n)))
     ties = sum(other == x for other in values(measure, p, n))
     below = x - Fraction(1, 10**40)
@@ -121,19 +118,6 @@ def test_whole_windows(measure: str, p: int, n: int) -> None:
     tp, fp = int(p * rng.uniform(0.3, 0.9)), int(n * rng.uniform(0.05, 0.6))
     x = value(measure, tp, p - tp, fp, n - fp)
     assert count_at_most(measure, p, n, x) == at_most_on_stairs(measure, p, n, x)
-
-
-@pytest.mark.parametrize("measure", ["g_mean", "mcc"])
-def test_python_integers_count_the_same(measure: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(1)
-    cases = [(rng.randint(1, 2_000), rng.randint(1, 2_000), rng.randint(-99, 99)) for _ in range(20)]
-
-    def counts() -> list[int]:
-        return [count_at_most(measure, p, n, Fraction(x, 100)) for p, n, x in cases]
-
-    by_arrays = counts()
-    monkeypatch.setattr(normalisation, "_LONGEST", 0)
-    assert counts() == by_arrays
 
 
 def test_half_planes_of_any_size() -> None:

@@ -116,9 +116,7 @@ class TestMessages:
             )
             parts.append(values_of(rows, whole, reasons))
         values = joined(parts)
-        values.ending[:] = data.draw(
-            st.lists(st.integers(0, 1), min_size=2 * count, max_size=2 * count)
-        )
+        values.ending[:] = data.draw(st.lists(st.integers(0, 1), min_size=2 * count, max_size=2 * count))
         writer = Writer(
             "metrics", vocabulary(NAMES, REASONS, counts=["counted"]), (b"}", b',"significant":true}')
         )

@@ -38,15 +38,10 @@ def vector(parts: Sequence[Sequence[int]], lag: int = 1) -> Transitions:
 
 def values(transitions: Transitions, classes: int = 6) -> list[Any]:
     """All that it says, also of a class that never came."""
-    of_one = [f(i) for f in (transitions.prior, transitions.repeat) for i in range(classes)]
-    of_two = [
-        f(i, j)
-        for f in (transitions.joint, transitions.conditional, transitions.lift)
-        for i in range(classes)
-        for j in range(classes)
-    ]
+    repeat = [transitions.repeat(i) for i in range(classes)]
+    lift = [transitions.lift(i, j) for i in range(classes) for j in range(classes)]
     whole = [transitions.n, transitions.last, transitions.majority_share, transitions.persistence]
-    return whole + of_one + of_two
+    return whole + repeat + lift
 
 
 def by_loops(labels: Sequence[int], lag: int, classes: int = 6) -> list[Any]:
@@ -68,12 +63,9 @@ def by_loops(labels: Sequence[int], lag: int, classes: int = 6) -> list[Any]:
         max(seen) / n if n else None,
         sum(a == b for a, b in pairs) / len(pairs) if pairs else None,
     ]
-    prior = [seen[i] / n if n else None for i in range(classes)]
     repeat = [both(i, i) / after(i) if after(i) else None for i in range(classes)]
-    joint = [both(i, j) / len(pairs) if pairs else None for i, j in grid]
-    conditional = [(both(i, j) + seen[i] / n) / (after(j) + 1) if n else None for i, j in grid]
     lift = [(both(i, j) + 1) / (after(j) * seen[i] / n + 1) if n else 1.0 for i, j in grid]
-    return whole + prior + repeat + joint + conditional + lift
+    return whole + repeat + lift
 
 
 class TestValues:
@@ -92,14 +84,14 @@ class TestValues:
         assert transitions.snapshot() == fed(labels).snapshot()
         small = Transitions()
         small.update_many(np.array([255, 0] * 20, dtype=np.uint8))
-        assert small.joint(0, 255) == 20 / 39
+        assert small.lift(0, 255) == (20 + 1) / (20 * 20 / 40 + 1)
 
 
 def test_elec2_has_the_shares_of_table_3() -> None:
     with gzip.open(ELEC2, "rt") as file:
         labels = [DOWN if row["class"] == "DOWN" else UP for row in csv.DictReader(file)]
     transitions = vector([labels[:1000], labels[1000:]])
-    assert transitions.majority_share == transitions.prior(DOWN) == 26_075 / 45_312
+    assert transitions.majority_share == 26_075 / 45_312
     assert transitions.persistence == 38_664 / 45_311
     assert (round(26_075 / 45_312, 2), round(38_664 / 45_311, 2)) == (0.58, 0.85)  # P(M), P(T)
     assert transitions.lift(DOWN, DOWN) > 1 > transitions.lift(UP, DOWN)

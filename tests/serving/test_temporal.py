@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prequential.engine.details.label_dependence import Transitions
 from prequential.serving.temporal import Classifier, TemporalCorrection, TemporallyAugmented
 
 #: `make quick` leaves it out.
@@ -181,17 +180,21 @@ class TestTemporalCorrection:
     def test_many_classes_without_dependence_cost_little(self) -> None:
         """Rare classes have hardly been seen after one another; that isn't held against them.
 
-        (The quotient of smoothed probabilities does it, as `Transitions.lift` says.)
+        (The quotient of smoothed probabilities does it, which `Transitions.lift` isn't.)
         """
         r, classes = random.Random(2), range(20)
         shares = [(i + 1) ** -1.5 for i in classes]
         model = Says({})
         wrapper = TemporalCorrection(model)
-        transitions = Transitions()
+        labels: list[int] = []
 
-        def quotient(i: int, previous: int) -> float:
-            prior = transitions.prior(i)
-            return (transitions.conditional(i, previous) or 0.0) / prior if prior else 1.0
+        def quotient(i: int) -> float:
+            """P(i|last)/P(i) where a successor of each label is made up, divided among classes as all are."""
+            if i not in labels:
+                return 1.0
+            prior = labels.count(i) / len(labels)
+            followed = [b for a, b in pairwise(labels) if a == labels[-1]]
+            return (followed.count(i) + prior) / (len(followed) + 1) / prior
 
         alone = corrected = by_quotient = 0
         for _ in range(3000):
@@ -201,10 +204,9 @@ class TestTemporalCorrection:
             model.probabilities = dict(enumerate(p))
             alone += model.predict_one({}) == y
             corrected += wrapper.predict_one({}) == y
-            last = transitions.last
-            by_quotient += last is not None and y == max(classes, key=lambda i: p[i] * quotient(i, last))
+            by_quotient += bool(labels) and y == max(classes, key=lambda i: p[i] * quotient(i))
             wrapper.learn_one({}, y)
-            transitions.update(y)
+            labels.append(y)
         assert (alone, corrected, by_quotient) == (1820, 1810, 1773)
 
     def test_can_be_pickled(self) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, zeros
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.watch import Signal, WatchedRows
 from prequential.engine.estimators import payloads
@@ -108,7 +108,8 @@ class Consumers:
         self.estimators = self._estimators()
         self.signals = self._signals()
         self.tables: dict[str, Any] = {
-            "last": payloads.new_last_signs(sequences), "error pairs": payloads.new_error_pairs(sequences),
+            "last": zeros(payloads.LastSigns, sequences),
+            "error pairs": zeros(payloads.ErrorPairs, sequences, counts=4),
         }  # fmt: skip
         self.detector = DETECTORS["page-hinkley"]
         self.settings = self.detector.configured({"lambda": 3, "min_outcomes": 10})

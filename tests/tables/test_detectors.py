@@ -217,21 +217,25 @@ def test_alarms_are_where_a_plain_loop_has_them(name: str, params: Params) -> No
         cases += [] if DETECTORS[name].binary else [numbers(seed, (0, 1, -1), 300)]
         for values in cases:
             test = TESTS[name](params, 0)
-            expected = [place for place, x in enumerate(values) if test.add(x) is not None]
-            assert [place for place, _, _ in Fed(name, params).update(values)] == expected
+            said = [(place, test.add(x)) for place, x in enumerate(values)]
+            expected = [(place, *alarm) for place, alarm in said if alarm is not None]
+            np.testing.assert_allclose(Fed(name, params).update(values), expected, rtol=1e-9)
             found += len(expected)
     assert found >= 4
 
 
-def test_a_direction_is_that_of_the_change() -> None:
-    rise, fall = errors(1, (0.1, 0.8), 600), errors(1, (0.8, 0.1), 600)
-    for name, params in (("page-hinkley", {"lambda": 20.0}), ("cusum", {"h": 30.0})):
-        for direction, of_rise, of_fall in (
-            ("increase", True, False), ("decrease", False, True), ("both", True, True)
-        ):  # fmt: skip
-            some = {**params, "direction": direction}
-            assert bool(Fed(name, some).update(rise)) == of_rise, (name, direction)
-            assert bool(Fed(name, some).update(fall)) == of_fall, (name, direction)
+@pytest.mark.parametrize(
+    ("params", "values", "count"),
+    [
+        ({"lambda": 5.0, "min_outcomes": 5}, [0.0, 0.0, 0.0, 0.0, 9.0], 1),
+        ({"lambda": 5.0, "min_outcomes": 6}, [0.0, 0.0, 0.0, 0.0, 9.0], 0),
+        # m - M is exactly 1/2 after 0, 1 with δ = 0: the threshold itself is no alarm.
+        ({"delta": 0.0, "lambda": 0.5, "min_outcomes": 1}, [0.0, 1.0], 0),
+        ({"delta": 0.0, "lambda": 0.4999, "min_outcomes": 1}, [0.0, 1.0], 1),
+    ],
+)
+def test_bounds_of_page_hinkley(params: Params, values: list[float], count: int) -> None:
+    assert len(Fed("page-hinkley", params).update(values)) == count
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.2, 0.3])

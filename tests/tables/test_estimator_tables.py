@@ -8,19 +8,11 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+import outcome_logs as logs
 import pytest
 from compiled import from_python
 from oracle_ranks import bin_of
-from outcome_logs import (
-    CAPACITIES,
-    ESTIMATORS,
-    FACTOR,
-    HALF_LIFE,
-    SIZE,
-    consumed,
-    random_cuts,
-    random_log,
-)
+from outcome_logs import consumed, random_cuts, random_log
 from prequential.engine.compiled.kernel import Floats, grown
 from prequential.engine.estimators import payloads, window
 from prequential.engine.estimators.accumulator import Accumulator
@@ -38,7 +30,7 @@ sides = from_python(window._sides)
 ROWS = scaled(500, 1_200)
 
 
-def cell(label: int, prediction: int, bits: int, capacity: int = CAPACITIES[1]) -> int:
+def cell(label: int, prediction: int, bits: int, capacity: int = logs.CAPACITIES[1]) -> int:
     """The place of a joint cell, as docs/reference/semantics-estimators.md has it."""
     return (label * capacity + prediction) * 4 + bits
 
@@ -57,7 +49,7 @@ def sequences_of(log: Log) -> list[list[dict[str, float]]]:
 
 
 def tally(of: list[dict[str, float]]) -> list[int]:
-    counts = [0] * (4 * CAPACITIES[1] ** 2)
+    counts = [0] * (4 * logs.CAPACITIES[1] ** 2)
     for one in of:
         counts[cell(int(one["label"]), int(one["prediction"]), int(one["bits"]))] += 1
     return counts
@@ -108,7 +100,7 @@ def decays_of(of: list[dict[str, float]]) -> list[float]:
     """2^(-Δt/H) at each outcome, Δt from the latest label time before it."""
     found, latest = [], -math.inf
     for one in of:
-        found.append(0.0 if latest == -math.inf else 2.0 ** (-max(0.0, one["t1"] - latest) / HALF_LIFE))
+        found.append(0.0 if latest == -math.inf else 2.0 ** (-max(0.0, one["t1"] - latest) / logs.HALF_LIFE))
         latest = max(latest, one["t1"])
     return found
 
@@ -129,10 +121,10 @@ def test_all_state_is_that_of_plain_loops(seed: int, numbers: bool) -> None:
     consumers = consumed(log, random_cuts(seed, ROWS), numbers=numbers)
     for of, said in zip(sequences_of(log), consumers.read()):
         assert said["all"][0].tolist() == tally(of)
-        assert said["window"][0].tolist() == tally(of[-SIZE:])
-        decays = {"fading": [FACTOR] * len(of), "decay": decays_of(of)}
+        assert said["window"][0].tolist() == tally(of[-logs.SIZE :])
+        decays = {"fading": [logs.FACTOR] * len(of), "decay": decays_of(of)}
         for name, by_outcome in decays.items():
-            weights = [0.0] * (4 * CAPACITIES[1] ** 2)
+            weights = [0.0] * (4 * logs.CAPACITIES[1] ** 2)
             for one, decay in zip(of, by_outcome):
                 weights = [decay * weight for weight in weights]
                 weights[cell(int(one["first"]), int(one["prediction"]), int(one["bits"]))] += 1.0
@@ -141,12 +133,12 @@ def test_all_state_is_that_of_plain_loops(seed: int, numbers: bool) -> None:
             np.testing.assert_allclose(said[name][1][: scores.SIZE], sums, rtol=1e-11, atol=1e-13)
             assert is_any(said[name][1])
         assert said["all"][1][: scores.SIZE].tolist() == exactly(of, numbers=numbers)
-        assert said["window"][1][: scores.SIZE].tolist() == exactly(of[-SIZE:], numbers=numbers)
+        assert said["window"][1][: scores.SIZE].tolist() == exactly(of[-logs.SIZE :], numbers=numbers)
         assert is_any(said["all"][1])
-        assert is_any(said["window"][1]) == any(one["scored"] for one in of[-SIZE:])
+        assert is_any(said["window"][1]) == any(one["scored"] for one in of[-logs.SIZE :])
         if numbers:
             found = [said[name][1][SPREAD] for name in ("all", "window", "fading", "decay")]
-            expected = [spread(of), spread(of[-SIZE:]), *(spread(of, one) for one in decays.values())]
+            expected = [spread(of), spread(of[-logs.SIZE :]), *(spread(of, one) for one in decays.values())]
             np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -175,13 +167,13 @@ def test_what_began_later_is_not_reached_by_revisions_of_outcomes_before() -> No
             fed.append(row)
     rows = np.array(fed, dtype=np.int32)
     assert (log.number[rows[log.kind[rows] == REVISION]] <= began).any()
-    taken = LogRows(log, rows, CAPACITIES[1], numbers=False)
+    taken = LogRows(log, rows, logs.CAPACITIES[1], numbers=False)
     for name in ("all", "window"):
-        estimator = Estimator(ESTIMATORS[name], 2, CAPACITIES[1], False, False)
+        estimator = Estimator(logs.ESTIMATORS[name], 2, logs.CAPACITIES[1], False, False)
         estimator.begin(np.arange(2), np.full(2, began))
         estimator.update(taken)
         for q, of in enumerate(reached):
-            assert estimator.cells_of(q).weights.tolist() == tally(of if name == "all" else of[-SIZE:])
+            assert estimator.cells_of(q).weights.tolist() == tally(of if name == "all" else of[-logs.SIZE :])
 
 
 def counting(name: str, cells: list[int], times: list[int] | None = None) -> Accumulator:
@@ -277,10 +269,11 @@ def test_faded_sums_without_weight_are_none() -> None:
 def test_sides_are_the_scored_probabilities_of_the_window() -> None:
     log = random_log(5, ROWS)
     consumers = consumed(log, random_cuts(5, ROWS))
-    p, is_positive = np.zeros(SIZE), np.zeros(SIZE, np.uint8)
+    p, is_positive = np.zeros(logs.SIZE), np.zeros(logs.SIZE, np.uint8)
     for q, of in enumerate(sequences_of(log)):
         n = sides(consumers.estimators["window"].sums.table, q, p, is_positive)
-        expected = [(one["positive"], one["is_positive"]) for one in of[-SIZE:] if int(one["scored"]) & 1]
+        scored = [one for one in of[-logs.SIZE :] if int(one["scored"]) & 1]
+        expected = [(one["positive"], one["is_positive"]) for one in scored]
         assert list(zip(p[:n].tolist(), is_positive[:n].tolist())) == expected
 
 
@@ -325,10 +318,11 @@ def test_histograms_are_of_the_scores_in_memory() -> None:
     consumers = consumed(log, random_cuts(7, ROWS))
     for q, of in enumerate(sequences_of(log)):
         places = [place_in_histogram(one) for one in of]
-        said = {name: consumers.histograms(name)[q] for name in ESTIMATORS}
+        said = {name: consumers.histograms(name)[q] for name in logs.ESTIMATORS}
         assert said["all"].tolist() == np.bincount(places, minlength=scores.SCORE_WIDTH).tolist()
-        assert said["window"].tolist() == np.bincount(places[-SIZE:], minlength=scores.SCORE_WIDTH).tolist()
-        for name, decays in {"fading": [FACTOR] * len(of), "decay": decays_of(of)}.items():
+        last = np.bincount(places[-logs.SIZE :], minlength=scores.SCORE_WIDTH)
+        assert said["window"].tolist() == last.tolist()
+        for name, decays in {"fading": [logs.FACTOR] * len(of), "decay": decays_of(of)}.items():
             weights = np.zeros(scores.SCORE_WIDTH)
             for place, decay in zip(places, decays):
                 weights *= decay
@@ -360,9 +354,9 @@ def test_pairs_are_those_of_neighbours() -> None:
             counts = np.bincount(codes, minlength=kinds**2)
             cells = {name: one.pairs_of(q)[sign] for name, one in consumers.estimators.items()}
             assert cells["all"].tolist() == counts.tolist()
-            last = np.bincount(codes[-SIZE:], minlength=kinds**2)
+            last = np.bincount(codes[-logs.SIZE :], minlength=kinds**2)
             assert cells["window"].tolist() == last.tolist()
-            weights = FACTOR ** np.arange(len(codes) - 1, -1, -1)
+            weights = logs.FACTOR ** np.arange(len(codes) - 1, -1, -1)
             np.testing.assert_allclose(
                 cells["fading"], np.bincount(codes, weights, minlength=kinds**2), rtol=1e-12, atol=1e-13
             )
@@ -372,7 +366,7 @@ def test_pairs_are_those_of_neighbours() -> None:
 
 
 def test_tables_grow_by_rows() -> None:
-    of = Accumulator(ESTIMATORS["window"], Payload(COUNTS, 16), 1)
+    of = Accumulator(logs.ESTIMATORS["window"], Payload(COUNTS, 16), 1)
     of.table = grown(of.table, 40)
     of.count(unrevised(np.array([39], np.int32), np.zeros(1, np.int64), np.array([7], np.int32)))
     assert of.table.cells[39, 7] == of.table.n[39] == 1

@@ -11,18 +11,7 @@ from compiled import from_python
 from oracle_detectors import variance_by_clusters
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.detectors import budgets
-from prequential.engine.detectors.budgets import (
-    BINARY,
-    BOUNDED,
-    LENGTHS,
-    RATIO,
-    SUMS,
-    WIDTH,
-    by_clusters,
-    follow,
-    threshold_for,
-    variance_of_clusters,
-)
+from prequential.engine.detectors.budgets import BINARY, SUMS, threshold_for
 
 #: Error rates, and autocorrelations.
 WORLDS = list(itertools.product((0.01, 0.1, 0.3, 0.6), (-0.2, 0.0, 0.5, 0.9)))
@@ -36,7 +25,7 @@ def sums(error: float, keep: float, n: float) -> Floats:
     return found
 
 
-@pytest.mark.parametrize("kind", [BINARY, BOUNDED, RATIO])
+@pytest.mark.parametrize("kind", [BINARY, budgets.BOUNDED, budgets.RATIO])
 def test_compiled_and_plain_thresholds_have_the_same_bits(kind: int) -> None:
     known = 0
     for (error, keep), standardised, down in itertools.product(WORLDS, (False, True), (False, True)):
@@ -49,7 +38,7 @@ def test_compiled_and_plain_thresholds_have_the_same_bits(kind: int) -> None:
 
 
 def test_thresholds_are_higher_where_errors_come_in_runs_and_alarms_are_to_be_rarer() -> None:
-    for kind, error in itertools.product((BINARY, RATIO), (0.1, 0.3)):
+    for kind, error in itertools.product((BINARY, budgets.RATIO), (0.1, 0.3)):
         found = [
             [
                 threshold_for(sums(error, keep, 1e7), 0.0, kind, 0.01, False, True, False, apart)
@@ -78,7 +67,7 @@ def test_a_loss_of_numbers_has_the_threshold_of_a_normal_walk() -> None:
     """λ = σ²/(2δ)·w - b, e^w - 1 - w = A·2δ²/σ², and σ² = s²·(1 + r)/(1 - r)."""
     n, mean, variance, r = 1e9, 0.5, 0.04, 0.6
     given = np.array([n, n * mean, n * mean, n * (variance + mean**2), n * (r * variance + mean**2)])
-    found = threshold_for(given, 0.0, BOUNDED, 0.01, False, True, False, 1e8)
+    found = threshold_for(given, 0.0, budgets.BOUNDED, 0.01, False, True, False, 1e8)
     kappa = 2 * 0.01 / (variance * 4)
     w = kappa * (found + 1.166 * np.sqrt(variance * 4))
     assert (np.exp(w) - 1 - w) / (kappa * 0.01) == pytest.approx(1e8, rel=1e-3)
@@ -183,14 +172,14 @@ def test_statistics_of_numbers_are_of_their_moments() -> None:
         assert not budgets.losses_of(np.array(few), False)[0]
 
 
-MINUTE, HOUR, DAY = LENGTHS
+MINUTE, HOUR, DAY = budgets.LENGTHS
 
 
 def followed(losses: Floats, step: float, cluster: int = 0) -> Floats:
     """The sums of one sequence with a loss every `step` ms."""
-    table, last, begun = np.zeros((1, WIDTH)), np.zeros(1), np.zeros(1, np.uint8)
+    table, last, begun = np.zeros((1, budgets.WIDTH)), np.zeros(1), np.zeros(1, np.uint8)
     for place, loss in enumerate(losses):
-        follow(table, last, begun, 0, loss, False, int(place * step), cluster)
+        budgets.follow(table, last, begun, 0, loss, False, int(place * step), cluster)
     return table[0]
 
 
@@ -201,9 +190,12 @@ def by_definition(losses: Floats, step: float, length: int) -> float:
 
 
 def test_clusters_count_by_how_much_more_they_vary_than_pairs_say() -> None:
-    losses = budgets.Losses(0.2, 0.16, 0.5, 0.0, 0.0, 0.0, 0.0)
+    pairs = np.array([1000.0, 200.0, 200.0, 200.0, 120.0])  # errors of 0.2 with an autocorrelation of 0.5
+    losses = budgets.losses_of(pairs, True)[1]
     for variance, ratio in ((0.0, 1.0), (0.47, 1.0), (0.48 * 1.25, 1.25), (4.8, 10.0)):
-        assert by_clusters(losses, variance) == pytest.approx(ratio, rel=1e-12)
+        found = threshold_for(pairs, variance, BINARY, 0.005, False, True, False, 5e4)
+        expected = budgets.excursion_threshold(losses, ratio, 0.005, True, False, 5e4)
+        assert found == pytest.approx(expected, rel=1e-9)
 
 
 def days(level_sd: float, count: int, outcomes: int, seed: int) -> Floats:
@@ -218,16 +210,16 @@ def days(level_sd: float, count: int, outcomes: int, seed: int) -> Floats:
 @pytest.mark.parametrize("cluster", [0, HOUR, DAY, 7 * HOUR])
 def test_the_variance_by_clusters_is_that_of_plain_loops(cluster: int) -> None:
     losses, step = days(0.1, 40, 60, 0), DAY / 60
-    lengths = (cluster,) if cluster else LENGTHS
+    lengths = (cluster,) if cluster else budgets.LENGTHS
     expected = max(by_definition(losses, step, length) for length in lengths)
-    assert variance_of_clusters(followed(losses, step, cluster)) == pytest.approx(expected, rel=1e-9)
+    assert budgets.variance_of_clusters(followed(losses, step, cluster)) == pytest.approx(expected, rel=1e-9)
     assert expected > 0.0 or cluster == HOUR  # an hour has too few outcomes
 
 
 def test_days_that_differ_make_thresholds_higher_and_one_change_hardly_does() -> None:
     def threshold(losses: Floats) -> float:
         sums = followed(losses, DAY / 80)
-        given = sums[:SUMS], variance_of_clusters(sums), BINARY, 0.005, False, True, False, 5e4
+        given = sums[:SUMS], budgets.variance_of_clusters(sums), BINARY, 0.005, False, True, False, 5e4
         return threshold_for(*given)
 
     steady, varied = days(0.0, 200, 80, 1), days(0.12, 200, 80, 1)
@@ -240,9 +232,9 @@ def test_days_that_differ_make_thresholds_higher_and_one_change_hardly_does() ->
 def test_another_configured_length_begins_again() -> None:
     """Clusters of one length say nothing about those of another."""
     losses, step = days(0.1, 40, 60, 0), DAY / 60
-    table, last, begun = np.zeros((1, WIDTH)), np.zeros(1), np.zeros(1, np.uint8)
+    table, last, begun = np.zeros((1, budgets.WIDTH)), np.zeros(1), np.zeros(1, np.uint8)
     for cluster in (0, 7 * HOUR, DAY):
         for place, loss in enumerate(losses):
-            follow(table, last, begun, 0, loss, False, int(place * step), cluster)
+            budgets.follow(table, last, begun, 0, loss, False, int(place * step), cluster)
     expected = by_definition(losses, step, DAY)
-    assert variance_of_clusters(table[0]) == pytest.approx(expected, rel=1e-9)
+    assert budgets.variance_of_clusters(table[0]) == pytest.approx(expected, rel=1e-9)

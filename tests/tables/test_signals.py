@@ -7,19 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 import oracle_ranks
+import outcome_logs
 import pytest
 from oracle_ranks import Score
-from outcome_logs import (
-    CAPACITIES,
-    FACTOR,
-    HALF_LIFE,
-    SIZE,
-    Consumers,
-    consumed,
-    positives_of,
-    random_cuts,
-    random_log,
-)
+from outcome_logs import consumed, positives_of, random_cuts, random_log
+from prequential.engine.compiled.kernel import zeros
 from prequential.engine.detectors import signals
 from prequential.engine.detectors.watch import Signal, WatchedRows
 from prequential.engine.estimators.naming import parse_signal
@@ -50,7 +42,7 @@ def check(log: Log, watched: list[tuple[int, float]], definition: Definition, to
     )
 
 
-def made(seed: int, *, numbers: bool = False) -> tuple[Log, Consumers, list[float]]:
+def made(seed: int, *, numbers: bool = False) -> tuple[Log, outcome_logs.Consumers, list[float]]:
     """A log, what everything makes of it, and the loss of each of its rows."""
     log = random_log(seed, ROWS, numbers=numbers)
     consumers = consumed(log, random_cuts(seed, ROWS), numbers=numbers)
@@ -77,16 +69,16 @@ def test_errors_and_their_ratio(numbers: bool) -> None:
         return math.fsum(of(rows)) / len(rows)
 
     def last(rows: list[int]) -> float:
-        return math.fsum(of(rows[-SIZE:])) / min(SIZE, len(rows))
+        return math.fsum(of(rows[-outcome_logs.SIZE:])) / min(outcome_logs.SIZE, len(rows))
 
     def faded(rows: list[int]) -> float:
-        return faded_mean(of(rows), FACTOR)
+        return faded_mean(of(rows), outcome_logs.FACTOR)
 
     def decayed(rows: list[int]) -> float:
         total = n = 0.0
         latest = log.t1[rows[0]]
         for row in rows:
-            decay = 2.0 ** (-max(0, int(log.t1[row] - latest)) / HALF_LIFE)
+            decay = 2.0 ** (-max(0, int(log.t1[row] - latest)) / outcome_logs.HALF_LIFE)
             total, n = losses[row] + decay * total, 1.0 + decay * n
             latest = max(latest, log.t1[row])
         return total / n
@@ -114,9 +106,9 @@ def test_the_absolute_error_of_numbers() -> None:
 def test_a_window_of_numbers_is_a_function_of_what_is_in_it() -> None:
     log = random_log(2, 300, sequences=1, numbers=True)
     log.kind[:], log.error[:] = OUTCOME, 1e8
-    log.error[-SIZE:] = 1e-3
+    log.error[-outcome_logs.SIZE:] = 1e-3
     rows = WatchedRows(log, np.arange(300, dtype=np.int32), 2, ABSOLUTE, positives_of(1, 1))
-    values, fed = Signal(f"window:{SIZE}", 1, 1, 2, ABSOLUTE).update(rows)
+    values, fed = Signal(f"window:{outcome_logs.SIZE}", 1, 1, 2, ABSOLUTE).update(rows)
     assert fed.all()
     assert values[-1] == pytest.approx(1e-3, rel=1e-15)
 
@@ -128,8 +120,7 @@ def test_a_ratio_has_a_largest_value_and_waits_for_an_error() -> None:
     values, fed = np.zeros(6), np.ones(6, np.uint8)
     outcome = np.array([1, 1, 1, 1, 1, 0], dtype=np.uint8)
     rows = np.arange(6, dtype=np.int32)
-    errors = signals.Errors(short, long, outcome)
-    signals.ratio(signals.new_ratio(1), log, rows, errors, 3, values, fed)
+    signals.ratio(zeros(signals.Ratio, 1), log, rows, short, long, outcome, 3, values, fed)
     assert fed.tolist() == [0, 0, 0, 1, 1, 0]
     assert values[3:5].tolist() == [1e200, 1e200]
 
@@ -142,7 +133,7 @@ def test_measures_of_scores() -> None:
         return math.fsum(scored) / len(scored) if scored else None
 
     def auc(rows: list[int]) -> float | None:
-        scored = [row for row in rows[-SIZE:] if log.scored[row] & SCORED]
+        scored = [row for row in rows[-outcome_logs.SIZE:] if log.scored[row] & SCORED]
         positives = [log.positive[row] for row in scored if log.is_positive[row]]
         negatives = [log.positive[row] for row in scored if not log.is_positive[row]]
         if not positives or not negatives:
@@ -154,7 +145,7 @@ def test_measures_of_scores() -> None:
         weights, gaps = 0.0, [0.0] * 15
         for age, row in enumerate(reversed(rows)):
             if log.scored[row] & SCORED:
-                weight = FACTOR**age
+                weight = outcome_logs.FACTOR**age
                 weights += weight
                 right = float(log.label[row] == log.prediction[row])
                 place = max(0, math.ceil(log.confidence[row] * 15) - 1)
@@ -162,7 +153,7 @@ def test_measures_of_scores() -> None:
         return math.fsum(map(abs, gaps)) / weights if weights else None
 
     def area(rows: list[int]) -> float | None:
-        return from_bins("auc", score_list(rows, FACTOR))
+        return from_bins("auc", score_list(rows, outcome_logs.FACTOR))
 
     def precision(rows: list[int]) -> float | None:
         return from_bins("pr_auc", score_list(rows, 1.0))
@@ -192,10 +183,10 @@ def test_measures_of_numbers() -> None:
         return abs(math.fsum(log.error[rows])) / len(rows)
 
     def mse(rows: list[int]) -> float:
-        return math.fsum(losses[row] for row in rows[-SIZE:]) / min(SIZE, len(rows))
+        return math.fsum(losses[row] for row in rows[-outcome_logs.SIZE:]) / min(outcome_logs.SIZE, len(rows))
 
     def not_r2(rows: list[int]) -> float | None:
-        weights = FACTOR ** np.arange(len(rows) - 1, -1, -1)
+        weights = outcome_logs.FACTOR ** np.arange(len(rows) - 1, -1, -1)
         mean = np.average(log.value[rows], weights=weights)
         spread = (weights * (log.value[rows] - mean) ** 2).sum()
         return float((weights * log.error[rows] ** 2).sum() / spread) if len(rows) > 1 else None
@@ -207,11 +198,9 @@ def test_measures_of_numbers() -> None:
 
 def watched(log: Log, measure: str, positive: int = 1) -> list[tuple[int, float]]:
     """(row, value) of `all:MEASURE` over a log."""
-    capacity, n = CAPACITIES[1], len(log.kind)
+    capacity, n = outcome_logs.CAPACITIES[1], len(log.kind)
     sequences = int(log.sequence.max()) + 1
-    taken = WatchedRows(
-        log, np.arange(n, dtype=np.int32), capacity, ERROR, positives_of(sequences, positive)
-    )
+    taken = WatchedRows(log, np.arange(n, dtype=np.int32), capacity, ERROR, positives_of(sequences, positive))
     values, fed = Signal(f"all:{measure}", 1, sequences, capacity, ERROR).update(taken)
     return [(int(row), float(values[row])) for row in np.flatnonzero(fed)]
 
@@ -225,7 +214,7 @@ def test_measures_of_cells_point_to_worse() -> None:
     def not_kappa(rows: list[int]) -> float | None:
         y, h = log.label[rows], log.prediction[rows]
         right = float(np.mean(y == h))
-        chance = sum(float(np.mean(y == c) * np.mean(h == c)) for c in range(CAPACITIES[1]))
+        chance = sum(float(np.mean(y == c) * np.mean(h == c)) for c in range(outcome_logs.CAPACITIES[1]))
         return 1 - (right - chance) / (1 - chance) if chance < 1 else None
 
     def no_recall(rows: list[int]) -> float | None:

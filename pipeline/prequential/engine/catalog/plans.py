@@ -12,7 +12,7 @@ import numpy as np
 from prequential.configuration.settings.stages import parse
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.calls import Repeated, Run, run
-from prequential.engine.compiled.kernel import Ints, Ints32, columns_of
+from prequential.engine.compiled.kernel import Ints, Ints32, columns_of, zeros
 from prequential.engine.detectors.watch import WatchedRows, watches_of
 from prequential.engine.disparity import ComparedGroups
 from prequential.engine.estimators import payloads
@@ -63,13 +63,13 @@ class Plan(RowAllocator):
         paired = by_details or self.reference is not None
         self._timed = not self.numbers and ("intervals" in config.details or self.reference is not None)
         self.estimators = [self._estimator(name, paired) for name in config.estimators]
-        self.last_signs = payloads.new_last_signs(16)
+        self.last_signs = zeros(payloads.LastSigns, 16)
         self.paired = paired
         self.watches = watches_of(config, 16, capacity, self.loss, self.joint) if watched else []
         self.groups = None
         if watched and config.disparity is not None and not self.numbers and not parse(stages[0]).is_age:
             self.groups = ComparedGroups(config, config.disparity, 16)
-        self.error_pairs = payloads.new_error_pairs(16)
+        self.error_pairs = zeros(payloads.ErrorPairs, 16, counts=4)
         self.scored = False  # whether sums are kept: from the first outcome on that has a score
 
     def _estimator(self, name: str, paired: bool) -> Estimator:

@@ -1,8 +1,7 @@
 """A verdict under repeated looks: a confidence sequence for the mean difference of two losses.
 
 See Robbins: Statistical methods related to the law of the iterated logarithm, Annals of Mathematical
-Statistics 41, 1970. See also Howard, Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric, nonasymptotic
-confidence sequences, Annals of Statistics 49, 2021, proposition 5.
+Statistics 41, 1970.
 
 Suppose that at each outcome where the models differ, either one is wrong with probability 1/2, whatever came
 before. Let s be the sum of differences, and v the number of differences that aren't 0. Then exp(λ·s - λ²·v/2)
@@ -14,15 +13,16 @@ at any time with probability at most α (Ville), for both signs together.
 
 A confidence sequence has one interval for each number of outcomes. With probability 1 - level, all of these
 intervals at once contain their targets. See Howard, Ramdas, McAuliffe, Sekhon: Time-uniform, nonparametric,
-nonasymptotic confidence sequences, Annals of Statistics 49, 2021; and Choe and Ramdas: Comparing sequential
-forecasters, 2022. The target is the mean difference over the whole run so far. This target moves with the
-stream, so a decided verdict can become undecided again. Intervals aren't intersected with earlier ones.
+nonasymptotic confidence sequences, Annals of Statistics 49, 2021, also proposition 5 on the bound; and Choe
+and Ramdas: Comparing sequential forecasters, 2022. The target is the mean difference over the whole run so
+far. This target moves with the stream, so a decided verdict can become undecided again. Intervals aren't
+intersected with earlier ones.
 
 *Order.* Outcomes count in the order of their predictions' time, one cohort after another, once the cohort's
 labels have come (see `engine.delay.cohorts`).
 
 *Bound.* For 0/1 loss, s = Σ d_i and v = Σ d_i² are compared with Robbins' normal mixture (see
-`mixture_radius`). Differences of other losses are bounded, |d_i| <= b, but may be skewed. Their sums
+`squared_radius`). Differences of other losses are bounded, |d_i| <= b, but may be skewed. Their sums
 s = Σ d_i/b and v = Σ d_i²/b² are compared with the bound of
 `engine.detectors.confidence_sequence`, for each sign at half the level.
 
@@ -61,12 +61,6 @@ def squared_radius(v: float, needed: float) -> float:
     24.7...
     """
     return (v + MIXTURE_RHO) * (log((v + MIXTURE_RHO) / MIXTURE_RHO) + 2.0 * log(needed))
-
-
-@inner
-def mixture_radius(v: float, needed: float) -> float:
-    """The value of |s| at the bound."""
-    return math.sqrt(squared_radius(v, needed))
 
 
 #: The largest difference of two losses of one outcome, by loss; those that aren't here have no bound.
@@ -204,7 +198,7 @@ def verdict_of(total: float, variance: float, needed: float, signs: bool) -> int
 def radius(variance: float, needed: float, signs: bool) -> float:
     """The |Σ d_i|/b where `verdict_of` changes."""
     if signs:
-        return mixture_radius(variance, needed)
+        return math.sqrt(squared_radius(variance, needed))
     return bound.radius(variance, needed, RHO)
 
 

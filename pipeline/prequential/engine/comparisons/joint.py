@@ -163,9 +163,7 @@ def _note(joint: Joint, at: int, log: Log, row: int, other: int, group: int) -> 
 
 
 @kernel
-def find(
-    log: Log, start: int, stop: int, registry: Registry, walk: JointWalk, joint: Joint
-) -> int:
+def find(log: Log, start: int, stop: int, registry: Registry, walk: JointWalk, joint: Joint) -> int:
     """Write the joint outcomes of these rows of the outcome log; returns the row at which it stopped.
 
     It stops early where `joint` is full. All rows of an instance have the same `record`.

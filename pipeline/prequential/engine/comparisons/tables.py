@@ -126,9 +126,7 @@ class PairSide(RowAllocator):
         verdicts = updating.PairVerdicts(
             self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, self._closed
         )
-        done, count = (updating.step_counted if self.counted else updating.step_losses)(
-            verdicts, self.times, self.due, joint, rows, self._due_rows
-        )
+        done, count = updating.step_pairs(verdicts, self.times, self.due, joint, rows, self._due_rows)
         rows = rows[:done]
         updating.note_times(self.times, joint, rows)
         if self.counted:
@@ -206,13 +204,13 @@ class Comparisons:
         self.number = number
         self.estimators = tuple(estimators)
         self.codes = codes
-        self.counted = PairSide(estimators, True)
-        self.scored = PairSide(estimators, False)
-
-    @property
-    def sides(self) -> tuple[PairSide, PairSide]:
-        """Both sides: the pairs that are counted, then those with scores."""
-        return self.counted, self.scored
+        self.counted, self.scored = PairSide(estimators, True), PairSide(estimators, False)
+        #: Both sides: the pairs that are counted, then those with scores.
+        self.sides = self.counted, self.scored
+        #: Whether `error` of classes is compared.
+        self.counts = any(code == ERROR for _, code in codes)
+        #: Codes of the losses that are added up, in order: a stage has a sequence for each.
+        self.added = tuple(dict.fromkeys(code for _, code in codes if code != ERROR))
 
     def sequences(self, counted: int, scored: int, stages: int) -> Iterator[JointRow]:
         """Of a pair with so many stages, stage by stage, its rows of both sides beginning with these."""
@@ -228,13 +226,3 @@ class Comparisons:
         """Every table of both sides that is part of the state."""
         for side in self.sides:
             yield from side.tables(self.number)
-
-    @property
-    def counts(self) -> bool:
-        """Whether `error` of classes is compared."""
-        return any(code == ERROR for _, code in self.codes)
-
-    @property
-    def added(self) -> tuple[int, ...]:
-        """Codes of the losses that are added up, in order: a stage has a sequence for each."""
-        return tuple(dict.fromkeys(code for _, code in self.codes if code != ERROR))

@@ -22,17 +22,10 @@ from typing import NamedTuple
 import numpy as np
 from prequential.engine.comparisons import UNDECIDED
 from prequential.engine.comparisons.confidence_sequence import FEWEST, Sequences, step, verdict_of
-from prequential.engine.comparisons.joint import Joint
+from prequential.engine.comparisons.joint import OF_LOSSES, Joint
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
 from prequential.engine.delay.cohorts import Closed, PendingCohorts, Position
-from prequential.engine.detectors.confidence_sequence import (
-    LENGTHS,
-    Blocks,
-    add_block,
-    clear,
-    inflation,
-    local_inflation,
-)
+from prequential.engine.detectors import confidence_sequence as bound
 
 #: Outcomes without a difference with which a mean begins, so that the first outcomes don't set the mean from
 #: which they deviate.
@@ -62,13 +55,13 @@ class RecentTables(NamedTuple):
 
 def new_recent(rows: int) -> RecentTables:
     """Nothing has counted."""
-    marks = dict.fromkeys(("mark_counted", "mark_total", "mark_variance", "mark_deviation"), 2 * LENGTHS)
-    return zeros(RecentTables, rows, **marks)
+    marks = ("mark_counted", "mark_total", "mark_variance", "mark_deviation")
+    return zeros(RecentTables, rows, **dict.fromkeys(marks, 2 * bound.LENGTHS))
 
 
 @inner
 def follow(
-    recent: RecentTables, blocks: Blocks, table: Sequences, row: int, closed: Closed, count: int
+    recent: RecentTables, blocks: bound.Blocks, table: Sequences, row: int, closed: Closed, count: int
 ) -> bool:
     """Take the first `count` cohorts of `closed`; whether the verdict is another one now."""
     verdict = recent.verdict[row]
@@ -83,14 +76,14 @@ def follow(
     n = recent.counted[row]
     if recent.inflation[row] > 0.0:
         n = min(n, 2 * FEWEST)  # blocks begin when the change is confirmed
-    f = local_inflation(blocks, row, n, _LEAST) or recent.inflation[row]
+    f = bound.local_inflation(blocks, row, n, _LEAST) or recent.inflation[row]
     if recent.counted[row] >= FEWEST and f > 0.0:
         needed = table.needed[row] * (1.0 + recent.variance[row] / f)
         mark = _changed(recent, row, f, needed, signs)
         if mark >= 0:
             _restart(recent, blocks, row, mark, f)
     recent.verdict[row] = UNDECIDED
-    f = inflation(blocks, row, n) or recent.inflation[row]
+    f = bound.inflation(blocks, row, n) or recent.inflation[row]
     if recent.counted[row] >= FEWEST and f > 0.0:
         total, variance = recent.total[row] / f, recent.variance[row] / f
         recent.verdict[row] = verdict_of(total, variance, table.needed[row], signs)
@@ -98,26 +91,29 @@ def follow(
 
 
 @inner
-def _add(recent: RecentTables, blocks: Blocks, row: int, count: int, total: float, variance: float) -> None:
+def _add(
+    recent: RecentTables, blocks: bound.Blocks, row: int, count: int, total: float, variance: float
+) -> None:
     """A cohort counts."""
     mean = recent.total[row] / (recent.counted[row] + PRIOR)
     recent.deviation[row] += total - count * mean
     recent.counted[row] += count
     recent.total[row] += total
     recent.variance[row] += variance
-    add_block(blocks, row, count, total, variance)
+    bound.add_block(blocks, row, count, total, variance)
     n = recent.counted[row]
-    for j in range(LENGTHS):
+    for j in range(bound.LENGTHS):
         if n >> j == (n - count) >> j:
             break
-        _copy_mark(recent, row, LENGTHS + j, j)
-        _set_mark(recent, row, LENGTHS + j)
+        _copy_mark(recent, row, bound.LENGTHS + j, j)
+        _set_mark(recent, row, bound.LENGTHS + j)
 
 
 @inner
 def _set_mark(recent: RecentTables, row: int, column: int) -> None:
     """It is now."""
-    recent.mark_counted[row, column], recent.mark_total[row, column] = recent.counted[row], recent.total[row]
+    recent.mark_counted[row, column] = recent.counted[row]
+    recent.mark_total[row, column] = recent.total[row]
     recent.mark_variance[row, column] = recent.variance[row]
     recent.mark_deviation[row, column] = recent.deviation[row]
 
@@ -135,7 +131,7 @@ def _copy_mark(recent: RecentTables, row: int, source: int, column: int) -> None
 def _changed(recent: RecentTables, row: int, f: float, needed: float, signs: bool) -> int:
     """The mark since which the mean has changed; -1: it hasn't."""
     mark, most = -1, 0.0
-    for j in range(LENGTHS):
+    for j in range(bound.LENGTHS):
         if 2 * (recent.counted[row] - recent.mark_counted[row, j]) < FEWEST:
             continue
         s = recent.deviation[row] - recent.mark_deviation[row, j]
@@ -146,7 +142,7 @@ def _changed(recent: RecentTables, row: int, f: float, needed: float, signs: boo
 
 
 @inner
-def _restart(recent: RecentTables, blocks: Blocks, row: int, mark: int, f: float) -> None:
+def _restart(recent: RecentTables, blocks: bound.Blocks, row: int, mark: int, f: float) -> None:
     """Forget what counted up to a mark, and the dependence; f is kept for a start."""
     recent.inflation[row] = f
     recent.before[row] += recent.mark_counted[row, mark]
@@ -154,9 +150,9 @@ def _restart(recent: RecentTables, blocks: Blocks, row: int, mark: int, f: float
     recent.total[row] -= recent.mark_total[row, mark]
     recent.variance[row] = max(recent.variance[row] - recent.mark_variance[row, mark], 0.0)
     recent.deviation[row] = 0.0
-    for column in range(2 * LENGTHS):
+    for column in range(2 * bound.LENGTHS):
         _set_mark(recent, row, column)
-    clear(blocks, row)
+    bound.clear(blocks, row)
 
 
 class PairVerdicts(NamedTuple):
@@ -164,9 +160,9 @@ class PairVerdicts(NamedTuple):
 
     sequences: Sequences
     pending: PendingCohorts
-    blocks: Blocks
+    blocks: bound.Blocks
     recent: RecentTables
-    recent_blocks: Blocks
+    recent_blocks: bound.Blocks
     closed: Closed  # not by sequence: for a step to write to
 
 
@@ -210,10 +206,10 @@ def _is_due(table: Sequences, recent: RecentTables, times: Times, due: PairSetti
 
 
 @kernel
-def step_counted(
+def step_pairs(
     verdicts: PairVerdicts, times: Times, due: PairSettings, joint: Joint, rows: Ints32, due_rows: Ints32
 ) -> tuple[int, int]:
-    """Differences of 0/1 loss, of these rows of the log, up to one whose sequence is due.
+    """Take the differences in these rows of the log, up to one whose sequence is due.
 
     Returns how many it has taken, and how many of their sequences are due, whose rows of the log are in
     `due_rows`.
@@ -222,31 +218,10 @@ def step_counted(
     number = 0
     for i in range(len(rows)):
         row = rows[i]
-        code = np.int64(joint.code[row])
-        q, difference = joint.sequence[row], float((code >> 1) - (code & 1))
+        code, q = np.int64(joint.code[row]), joint.sequence[row]
         if due.now[q]:
             return i, number
-        at = Position(joint.cohort[row], joint.epoch[row], joint.frontier[row])
-        count = step(table, pending, blocks, q, difference, at, closed)
-        follow(recent, recent_blocks, table, q, closed, count)
-        if _is_due(table, recent, times, due, q):
-            due_rows[number] = row
-            number += 1
-    return len(rows), number
-
-
-@kernel
-def step_losses(
-    verdicts: PairVerdicts, times: Times, due: PairSettings, joint: Joint, rows: Ints32, due_rows: Ints32
-) -> tuple[int, int]:
-    """Differences of losses, otherwise as `step_counted`."""
-    table, pending, blocks, recent, recent_blocks, closed = verdicts
-    number = 0
-    for i in range(len(rows)):
-        row = rows[i]
-        q, difference = joint.sequence[row], joint.a[row] - joint.b[row]
-        if due.now[q]:
-            return i, number
+        difference = joint.a[row] - joint.b[row] if code == OF_LOSSES else float((code >> 1) - (code & 1))
         at = Position(joint.cohort[row], joint.epoch[row], joint.frontier[row])
         count = step(table, pending, blocks, q, difference, at, closed)
         follow(recent, recent_blocks, table, q, closed, count)

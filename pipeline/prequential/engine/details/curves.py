@@ -182,8 +182,8 @@ def points(one: Histogram) -> list[CurvePoint]:
     return found
 
 
-def reliability(one: Histogram, bins: int = WIDE_BINS) -> Reliability:
-    """A reliability diagram of so many bins of equal width, and its expected calibration error.
+def reliability(one: Histogram) -> Reliability:
+    """A reliability diagram of 15 bins of equal width, and its expected calibration error.
 
     A bin of the histogram belongs where its middle is, and the mean score is of such middles: it is off by
     less than half of its bins' width, 0.007.
@@ -202,15 +202,15 @@ def reliability(one: Histogram, bins: int = WIDE_BINS) -> Reliability:
     0.24
     """
     count = one.negatives + one.positives
-    places = np.minimum(bins - 1, (SCORES * bins).astype(np.int64))
+    places = np.minimum(WIDE_BINS - 1, (SCORES * WIDE_BINS).astype(np.int64))
     found, total, gaps = [], added(count.tolist()), 0.0
-    for place in range(bins):
+    for place in range(WIDE_BINS):
         own = places == place
         n = added(count[own].tolist())
         if n > 0.0:
             mean = added((count[own] * SCORES[own]).tolist()) / n
             share = added(one.positives[own].tolist()) / n
-            found.append(ReliabilityBin(place / bins, (place + 1) / bins, n, mean, share))
+            found.append(ReliabilityBin(place / WIDE_BINS, (place + 1) / WIDE_BINS, n, mean, share))
             gaps += n * abs(share - mean)
     return Reliability(found, gaps / total if total else None)
 
@@ -236,27 +236,15 @@ def mean_costs(one: Histogram, costs: Costs) -> Floats:
     return mean
 
 
-def best_threshold(
-    one: Histogram, costs: Costs, present: float = 0.5, worth: float | None = None
-) -> BestThreshold:
+def best_threshold(one: Histogram, costs: Costs, present: float = 0.5) -> BestThreshold:
     """The threshold with the least mean cost; of several the one nearest to the present one.
 
     Two thresholds differ in the outcomes whose scores lie between them. The variance of this difference
     decides which thresholds are clearly worse. It is computed as if outcomes were independent of each other.
 
-    Parameters
-    ----------
-    one
-        The histogram, of at least one outcome; else ValueError.
-    costs
-        What outcomes cost.
-    present
-        The threshold in use; of a model of two classes that predicts the more probable one, 0.5.
-    worth
-        How many equal outcomes the histogram's weight counts as; None: as many as it weighs.
+    `present` is the threshold in use; of a model of two classes that predicts the more probable one, 0.5.
+    Raises ValueError for a histogram without outcomes.
 
-    Examples
-    --------
     >>> one = histogram_of({
     ...     "bins": [20, 90, 110, 180], "negatives": [900, 50, 10, 0], "positives": [1, 50, 40, 9],
     ... })
@@ -269,10 +257,10 @@ def best_threshold(
     away = np.abs(THRESHOLDS - present)
     at = min(range(SCORE_BINS + 1), key=lambda place: (mean[place], away[place]))
     now = _place_of(present)
-    error = _errors(one, costs, at, n, worth)
+    error = _errors(one, costs, at, n)
     near = np.flatnonzero(mean - mean[at] <= _ONE_SIDED * error)
     gain, gain_interval = _gain_of(mean, error, at, now)
-    apart = _TWO_SIDED * _error_of(one, costs, now, n, worth)
+    apart = _TWO_SIDED * _error_of(one, costs, now, n)
     return BestThreshold(
         float(THRESHOLDS[at]), float(mean[at]), (float(THRESHOLDS[near[0]]), float(THRESHOLDS[near[-1]])),
         float(THRESHOLDS[now]), float(mean[now]), (float(mean[now]) - apart, float(mean[now]) + apart), gain,
@@ -288,20 +276,9 @@ def better_since(course: Sequence[ReportedHistogram], costs: Costs, best: BestTh
     separately, so a run of intervals above 0 has no level of significance. The outcomes that chose the
     threshold are also among those of the earlier messages.
 
-    Parameters
-    ----------
-    course
-        What messages of one sequence and memory had, in order; `best` is that of the last one.
-    costs, best
-        What outcomes cost, and the best threshold of now by that.
+    `course` is what messages of one sequence and memory had, in order; `best` is that of the last one. None
+    where it isn't better now.
 
-    Returns
-    -------
-    Since or None
-        None where it isn't better now.
-
-    Examples
-    --------
     >>> said = {"bins": [20, 180], "negatives": [90, 0], "positives": [0, 90]}
     >>> worse = {"bins": [20, 80, 180], "negatives": [90, 0, 0], "positives": [0, 20, 90]}
     >>> course = [
@@ -318,7 +295,7 @@ def better_since(course: Sequence[ReportedHistogram], costs: Costs, best: BestTh
         n = added([*one.histogram.negatives.tolist(), *one.histogram.positives.tolist()])
         if n <= 0.0:
             break
-        error = _errors(one.histogram, costs, at, n, None)
+        error = _errors(one.histogram, costs, at, n)
         _, (low, _) = _gain_of(mean_costs(one.histogram, costs), error, at, now)
         if low <= 0.0:
             break
@@ -344,7 +321,7 @@ def _gain_of(mean: Floats, error: Floats, at: int, now: int) -> tuple[float, tup
     return gain, (gain - around, gain + around)
 
 
-def _error_of(one: Histogram, costs: Costs, at: int, n: float, worth: float | None) -> float:
+def _error_of(one: Histogram, costs: Costs, at: int, n: float) -> float:
     """The standard error of the mean cost at the threshold at this place."""
     hits, false = float(_above(one.positives)[at]), float(_above(one.negatives)[at])
     positives, negatives = added(one.positives.tolist()), added(one.negatives.tolist())
@@ -354,10 +331,10 @@ def _error_of(one: Histogram, costs: Costs, at: int, n: float, worth: float | No
     )  # fmt: skip
     mean = added([count * cost for count, cost in of_each]) / n
     square = added([count * (cost - mean) * (cost - mean) for count, cost in of_each]) / n
-    return float(np.sqrt(square / (worth or n)))
+    return float(np.sqrt(square / n))
 
 
-def _errors(one: Histogram, costs: Costs, at: int, n: float, worth: float | None) -> Floats:
+def _errors(one: Histogram, costs: Costs, at: int, n: float) -> Floats:
     """Standard errors of the differences of mean cost between each threshold and the one at this place."""
     of_positive = costs.false_negative - costs.true_positive
     of_negative = costs.false_positive - costs.true_negative
@@ -366,7 +343,7 @@ def _errors(one: Histogram, costs: Costs, at: int, n: float, worth: float | None
     # What a positive in between costs more with the higher threshold, a negative costs less.
     mean = (positives * of_positive - negatives * of_negative) / n
     square = (positives * of_positive**2 + negatives * of_negative**2) / n
-    errors: Floats = np.sqrt(np.maximum(0.0, square - mean * mean) / (worth or n))
+    errors: Floats = np.sqrt(np.maximum(0.0, square - mean * mean) / n)
     return errors
 
 

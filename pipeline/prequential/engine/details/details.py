@@ -17,36 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
-from prequential.engine.details.intervals import (
-    LEAST_CLUSTERS,
-    autocorrelation,
-    clustered_worth,
-    effective_clusters,
-    error_worth,
-    less_one,
-    precision_worth,
-    shrunk,
-    wilson,
-)
-from prequential.engine.details.normalisation import (
-    RATIOS,
-    class_ratio_gradients,
-    moves_with_class_ratio,
-    normalised,
-)
+from prequential.engine.details import intervals
+from prequential.engine.details.normalisation import RATIOS, TOLERANCE, class_ratio_gradients, normalised
 from prequential.engine.estimators.estimator import ClusteredOutcomes, Estimator, ReferenceTables
 from prequential.engine.estimators.payloads import CELL, MAJORITY, PERSISTENT, WRONG
+from prequential.engine.measures import per_class
 from prequential.engine.measures.agreement import Totals
 from prequential.engine.measures.declaration import NO_POSITIVE, REASONS
-from prequential.engine.measures.per_class import (
-    Binary,
-    ClassCells,
-    binary,
-    f1,
-    new_classes,
-    precision,
-    recall,
-)
 from prequential.engine.measures.table import sum_up
 from prequential.engine.tables.outcomes import KEY_CAPACITY, JointCells, by_class, is_listed
 from prequential.topics.values import labels_of
@@ -62,54 +39,43 @@ SHARES = "error", "accuracy", "p_per", "p_maj", "recall", "specificity", "precis
 _MOST_NORMALISED = 100_000
 
 
+class ReferenceSide(NamedTuple):
+    """The counts of a sequence in a reference, or in a memory."""
+
+    cells: JointCells
+    pairs: list[Floats]  # by sign, those of neighbours; []: none are counted
+    known: bool  # whether baselines had a label to predict by at any of the outcomes
+    clustered: ClusteredOutcomes | None  # which intervals go by; None: they go by neighbours
+    #: effective(n, paired): how many equal outcomes a weight of n counts as, for cells or for pairs.
+    effective: Callable[[float, bool], float]
+
+
 def details_of(
-    names: tuple[str, ...],
-    cells: JointCells,
-    capacity: int,
-    whole: bool,
-    effective: Callable[[float, bool], float],
-    pairs: list[Floats],
-    positive: int,
-    class_names: list[str],
-    known: bool,
-    has_sets: bool = False,
-    clustered: ClusteredOutcomes | None = None,
-) -> dict[str, Any]:
-    """The details of these names (see `DETAILS` in `configuration.settings.streams`) that an estimator has.
+    names: tuple[str, ...], side: ReferenceSide, capacity: int, whole: bool, positive: int,
+    class_names: list[str], has_sets: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """By name (see `DETAILS` in `configuration.settings.streams`), the details that have a value.
 
     Parameters
     ----------
     names
         The configured details.
-    cells, capacity
-        Joint counts or weights, with room for `capacity` classes.
+    side, capacity
+        What the estimator has counted, with room for `capacity` classes.
     whole
         Whether each outcome counts 1: `normalised` needs whole numbers.
-    effective
-        `effective(n, paired)`: how many equal outcomes a weight of n counts as, for cells or for pairs.
-    pairs
-        By sign, those of neighbours; [] if none are counted.
     positive
         The positive class's code, or `NO_POSITIVE`.
     class_names
         By code.
-    known
-        Whether baselines had a label to predict by at any of the outcomes.
     has_sets
         Whether classes are sets of labels, so that `per_class` is about each label.
-    clustered
-        The outcomes by cluster, which intervals then go by; None: they go by neighbours.
-
-    Returns
-    -------
-    dict
-        By name, as messages have it; without those that have no value yet.
     """
-    matrix = new_classes(capacity)
+    cells, pairs, matrix = side.cells, side.pairs, per_class.new_classes(capacity)
     totals = sum_up(cells, matrix)
     if not totals.n:
         return {}
-    one = None if positive == NO_POSITIVE else binary(totals.n, matrix, positive)
+    one = None if positive == NO_POSITIVE else per_class.binary(totals.n, matrix, positive)
     details: dict[str, Any] = {}
     if "confusion" in names:
         details["confusion"] = confusion(cells, capacity, class_names)
@@ -121,41 +87,30 @@ def details_of(
     if "normalised" in names and one is not None and whole:
         details["normalised"] = _normalised(one)
     if "class_ratio" in names and one is not None:
-        details["class_ratio"] = _class_ratio(one, totals.n)
+        gradients = class_ratio_gradients(*one)
+        moving = [measure for measure, value in gradients.items() if abs(value) > TOLERANCE]
+        share = (one.tp + one.fn) / totals.n
+        details["class_ratio"] = {"positives": share, "gradients": gradients, "moving": moving}
     if pairs:
         if "intervals" in names:
-            size = effective(totals.n, False)
-            shares = shares_of(totals, one, pairs, size, known, clustered, positive)
-            if intervals := {name: one.interval for name, one in shares.items() if one.interval}:
-                details["intervals"] = intervals
+            shares = shares_of(totals, one, side, positive)
+            if known_intervals := {name: one.interval for name, one in shares.items() if one.interval}:
+                details["intervals"] = known_intervals
         if "dependence" in names:
-            size = effective(float(np.sum(pairs[WRONG])), True)
-            details["dependence"] = _error_dependence(autocorrelation(pairs[WRONG]), size)
+            size = side.effective(float(np.sum(pairs[WRONG])), True)
+            details["dependence"] = _error_dependence(intervals.autocorrelation(pairs[WRONG]), size)
     return details
 
 
 def confusion(cells: JointCells, capacity: int, names: list[str]) -> dict[str, dict[str, float]]:
-    """Outcomes by label, then by prediction, without combinations that have no outcome.
-
-    Parameters
-    ----------
-    cells, capacity
-        Joint counts or weights, with room for `capacity` classes.
-    names
-        By code.
-
-    Returns
-    -------
-    dict
-        The weight of each cell that has any.
-    """
+    """The weight of outcomes by label, then by prediction (`names` by code), where there are any."""
     matrix: dict[str, dict[str, float]] = {}
     for y, h, neither, majority, persistent, both in by_class(cells, capacity):
         matrix.setdefault(names[y], {})[names[h]] = (neither + majority) + (persistent + both)
     return matrix
 
 
-def _by_label(sets: dict[str, dict[str, float]]) -> tuple[list[str], ClassCells]:
+def _by_label(sets: dict[str, dict[str, float]]) -> tuple[list[str], per_class.ClassCells]:
     """The labels in sets, and the matrix of each label against all others, from outcomes by sets.
 
     >>> names, matrix = _by_label({'["a","b"]': {'["a"]': 3.0}, "[]": {'["b"]': 1.0}})
@@ -164,7 +119,7 @@ def _by_label(sets: dict[str, dict[str, float]]) -> tuple[list[str], ClassCells]
     """
     members = {name: set(labels_of(name)) for y, row in sets.items() for name in (y, *row)}
     names = sorted(set().union(*members.values()))
-    matrix = ClassCells(*np.zeros((len(ClassCells._fields), len(names))))
+    matrix = per_class.ClassCells(*np.zeros((len(per_class.ClassCells._fields), len(names))))
     for y, row in sets.items():
         for h, weight in row.items():
             for place, name in enumerate(names):
@@ -178,15 +133,15 @@ def _by_label(sets: dict[str, dict[str, float]]) -> tuple[list[str], ClassCells]
     return names, matrix
 
 
-def _by_class(totals: Totals, names: list[str], matrix: ClassCells) -> dict[str, dict[str, float]]:
+def _by_class(totals: Totals, names: list[str], matrix: per_class.ClassCells) -> dict[str, dict[str, float]]:
     """`precision`, `recall`, `f1` and `support` (labels) of each class present, where they have a value."""
     by_class = {}
     for code, name in enumerate(names):
         if code >= len(matrix.labels) or not (matrix.labels[code] or matrix.predictions[code]):
             continue
-        one = binary(totals.n, matrix, code)
+        one = per_class.binary(totals.n, matrix, code)
         values = {"support": float(matrix.labels[code])}
-        for measure in (precision, recall, f1):
+        for measure in (per_class.precision, per_class.recall, per_class.f1):
             value, reason = measure(one)
             if not REASONS[reason]:
                 values[measure.__name__] = value
@@ -194,21 +149,12 @@ def _by_class(totals: Totals, names: list[str], matrix: ClassCells) -> dict[str,
     return by_class
 
 
-def _normalised(one: Binary) -> dict[str, float]:
+def _normalised(one: per_class.Binary) -> dict[str, float]:
     """N(M, P:N, x) of the eight measures (2019 paper, eq. 10); none where a class has no label."""
     tp, fn, fp, tn = map(int, one)
     if not (tp + fn and fp + tn) or sum(one) > _MOST_NORMALISED:
         return {}
     return {name: normalised(name, tp, fn, fp, tn) for name in RATIOS}
-
-
-def _class_ratio(one: Binary, n: float) -> dict[str, Any]:
-    """The positives' share, and measures that a shift of it alone would move (2019 paper, section IV)."""
-    return {
-        "positives": (one.tp + one.fn) / n,
-        "gradients": class_ratio_gradients(*one),
-        "moving": moves_with_class_ratio(*one),
-    }
 
 
 class WeightedShare(NamedTuple):
@@ -220,34 +166,23 @@ class WeightedShare(NamedTuple):
 
 
 def shares_of(
-    totals: Totals, one: Binary | None, pairs: list[Floats], size: float, known: bool,
-    clustered: ClusteredOutcomes | None, positive: int,
-) -> dict[str, WeightedShare]:  # fmt: skip
+    totals: Totals, one: per_class.Binary | None, side: ReferenceSide, positive: int
+) -> dict[str, WeightedShare]:
     """The measures that are shares of outcomes, by name, in the order of messages.
 
-    Parameters
-    ----------
-    totals, one
-        Of an estimator's matrix, and of its positive class against all others (None: there is none).
-    pairs
-        By sign, those of neighbours.
-    size
-        How many equal outcomes the total weight counts as.
-    known
-        Whether baselines had a label to predict by at any of the outcomes.
-    clustered, positive
-        The outcomes by cluster (None: intervals go by `pairs`), and the positive class's code.
+    `totals` and `one` are those of the matrix, and of the positive class against all others (None: there is
+    none), whose code is `positive`.
     """
-    n = totals.n
+    n, clustered = totals.n, side.clustered
     parts = {"error": (totals.wrong, n), "accuracy": (totals.right, n)}
-    if known:
+    if side.known:
         parts["p_per"], parts["p_maj"] = (totals.persistent, n), (totals.majority, n)
     if one is not None:
         parts["recall"] = one.tp, one.tp + one.fn
         parts["specificity"] = one.tn, one.tn + one.fp
         parts["precision"] = one.tp, one.tp + one.fp
     if clustered is None:
-        worth = _worth_by_neighbours(pairs, size, n)
+        worth = _worth_by_neighbours(side.pairs, side.effective(n, False), n)
     else:
         worth = _worth_by_clusters(clustered, positive)
     shares = {}
@@ -257,20 +192,21 @@ def shares_of(
             interval = None
             if each is not None:
                 corrected = name == "precision" and clustered is None
-                interval = wilson(value, less_one(whole * each) if corrected else whole * each)
+                size = intervals.less_one(whole * each) if corrected else whole * each
+                interval = intervals.wilson(value, size)
             shares[name] = WeightedShare(value, whole, interval)
     return shares
 
 
 def _worth_by_neighbours(pairs: list[Floats], size: float, n: float) -> dict[str, float | None]:
     """By measure, how many independent outcomes one counts as; n of them count as `size` equal ones."""
-    worth = {sign: shrunk(size, autocorrelation(pairs[sign])) / n for sign in _SIGNS}
-    of_errors = min(worth[WRONG], error_worth(pairs[CELL], pairs[WRONG]) * size / n)
+    worth = {sign: intervals.shrunk(size, intervals.autocorrelation(pairs[sign])) / n for sign in _SIGNS}
+    of_errors = min(worth[WRONG], intervals.error_worth(pairs[CELL], pairs[WRONG]) * size / n)
     return {
         "error": of_errors, "accuracy": of_errors,
         "p_per": worth[PERSISTENT], "p_maj": worth[MAJORITY],
         "recall": worth[WRONG], "specificity": worth[WRONG],
-        "precision": min(worth[WRONG], precision_worth(pairs[CELL]) * size / n),
+        "precision": min(worth[WRONG], intervals.precision_worth(pairs[CELL]) * size / n),
     }  # fmt: skip
 
 
@@ -280,24 +216,24 @@ def _worth_by_clusters(clustered: ClusteredOutcomes, positive: int) -> dict[str,
     labels, predictions = np.divmod(clustered.keys.astype(np.int64) >> 2, capacity)
     wrong, is_positive, found = labels != predictions, labels == positive, predictions == positive
     every = np.ones(len(cluster), dtype=bool)
-    of_errors = clustered_worth(cluster, wrong, every)
+    of_errors = intervals.clustered_worth(cluster, wrong, every)
     return {
         "error": of_errors, "accuracy": of_errors,
-        "p_per": clustered_worth(cluster, clustered.keys & 2 != 0, every),
-        "p_maj": clustered_worth(cluster, clustered.keys & 1 != 0, every),
-        "recall": clustered_worth(cluster, ~wrong, is_positive),
-        "specificity": clustered_worth(cluster, ~found, ~is_positive),
-        "precision": clustered_worth(cluster, ~wrong, found),
+        "p_per": intervals.clustered_worth(cluster, clustered.keys & 2 != 0, every),
+        "p_maj": intervals.clustered_worth(cluster, clustered.keys & 1 != 0, every),
+        "recall": intervals.clustered_worth(cluster, ~wrong, is_positive),
+        "specificity": intervals.clustered_worth(cluster, ~found, ~is_positive),
+        "precision": intervals.clustered_worth(cluster, ~wrong, found),
     }  # fmt: skip
 
 
 def cluster_as_message(clustered: ClusteredOutcomes) -> dict[str, Any]:
     """What intervals by cluster rest on, as messages have it."""
     sizes = np.bincount(clustered.cluster)
-    number = effective_clusters(sizes.tolist())
+    number = intervals.effective_clusters(sizes.tolist())
     count = int(np.count_nonzero(sizes))
     said = {"length_ms": clustered.length, "count": count, "effective": round(number, 2)}
-    return said if number >= LEAST_CLUSTERS else said | {"reason": "few_clusters"}
+    return said if number >= intervals.LEAST_CLUSTERS else said | {"reason": "few_clusters"}
 
 
 def _error_dependence(correlation: float | None, size: float) -> dict[str, float]:
@@ -320,17 +256,6 @@ def refers(config: StreamConfig) -> bool:
     return config.objective is not None and config.objective.reference is not None
 
 
-class ReferenceSide(NamedTuple):
-    """The counts of a sequence in a reference, or in a memory."""
-
-    cells: JointCells
-    pairs: list[Floats]
-    known: bool
-    clustered: ClusteredOutcomes | None
-    #: effective(n, paired): how many equal outcomes a weight of n counts as.
-    effective: Callable[[float, bool], float]
-
-
 def difference(present: WeightedShare, reference: WeightedShare) -> tuple[float, float] | None:
     """The 95% interval, (low, high), of the difference of two shares of disjoint outcomes.
 
@@ -343,9 +268,8 @@ def difference(present: WeightedShare, reference: WeightedShare) -> tuple[float,
 
     Examples
     --------
-    >>> from prequential.engine.details.intervals import wilson
-    >>> before = WeightedShare(56 / 70, 70, wilson(56 / 70, 70))
-    >>> difference(before, WeightedShare(48 / 80, 80, wilson(0.6, 80)))  # table II, a
+    >>> before = WeightedShare(56 / 70, 70, intervals.wilson(56 / 70, 70))
+    >>> difference(before, WeightedShare(48 / 80, 80, intervals.wilson(0.6, 80)))  # table II, a
     (0.0524..., 0.3338...)
     """
     if present.interval is None or reference.interval is None:
@@ -368,27 +292,20 @@ def beside(
 ) -> dict[str, Any] | None:  # fmt: skip
     """A memory's shares compared with the reference's, as messages have it; None: there is nothing to report.
 
+    In messages, `outcomes` is the number of the reference's outcomes. By name, `measures` has the reference's
+    `value`, the `difference` of the memory's value from it, and the `interval` of the difference, all
+    rounded. While the memory still has outcomes of the reference, `interval` is None. The estimator `all`
+    keeps these outcomes. There the difference is that of the outcomes since the reference, times their part
+    of all.
+
     Parameters
     ----------
-    reference, estimator, sequence
-        Of a plan, and the sequence's row.
     now
-        What the estimator has counted of it.
+        What the estimator has counted of the sequence.
     outcomes, ts
         Number and label time (ms) of the sequence's newest outcome.
     positive
         The positive class's code, or `NO_POSITIVE`.
-    measures
-        The configured measures.
-
-    Returns
-    -------
-    dict
-        `outcomes` is the number of the reference's outcomes. By name, `measures` has the reference's `value`,
-        the `difference` of the memory's value from it, and the `interval` of the difference, all rounded.
-        While the memory still has outcomes of the reference, `interval` is None. The estimator `all` keeps
-        these outcomes. There the difference is that of the outcomes since the reference, times their part of
-        all.
     """
     extent = reference.table
     if not extent.complete[sequence]:
@@ -452,10 +369,9 @@ def _less(whole: ReferenceSide, part: ReferenceSide) -> ReferenceSide:
 
 
 def _shares(side: ReferenceSide, capacity: int, positive: int) -> dict[str, WeightedShare]:
-    matrix = new_classes(capacity)
+    matrix = per_class.new_classes(capacity)
     totals = sum_up(side.cells, matrix)
     if not totals.n:
         return {}
-    one = None if positive == NO_POSITIVE else binary(totals.n, matrix, positive)
-    size = side.effective(totals.n, False)
-    return shares_of(totals, one, side.pairs, size, side.known, side.clustered, positive)
+    one = None if positive == NO_POSITIVE else per_class.binary(totals.n, matrix, positive)
+    return shares_of(totals, one, side, positive)

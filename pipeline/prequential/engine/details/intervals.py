@@ -155,19 +155,10 @@ def clustered_worth(cluster: Ints, part: Bools, whole: Bools) -> float | None:
     Let clusters have a of w outcomes, and p = Σa/Σw = A/W. The variance of p is G/(G - 1)·Σ(a - p·w)²/W²,
     with G effective clusters (Carter et al.). It is taken for at least p·(1 - p)/W. In Wilson's interval, so
     many independent outcomes have the same effect as this variance and Student's t of G - 1 degrees of
-    freedom (Korn and Graubard). Assumes that clusters are independent of each other.
+    freedom (Korn and Graubard). Assumes that clusters are independent of each other. None: there are fewer
+    than `LEAST_CLUSTERS` effective clusters.
 
-    Parameters
-    ----------
-    cluster
-        Number of each outcome's cluster, from 0.
-    part, whole
-        Whether an outcome is in them: `part` counts only where `whole` does.
-
-    Returns
-    -------
-    float or None
-        None: there are fewer than `LEAST_CLUSTERS` effective clusters.
+    `cluster` has the number of each outcome's cluster, from 0. `part` counts only where `whole` does.
 
     References
     ----------

@@ -11,9 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Ints
 
-#: Labels up to which a plain loop is faster than arrays.
-_FEW = 32
-
 #: A pair's key is `previous << _SHIFT | label`; class codes are far below 2^32.
 _SHIFT = 32
 
@@ -22,7 +19,7 @@ class Transitions:
     """Counts of labels and of pairs of neighbours, and the probabilities that they estimate.
 
     The labels are class codes y_1 … y_n, and n(j, i) is the number of labels i immediately after j. Then
-    P(i) = n(i)/n and P(i, j) = n(j, i)/(n - 1) (sections 2.3 and 4.1). All labels have equal weight. Counts
+    P(i) = n(i)/n and P(i, i) = n(i, i)/(n - 1) (sections 2.3 and 4.1). All labels have equal weight. Counts
     are integers, so the division of labels into arrays has no effect. Undefined values are None.
 
     With a `lag` above 1, the pairs are the n - lag pairs of labels at this distance, instead of neighbours.
@@ -31,46 +28,34 @@ class Transitions:
     >>> transitions.update_many(np.array([0, 0, 0, 1, 1, 0]))
     >>> transitions.majority_share, transitions.persistence
     (0.666..., 0.6)
-    >>> transitions.prior(1), transitions.joint(1, 0), transitions.repeat(1), transitions.conditional(1, 0)
-    (0.333..., 0.2, 0.5, 0.333...)
+    >>> transitions.repeat(1), transitions.lift(1, 1)
+    (0.5, 1.2)
     """
 
     def __init__(self, lag: int = 1) -> None:
         self.lag = lag
         self.n = 0
         self._latest: deque[int] = deque(maxlen=lag)  # oldest first
-        self._counts: dict[int, int] = {}
-        self._pairs: dict[int, int] = {}
-        self._followed: dict[int, int] = {}  # n(j, ·): how many labels came after a j
+        self._counts: Counter[int] = Counter()
+        self._pairs: Counter[int] = Counter()
+        self._followed: Counter[int] = Counter()  # n(j, ·): how many labels came after a j
         self._repeats = 0
 
     def update(self, label: int) -> None:
         """Add the next label, a class code from 0 on."""
-        if self.n >= self.lag:
-            previous = self._latest[0]
-            pair = previous << _SHIFT | label
-            self._pairs[pair] = self._pairs.get(pair, 0) + 1
-            self._followed[previous] = self._followed.get(previous, 0) + 1
-            self._repeats += label == previous
-        self._counts[label] = self._counts.get(label, 0) + 1
-        self.n += 1
-        self._latest.append(label)
+        self.update_many(np.array([label]))
 
     def update_many(self, labels: Ints) -> None:
         """Add labels, (n,) class codes, in order: as `update` with each."""
-        if len(labels) <= _FEW:
-            for label in labels.tolist():
-                self.update(label)
-            return
-        labels = labels.astype(np.int64)
-        whole: Ints = np.concatenate((np.array(self._latest, dtype=np.int64), labels))
-        previous, later = whole[: -self.lag], whole[self.lag :]
-        _count(self._pairs, previous << _SHIFT | later)
-        _count(self._followed, previous)
-        _count(self._counts, labels)
-        self._repeats += int((previous == later).sum())
-        self.n += len(labels)
-        self._latest.extend(labels[-self.lag :].tolist())
+        new = labels.tolist()
+        whole = [*self._latest, *new]
+        neighbours = list(zip(whole, whole[self.lag :]))
+        self._pairs.update(previous << _SHIFT | later for previous, later in neighbours)
+        self._followed.update(previous for previous, _ in neighbours)
+        self._counts.update(new)
+        self._repeats += sum(previous == later for previous, later in neighbours)
+        self.n += len(new)
+        self._latest.extend(new)
 
     @property
     def last(self) -> int | None:
@@ -90,46 +75,25 @@ class Transitions:
         """
         return self._repeats / (self.n - self.lag) if self.n > self.lag else None
 
-    def prior(self, i: int) -> float | None:
-        """P(i), the share of labels with code i: 0 for a class without labels, None without any label."""
-        return self._counts.get(i, 0) / self.n if self.n else None
-
-    def joint(self, i: int, previous: int) -> float | None:
-        """P(i, previous): the share of pairs in which i comes after `previous`."""
-        return self._pair(i, previous) / (self.n - self.lag) if self.n > self.lag else None
-
     def repeat(self, i: int) -> float | None:
         """P(i|i) by the counts, without smoothing; None if no label has come after i."""
-        followed = self._followed.get(i)
-        return self._pair(i, i) / followed if followed else None
-
-    def conditional(self, i: int, previous: int) -> float | None:
-        """P(i|previous), smoothed: (n(previous, i) + P(i))/(n(previous, ·) + 1).
-
-        The smoothing adds one successor of `previous`, which is divided among the classes by their priors.
-        After a class without successors, the result is therefore P(i). The sum over all i is 1.
-        """
-        if not self.n:
-            return None
-        prior = self._counts.get(i, 0) / self.n
-        return (self._pair(i, previous) + prior) / (self._followed.get(previous, 0) + 1)
+        return self._pair(i, i) / self._followed[i] if self._followed[i] else None
 
     def lift(self, i: int, previous: int) -> float:
         """P(i|previous)/P(i), the correction factor of eq. 3; above 1 the dependence is positive.
 
         It is smoothed: (n(previous, i) + 1)/(n(previous, ·)·P(i) + 1). This adds one pair to the observed
         number and one to the number that independent labels would give. If that number is small, the result
-        stays near 1: a rare class isn't unlikely only because it hasn't come after `previous` yet. The
-        quotient of `conditional` and `prior` would be 1/(n(previous, ·) + 1) there, however rare the class
-        is. The result is 1 for a class without labels, and before the first label.
+        stays near 1: a rare class isn't unlikely only because it hasn't come after `previous` yet. The result
+        is 1 for a class without labels, and before the first label.
         """
         if not self.n:
             return 1.0
-        expected = self._followed.get(previous, 0) * self._counts.get(i, 0) / self.n
+        expected = self._followed[previous] * self._counts[i] / self.n
         return (self._pair(i, previous) + 1) / (expected + 1)
 
     def _pair(self, i: int, previous: int) -> int:
-        return self._pairs.get(previous << _SHIFT | i, 0)
+        return self._pairs[previous << _SHIFT | i]
 
     def snapshot(self) -> list[object]:
         """The last `lag` labels, and the counts of labels and of pairs, in order, for `restore`."""
@@ -139,18 +103,11 @@ class Transitions:
         """Restore the counts from a snapshot of an object with the same `lag`."""
         latest, counts, pairs = state
         self._latest = deque(latest, maxlen=self.lag)
-        self._counts, self._pairs = dict(counts), dict(pairs)
+        self._counts, self._pairs, self._followed = Counter(dict(counts)), Counter(dict(pairs)), Counter()
         self.n = sum(self._counts.values())
         self._repeats = sum(self._pair(i, i) for i in self._counts)
-        self._followed = {}
         for pair, count in self._pairs.items():
-            self._followed[pair >> _SHIFT] = self._followed.get(pair >> _SHIFT, 0) + count
-
-
-def _count(counts: dict[int, int], values: Ints) -> None:
-    """Add to `counts` the number of times that each of `values` occurs."""
-    for value, count in zip(*(part.tolist() for part in np.unique(values, return_counts=True))):
-        counts[value] = counts.get(value, 0) + count
+            self._followed[pair >> _SHIFT] += count
 
 
 class Increments:
@@ -180,24 +137,9 @@ class Increments:
         self._same: list[int] = []
         self._other: list[int] = []
 
-    def update(self, label: int) -> None:
-        """The next label."""
-        self._grow(label)
-        if label == self._last:
-            self._same[self._place(label, self._run)] += 1
-        else:
-            self._same[self._place(label, 0)] += 1
-            if self.n:
-                self._other[self._place(self._last, self._run)] += 1
-            self._last, self._run = label, 0
-        self._run += 1
-        self.n += 1
-
     def update_many(self, labels: Ints) -> None:
-        """`update` with each of `labels`, (n,)."""
-        if len(labels) <= _FEW:
-            for label in labels.tolist():
-                self.update(label)
+        """Add labels, (n,) class codes, in order."""
+        if not len(labels):
             return
         labels = labels.astype(np.int64)
         self._grow(int(labels.max()))
@@ -224,9 +166,7 @@ class Increments:
     def values(self, i: int) -> list[float | None]:
         """Δ_i(1) … Δ_i(highest), None where undefined."""
         given = [self.given(i, length) for length in range(self.highest + 1)]
-        return [
-            None if less is None or more is None else more - less for less, more in pairwise(given)
-        ]
+        return [None if less is None or more is None else more - less for less, more in pairwise(given)]
 
     def snapshot(self) -> list[object]:
         """The number of labels, the last one, its run, and both counts, for `restore`."""
@@ -278,8 +218,7 @@ class RecentDependence:
 
     >>> import numpy as np
     >>> recent = RecentDependence(size=5)
-    >>> recent.update_many(np.array([7, 0, 0, 1, 1]))
-    >>> recent.update(1)
+    >>> recent.update_many(np.array([7, 0, 0, 1, 1, 1]))
     >>> recent.test()
     FirstOrder(p_maj=0.6, p_per=0.75, present=True)
     """
@@ -288,12 +227,8 @@ class RecentDependence:
         self.size = size
         self._labels: deque[int] = deque(maxlen=size)
 
-    def update(self, label: int) -> None:
-        """The next label."""
-        self._labels.append(label)
-
     def update_many(self, labels: Ints) -> None:
-        """`update` with each of `labels`, (n,)."""
+        """Add labels, (n,) class codes, in order."""
         self._labels.extend(labels[-self.size :].tolist())
 
     def test(self) -> FirstOrder | None:
@@ -339,16 +274,8 @@ class LabelDependence:
     def report(self, names: list[str]) -> dict[str, Any]:
         """The dependence of the labels, as messages have it, without values that aren't defined yet.
 
-        Parameters
-        ----------
-        names
-            Names of the classes, by code.
-
-        Returns
-        -------
-        dict
-            `majority_share` and `persistence` (shares), `repeat` and `increments` by class name, and
-            `recent`, the test on the latest labels.
+        These are `majority_share` and `persistence` (shares), `repeat` and `increments` by class (`names` by
+        code), and `recent`, the test on the latest labels.
         """
         report: dict[str, Any] = {
             "majority_share": self._transitions.majority_share,
@@ -356,8 +283,7 @@ class LabelDependence:
         }
         repeats = {name: self._transitions.repeat(code) for code, name in enumerate(names)}
         report["repeat"] = {name: value for name, value in repeats.items() if value is not None}
-        known = [(code, name) for code, name in enumerate(names) if self._transitions.prior(code)]
-        increments = {name: self._increments.values(code) for code, name in known}
+        increments = {name: self._increments.values(code) for code, name in enumerate(names)}
         # The highest orders aren't defined until as many labels of the class have come in a row.
         defined = {name: [v for v in some if v is not None] for name, some in increments.items()}
         report["increments"] = {name: some for name, some in defined.items() if some}

@@ -6,8 +6,8 @@ whose value is at most x (eq. 10). So values of different measures and class rat
 
 The matrices aren't enumerated. For most measures, "at most x" is a half-plane of (tp, fp), whose points
 Euclid's algorithm counts. For `g_mean` it is the region under a hyperbola, and for `mcc` the region next to
-an ellipse; both are counted line by line. All counts are exact. The first six cost O(log(P+N)), these two
-O(P+N).
+an ellipse; both are counted line by line. The first six cost O(log(P+N)), these two O(P+N). All counts are
+exact, those of the two for P+N up to 2^26: no product and no sum is then too large for a float or 64 bits.
 
 A value's *level* is the value as a fraction; for the two roots it is the square with the value's sign,
 which has the same order. As in the paper's count, a value that is undefined is 0.
@@ -36,10 +36,6 @@ from operator import index
 
 import numpy as np
 
-#: P+N up to which arrays are exact: then (P+N)² < 2^53, so no product and no sum of counts is too large
-#: for a float or for 64 bits. Beyond it Python's integers do the same, slowly.
-_LONGEST = 1 << 26
-
 #: Lines evaluated at once; bounds the memory, and stays in the processor's cache.
 _BLOCK = 1 << 12
 
@@ -50,12 +46,8 @@ _ROUNDING = 2.0**-50
 #: Numerator and denominator of each measure's level (equations 1 to 8), from tp, fn, fp, tn.
 RATIOS: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
     "accuracy": lambda tp, fn, fp, tn: (tp + tn, tp + fn + fp + tn),
-    "balanced_accuracy": lambda tp, fn, fp, tn: (
-        tp * (fp + tn) + tn * (tp + fn), 2 * (tp + fn) * (fp + tn),
-    ),
-    "kappa": lambda tp, fn, fp, tn: (
-        2 * (tp * tn - fp * fn), (tp + fn) * (fn + tn) + (tp + fp) * (fp + tn),
-    ),
+    "balanced_accuracy": lambda tp, fn, fp, tn: (tp * (fp + tn) + tn * (tp + fn), 2 * (tp + fn) * (fp + tn)),
+    "kappa": lambda tp, fn, fp, tn: (2 * (tp * tn - fp * fn), (tp + fn) * (fn + tn) + (tp + fp) * (fp + tn)),
     "g_mean": lambda tp, fn, fp, tn: (tp * tn, (tp + fn) * (fp + tn)),
     "f1": lambda tp, fn, fp, tn: (2 * tp, 2 * tp + fn + fp),
     "precision": lambda tp, fn, fp, tn: (tp, tp + fp),
@@ -164,8 +156,6 @@ def _under_hyperbola(p: int, n: int, bound: Fraction) -> int:
     few, many = min(p, n), max(p, n)  # tp and tn change places freely, so there are few lines
     full = area // many  # up to here all points of a line lie under the hyperbola
     count = (full + 1) * (many + 1) + few - full
-    if p + n > _LONGEST:
-        return count + sum(area // i for i in range(full + 1, few + 1))
     for start in range(full + 1, few + 1, _BLOCK):
         count += int((area // np.arange(start, min(start + _BLOCK, few + 1), dtype=np.int64)).sum())
     return count
@@ -187,9 +177,6 @@ def _beside_ellipse(p: int, n: int, bound: Fraction) -> int:
         return (p * s + root) // whole
 
     count = 2 if sign > 0 else 0  # s = 0 and s = P+N: undefined, hence 0
-    if whole > _LONGEST:
-        lines = ((last(s), min(s, p), max(s - n, 0)) for s in range(1, whole))
-        return count + sum(max(min(tp, most) - least + 1, 0) for tp, most, least in lines)
     slack = _ROUNDING * whole
     for start in range(1, whole, _BLOCK):
         s = np.arange(start, min(start + _BLOCK, whole), dtype=np.float64)
@@ -203,19 +190,14 @@ def _beside_ellipse(p: int, n: int, bound: Fraction) -> int:
     return count
 
 
-#: A component below this is what rounding may leave of 0: shares have 16 digits, and differences of
-#: quotients by shares down to a millionth keep it far below.
+#: A measure with a gradient up to this doesn't move with the class ratio. Rounding may leave it of 0: shares
+#: have 16 digits, and differences of quotients by shares down to a millionth keep it far below.
 TOLERANCE = 1e-9
 
 
-def _accuracy(tp: float, fn: float, fp: float, tn: float) -> float:
-    """0 everywhere: TP + TN doesn't change."""
-    return 0.0
-
-
-def _balanced_accuracy(tp: float, fn: float, fp: float, tn: float) -> float:
-    """((FN-TP)/P² + (TN-FP)/N²)/8: half of recall's and of specificity's."""
-    return (_recall(tp, fn, fp, tn) - _recall(tn, fp, fn, tp)) / 2
+def _recall(tp: float, fn: float) -> float:
+    """(FN-TP)/(4·P²)."""
+    return (fn - tp) / (tp + fn) / (tp + fn) / 4
 
 
 def _kappa(tp: float, fn: float, fp: float, tn: float) -> float:
@@ -238,16 +220,6 @@ def _f1(tp: float, fn: float, fp: float, tn: float) -> float:
     return (fn + fp) / (p + predicted) / (p + predicted) / 2
 
 
-def _precision(tp: float, fn: float, fp: float, tn: float) -> float:
-    """1/(4·P̂)."""
-    return 1 / (tp + fp) / 4
-
-
-def _recall(tp: float, fn: float, fp: float, tn: float) -> float:
-    """(FN-TP)/(4·P²)."""
-    return (fn - tp) / (tp + fn) / (tp + fn) / 4
-
-
 def _mcc(tp: float, fn: float, fp: float, tn: float) -> float:
     """(N̂-P̂ - D·(1/P-1/N))/(4·sqrt(P̂·P·N·N̂)) with D = TP·TN - FP·FN."""
     p, n = tp + fn, fp + tn
@@ -255,11 +227,16 @@ def _mcc(tp: float, fn: float, fp: float, tn: float) -> float:
     return ((fn + tn) - (tp + fp) - (tp * tn - fp * fn) * (1 / p - 1 / n)) / root / 4
 
 
-#: Closed forms, in the order of the paper's equations 1 to 8.
+#: Closed forms, in the order of the paper's equations 1 to 8; that of `balanced_accuracy` is half of recall's
+#: and of specificity's.
 GRADIENTS: dict[str, Callable[[float, float, float, float], float]] = {
-    function.__name__[1:]: function
-    for function in (_accuracy, _balanced_accuracy, _kappa, _g_mean, _f1, _precision, _recall, _mcc)
-}
+    "accuracy": lambda tp, fn, fp, tn: 0.0,  # TP + TN doesn't change
+    "balanced_accuracy": lambda tp, fn, fp, tn: (_recall(tp, fn) - _recall(tn, fp)) / 2,
+    "kappa": _kappa, "g_mean": _g_mean, "f1": _f1,
+    "precision": lambda tp, fn, fp, tn: 1 / (tp + fp) / 4,
+    "recall": lambda tp, fn, fp, tn: _recall(tp, fn),
+    "mcc": _mcc,
+}  # fmt: skip
 
 
 def class_ratio_gradient(measure: str, tp: float, fn: float, fp: float, tn: float) -> float | None:
@@ -286,12 +263,3 @@ def class_ratio_gradients(tp: float, fn: float, fp: float, tn: float) -> dict[st
     """
     gradients = {measure: class_ratio_gradient(measure, tp, fn, fp, tn) for measure in GRADIENTS}
     return {measure: value for measure, value in gradients.items() if value is not None}
-
-
-def moves_with_class_ratio(tp: float, fn: float, fp: float, tn: float) -> list[str]:
-    """Measures that a shift of the class ratio alone would move: |dM/dz| > `TOLERANCE`.
-
-    >>> moves_with_class_ratio(40, 10, 10, 40)
-    ['f1', 'precision', 'recall']
-    """
-    return [m for m, value in class_ratio_gradients(tp, fn, fp, tn).items() if abs(value) > TOLERANCE]

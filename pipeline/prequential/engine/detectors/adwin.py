@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Floats, Ints, inner, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
 from prequential.engine.compiled.mathematics import log as ln
-from prequential.engine.detectors.declaration import Detector, Parameter, bounded, loop_of
+from prequential.engine.detectors.declaration import Detector, Parameter, bounded
+from prequential.engine.tables.logs import Alarms, raise_alarm
+from prequential.engine.tables.outcomes import Log
 
 #: Sizes of buckets, 1 to 2^31 values: with five of each a window of 10^10 values.
 SIZES = 32
@@ -38,11 +40,6 @@ class AdwinParameters(NamedTuple):
     max_buckets: int
     min_window_length: int
     grace_period: int
-
-
-def new_table(rows: int, settings: AdwinParameters) -> Adwin:
-    """Empty windows of sequences."""
-    return zeros(Adwin, rows, counts=SIZES, totals=SIZES * (settings.max_buckets + 1))
 
 
 @inner
@@ -132,6 +129,19 @@ def step(table: Adwin, settings: AdwinParameters, q: int, x: float) -> tuple[boo
     return raised, off, bound
 
 
+@kernel
+def run(
+    table: Adwin, settings: AdwinParameters, log: Log, rows: Ints32, values: Floats, fed: Bytes,
+    detector: int, alarms: Alarms,
+) -> None:  # fmt: skip
+    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
+    for i in range(len(rows)):
+        if fed[i]:
+            raised, statistic, bound = step(table, settings, log.sequence[rows[i]], values[i])
+            if raised:
+                raise_alarm(alarms, i, detector, statistic, bound)
+
+
 DETECTOR = Detector(
     (
         Parameter("delta", 0.002, "significance of a cut", 0, 1, above=True, below=True, rarer=-1),
@@ -141,6 +151,7 @@ DETECTOR = Detector(
         Parameter("grace_period", 10, "values before the first look", 0, 1 << 40),
     ),
     AdwinParameters,
-    new_table,
-    loop_of("adwin", step),
+    Adwin,
+    run,
+    widths=lambda settings: {"counts": SIZES, "totals": SIZES * (settings.max_buckets + 1)},
 )

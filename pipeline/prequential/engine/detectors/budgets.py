@@ -35,13 +35,15 @@ chance alone hardly raises it above that by pairs. The largest of these variance
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, inlined, inner
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints32, inlined, inner, kernel, named
 from prequential.engine.compiled.mathematics import exp
 from prequential.engine.compiled.mathematics import log as ln
 from prequential.engine.detectors.declaration import DECREASE, INCREASE
+from prequential.engine.tables.logs import Alarms, raise_alarm
 from prequential.engine.tables.outcomes import Log
 
 #: Halvings of an interval, for more digits than estimates have.
@@ -388,16 +390,8 @@ def follow(
 
 
 @inner
-def loss_of(log: Log, row: int, kind: int, value: float) -> float:
-    """The loss behind a signal's value."""
-    if kind == RATIO:
-        return 1.0 if log.label[row] != log.prediction[row] else 0.0
-    return value
-
-
-@inner
 def variance_of_clusters(sums: Floats) -> float:
-    """Return the long-run variance of losses, the largest by any length of clusters; 0: too few clusters."""
+    """The long-run variance of losses, the largest by any length of clusters; 0: too few clusters."""
     largest = 0.0
     for k in range(len(LENGTHS)):
         first = CLUSTERS + k * PER_LENGTH
@@ -412,13 +406,6 @@ def variance_of_clusters(sums: Floats) -> float:
 
 
 @inner
-def by_clusters(losses: Losses, variance: float) -> float:
-    """Return the long-run variance by clusters over that by pairs, at least 1."""
-    by_pairs = losses.variance * (1.0 + losses.correlation) / (1.0 - losses.correlation)
-    return max(1.0, variance / by_pairs)
-
-
-@inner
 def threshold_for(
     sums: Floats, variance: float, kind: int, drift: float, standardised: bool, up: bool, down: bool,
     apart: float,
@@ -430,7 +417,8 @@ def threshold_for(
     known, losses = losses_of(sums, kind != BOUNDED)
     if not known:
         return 0.0
-    ratio = by_clusters(losses, variance)
+    by_pairs = losses.variance * (1.0 + losses.correlation) / (1.0 - losses.correlation)
+    ratio = max(1.0, variance / by_pairs)
     if kind == RATIO:
         return ratio_threshold(losses, ratio, apart)
     unit = math.sqrt(losses.variance) if standardised else 1.0
@@ -453,27 +441,55 @@ def calibrated(
         # A ratio varies more if there are fewer errors.
         return max(before, highest_ratio_threshold(apart)) if kind == RATIO else before
     if _SOME <= sums[SUMS] < sums[0]:
-        latest = threshold_for(
-            sums[SUMS:CLUSTERS], variance, kind, drift, standardised, up, down, apart
-        )
+        latest = threshold_for(sums[SUMS:CLUSTERS], variance, kind, drift, standardised, up, down, apart)
         threshold = max(threshold, latest)
     return threshold
 
 
 @inner
-def learn(
-    table: Any, settings: Any, log: Log, row: int, value: float, raised: bool, drift: float,
-    standardised: bool,
-) -> None:  # fmt: skip
-    """Add the loss behind a value to its sequence's sums; set the threshold again where that is due.
+def threshold_of(table: Any, settings: Any, q: int) -> float:
+    """The threshold of sequence `q` of a detector that may have a budget."""
+    return table.threshold[q] if settings.apart > 0.0 and table.threshold[q] > 0.0 else settings.threshold
 
-    `table` and `settings` are those of a detector with a budget, `drift` is its tolerated change.
-    """
-    q = log.sequence[row]
-    loss = loss_of(log, row, settings.kind, value)
+
+@inner
+def _learn(
+    table: Any, settings: Any, log: Log, row: int, value: float, raised: bool, standardised: bool
+) -> None:
+    """Add the loss behind a value to its sequence's sums; set the threshold again where that is due."""
+    q, loss = log.sequence[row], value
+    if settings.kind == RATIO:
+        loss = 1.0 if log.label[row] != log.prediction[row] else 0.0
     follow(table.losses, table.last, table.begun, q, loss, raised, log.clock[row], settings.cluster)
     if log.gap[row] > 0.0:
         table.threshold[q] = calibrated(
-            table.losses[q], settings.kind, drift, standardised, settings.direction != DECREASE,
+            table.losses[q], settings.kind, settings.drift, standardised, settings.direction != DECREASE,
             settings.direction != INCREASE, settings.apart / log.gap[row], table.threshold[q],
         )  # fmt: skip
+
+
+def loop_with_budget(
+    name: str, step: Callable[..., tuple[bool, float]], standardised: bool
+) -> Callable[..., None]:
+    """`run` of a detector that may have a budget of false alarms, from `step(table, settings, q, value)`.
+
+    The step, compiled for loops (`inner`), returns whether there is an alarm, and the statistic. `table` has
+    the columns `threshold`, `losses`, `last` and `begun`; `settings` has `drift`, its tolerated change,
+    `threshold`, `direction`, and what `Watch` sets for a budget.
+    """
+
+    def run(
+        table: Any, settings: Any, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,
+        alarms: Alarms,
+    ) -> None:  # fmt: skip
+        for i in range(len(rows)):
+            if fed[i]:
+                row = rows[i]
+                q = log.sequence[row]
+                raised, statistic = step(table, settings, q, values[i])
+                if raised:
+                    raise_alarm(alarms, i, detector, statistic, threshold_of(table, settings, q))
+                if settings.apart > 0.0:
+                    _learn(table, settings, log, row, values[i], raised, standardised)
+
+    return kernel(named(run, name))

@@ -9,19 +9,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.engine.detectors.budgets import WIDTH, learn
-from prequential.engine.detectors.declaration import (
-    DECREASE,
-    DIRECTIONS,
-    INCREASE,
-    MIN_OUTCOMES,
-    Detector,
-    Parameter,
-    bounded,
-)
-from prequential.engine.tables.logs import Alarms, raise_alarm
-from prequential.engine.tables.outcomes import Log
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner
+from prequential.engine.detectors import declaration
+from prequential.engine.detectors.budgets import WIDTH, loop_with_budget, threshold_of
+from prequential.engine.detectors.declaration import Detector, Parameter, bounded
 
 #: The largest deviation, in standard deviations, that one value counts as: an outlier alone is no change.
 _MOST = 10.0
@@ -49,24 +40,13 @@ class Cusum(NamedTuple):
 class CusumParameters(NamedTuple):
     """Parameters."""
 
-    k: float
-    h: float
+    drift: float  # k
+    threshold: float  # h
     min_outcomes: int
     direction: int
     apart: float = 0.0  # ms between false alarms of a stream, which set the threshold; 0: it is as configured
     kind: int = 0  # the kind of signal, see `budgets`
     cluster: int = 0  # configured length of clusters, ms; 0: several lengths
-
-
-def new_table(rows: int, settings: CusumParameters) -> Cusum:
-    """Tests of sequences without values."""
-    return zeros(Cusum, rows, losses=WIDTH)
-
-
-@inner
-def threshold_of(table: Cusum, settings: CusumParameters, q: int) -> float:
-    """h of sequence `q`."""
-    return table.threshold[q] if settings.apart > 0.0 and table.threshold[q] > 0.0 else settings.h
 
 
 @inner
@@ -91,10 +71,10 @@ def step(table: Cusum, settings: CusumParameters, q: int, x: float) -> tuple[boo
     statistic = 0.0
     if table.n[q] >= settings.min_outcomes:
         z = _off(table, q, value)
-        if settings.direction != DECREASE:
-            table.up[q] = max(0.0, table.up[q] + z - settings.k)
-        if settings.direction != INCREASE:
-            table.down[q] = max(0.0, table.down[q] - z - settings.k)
+        if settings.direction != declaration.DECREASE:
+            table.up[q] = max(0.0, table.up[q] + z - settings.drift)
+        if settings.direction != declaration.INCREASE:
+            table.down[q] = max(0.0, table.down[q] - z - settings.drift)
         statistic = max(table.up[q], table.down[q])
     if statistic > threshold_of(table, settings, q):
         table.alarms[q] += 1
@@ -109,39 +89,17 @@ def step(table: Cusum, settings: CusumParameters, q: int, x: float) -> tuple[boo
     return False, statistic
 
 
-@kernel
-def run(
-    table: Cusum,
-    settings: CusumParameters,
-    log: Log,
-    rows: Ints32,
-    values: Floats,
-    fed: Bytes,
-    detector: int,
-    alarms: Alarms,
-) -> None:
-    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
-    for i in range(len(rows)):
-        if fed[i]:
-            row = rows[i]
-            q = log.sequence[row]
-            raised, statistic = step(table, settings, q, values[i])
-            if raised:
-                raise_alarm(alarms, i, detector, statistic, threshold_of(table, settings, q))
-            if settings.apart > 0.0:
-                learn(table, settings, log, row, values[i], raised, settings.k, True)
-
-
 DETECTOR = Detector(
     (
         Parameter("k", 0.1, "standard deviations that a value may be off"),
         Parameter("h", 60.0, "threshold of the sum, in standard deviations", above=True, rarer=1),
-        Parameter("min_outcomes", MIN_OUTCOMES, "values before the first comparison", 2, 1 << 40),
-        Parameter("direction", "increase", "of a change of the mean", among=DIRECTIONS),
+        Parameter("min_outcomes", declaration.MIN_OUTCOMES, "values before the first comparison", 2, 1 << 40),
+        Parameter("direction", "increase", "of a change of the mean", among=declaration.DIRECTIONS),
     ),
     CusumParameters,
-    new_table,
-    run,
+    Cusum,
+    loop_with_budget("cusum", step, standardised=True),
     drift="k",
     standardised=True,
+    widths=lambda settings: {"losses": WIDTH},
 )

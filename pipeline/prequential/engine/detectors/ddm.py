@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner
 from prequential.engine.detectors.declaration import Detector, Parameter, loop_with_warnings
 
 
@@ -29,11 +29,6 @@ class DdmParameters(NamedTuple):
     warm_start: int
     warning_threshold: float
     drift_threshold: float
-
-
-def new_table(rows: int, settings: DdmParameters) -> Ddm:
-    """Tests of sequences without values."""
-    return zeros(Ddm, rows)
 
 
 @inner
@@ -67,7 +62,7 @@ DETECTOR = Detector(
         Parameter("drift_threshold", 3.0, "standard deviations above the best that are an alarm"),
     ),
     DdmParameters,
-    new_table,
+    Ddm,
     loop_with_warnings("ddm", step),
     binary=True,
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from prequential.configuration.settings.streams import Value
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints32, inner, kernel, named
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints32, inner, kernel, named, zeros
 from prequential.engine.tables.logs import Alarms, note_warning, raise_alarm
 from prequential.engine.tables.outcomes import Log
 from prequential.topics.errors import Fault
@@ -119,9 +119,8 @@ class Detector(NamedTuple):
     parameters: tuple[Parameter, ...]
     #: The NamedTuple of the parameters' values for loops, in that order.
     settings: Callable[..., tuple[Any, ...]]
-    #: new_table(rows, settings): its table for that number of sequences, all zeros at first; the column
-    #: `alarms` counts alarms.
-    new_table: Callable[[int, Any], tuple[Any, ...]]
+    #: The schema of its table, which has a row for each sequence; the column `alarms` counts alarms.
+    table: type[tuple[Any, ...]]
     #: run(table, settings, log, rows, values, fed, detector, alarms): feed it `values[i]` where `fed[i]`.
     run: Callable[..., None]
     #: Whether it accepts only losses of 0 and 1, so only the signal `error` of classification.
@@ -132,6 +131,12 @@ class Detector(NamedTuple):
     #: and whether the drift is in standard deviations of the values.
     drift: str = ""
     standardised: bool = False
+    #: widths(settings): the number of values in each row of columns that have several.
+    widths: Callable[[Any], Mapping[str, int]] = lambda settings: {}
+
+    def new_table(self, rows: int, settings: Any) -> tuple[Any, ...]:
+        """Its table for this number of sequences without values, with these settings of loops."""
+        return zeros(self.table, rows, **self.widths(settings))
 
     @property
     def threshold(self) -> Parameter | None:
@@ -165,29 +170,12 @@ class Detector(NamedTuple):
         }
 
 
-def loop_of(name: str, step: Callable[..., tuple[bool, float, float]]) -> Callable[..., None]:
-    """`run` of a detector without warnings, from `step(table, settings, q, value)` for sequence q.
+def loop_with_warnings(name: str, step: Callable[..., tuple[bool, float, float]]) -> Callable[..., None]:
+    """`run` of a detector, from `step(table, settings, q, value)` for sequence q.
 
     The step, compiled for loops (`inner`), returns whether there is an alarm, the statistic and its bound.
+    The table has a column `warning`: 1 while there is one, whose start is noted.
     """
-
-    def run(
-        table: Any, settings: Any, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,
-        alarms: Alarms,
-    ) -> None:  # fmt: skip
-        for i in range(len(rows)):
-            if fed[i]:
-                raised, statistic, bound = step(table, settings, log.sequence[rows[i]], values[i])
-                if raised:
-                    raise_alarm(alarms, i, detector, statistic, bound)
-
-    return kernel(named(run, name))
-
-
-def loop_with_warnings(
-    name: str, step: Callable[..., tuple[bool, float, float]]
-) -> Callable[..., None]:
-    """As `loop_of`, for tables with a column `warning`: 1 while there is one, whose start is noted."""
 
     def run(
         table: Any, settings: Any, log: Log, rows: Ints32, values: Floats, fed: Bytes, detector: int,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner
 from prequential.engine.detectors.declaration import MIN_OUTCOMES, Detector, Parameter, loop_with_warnings
 
 #: The weight λ of an outcome when it comes: the paper's, for which its limits are made.
@@ -38,11 +38,6 @@ class EcddParameters(NamedTuple):
 
     run_length: int
     min_outcomes: int
-
-
-def new_table(rows: int, settings: EcddParameters) -> Ecdd:
-    """Charts of sequences without outcomes."""
-    return zeros(Ecdd, rows)
 
 
 @inner
@@ -86,7 +81,7 @@ DETECTOR = Detector(
         Parameter("min_outcomes", MIN_OUTCOMES, "outcomes before the first alarm", 1, 1 << 40),
     ),
     EcddParameters,
-    new_table,
+    Ecdd,
     loop_with_warnings("ecdd", step),
     binary=True,
 )

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner
 from prequential.engine.detectors.declaration import Detector, Parameter, loop_with_warnings
 
 
@@ -32,11 +32,6 @@ class EddmParameters(NamedTuple):
     warm_start: int
     alpha: float
     beta: float
-
-
-def new_table(rows: int, settings: EddmParameters) -> Eddm:
-    """Tests of sequences without values."""
-    return zeros(Eddm, rows)
 
 
 @inner
@@ -88,7 +83,7 @@ DETECTOR = Detector(
         Parameter("beta", 0.9, "ratio below which there is an alarm", 0, 1, above=True),
     ),
     EddmParameters,
-    new_table,
+    Eddm,
     loop_with_warnings("eddm", step),
     binary=True,
     problem=problem,

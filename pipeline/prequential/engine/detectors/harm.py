@@ -51,28 +51,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
 from prequential.engine.compiled.mathematics import log as ln
-from prequential.engine.delay.cohorts import (
-    PLACES,
-    Closed,
-    PendingCohorts,
-    Position,
-    add_outcome,
-    begin,
-    new_closed,
-)
-from prequential.engine.detectors.confidence_sequence import (
-    LENGTHS,
-    RHO,
-    Blocks,
-    add_block,
-    beyond,
-    clear,
-    inflation,
-    needed_with,
-    radius,
-)
+from prequential.engine.delay import cohorts
+from prequential.engine.detectors import confidence_sequence as bound
 from prequential.engine.detectors.declaration import LARGEST_SQUARED, Detector, Parameter
 from prequential.engine.tables.logs import Alarms, raise_alarm
 from prequential.engine.tables.outcomes import Log
@@ -148,13 +130,21 @@ class Harm(NamedTuple):
     block_half_values: Ints
 
 
+#: Values per sequence of the columns that have several.
+_WIDTHS = {
+    **dict.fromkeys(("n", "total", "variance", "tests"), RANGES),
+    **dict.fromkeys(("waiting", "waiting_total", "waiting_squares"), cohorts.PLACES),
+    **{name: RANGES * bound.LENGTHS for name in Harm._fields if name.startswith("block_")},
+}
+
+
 class Tests(NamedTuple):
     """All tests of a detector, with views of their parts (`parts_of`)."""
 
     table: Harm
-    pending: PendingCohorts  # losses that don't count yet
-    blocks: Blocks
-    closed: Closed  # for `step` to write to
+    pending: cohorts.PendingCohorts  # losses that don't count yet
+    blocks: bound.Blocks
+    closed: cohorts.Closed  # for `step` to write to
 
 
 class HarmParameters(NamedTuple):
@@ -169,21 +159,13 @@ class HarmParameters(NamedTuple):
     estimate: bool = False
 
 
-def new_table(rows: int, settings: HarmParameters) -> Harm:
-    """Tests of sequences without values."""
-    widths = dict.fromkeys(("n", "total", "variance", "tests"), RANGES)
-    widths |= dict.fromkeys(("waiting", "waiting_total", "waiting_squares"), PLACES)
-    widths |= {name: RANGES * LENGTHS for name in Harm._fields if name.startswith("block_")}
-    return zeros(Harm, rows, **widths)
-
-
-def parts_of(table: Harm) -> tuple[PendingCohorts, Blocks]:
+def parts_of(table: Harm) -> tuple[cohorts.PendingCohorts, bound.Blocks]:
     """Views: losses that don't count yet, by sequence, and blocks, in row RANGES·sequence + range."""
-    pending = PendingCohorts(
+    pending = cohorts.PendingCohorts(
         table.oldest, table.epoch, table.late, table.waiting, table.waiting_total, table.waiting_squares
     )
     columns: Any = table[table._fields.index("block_number") :]
-    return pending, Blocks(*(column.reshape(-1, LENGTHS) for column in columns))
+    return pending, bound.Blocks(*(column.reshape(-1, bound.LENGTHS) for column in columns))
 
 
 @inner
@@ -209,9 +191,11 @@ def upper_bound(mean: float, n: float, alpha: float) -> float:
 
 
 @inner
-def _add(table: Harm, blocks: Blocks, q: int, r: int, count: int, total: float, variance: float) -> None:
+def _add(
+    table: Harm, blocks: bound.Blocks, q: int, r: int, count: int, total: float, variance: float
+) -> None:
     """Add `count` values to a range, by Σ d and Σ d²."""
-    add_block(blocks, RANGES * q + r, count, total, variance)
+    bound.add_block(blocks, RANGES * q + r, count, total, variance)
     table.n[q, r] += count
     table.total[q, r] += total
     table.variance[q, r] += variance
@@ -219,14 +203,14 @@ def _add(table: Harm, blocks: Blocks, q: int, r: int, count: int, total: float, 
 
 @inner
 def _refer(
-    table: Harm, blocks: Blocks, settings: HarmParameters, q: int, count: int, x: float, x2: float
+    table: Harm, blocks: bound.Blocks, settings: HarmParameters, q: int, count: int, x: float, x2: float
 ) -> None:
     """Add losses of the reference period, by Σ x and Σ x²; the last ones set the threshold."""
     scale = settings.scale
     _add(table, blocks, q, 0, count, x / scale, x2 / (scale * scale))
     n = table.n[q, 0]
     if n >= settings.reference:
-        f = inflation(blocks, RANGES * q, n)
+        f = bound.inflation(blocks, RANGES * q, n)
         if f > 0.0:
             highest = upper_bound(min(table.total[q, 0] / n, 1.0), n / f, settings.level / 2.0)
             table.threshold[q] = scale * highest + settings.tolerance
@@ -234,11 +218,11 @@ def _refer(
 
 
 @inner
-def _clear(table: Harm, blocks: Blocks, q: int, r: int) -> None:
+def _clear(table: Harm, blocks: bound.Blocks, q: int, r: int) -> None:
     """Empty a range."""
     table.n[q, r] = 0
     table.total[q, r] = table.variance[q, r] = 0.0
-    clear(blocks, RANGES * q + r)
+    bound.clear(blocks, RANGES * q + r)
 
 
 @inner
@@ -258,8 +242,8 @@ def rho_of(settings: HarmParameters, theta: float) -> float:
     With estimates, that is after fewer values.
     """
     if settings.estimate:
-        return RHO
-    return RHO * max(1.0, settings.scale / theta * (settings.scale / theta))
+        return bound.RHO
+    return bound.RHO * max(1.0, settings.scale / theta * (settings.scale / theta))
 
 
 @inner
@@ -273,7 +257,7 @@ def _level(settings: HarmParameters, r: int, tests: int) -> float:
 
 
 @inner
-def _look(table: Harm, blocks: Blocks, settings: HarmParameters, q: int, theta: float) -> float:
+def _look(table: Harm, blocks: bound.Blocks, settings: HarmParameters, q: int, theta: float) -> float:
     """The risk's lower bound if it is above θ, else -1.
 
     s can only be beyond the bound if s²/(2·(v + ρ)) >= ln(1/(2·level)), since M is at most e^(s²/2a)·2. No
@@ -283,21 +267,22 @@ def _look(table: Harm, blocks: Blocks, settings: HarmParameters, q: int, theta: 
     for r in range(RANGES if settings.restart > 0 else 1):
         n, s, v = table.n[q, r], table.total[q, r], table.variance[q, r]
         if n >= FEWEST and s > 0.0 and s * s > v + rho:
-            f = inflation(blocks, RANGES * q + r, n)
+            f = bound.inflation(blocks, RANGES * q + r, n)
             for known in (table.known[q], table.known_before[q]):
                 if 0.0 < known < f:
                     f = known
-            needed = needed_with(rho, _level(settings, r, table.tests[q, r]))
-            if f > 0.0 and beyond(s / f, v / f, needed, rho):
-                excess = (s - f * radius(v / f, needed, rho)) / n
+            needed = bound.needed_with(rho, _level(settings, r, table.tests[q, r]))
+            if f > 0.0 and bound.beyond(s / f, v / f, needed, rho):
+                excess = (s - f * bound.radius(v / f, needed, rho)) / n
                 lowest = max(lowest, theta, theta + theta * excess)
     return lowest
 
 
 @inner
 def _count(
-    table: Harm, blocks: Blocks, settings: HarmParameters, q: int, count: int, x: float, x2: float, look: bool
-) -> float:
+    table: Harm, blocks: bound.Blocks, settings: HarmParameters, q: int, count: int, x: float, x2: float,
+    look: bool,
+) -> float:  # fmt: skip
     """Count losses by Σ x and Σ x²; returns the risk's lower bound if there is an alarm, else -1.
 
     Without `look` there is no alarm.
@@ -329,7 +314,7 @@ def _count(
         return lowest
     if table.n[q, 0] >= max(2 * table.known_values[q], _FIRST_KNOWN):
         table.known_values[q], table.known_before[q] = table.n[q, 0], table.known[q]
-        table.known[q] = inflation(blocks, RANGES * q, table.n[q, 0])
+        table.known[q] = bound.inflation(blocks, RANGES * q, table.n[q, 0])
     length = settings.restart
     for r in range(1, ranges):
         if table.n[q, r] >= length:
@@ -361,7 +346,7 @@ def _adjusted(table: Harm, q: int, x: float, e: float) -> float:
 
 @inner
 def step(
-    tests: Tests, settings: HarmParameters, q: int, loss: float, at: Position, e: float = 0.0
+    tests: Tests, settings: HarmParameters, q: int, loss: float, at: cohorts.Position, e: float = 0.0
 ) -> tuple[bool, float, float]:
     """Feed sequence `q` a loss; returns whether there is an alarm, the risk's lower bound, and θ.
 
@@ -370,16 +355,14 @@ def step(
     table, pending, blocks, closed = tests
     if not table.begun[q]:
         table.begun[q] = 1
-        begin(pending, q, at)
+        cohorts.begin(pending, q, at)
     highest = -1.0
     x = min(max(loss, 0.0), LARGEST_SQUARED)
     if settings.estimate:
         x = _adjusted(table, q, x, e)
-    for i in range(add_outcome(pending, q, at, x, closed)):
+    for i in range(cohorts.add_outcome(pending, q, at, x, closed)):
         look = highest < 0.0  # an outcome raises at most one alarm
-        lowest = _count(
-            table, blocks, settings, q, closed.n[i], closed.total[i], closed.squares[i], look
-        )
+        lowest = _count(table, blocks, settings, q, closed.n[i], closed.total[i], closed.squares[i], look)
         highest = max(highest, lowest)
     theta = table.threshold[q] if settings.reference > 0 else settings.bound + settings.tolerance
     if settings.estimate and highest >= 0.0:
@@ -395,7 +378,7 @@ def _run(
     for i in range(len(rows)):
         if fed[i]:
             row = rows[i]
-            at = Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row])
+            at = cohorts.Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row])
             raised, lowest, theta = step(tests, settings, log.sequence[row], values[i], at, log.estimate[row])
             if raised:
                 raise_alarm(alarms, i, detector, lowest, theta)
@@ -406,7 +389,7 @@ def run(
     alarms: Alarms,
 ) -> None:  # fmt: skip
     """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
-    tests = Tests(table, *parts_of(table), new_closed())
+    tests = Tests(table, *parts_of(table), cohorts.new_closed())
     _run(tests, settings, log, rows, values, fed, detector, alarms)
 
 
@@ -432,13 +415,12 @@ DETECTOR = Detector(
             "restart", 2_000, "values after which the shortest range starts again; 0: a single range",
             0, 1 << 40, always=False,
         ),
-        Parameter(
-            "scale", 1.0, "largest loss, or a usual one where there is none", above=True, always=False
-        ),
+        Parameter("scale", 1.0, "largest loss, or a usual one where there is none", above=True, always=False),
         Parameter("estimate", False, "use the estimates of `objective.estimate`", always=False),
     ),
     HarmParameters,
-    new_table,
+    Harm,
     run,
     problem=problem,
+    widths=lambda settings: _WIDTHS,
 )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner
 from prequential.engine.compiled.mathematics import log as ln
 from prequential.engine.detectors.declaration import Detector, Parameter, loop_with_warnings
 
@@ -32,11 +32,6 @@ class HddmAParameters(NamedTuple):
     drift_confidence: float
     warning_confidence: float
     two_sided_test: bool
-
-
-def new_table(rows: int, settings: HddmAParameters) -> HddmA:
-    """Tests of sequences without values."""
-    return zeros(HddmA, rows)
 
 
 @inner
@@ -92,7 +87,7 @@ DETECTOR = Detector(
         Parameter("two_sided_test", False, "whether a fall of the error rate is an alarm, too"),
     ),
     HddmAParameters,
-    new_table,
+    HddmA,
     loop_with_warnings("hddm-a", step),
     binary=True,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner
 from prequential.engine.compiled.mathematics import log as ln
 from prequential.engine.detectors.declaration import Detector, Parameter, loop_with_warnings
 
@@ -36,11 +36,6 @@ class HddmWParameters(NamedTuple):
     warning_confidence: float
     lambda_val: float
     two_sided_test: bool
-
-
-def new_table(rows: int, settings: HddmWParameters) -> HddmW:
-    """Tests of sequences without values."""
-    return zeros(HddmW, rows, begun=_SAMPLES, mean=_SAMPLES, bound=_SAMPLES)
 
 
 @inner
@@ -125,7 +120,8 @@ DETECTOR = Detector(
         Parameter("two_sided_test", False, "whether a fall of the error rate is an alarm, too"),
     ),
     HddmWParameters,
-    new_table,
+    HddmW,
     loop_with_warnings("hddm-w", step),
     binary=True,
+    widths=lambda settings: dict.fromkeys(("begun", "mean", "bound"), _SAMPLES),
 )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, Shorts, allocating, inner, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, Shorts, allocating, inner
 from prequential.engine.detectors.declaration import Detector, Parameter
 from prequential.engine.tables.logs import Alarms, raise_alarm
 from prequential.engine.tables.outcomes import Log
@@ -47,12 +47,6 @@ class KswinParameters(NamedTuple):
     alpha: float
     window_size: int
     stat_size: int
-
-
-def new_table(rows: int, settings: KswinParameters) -> Kswin:
-    """Empty windows of sequences."""
-    size = settings.window_size
-    return zeros(Kswin, rows, values=size, places=size)
 
 
 @inner
@@ -173,15 +167,9 @@ def step(
 
 @allocating
 def run(
-    table: Kswin,
-    settings: KswinParameters,
-    log: Log,
-    rows: Ints32,
-    values: Floats,
-    fed: Bytes,
-    detector: int,
-    alarms: Alarms,
-) -> None:
+    table: Kswin, settings: KswinParameters, log: Log, rows: Ints32, values: Floats, fed: Bytes,
+    detector: int, alarms: Alarms,
+) -> None:  # fmt: skip
     """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
     numbers = np.empty(settings.window_size - settings.stat_size, np.int64)
     weights = np.empty(settings.window_size, np.int64)
@@ -206,7 +194,8 @@ DETECTOR = Detector(
         Parameter("stat_size", 30, "newest values, which are compared with as many others", 1, _LONGEST // 2),
     ),
     KswinParameters,
-    new_table,
+    Kswin,
     run,
     problem=problem,
+    widths=lambda settings: dict.fromkeys(("values", "places"), settings.window_size),
 )

@@ -10,26 +10,21 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from prequential.configuration.settings.streams import (
-    DetectorConfig,
-    Objective,
-    PeriodAlarmConfig,
-    StreamConfig,
-    Value,
-)
+from prequential.configuration.settings import streams
+from prequential.configuration.settings.streams import Value
 from prequential.engine.delay.records import SIGNALS
 from prequential.engine.measures.registry import INDEX, LOSSES
 
 
-def tested(objective: Objective, measure: str) -> tuple[float, float, float] | None:
+def tested(objective: streams.Objective, measure: str) -> tuple[float, float, float] | None:
     """The risk that a bound allows, the tolerance, and the losses' largest value; None: it can't be tested.
 
     The units are those of the measure's loss; for `rmse` they are squares. A bound can't be tested if the
     measure isn't a mean of losses of outcomes, or if the bound allows no loss at all.
 
-    >>> tested(Objective({"accuracy": 0.9}, 0.02), "accuracy")
+    >>> tested(streams.Objective({"accuracy": 0.9}, 0.02), "accuracy")
     (0.1, 0.02, 1.0)
-    >>> tested(Objective({"rmse": 2.0}, 0.5), "rmse")  # mean squares of 4, and of at most 6.25
+    >>> tested(streams.Objective({"rmse": 2.0}, 0.5), "rmse")  # mean squares of 4, and of at most 6.25
     (4.0, 2.25, 6.25)
     """
     loss = LOSSES.get(measure)
@@ -45,9 +40,9 @@ def tested(objective: Objective, measure: str) -> tuple[float, float, float] | N
     return float(risk), float(over), loss.largest or float(risk + over)
 
 
-def tests_of(objective: Objective) -> tuple[DetectorConfig, ...]:
+def tests_of(objective: streams.Objective) -> tuple[streams.DetectorConfig, ...]:
     """The `harm` detectors, one for each bound of a measure that is a mean of losses."""
-    detectors: list[DetectorConfig] = []
+    detectors: list[streams.DetectorConfig] = []
     params: dict[str, Value]
     for name in objective.bounds:
         if (bound := tested(objective, name)) is not None:
@@ -55,17 +50,17 @@ def tests_of(objective: Objective) -> tuple[DetectorConfig, ...]:
             params = {"bound": risk, "tolerance": over, "level": objective.level, "scale": scale}
             if objective.estimate and LOSSES[name].signal == "error":
                 params["estimate"] = True
-            detectors.append(DetectorConfig("harm", LOSSES[name].signal, params))
+            detectors.append(streams.DetectorConfig("harm", LOSSES[name].signal, params))
     if isinstance(objective.reference, int) and objective.reference:
         params = {
             "bound": 0.0, "tolerance": objective.tolerance, "level": objective.level,
             "reference": objective.reference,
         }  # fmt: skip
-        detectors.append(DetectorConfig("harm", "error", params))
+        detectors.append(streams.DetectorConfig("harm", "error", params))
     return tuple(detectors)
 
 
-def every_detector(config: StreamConfig) -> tuple[DetectorConfig, ...]:
+def every_detector(config: streams.StreamConfig) -> tuple[streams.DetectorConfig, ...]:
     """The configured detectors, followed by those tests of the objective that aren't among them.
 
     Their places here are the `detector` of `Alarms`.
@@ -88,23 +83,16 @@ class PeriodAlarm(NamedTuple):
 
 
 def alarms_of(
-    config: PeriodAlarmConfig, signals: Mapping[str, float | None], measures: Mapping[str, Mapping[str, Any]]
-) -> Iterator[tuple[int, PeriodAlarm]]:
+    config: streams.PeriodAlarmConfig, signals: Mapping[str, float | None],
+    measures: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[int, PeriodAlarm]]:  # fmt: skip
     """The alarms of a period, each with its bit in the column that records raised alarms.
 
-    Parameters
-    ----------
-    config
-        The thresholds.
-    signals
-        How unusual the period is, in standard deviations; None: not known.
-    measures
-        The estimates, by measure: `miss` is the probability that its objective will be missed.
+    `signals` say how unusual the period is, in standard deviations (None: not known). `measures` are the
+    estimates: `miss` is the probability that a measure's objective will be missed.
 
-    Examples
-    --------
     >>> expected = {"accuracy": {"miss": 0.97}, "kappa": {}}
-    >>> for _, alarm in alarms_of(PeriodAlarmConfig(), {"concept": -5.5, "inputs": None}, expected):
+    >>> for _, alarm in alarms_of(streams.PeriodAlarmConfig(), {"concept": -5.5, "inputs": None}, expected):
     ...     print(*alarm)
     unusual-period concept -5.5 4.0
     objective accuracy 0.97 0.95

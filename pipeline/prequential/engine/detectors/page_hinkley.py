@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.engine.detectors.budgets import WIDTH, learn
-from prequential.engine.detectors.declaration import (
-    DECREASE,
-    DIRECTIONS,
-    INCREASE,
-    MIN_OUTCOMES,
-    Detector,
-    Parameter,
-)
-from prequential.engine.tables.logs import Alarms, raise_alarm
-from prequential.engine.tables.outcomes import Log
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner
+from prequential.engine.detectors import declaration
+from prequential.engine.detectors.budgets import WIDTH, loop_with_budget, threshold_of
+from prequential.engine.detectors.declaration import Detector, Parameter
 
 
 class PageHinkley(NamedTuple):
@@ -38,24 +30,13 @@ class PageHinkley(NamedTuple):
 class PageHinkleyParameters(NamedTuple):
     """Parameters of the test."""
 
-    delta: float  # δ
+    drift: float  # δ
     threshold: float  # λ
     min_outcomes: int
     direction: int
     apart: float = 0.0  # ms between false alarms of a stream, which set the threshold; 0: it is as configured
     kind: int = 0  # the kind of signal, see `budgets`
     cluster: int = 0  # configured length of clusters, ms; 0: several lengths
-
-
-def new_table(rows: int, settings: PageHinkleyParameters) -> PageHinkley:
-    """Tests of sequences without values."""
-    return zeros(PageHinkley, rows, losses=WIDTH)
-
-
-@inner
-def threshold_of(table: PageHinkley, settings: PageHinkleyParameters, q: int) -> float:
-    """λ of sequence `q`."""
-    return table.threshold[q] if settings.apart > 0.0 and table.threshold[q] > 0.0 else settings.threshold
 
 
 @inner
@@ -72,12 +53,12 @@ def step(table: PageHinkley, settings: PageHinkleyParameters, q: int, x: float) 
     off = x - total / t
     statistic = 0.0
     m = lowest = m_down = highest = 0.0
-    if settings.direction != DECREASE:
-        m = table.m[q] + (off - settings.delta)
+    if settings.direction != declaration.DECREASE:
+        m = table.m[q] + (off - settings.drift)
         lowest = min(table.lowest[q], m)
         statistic = m - lowest
-    if settings.direction != INCREASE:
-        m_down = table.m_down[q] + (off + settings.delta)
+    if settings.direction != declaration.INCREASE:
+        m_down = table.m_down[q] + (off + settings.drift)
         highest = max(table.highest[q], m_down)
         statistic = max(statistic, highest - m_down)
     raised = statistic > threshold_of(table, settings, q) and t >= settings.min_outcomes
@@ -89,40 +70,21 @@ def step(table: PageHinkley, settings: PageHinkleyParameters, q: int, x: float) 
     return raised, statistic
 
 
-@kernel
-def run(
-    table: PageHinkley,
-    settings: PageHinkleyParameters,
-    log: Log,
-    rows: Ints32,
-    values: Floats,
-    fed: Bytes,
-    detector: int,
-    alarms: Alarms,
-) -> None:
-    """Run over `rows` of the log with the signal's `values`, where they are `fed`."""
-    for i in range(len(rows)):
-        if fed[i]:
-            row = rows[i]
-            q = log.sequence[row]
-            raised, statistic = step(table, settings, q, values[i])
-            if raised:
-                raise_alarm(alarms, i, detector, statistic, threshold_of(table, settings, q))
-            if settings.apart > 0.0:
-                learn(table, settings, log, row, values[i], raised, settings.delta, False)
-
-
 DETECTOR = Detector(
     (
         Parameter("delta", 0.005, "magnitude of changes that are allowed (δ)"),
         Parameter("lambda", 50.0, "threshold of the statistic (λ)", above=True, rarer=1),
         Parameter(
-            "min_outcomes", MIN_OUTCOMES, "values to be seen before an alarm", 1, 1 << 40, always=False
+            "min_outcomes", declaration.MIN_OUTCOMES, "values to be seen before an alarm", 1, 1 << 40,
+            always=False,
         ),
-        Parameter("direction", "increase", "of a change of the mean", among=DIRECTIONS, always=False),
+        Parameter(
+            "direction", "increase", "of a change of the mean", among=declaration.DIRECTIONS, always=False
+        ),
     ),
     PageHinkleyParameters,
-    new_table,
-    run,
+    PageHinkley,
+    loop_with_budget("page-hinkley", step, standardised=False),
     drift="delta",
+    widths=lambda settings: {"losses": WIDTH},
 )

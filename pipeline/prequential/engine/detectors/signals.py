@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
 from prequential.engine.estimators.declaration import NO_OUTCOME, Additions
 from prequential.engine.estimators.measuring import MeasuredValues
 from prequential.engine.estimators.sums import RIGHT
@@ -20,7 +19,7 @@ from prequential.engine.measures.declaration import DEFINED
 from prequential.engine.measures.losses import ABSOLUTE, ERROR
 from prequential.engine.measures.losses import own_loss as loss_of
 from prequential.engine.measures.per_class import Positives
-from prequential.engine.measures.registry import MEASURES, worse
+from prequential.engine.measures.registry import worse
 from prequential.engine.tables.outcomes import OUTCOME, SCORED, Log
 
 #: The first outcomes of a sequence, whose median gives the scale of its losses to about 12%.
@@ -51,9 +50,7 @@ def error(log: Log, rows: Ints32, loss: int, values: Floats, fed: Bytes) -> None
 
 
 @kernel
-def errors(
-    log: Log, rows: Ints32, binary: bool, losses: Floats, outcome: Bytes, into: Additions
-) -> None:
+def errors(log: Log, rows: Ints32, binary: bool, losses: Floats, outcome: Bytes, into: Additions) -> None:
     """Write the additions to sums from the losses that `error` wrote; `binary`: losses are 0 and 1."""
     for i in range(len(rows)):
         into.sequence[i] = NO_OUTCOME
@@ -75,9 +72,7 @@ def mean(read: Floats, outcome: Bytes, values: Floats) -> None:
 
 
 @kernel
-def own_loss(
-    log: Log, rows: Ints32, measure: int, positives: Positives, values: Floats, fed: Bytes
-) -> None:
+def own_loss(log: Log, rows: Ints32, measure: int, positives: Positives, values: Floats, fed: Bytes) -> None:
     """`brier`, `recall`, …: the loss of the outcome itself that the measure is the mean of, or 1 less it.
 
     Fed where the outcome counts for the measure: with probabilities; with a label (recall, specificity) or a
@@ -103,28 +98,10 @@ class ScaledError(NamedTuple):
     scale: Floats  # their median, after `SCALE_OUTCOMES` outcomes; 0: none of these was above 0
 
 
-class Errors(NamedTuple):
-    """The errors of two estimators, after each row."""
-
-    short: Floats
-    long: Floats
-    outcome: Bytes  # whether the row is an outcome, as `error` writes it into `fed`
-
-
 class Ratio(NamedTuple):
     """By sequence: outcomes seen."""
 
     n: Ints
-
-
-def new_scaled_error(rows: int) -> ScaledError:
-    """Rows for sequences without losses."""
-    return zeros(ScaledError, rows, reference=SCALE_OUTCOMES)
-
-
-def new_ratio(rows: int) -> Ratio:
-    """Rows for sequences without outcomes."""
-    return Ratio(np.zeros(rows, np.int64))
 
 
 @inner
@@ -167,13 +144,13 @@ def scaled_error(
 
 @kernel
 def ratio(
-    table: Ratio, log: Log, rows: Ints32, errors: Errors, min_outcomes: int, values: Floats, fed: Bytes
-) -> None:
+    table: Ratio, log: Log, rows: Ints32, short: Floats, long: Floats, outcome: Bytes, min_outcomes: int,
+    values: Floats, fed: Bytes,
+) -> None:  # fmt: skip
     """`SHORT/LONG`: short-term over long-term error (2013 paper, section 5.3, Algorithm 4).
 
     It is fed once the long-term error is above 0 and `min_outcomes` outcomes have been seen.
     """
-    short, long, outcome = errors
     for i in range(len(rows)):
         fed[i] = 0
         if outcome[i]:
@@ -185,11 +162,6 @@ def ratio(
 
 
 # ESTIMATOR:MEASURE: a separate estimator, and its measure after each outcome
-
-
-def is_of_sums(measure: str) -> bool:
-    """Whether a measure needs sums of scores, and not only joint cells."""
-    return MEASURES[measure].inputs.of_sums
 
 
 @kernel

@@ -11,12 +11,11 @@ from prequential.configuration.settings.durations import parse_budget
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.compiled.calls import Run, run
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, viewed
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, viewed, zeros
 from prequential.engine.detectors import DETECTORS, signals
 from prequential.engine.detectors.budgets import BINARY, BOUNDED, NO_LOSS, RATIO
 from prequential.engine.detectors.declaration import MIN_OUTCOMES
 from prequential.engine.detectors.objectives import every_detector
-from prequential.engine.detectors.signals import is_of_sums
 from prequential.engine.estimators.accumulator import Accumulator, new_counted
 from prequential.engine.estimators.declaration import NO_CELL, NO_OUTCOME, Additions, Counted, Payload
 from prequential.engine.estimators.estimator import Estimator
@@ -76,9 +75,7 @@ class WatchedRows(LogRows):
     def errors(self) -> Additions:
         """The additions of the rows to the means of errors: each outcome's loss; revisions add none."""
         into = additions(len(self.rows), payload_of_errors(self.loss))
-        self.run(
-            signals.errors, self.log, self.rows, self.loss == ERROR, self.losses, self.outcome, into
-        )
+        self.run(signals.errors, self.log, self.rows, self.loss == ERROR, self.losses, self.outcome, into)
         return into
 
 
@@ -109,8 +106,10 @@ class Signal:
         says = parse_signal(name)
         payload = payload_of_errors(loss)
         self._errors = [Accumulator(estimator, payload, rows) for estimator in says.errors]
-        self._ratio: Any = signals.new_ratio(rows) if len(says.errors) == 2 else None
-        self._scaled: Any = signals.new_scaled_error(rows) if says.scaled else None
+        self._ratio: Any = zeros(signals.Ratio, rows) if len(says.errors) == 2 else None
+        self._scaled: Any = None
+        if says.scaled:
+            self._scaled = zeros(signals.ScaledError, rows, reference=signals.SCALE_OUTCOMES)
         self._estimator: Estimator | None = None
         self._loss_measure = registry.INDEX[says.measure] if says.measure and not says.estimator else None
         if says.estimator:
@@ -121,7 +120,7 @@ class Signal:
             self._estimator = Estimator(
                 says.estimator, rows, capacity, loss != ERROR, False, histogram, paid, extended, joint=joint
             )
-            if is_of_sums(says.measure):
+            if registry.MEASURES[says.measure].inputs.of_sums:
                 self._estimator.score()
 
     def update(self, rows: WatchedRows) -> tuple[Floats, Bytes]:
@@ -146,8 +145,8 @@ class Signal:
             if self._ratio is None:
                 return short, rows.outcome
             rows.run(
-                signals.ratio, self._ratio, rows.log, rows.rows,
-                signals.Errors(short, longer[0], rows.outcome), self._min_outcomes, values, fed,
+                signals.ratio, self._ratio, rows.log, rows.rows, short, longer[0], rows.outcome,
+                self._min_outcomes, values, fed,
             )  # fmt: skip
         return values, fed
 
@@ -191,9 +190,7 @@ class Signal:
             if added is not None and ranked:
                 rank = existing(estimator.memory.rank, "a memory's rank")
                 kind, sequences = estimator.sums.payload.kind, codes.sequence.astype(np.int64)
-                rank(
-                    estimator.sums.table, kind, sequences, positive, added, into.values, into.reasons
-                )
+                rank(estimator.sums.table, kind, sequences, positive, added, into.values, into.reasons)
             if estimator.histogram is not None:
                 histogram = new_counted(count, estimator.histogram.payload.width)
                 bins = viewed(rows.histogram, span)
@@ -289,9 +286,7 @@ class Watch:
         `place` is the detector's place among the stream's detectors, which alarms have.
         """
         values, fed = self.signal.update(rows)
-        rows.run(
-            self._run, self.table, self._settings, rows.log, rows.rows, values, fed, place, alarms
-        )
+        rows.run(self._run, self.table, self._settings, rows.log, rows.rows, values, fed, place, alarms)
 
 
 def watches_of(
@@ -299,25 +294,8 @@ def watches_of(
 ) -> list[Watch]:
     """A stream's detectors with tables of `rows` rows, in the order of `every_detector`.
 
-    The detectors whose thresholds the budget of false alarms sets share it evenly.
-
-    Parameters
-    ----------
-    config
-        The stream's configuration.
-    rows
-        The number of sequences to make room for.
-    capacity
-        The room for classes.
-    loss
-        The loss of an outcome: `ERROR`, `ABSOLUTE` or `SQUARED`.
-    joint
-        The numbers of joint cells.
-
-    Returns
-    -------
-    list of Watch
-        All detectors, also those without a budget.
+    The detectors whose thresholds the budget of false alarms sets share it evenly. `capacity` is the room for
+    classes, `loss` that of an outcome: `ERROR`, `ABSOLUTE` or `SQUARED`. `joint`: the numbers of joint cells.
     """
     detectors, apart = every_detector(config), 0.0
     budgeted = [not one.fixed and kind_of(one, loss) != NO_LOSS for one in detectors]

@@ -9,15 +9,8 @@ from typing import Any
 import numpy as np
 from prequential.engine.compiled.calls import Run, run
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, taken
-from prequential.engine.estimators.declaration import (
-    COUNTS,
-    UNREAD_COUNTS,
-    UNREAD_SUMS,
-    Additions,
-    CountCodes,
-    Counted,
-    Payload,
-)
+from prequential.engine.estimators import declaration
+from prequential.engine.estimators.declaration import Additions, CountCodes, Counted, Payload
 from prequential.engine.estimators.naming import parse_estimator
 from prequential.engine.estimators.rows import widened
 from prequential.engine.tables.rows import copy_rows
@@ -30,12 +23,12 @@ class Accumulator:
         self.name = name
         self.payload = payload
         self.memory, self.parameter = parse_estimator(name)
-        self._loops = self.memory.counts if payload.kind == COUNTS else self.memory.sums
+        self._loops = self.memory.counts if payload.kind == declaration.COUNTS else self.memory.sums
         self.table: Any = self._loops.new_table(rows, payload, self.parameter)
 
     # ---- counts
 
-    def count(self, codes: CountCodes, into: Counted = UNREAD_COUNTS, run: Run = run) -> None:
+    def count(self, codes: CountCodes, into: Counted = declaration.UNREAD_COUNTS, run: Run = run) -> None:
         """Add rows of a log to a payload of counts; `run` calls the loop.
 
         With `into`, the reading after each row that is an outcome is written to the same row of `into`.
@@ -54,7 +47,7 @@ class Accumulator:
 
     # ---- sums
 
-    def add(self, rows: Additions, into: Floats = UNREAD_SUMS, run: Run = run) -> None:
+    def add(self, rows: Additions, into: Floats = declaration.UNREAD_SUMS, run: Run = run) -> None:
         """Add rows of a log to a payload of sums; `run` calls the loop.
 
         With `into`, (rows, width), the reading after each row that is an outcome is written there.
@@ -80,9 +73,7 @@ class Accumulator:
         """
         copy_rows(other.table, rows, self.table, new_rows)
 
-    def leave_out(
-        self, rows: Ints, places: Sequence[int], flags: int, *, windows_only: bool = False
-    ) -> None:
+    def leave_out(self, rows: Ints, places: Sequence[int], flags: int, *, windows_only: bool = False) -> None:
         """Clear these places of sequences' sums, and these flags of the outcomes in windows."""
         is_window = "flags" in self.table._fields
         if is_window:

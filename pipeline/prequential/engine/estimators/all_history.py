@@ -6,18 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, inlined, inner, zeros
-from prequential.engine.estimators.declaration import (
-    LOSSES,
-    WITHDRAWN,
-    CountSteps,
-    Loops,
-    Memory,
-    Payload,
-    SumSteps,
-    count_loops,
-    no_parameter,
-    sum_loops,
-)
+from prequential.engine.estimators import declaration
 from prequential.engine.estimators.sums import add_with_label, copied
 from prequential.engine.tables import scores
 
@@ -40,17 +29,10 @@ class AllSums(NamedTuple):
     began: Ints  # as in `AllCounts`
 
 
-def new_counts(rows: int, payload: Payload, parameter: float) -> AllCounts:
-    """Empty counts of sequences."""
-    return zeros(AllCounts, rows, cells=payload.width)
-
-
-def new_sums(rows: int, payload: Payload, parameter: float) -> AllSums:
+def new_sums(rows: int, payload: declaration.Payload, parameter: float) -> AllSums:
     """Empty sums of sequences."""
     shape = rows, payload.width, payload.rests
-    return AllSums(
-        np.zeros(shape[:2]), np.zeros(shape), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    )
+    return AllSums(np.zeros(shape[:2]), np.zeros(shape), np.zeros(rows, np.int64), np.zeros(rows, np.int64))
 
 
 @inner
@@ -64,23 +46,10 @@ def add(table: AllCounts, q: int, cell: int, t1: int, parameter: float) -> None:
 def revise(table: AllCounts, q: int, number: int, cell: int, now: int) -> None:
     """Move an outcome to another cell, take it out or bring it back."""
     if number > table.began[q]:
-        if cell != WITHDRAWN:
+        if cell != declaration.WITHDRAWN:
             table.cells[q, cell] -= 1
-        if now != WITHDRAWN:
+        if now != declaration.WITHDRAWN:
             table.cells[q, now] += 1
-
-
-@inner
-def note(table: AllCounts, q: int) -> None:
-    """Note that baselines had a label to predict from at the newest outcome."""
-    table.known[q] = table.n[q]
-
-
-@inner
-def read(table: AllCounts, q: int, parameter: float, cells: Floats) -> None:
-    """Write the counts of sequence `q` into `cells`."""
-    for cell in range(table.cells.shape[1]):
-        cells[cell] = table.cells[q, cell]
 
 
 @inner
@@ -105,7 +74,7 @@ def revise_sums(table: AllSums, kind: int, q: int, number: int, flags: int, valu
     if abs(number) > table.began[q]:
         sign = 1.0 if number > 0 else -1.0
         add_with_label(kind, table.sums[q], table.rests[q], flags, values, sign)
-        if kind == LOSSES:
+        if kind == declaration.LOSSES:
             table.sums[q, len(values)] -= sign  # the number of all outcomes stays
 
 
@@ -118,14 +87,18 @@ def read_sums(table: AllSums, kind: int, q: int, parameter: float, sums: Floats)
         copied(table.sums[q], sums)
 
 
-MEMORY = Memory(
+MEMORY = declaration.Memory(
     "all",
     "all",
     "all",
-    no_parameter,
+    declaration.no_parameter,
     lambda parameter: "",
-    Loops(new_counts, *count_loops("all", CountSteps(add, revise, note, read, knows)), by_cell=("cells",)),
-    Loops(new_sums, *sum_loops("all", SumSteps(add_sums, revise_sums, read_sums))),
+    declaration.count_loops(
+        "all", lambda rows, payload, _: zeros(AllCounts, rows, cells=payload.width),
+        declaration.CountSteps(add, revise, declaration.note_newest, declaration.read_cells, knows),
+        by_cell=("cells",),
+    ),
+    declaration.sum_loops("all", new_sums, declaration.SumSteps(add_sums, revise_sums, read_sums)),
     forgets=False,
     adds_up=True,
 )

@@ -11,10 +11,10 @@ import re
 from typing import Any, NamedTuple
 
 from prequential.configuration.settings.durations import duration, exact_duration
-from prequential.engine.compiled.kernel import Floats, Ints, inner, zeros
+from prequential.engine.compiled.kernel import Floats, Ints, inner
 from prequential.engine.compiled.mathematics import halved
-from prequential.engine.estimators.declaration import Loops, Memory, Payload, count_loops, sum_loops
-from prequential.engine.estimators.fading import Clock, steps_of
+from prequential.engine.estimators.declaration import Memory
+from prequential.engine.estimators.fading import Clock, faded_loops
 from prequential.engine.tables.scores import NO_WEIGHT
 
 #: Longest half-life, 100 years (ms).
@@ -43,16 +43,6 @@ class DecaySums(NamedTuple):
     touched: Ints  # the latest label time then, ms
     n: Ints  # outcomes seen
     latest: Ints  # label time, ms
-
-
-def new_counts(rows: int, payload: Payload, parameter: float) -> DecayCounts:
-    """Empty counts of sequences."""
-    return zeros(DecayCounts, rows, weights=payload.width, touched=payload.width)
-
-
-def new_sums(rows: int, payload: Payload, parameter: float) -> DecaySums:
-    """Empty sums of sequences."""
-    return zeros(DecaySums, rows, sums=payload.width)
 
 
 @inner
@@ -119,16 +109,15 @@ def parse(text: str) -> float | None:
     return float(half_life)
 
 
-_counts, _sums = steps_of("decay", Clock(advance_counts, advance, now, left), note, knows)
-
 MEMORY = Memory(
     "decay",
     "decay:H (H a half-life such as 1h)",
     "decay:1s",
     parse,
     lambda parameter: exact_duration(int(parameter)),
-    Loops(new_counts, *count_loops("decay", _counts), by_cell=("weights", "touched")),
-    Loops(new_sums, *sum_loops("decay", _sums)),
+    *faded_loops(
+        "decay", DecayCounts, DecaySums, Clock(advance_counts, advance, now, left), note, knows
+    ),
     clock=("n", "latest"),
     whole=False,
     adds_up=True,

@@ -178,8 +178,24 @@ def total_of(cells: Floats) -> float:
     return total
 
 
-def count_loops(memory: str, steps: CountSteps) -> tuple[Callable[..., None], Callable[..., None]]:
-    """`update` and `read` of counts (`engine.estimators.declaration.Loops`) of a memory."""
+@inner
+def note_newest(table: Any, q: int) -> None:
+    """The step `note` of memories that know the newest outcome by its number."""
+    table.known[q] = table.n[q]
+
+
+@inner
+def read_cells(table: Any, q: int, parameter: float, cells: Floats) -> None:
+    """The step `read` of memories with a count of each cell."""
+    for cell in range(table.cells.shape[1]):
+        cells[cell] = table.cells[q, cell]
+
+
+def count_loops(
+    memory: str, new_table: Callable[[int, Payload, float], Any], steps: CountSteps,
+    by_cell: tuple[str, ...], numbered: tuple[str, ...] = (), unread: tuple[str, ...] = (),
+) -> Loops:  # fmt: skip
+    """The loops of a memory for counts, from its steps; see `Loops` for columns."""
     add, revise, note, read, knows = steps
 
     def put(table: Any, q: int, parameter: float, into: Counted, i: int) -> None:
@@ -210,11 +226,12 @@ def count_loops(memory: str, steps: CountSteps) -> tuple[Callable[..., None], Ca
         for i in range(len(sequences)):
             put(table, sequences[i], parameter, into, i)
 
-    return kernel(named(update_counts, memory)), kernel(named(read_counts, memory))
+    update, read_all = kernel(named(update_counts, memory)), kernel(named(read_counts, memory))
+    return Loops(new_table, update, read_all, by_cell, numbered, unread)
 
 
-def sum_loops(memory: str, steps: SumSteps) -> tuple[Callable[..., None], Callable[..., None]]:
-    """`update` and `read` of sums (`engine.estimators.declaration.Loops`) of a memory."""
+def sum_loops(memory: str, new_table: Callable[[int, Payload, float], Any], steps: SumSteps) -> Loops:
+    """The loops of a memory for sums, from its steps."""
     add, revise, read = steps
 
     def update_sums(table: Any, kind: int, rows: Additions, parameter: float, into: Floats) -> None:
@@ -234,4 +251,4 @@ def sum_loops(memory: str, steps: SumSteps) -> tuple[Callable[..., None], Callab
         for i in range(len(sequences)):
             read(table, kind, sequences[i], parameter, into[i])
 
-    return kernel(named(update_sums, memory)), kernel(named(read_sums, memory))
+    return Loops(new_table, kernel(named(update_sums, memory)), kernel(named(read_sums, memory)))

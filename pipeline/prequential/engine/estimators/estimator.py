@@ -16,17 +16,9 @@ import numpy.typing as npt
 from prequential.configuration.settings.durations import duration
 from prequential.engine.compiled.calls import Run, run
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.engine.estimators import payloads, sums
+from prequential.engine.estimators import declaration, payloads, sums
 from prequential.engine.estimators.accumulator import Accumulator
-from prequential.engine.estimators.declaration import (
-    COUNTS,
-    NO_CELL,
-    UNREAD_COUNTS,
-    WITHDRAWN,
-    CountCodes,
-    Counted,
-    Payload,
-)
+from prequential.engine.estimators.declaration import CountCodes, Counted, Payload
 from prequential.engine.estimators.payloads import OF_RESIDUALS, OF_SCORES, bins_of
 from prequential.engine.estimators.rows import (
     ALL_CELLS,
@@ -73,7 +65,7 @@ class Estimator:
         # Until there are scores, this table is a placeholder.
         self.sums = Accumulator(name, payload_of_scores(numbers, extended), 1)
         signs = payloads.CODES if paired else ()
-        self.pairs = [Accumulator(name, Payload(COUNTS, codes), rows) for codes in signs]
+        self.pairs = [Accumulator(name, Payload(declaration.COUNTS, codes), rows) for codes in signs]
         self.histogram = Accumulator(name, OF_SCORES, rows) if histogram and not numbers else None
         self.paid = Accumulator(name, sums.OF_COSTS, rows) if paid and not numbers else None
         #: Whether there are residuals; a window computes them from the outcomes that it keeps.
@@ -88,16 +80,10 @@ class Estimator:
         """The accumulators that have a row for each sequence."""
         yield self.cells
         yield from self.pairs
-        if self.histogram is not None:
-            yield self.histogram
-        if self.paid is not None:
-            yield self.paid
-        if self.residuals is not None:
-            yield self.residuals
-        if self.summed:
-            yield self.sums
-        if self.times is not None:  # the last one: snapshots number them in this order
-            yield self.times
+        # Snapshots number them in this order.
+        sums = self.sums if self.summed else None
+        others = self.histogram, self.paid, self.residuals, sums, self.times
+        yield from (one for one in others if one is not None)
 
     def score(self) -> None:
         """Keep sums of scores from now on; earlier outcomes count as outcomes without scores."""
@@ -106,7 +92,7 @@ class Estimator:
             self.sums = Accumulator(self.name, self.sums.payload, len(self.cells.table.n))
             self.sums.follow(self.cells, slice(None))
 
-    def count(self, codes: CountCodes, into: Counted = UNREAD_COUNTS, run: Run = run) -> None:
+    def count(self, codes: CountCodes, into: Counted = declaration.UNREAD_COUNTS, run: Run = run) -> None:
         """Add rows of the log to joint cells; see `Accumulator.count`."""
         self.widen()
         self.cells.count(codes, into, run)
@@ -236,8 +222,8 @@ class Estimator:
         if known < len(ages):
             return None
         ring = cells.ring[sequence, (n - ages) % size]
-        ts = times.values[sequence, (known - ages) % size, 0].astype(np.int64)[ring != WITHDRAWN]
-        ring = ring[ring != WITHDRAWN]
+        ts = times.values[sequence, (known - ages) % size, 0].astype(np.int64)[ring != declaration.WITHDRAWN]
+        ring = ring[ring != declaration.WITHDRAWN]
         keys = self.joint.keys_of(sequence)[ring] if self.joint.places else keys_of(ring, self.capacity)
         if not len(ts):
             return None
@@ -278,9 +264,9 @@ def select(
             within = table.complete[q] == 0 and _add(table, q, number, log.t1[row], outcomes, span)
         else:
             within = table.before[q] < number <= table.before[q] + table.size[q]
-        into[0, i] = cells[i] if within else NO_CELL
+        into[0, i] = cells[i] if within else declaration.NO_CELL
         for sign in range(len(pairs)):
-            into[1 + sign, i] = pairs[sign, i] if within else NO_CELL
+            into[1 + sign, i] = pairs[sign, i] if within else declaration.NO_CELL
 
 
 @inner
@@ -301,9 +287,7 @@ def _add(table: Extents, q: int, number: int, t1: int, outcomes: int, span: int)
 class ReferenceTables:
     """References of a plan's sequences: their extents and counts."""
 
-    def __init__(
-        self, extent: int | str, rows: int, capacity: int, joint: CellNumbers = ALL_CELLS
-    ) -> None:
+    def __init__(self, extent: int | str, rows: int, capacity: int, joint: CellNumbers = ALL_CELLS) -> None:
         #: A number of outcomes, or a duration such as `30d`.
         self.extent = extent
         self._outcomes, self._span = (extent, 0) if isinstance(extent, int) else (0, duration(extent))

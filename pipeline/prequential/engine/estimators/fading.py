@@ -16,15 +16,8 @@ from typing import Any, NamedTuple
 
 from prequential.engine.compiled.kernel import Floats, Function, Ints, inlined, inner, named, zeros
 from prequential.engine.compiled.mathematics import power
-from prequential.engine.estimators.declaration import (
-    CountSteps,
-    Loops,
-    Memory,
-    Payload,
-    SumSteps,
-    count_loops,
-    sum_loops,
-)
+from prequential.engine.estimators import declaration
+from prequential.engine.estimators.declaration import Loops, Memory, Payload
 from prequential.engine.estimators.sums import copied, finish, fold
 from prequential.engine.tables.scores import NO_WEIGHT
 
@@ -52,10 +45,11 @@ def keep_sums(table: Any, kind: int, q: int, number: int, flags: int, values: Fl
     """Ignore a revision, as `keep`, for sums."""
 
 
-def steps_of(
-    memory: str, clock: Clock, note: Callable[..., None], knows: Callable[..., bool]
-) -> tuple[CountSteps, SumSteps]:
-    """The steps of a memory for counts and for sums.
+def faded_loops(
+    memory: str, counts: type[Any], sums: type[Any], clock: Clock, note: Callable[..., None],
+    knows: Callable[..., bool],
+) -> tuple[Loops, Loops]:  # fmt: skip
+    """The loops of a memory for counts and for sums, in tables of these schemas.
 
     Tables of counts have columns `weights` and `touched`, (sequences, cells); those of sums have `sums`,
     (sequences, sums), and `touched`, by sequence.
@@ -103,7 +97,17 @@ def steps_of(
         copied(table.sums[q], sums)
         finish(kind, sums, left(now(table, q) - table.touched[q], parameter))
 
-    return CountSteps(add, keep, note, read, knows), SumSteps(add_sums, keep_sums, read_sums)
+    def new_counts(rows: int, payload: Payload, parameter: float) -> Any:
+        return zeros(counts, rows, weights=payload.width, touched=payload.width)
+
+    def new_sums(rows: int, payload: Payload, parameter: float) -> Any:
+        return zeros(sums, rows, sums=payload.width)
+
+    count_steps = declaration.CountSteps(add, keep, note, read, knows)
+    return (
+        declaration.count_loops(memory, new_counts, count_steps, by_cell=("weights", "touched")),
+        declaration.sum_loops(memory, new_sums, declaration.SumSteps(add_sums, keep_sums, read_sums)),
+    )
 
 
 #: The smallest fading factor: smaller ones forget everything at once.
@@ -131,16 +135,6 @@ class FadingSums(NamedTuple):
     n: Ints  # outcomes seen
 
 
-def new_counts(rows: int, payload: Payload, parameter: float) -> FadingCounts:
-    """Empty counts of sequences."""
-    return zeros(FadingCounts, rows, weights=payload.width, touched=payload.width)
-
-
-def new_sums(rows: int, payload: Payload, parameter: float) -> FadingSums:
-    """Empty sums of sequences."""
-    return zeros(FadingSums, rows, sums=payload.width)
-
-
 @inner
 def advance(table: Any, q: int, t1: int, parameter: float) -> None:
     """Advance by one outcome."""
@@ -157,12 +151,6 @@ def now(table: Any, q: int) -> int:
 def left(gap: int, parameter: float) -> float:
     """A^gap."""
     return power(parameter, gap)
-
-
-@inner
-def note(table: FadingCounts, q: int) -> None:
-    """Baselines had a label to predict by at the newest outcome."""
-    table.known[q] = table.n[q]
 
 
 @inner
@@ -196,16 +184,15 @@ def parse(text: str) -> float | None:
     return None
 
 
-_counts, _sums = steps_of("fading", Clock(advance, advance, now, left), note, knows)
-
 MEMORY = Memory(
     "fading",
     "fading:A (0 < A <= 1)",
     "fading:0.9",
     parse,
     repr,
-    Loops(new_counts, *count_loops("fading", _counts), by_cell=("weights", "touched")),
-    Loops(new_sums, *sum_loops("fading", _sums)),
+    *faded_loops(
+        "fading", FadingCounts, FadingSums, Clock(advance, advance, now, left), declaration.note_newest, knows
+    ),
     whole=False,
     effective=lambda table, q, parameter, n: effective(n, parameter),
     weight_left=lambda parameter, outcomes, ms: left(outcomes, parameter),

@@ -55,22 +55,9 @@ def measure(
 ) -> None:  # fmt: skip
     """Compute measures from readings of counts and sums, a row for each of `sequences`.
 
-    Parameters
-    ----------
-    counted
-        Their joint cells, (n, 4·k²) or by number, and their weights.
-    summed
-        (n, width) sums of scores; no rows where none are kept.
-    paid
-        (n, 3) sums of costs by value; no rows where none are kept.
-    sequences
-        (n,) int64, as `asked.positives` has them.
-    asked
-        What to measure.
-    into
-        Written: (n,) weights, (n, measures) values and reasons.
-    positive
-        (n,) int64, written: the code of the positive class.
+    `counted`: their joint cells, (n, 4·k²) or by number. `summed`, `paid`: (n, width) sums of scores, and
+    (n, 3) of costs by value; no rows where none are kept. It writes `into`, and the code of each positive
+    class into `positive`, (n,) int64.
     """
     classes, nothing = new_classes(asked.capacity), np.zeros(scores.SIZE)
     unpaid, by_label = np.zeros(SUMS), new_classes(asked.positives.members.shape[1])
@@ -119,30 +106,11 @@ def measured(
     estimator: Estimator, sequences: Ints, positives: Positives, chance: bool = False, *,
     ranked: bool = True, into: MeasuredValues | None = None, run: Run = run,
 ) -> MeasuredValues:  # fmt: skip
-    """The measures of these sequences, (n,) int64, in as many rows.
+    """The measures of these sequences of an estimator, (n,) int64, in as many rows, with columns as `NAMES`.
 
-    Parameters
-    ----------
-    estimator
-        The estimator, which is not changed.
-    sequences
-        Its rows.
-    positives
-        Determines the positive class.
-    chance
-        Whether the measures are those of random predictions with the model's distribution.
-    ranked
-        Whether to compute measures of ranks, such as `auc`. For these, windows are sorted; other memories
-        have histograms.
-    into
-        Zeros of `new_measured` that are written to; None: new ones.
-    run
-        Calls each loop.
-
-    Returns
-    -------
-    MeasuredValues
-        `into`, columns as `NAMES`.
+    With `chance`, they are those of random predictions with the model's distribution. `ranked`: whether to
+    compute measures of ranks, such as `auc`; for these, windows are sorted, and other memories have
+    histograms. `into`: zeros of `new_measured` that are written to (None: new ones). `run` calls each loop.
     """
     into = into or new_measured(len(sequences))
     rank = estimator.memory.rank

@@ -137,13 +137,8 @@ interval_width, wis, an estimator, SHORT/LONG or ESTIMATOR:MEASURE
 def canonical(name: str) -> str:
     """The canonical spelling of an estimator's or a signal's name: equal ones have the same.
 
-    Raises
-    ------
-    ValueError
-        For a name that is neither, quoting it.
+    Raises ValueError for a name that is neither, quoting it.
 
-    Examples
-    --------
     >>> canonical("fading:0.90/fading:1"), canonical("decay:60m:kappa"), canonical("error")
     ('fading:0.9/fading:1.0', 'decay:1h:kappa', 'error')
     """

@@ -30,39 +30,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, allocating, inner, kernel
-from prequential.engine.estimators.declaration import (
-    COUNTS,
-    NO_CELL,
-    RESIDUALS,
-    WITHDRAWN,
-    CountCodes,
-    Memory,
-    Payload,
-)
+from prequential.engine.estimators import declaration
+from prequential.engine.estimators.declaration import CountCodes, Memory, Payload
 from prequential.engine.measures.declaration import NO_POSITIVE
 from prequential.engine.measures.per_class import Positives, may_be_positive
 from prequential.engine.measures.probabilistic import Ranks
 from prequential.engine.measures.registry import OF_RANKS
 from prequential.engine.measures.table import put_ranks, refuse_ranks
-from prequential.engine.tables import outcomes
+from prequential.engine.tables import outcomes, scores
 from prequential.engine.tables.logs import Alarms
 from prequential.engine.tables.outcomes import OUTCOME, REVISION, UNREVISED, Log
-from prequential.engine.tables.scores import (
-    NEGATIVES,
-    NO_WEIGHT,
-    POSITIVES,
-    SCORE_BINS,
-    SCORE_WIDTH,
-    WITHOUT_POSITIVE,
-    WITHOUT_SCORE,
-    score_bin,
-)
+from prequential.engine.tables.scores import NO_WEIGHT
 from prequential.engine.tables.store import NO_CLASS
 
 #: The detail that puts histograms into messages.
 SCORES = "scores"
 
-OF_SCORES = Payload(COUNTS, SCORE_WIDTH)
+OF_SCORES = Payload(declaration.COUNTS, scores.SCORE_WIDTH)
 
 #: The smallest number or weight of outcomes of each class for measures of ranks from bins.
 _LEAST = 30.0
@@ -91,23 +75,24 @@ def histogram_codes(log: Log, rows: Ints32, into: CountCodes) -> None:
     for i in range(len(rows)):
         row = rows[i]
         into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], log.number[row]
-        into.cell[i] = into.revised[i] = NO_CELL
+        into.cell[i] = into.revised[i] = declaration.NO_CELL
         into.known[i] = 0
         kind, scored = log.kind[row], np.int64(log.scored[row])
         if not scored & outcomes.SCORED:
-            cell = WITHOUT_SCORE
+            cell = scores.WITHOUT_SCORE
         elif scored & outcomes.NO_POSITIVE:
-            cell = WITHOUT_POSITIVE
+            cell = scores.WITHOUT_POSITIVE
         else:
-            cell = score_bin(log.positive[row]) + (POSITIVES if log.is_positive[row] else NEGATIVES)
+            first = scores.POSITIVES if log.is_positive[row] else scores.NEGATIVES
+            cell = first + scores.score_bin(log.positive[row])
         if kind == OUTCOME:
             into.cell[i] = cell
         elif not scored & outcomes.SCORED:
             continue
         elif kind == UNREVISED and log.label[row] != NO_CLASS:
-            into.cell[i], into.revised[i] = cell, WITHDRAWN
+            into.cell[i], into.revised[i] = cell, declaration.WITHDRAWN
         elif kind == REVISION and log.revised[row] != NO_CLASS:
-            into.cell[i], into.revised[i] = WITHDRAWN, cell
+            into.cell[i], into.revised[i] = declaration.WITHDRAWN, cell
 
 
 @kernel
@@ -120,16 +105,16 @@ def rank_bins(cells: Floats, positives: Ints, of_these: Bytes, values: Floats, r
     for i in range(len(cells)):
         if positives[i] == NO_POSITIVE or not of_these[i]:
             continue
-        if cells[i, WITHOUT_POSITIVE] > 0.0:
+        if cells[i, scores.WITHOUT_POSITIVE] > 0.0:
             refuse_ranks(values[i], reasons[i])
             continue
         scored = False
-        for place in range(2 * SCORE_BINS):
+        for place in range(2 * scores.SCORE_BINS):
             scored |= cells[i, place] > 0.0
         if scored:
-            negatives = cells[i, NEGATIVES : NEGATIVES + SCORE_BINS]
-            ranks = Ranks(cells[i, POSITIVES : POSITIVES + SCORE_BINS], negatives, SCORE_BINS, _LEAST)
-            put_ranks(ranks, values[i], reasons[i])
+            positive = cells[i, scores.POSITIVES : scores.POSITIVES + scores.SCORE_BINS]
+            negative = cells[i, scores.NEGATIVES : scores.NEGATIVES + scores.SCORE_BINS]
+            put_ranks(Ranks(positive, negative, scores.SCORE_BINS, _LEAST), values[i], reasons[i])
 
 
 def as_message(cells: Floats, whole: bool) -> dict[str, Any] | None:
@@ -138,15 +123,15 @@ def as_message(cells: Floats, whole: bool) -> dict[str, Any] | None:
     None if there are no scores, or if labels don't determine the positive class. If `whole`, counts are
     integers.
 
-    >>> cells = np.zeros(SCORE_WIDTH)
-    >>> cells[[NEGATIVES + 7, POSITIVES + 7, POSITIVES + 9]] = 3, 1, 2
+    >>> cells = np.zeros(scores.SCORE_WIDTH)
+    >>> cells[[scores.NEGATIVES + 7, scores.POSITIVES + 7, scores.POSITIVES + 9]] = 3, 1, 2
     >>> as_message(cells, True)
     {'bins': [7, 9], 'negatives': [3, 0], 'positives': [1, 2]}
     """
-    negatives = cells[NEGATIVES : NEGATIVES + SCORE_BINS]
-    positives = cells[POSITIVES : POSITIVES + SCORE_BINS]
+    negatives = cells[scores.NEGATIVES : scores.NEGATIVES + scores.SCORE_BINS]
+    positives = cells[scores.POSITIVES : scores.POSITIVES + scores.SCORE_BINS]
     bins = np.flatnonzero(negatives + positives)
-    if not len(bins) or cells[WITHOUT_POSITIVE]:
+    if not len(bins) or cells[scores.WITHOUT_POSITIVE]:
         return None
     kind = np.int64 if whole else np.float64
     return {
@@ -171,7 +156,7 @@ WEIGHT, MEAN, LABELS, ERRORS, COLUMNS = range(5)
 _SAME = 1e-12
 
 #: The payload; of each outcome, a window keeps the same numbers as for `sums.OF_NUMBERS`.
-OF_RESIDUALS = Payload(RESIDUALS, _FIRST + COLUMNS * (BINS + 1), 2)
+OF_RESIDUALS = Payload(declaration.RESIDUALS, _FIRST + COLUMNS * (BINS + 1), 2)
 
 
 @inner
@@ -261,18 +246,13 @@ WRONG, PERSISTENT, MAJORITY, CELL = range(4)
 CODES = (4, 4, 4, 16)
 
 #: The code of a first outcome or of a revision, which end no pair.
-NO_PAIR = NO_CELL
+NO_PAIR = declaration.NO_CELL
 
 
 class LastSigns(NamedTuple):
     """By sequence: the signs of the last outcome."""
 
     signs: Bytes  # 0: none yet, else 32 + 16·wrong + 8·persistent + 4·majority + cell
-
-
-def new_last_signs(rows: int) -> LastSigns:
-    """Rows for sequences without outcomes: no last signs."""
-    return LastSigns(np.zeros(rows, np.uint8))
 
 
 @kernel
@@ -307,11 +287,6 @@ class ErrorPairs(NamedTuple):
 
     counts: Ints  # (sequences, 4): right and right, then wrong; wrong and right, then wrong
     last: Bytes  # 0: no outcome yet, 1: it was right, 2: wrong
-
-
-def new_error_pairs(rows: int) -> ErrorPairs:
-    """Rows for sequences without outcomes: no pairs."""
-    return ErrorPairs(np.zeros((rows, 4), np.int64), np.zeros(rows, np.uint8))
 
 
 @inner
@@ -354,8 +329,6 @@ def follow(table: ErrorPairs, log: Log, rows: Ints32, alarms: Alarms) -> None:
         table.last[q] = 1 + wrong
         if raised[i]:
             counts = table.counts[q]
-            known[i] = autocorrelation(
-                float(counts[0]), float(counts[1]), float(counts[2]), float(counts[3])
-            )
+            known[i] = autocorrelation(float(counts[0]), float(counts[1]), float(counts[2]), float(counts[3]))
     for alarm in range(alarms.raised[0]):
         alarms.autocorrelation[alarm] = known[alarms.place[alarm]]

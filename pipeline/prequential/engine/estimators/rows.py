@@ -25,25 +25,11 @@ from prequential.engine.compiled.kernel import (
     taken,
     zeros,
 )
-from prequential.engine.estimators import payloads, sums
-from prequential.engine.estimators.declaration import (
-    COUNTS,
-    NO_CELL,
-    WITHDRAWN,
-    Additions,
-    CountCodes,
-    Payload,
-)
+from prequential.engine.estimators import declaration, payloads, sums
+from prequential.engine.estimators.declaration import Additions, CountCodes, Payload
 from prequential.engine.measures.per_class import Positives
-from prequential.engine.tables.outcomes import (
-    KEY_CAPACITY,
-    REVISION,
-    UNREVISED,
-    JointCells,
-    Log,
-    cell_of,
-    label_of,
-)
+from prequential.engine.tables import outcomes
+from prequential.engine.tables.outcomes import JointCells, Log
 from prequential.engine.tables.store import NO_CLASS
 from prequential.topics.errors import existing
 
@@ -134,16 +120,8 @@ def put_in_order(
 ) -> int:
     """Write the cells of a sequence that have a weight by ascending keys; returns their number.
 
-    Parameters
-    ----------
-    keys, used
-        (places,) and how many of them are in use.
-    weights
-        (places,) by number.
-    into, between
-        Written: of `places` rows.
-    starts
-        (at least 4·k,) scratch numbers, for k classes.
+    `keys` and `weights` are by number, of which `used` are in use. `between`, and `starts` of at least 4·k
+    numbers for k classes, are scratch arrays.
     """
     # Counting sort, by prediction and bits, then by label: what is equal keeps its order.
     low = (1 << 18) - 1
@@ -159,10 +137,10 @@ def put_in_order(
             starts[part] += 1
     starts[:] = 0
     for i in range(total):
-        starts[label_of(between.keys[i])] += 1
+        starts[outcomes.label_of(between.keys[i])] += 1
     _add_up(starts)
     for i in range(total):
-        label = label_of(between.keys[i])
+        label = outcomes.label_of(between.keys[i])
         into.keys[starts[label]], into.weights[starts[label]] = between.keys[i], between.weights[i]
         starts[label] += 1
     return total
@@ -294,7 +272,7 @@ class LogRows:
     def cells(self) -> CountCodes:
         """The joint cells to which the rows add 1, or between which they move an outcome."""
         into = _new_codes(len(self.rows))
-        capacity = KEY_CAPACITY if self._joint.places else self._capacity
+        capacity = outcomes.KEY_CAPACITY if self._joint.places else self._capacity
         self.run(joint_codes, self.log, self.rows, capacity, into)
         if self._joint.places:
             self._joint.number(into)
@@ -332,7 +310,7 @@ class LogRows:
 
 def payload_of_cells(capacity: int, joint: CellNumbers) -> Payload:
     """The payload of joint cells: by label, prediction, and which baselines were right."""
-    return Payload(COUNTS, joint.places or 4 * capacity * capacity)
+    return Payload(declaration.COUNTS, joint.places or 4 * capacity * capacity)
 
 
 def payload_of_scores(numbers: bool, extended: int = 0) -> Payload:
@@ -348,13 +326,20 @@ def joint_codes(log: Log, rows: Ints32, capacity: int, into: CountCodes) -> None
         row = rows[i]
         into.sequence[i], into.t1[i], into.number[i] = log.sequence[row], log.t1[row], log.number[row]
         label, prediction, bits = log.label[row], log.prediction[row], log.bits[row]
-        into.cell[i] = cell_of(label, prediction, bits, capacity) if label != NO_CLASS else WITHDRAWN
-        into.revised[i], into.known[i] = NO_CELL, log.known[row]
-        if log.kind[row] == UNREVISED:
-            into.cell[i] = NO_CELL
-        elif log.kind[row] == REVISION:
-            label = log.revised[row]
-            into.revised[i] = cell_of(label, prediction, bits, capacity) if label != NO_CLASS else WITHDRAWN
+        into.cell[i] = _cell_of(label, prediction, bits, capacity)
+        into.revised[i], into.known[i] = declaration.NO_CELL, log.known[row]
+        if log.kind[row] == outcomes.UNREVISED:
+            into.cell[i] = declaration.NO_CELL
+        elif log.kind[row] == outcomes.REVISION:
+            into.revised[i] = _cell_of(log.revised[row], prediction, bits, capacity)
+
+
+@inner
+def _cell_of(label: int, prediction: int, bits: int, capacity: int) -> int:
+    """The joint cell of an outcome, or `WITHDRAWN` where it has no label."""
+    if label == NO_CLASS:
+        return declaration.WITHDRAWN
+    return outcomes.cell_of(label, prediction, bits, capacity)
 
 
 def _new_codes(rows: int) -> CountCodes:
@@ -368,7 +353,7 @@ def unrevised(sequence: Ints32, t1: Ints, cell: npt.NDArray[np.int32]) -> CountC
     """Codes of counts without revisions and baselines, from three columns of (n,)."""
     rows = len(cell)
     return CountCodes(
-        sequence, t1, cell, np.full(rows, NO_CELL, np.int32), np.zeros(rows, np.int64),
+        sequence, t1, cell, np.full(rows, declaration.NO_CELL, np.int32), np.zeros(rows, np.int64),
         np.zeros(rows, np.uint8),
     )  # fmt: skip
 

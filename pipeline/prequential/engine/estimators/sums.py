@@ -13,16 +13,8 @@ from __future__ import annotations
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints32, inlined, inner, kernel
 from prequential.engine.compiled.mathematics import add_exactly
-from prequential.engine.estimators.declaration import (
-    CLASS_SCORES,
-    LOSSES,
-    NO_OUTCOME,
-    NUMBER_SCORES,
-    RESIDUALS,
-    RIGHT_OR_WRONG,
-    Additions,
-    Payload,
-)
+from prequential.engine.estimators import declaration
+from prequential.engine.estimators.declaration import Additions, Payload
 from prequential.engine.estimators.payloads import add_residual, fade_residuals
 from prequential.engine.measures import costs
 from prequential.engine.measures.per_class import Positives
@@ -42,15 +34,14 @@ LOG_LOSS, BRIER, CONFIDENCE, POSITIVE, OF_LABEL, TIED = range(6)
 _NOISE = 1e-30
 
 #: The payloads of sums; `losses` gives further ones.
-ONE_RIGHT_OR_WRONG = Payload(RIGHT_OR_WRONG, 2)
-OF_CLASSES = Payload(CLASS_SCORES, scores.SIZE, OF_LABEL + 1, scores.RESTS)
-OF_TIES = Payload(CLASS_SCORES, scores.SIZE, TIED + 1, scores.RESTS)
-OF_NUMBERS = Payload(NUMBER_SCORES, SPREAD + 1, VALUE + 1, scores.RESTS_OF_NUMBERS)
+ONE_RIGHT_OR_WRONG = Payload(declaration.RIGHT_OR_WRONG, 2)
+OF_CLASSES = Payload(declaration.CLASS_SCORES, scores.SIZE, OF_LABEL + 1, scores.RESTS)
+OF_NUMBERS = Payload(declaration.NUMBER_SCORES, SPREAD + 1, VALUE + 1, scores.RESTS_OF_NUMBERS)
 
 
 def losses(count: int) -> Payload:
     """The payload of `count` losses of each outcome: their sums, followed by their number or weight."""
-    return Payload(LOSSES, count + 1, count)
+    return Payload(declaration.LOSSES, count + 1, count)
 
 
 #: Costs by value: an outcome adds its cost, and 1 if it has a value, at the places of `measures.costs`.
@@ -82,7 +73,7 @@ def scores_of(log: Log, rows: Ints32, numbers: bool, into: Additions) -> None:
     """Write the scores of these rows of the log."""
     for i in range(len(rows)):
         row = rows[i]
-        into.sequence[i] = NO_OUTCOME
+        into.sequence[i] = declaration.NO_OUTCOME
         flags, number = np.int64(log.scored[row]), _place_of(log, row)
         if number and not (flags and _has_label(log, row)):
             continue
@@ -111,7 +102,7 @@ def costs_of(log: Log, rows: Ints32, positives: Positives, into: Additions) -> N
     """Write the costs by value of these rows of the log."""
     for i in range(len(rows)):
         row = rows[i]
-        into.sequence[i] = NO_OUTCOME
+        into.sequence[i] = declaration.NO_OUTCOME
         number = _place_of(log, row)
         if number and not _has_label(log, row):
             continue
@@ -130,7 +121,7 @@ def times_of(log: Log, rows: Ints32, into: Additions) -> None:
     """Write the prediction times of new outcomes among these rows of the log."""
     for i in range(len(rows)):
         row = rows[i]
-        into.sequence[i] = log.sequence[row] if log.kind[row] == OUTCOME else NO_OUTCOME
+        into.sequence[i] = log.sequence[row] if log.kind[row] == OUTCOME else declaration.NO_OUTCOME
         into.values[i, 0], into.flags[i] = log.ts[row], outcomes.SCORED
 
 
@@ -202,17 +193,17 @@ def add(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, sign
     `rests` and `sign` are those of `scores.add_probabilities`. For regression, the label isn't added.
     """
     lost = 0.0
-    if kind == LOSSES:
+    if kind == declaration.LOSSES:
         for i in range(len(values)):
             add_exactly(sums, rests, i, sign * values[i])
         sums[len(values)] += sign
-    elif kind == RIGHT_OR_WRONG:
+    elif kind == declaration.RIGHT_OR_WRONG:
         if not flags & RIGHT:
             sums[0] += sign
         sums[1] += sign
-    elif kind == NUMBER_SCORES:
+    elif kind == declaration.NUMBER_SCORES:
         lost = scores.add_number(sums, rests, sign, flags, values)
-    elif kind == RESIDUALS:
+    elif kind == declaration.RESIDUALS:
         add_residual(sums, values[ERROR], values[VALUE])
     else:
         share = values[TIED] if len(values) > TIED else 0.0
@@ -224,12 +215,10 @@ def add(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, sign
 
 
 @inlined
-def add_with_label(
-    kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, sign: float
-) -> float:
+def add_with_label(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, sign: float) -> float:
     """As `add`, but also adds or removes the label for regression, for exact sums."""
     lost = add(kind, sums, rests, flags, values, sign)
-    if kind == NUMBER_SCORES:
+    if kind == declaration.NUMBER_SCORES:
         lost += scores.add_label(sums, rests, sign, values[VALUE])
     return lost
 
@@ -238,26 +227,26 @@ def add_with_label(
 def fold(kind: int, sums: Floats, rests: Floats, flags: int, values: Floats, decay: float) -> None:
     """Compute S = x + decay·S, for an outcome with these flags, not 0; `rests` is empty."""
     if decay != 1.0:
-        if kind in (CLASS_SCORES, NUMBER_SCORES):
+        if kind in (declaration.CLASS_SCORES, declaration.NUMBER_SCORES):
             _fade(sums, decay)
-        elif kind == RESIDUALS:
+        elif kind == declaration.RESIDUALS:
             fade_residuals(sums, decay)
         else:
             for place in range(len(sums)):
                 sums[place] *= decay
     add(kind, sums, rests, flags, values, 1.0)
-    if kind == NUMBER_SCORES:
+    if kind == declaration.NUMBER_SCORES:
         _add_label(sums, values[VALUE], decay)
 
 
 @inner
 def finish(kind: int, sums: Floats, decay: float) -> None:
     """Let sums decay for a reading; for regression, the last one becomes the labels' spread Σw(y - ȳ)²."""
-    if kind in (CLASS_SCORES, NUMBER_SCORES):
+    if kind in (declaration.CLASS_SCORES, declaration.NUMBER_SCORES):
         _fade(sums, decay)
-        if kind == NUMBER_SCORES:
+        if kind == declaration.NUMBER_SCORES:
             sums[SPREAD] = _spread_of(sums) * decay
-    elif kind == RESIDUALS:
+    elif kind == declaration.RESIDUALS:
         fade_residuals(sums, decay)
     else:
         for place in range(len(sums)):

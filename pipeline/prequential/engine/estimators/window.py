@@ -7,20 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, allocating, inlined, inner, zeros
-from prequential.engine.estimators.declaration import (
-    LOSSES,
-    RESIDUALS,
-    RIGHT_OR_WRONG,
-    WITHDRAWN,
-    Additions,
-    CountSteps,
-    Loops,
-    Memory,
-    Payload,
-    SumSteps,
-    count_loops,
-    sum_loops,
-)
+from prequential.engine.estimators import declaration
 from prequential.engine.estimators.payloads import add_residual
 from prequential.engine.estimators.sums import IS_POSITIVE, POSITIVE, add_with_label, copied
 from prequential.engine.measures.declaration import NO_POSITIVE
@@ -61,14 +48,10 @@ class WindowSums(NamedTuple):
     began: Ints  # as in `WindowCounts`
 
 
-def new_counts(rows: int, payload: Payload, parameter: float) -> WindowCounts:
-    """Empty windows of sequences."""
-    return zeros(WindowCounts, rows, cells=payload.width, ring=int(parameter))
-
-
-def new_sums(rows: int, payload: Payload, parameter: float) -> WindowSums:
+def new_sums(rows: int, payload: declaration.Payload, parameter: float) -> WindowSums:
     """Empty windows."""
-    size, summed = int(parameter), 0 if payload.kind in (LOSSES, RESIDUALS) else payload.width
+    is_computed = payload.kind in (declaration.LOSSES, declaration.RESIDUALS)
+    size, summed = int(parameter), 0 if is_computed else payload.width
     return WindowSums(
         np.zeros((rows, size), np.uint8), np.zeros((rows, size, payload.kept)), np.zeros((rows, summed)),
         np.zeros((rows, summed, payload.rests)), np.zeros(rows, np.uint8), np.zeros(rows, np.int64),
@@ -81,7 +64,7 @@ def add_count(table: WindowCounts, q: int, cell: int, t1: int, parameter: float)
     """Add an outcome of sequence `q` in `cell`; a full window drops its oldest outcome."""
     n, size = table.n[q], table.ring.shape[1]
     place = n % size
-    if n >= size and table.ring[q, place] != WITHDRAWN:
+    if n >= size and table.ring[q, place] != declaration.WITHDRAWN:
         table.cells[q, table.ring[q, place]] -= 1
     table.ring[q, place] = cell
     table.cells[q, cell] += 1
@@ -95,23 +78,10 @@ def revise(table: WindowCounts, q: int, number: int, cell: int, now: int) -> Non
     seen_before = number - table.began[q] - 1
     if seen_before >= max(0, table.n[q] - size):
         table.ring[q, seen_before % size] = now
-        if cell != WITHDRAWN:
+        if cell != declaration.WITHDRAWN:
             table.cells[q, cell] -= 1
-        if now != WITHDRAWN:
+        if now != declaration.WITHDRAWN:
             table.cells[q, now] += 1
-
-
-@inner
-def note(table: WindowCounts, q: int) -> None:
-    """Note that baselines had a label to predict from at the newest outcome."""
-    table.known[q] = table.n[q]
-
-
-@inner
-def read(table: WindowCounts, q: int, parameter: float, cells: Floats) -> None:
-    """Write the counts of sequence `q` into `cells`."""
-    for cell in range(table.cells.shape[1]):
-        cells[cell] = table.cells[q, cell]
 
 
 @inner
@@ -124,9 +94,10 @@ def knows(table: WindowCounts, q: int, parameter: float) -> bool:
 def _put(table: WindowSums, kind: int, q: int, place: int, flags: int, values: Floats) -> None:
     """Put an outcome with these flags at a place that has none; 0: it has no scores."""
     table.flags[q, place] = flags
-    if kind == RIGHT_OR_WRONG or flags:
+    if kind == declaration.RIGHT_OR_WRONG or flags:
         copied(values, table.values[q, place])
-        if kind != LOSSES and add_with_label(kind, table.sums[q], table.rests[q], flags, values, 1.0):
+        is_summed = kind != declaration.LOSSES
+        if is_summed and add_with_label(kind, table.sums[q], table.rests[q], flags, values, 1.0):
             table.lost[q] = 1
 
 
@@ -135,10 +106,10 @@ def _remove(table: WindowSums, kind: int, q: int, place: int) -> None:
     """Remove the outcome at a place."""
     flags, values = np.int64(table.flags[q, place]), table.values[q, place]
     table.flags[q, place] = 0
-    if kind == LOSSES:
+    if kind == declaration.LOSSES:
         for i in range(len(values)):
             values[i] = 0.0
-    elif kind == RIGHT_OR_WRONG or flags:
+    elif kind == declaration.RIGHT_OR_WRONG or flags:
         add_with_label(kind, table.sums[q], table.rests[q], flags, values, -1.0)
         if table.lost[q]:
             _sum_up(table, kind, q)
@@ -216,11 +187,11 @@ def _add_losses(table: WindowSums, q: int, sums: Floats) -> None:
 @inner
 def read_sums(table: WindowSums, kind: int, q: int, parameter: float, sums: Floats) -> None:
     """Write the sums of sequence `q` into `sums`."""
-    if kind == RIGHT_OR_WRONG:
+    if kind == declaration.RIGHT_OR_WRONG:
         copied(table.sums[q], sums)
-    elif kind == LOSSES:
+    elif kind == declaration.LOSSES:
         _add_losses(table, q, sums)
-    elif kind == RESIDUALS:
+    elif kind == declaration.RESIDUALS:
         for i in range(len(sums)):
             sums[i] = 0.0
         size = table.flags.shape[1]
@@ -260,8 +231,8 @@ def _sides(table: WindowSums, q: int, p: Floats, is_positive: Bytes) -> int:
 
 @allocating
 def rank(
-    table: WindowSums, kind: int, sequences: Ints, positives: Ints, rows: Additions, values: Floats,
-    reasons: Ints,
+    table: WindowSums, kind: int, sequences: Ints, positives: Ints, rows: declaration.Additions,
+    values: Floats, reasons: Ints,
 ) -> None:  # fmt: skip
     """Measures of ranks (such as `auc`) of the windows of `sequences`, where these have scored outcomes.
 
@@ -299,17 +270,19 @@ def parse(text: str) -> float | None:
     return float(text)
 
 
-MEMORY = Memory(
+MEMORY = declaration.Memory(
     "window",
     "window:W (W >= 1)",
     "window:5",
     parse,
     lambda parameter: str(int(parameter)),
-    Loops(
-        new_counts, *count_loops("window", CountSteps(add_count, revise, note, read, knows)),
+    declaration.count_loops(
+        "window",
+        lambda rows, payload, parameter: zeros(WindowCounts, rows, cells=payload.width, ring=int(parameter)),
+        declaration.CountSteps(add_count, revise, declaration.note_newest, declaration.read_cells, knows),
         by_cell=("cells",), numbered=("ring",), unread=("ring",),
     ),
-    Loops(new_sums, *sum_loops("window", SumSteps(add_sums, revise_sums, read_sums))),
+    declaration.sum_loops("window", new_sums, declaration.SumSteps(add_sums, revise_sums, read_sums)),
     weight_left=lambda parameter, outcomes, ms: float(outcomes < parameter),
     rank=rank,
 )  # fmt: skip

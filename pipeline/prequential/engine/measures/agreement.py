@@ -2,6 +2,15 @@
 
 Formulas that compare with a reference use the complement of a share, summed up separately, instead of 1 minus
 the share. So the complement keeps its digits even if a faded share is very close to 1.
+
+>>> from prequential.engine.measures.table import totals_of
+>>> t = totals_of([[40, 10], [10, 40]], persistent=60, majority=50)  # p = 0.8, p_ran = 0.5
+>>> {measure.__name__: measure(t)[0] for measure in (error, accuracy, kappa, kappa_se, kappa_z, mcc)}
+{'error': 0.2, 'accuracy': 0.8, 'kappa': 0.6, 'kappa_se': 0.08, 'kappa_z': 6.0, 'mcc': 0.6}
+>>> {measure.__name__: measure(t)[0] for measure in (p_ran, p_per, p_maj, kappa_per, kappa_maj)}
+{'p_ran': 0.5, 'p_per': 0.6, 'p_maj': 0.5, 'kappa_per': 0.5, 'kappa_maj': 0.6}
+>>> kappa_plus(totals_of([[40, 10], [10, 40]], persistent=50))  # sqrt(0.6·0.6)
+(0.6, 0)
 """
 
 from __future__ import annotations
@@ -68,48 +77,24 @@ def vanishes(part: float, whole: float) -> bool:
     return part <= NO_WEIGHT * whole
 
 
-@measure(
-    MATRIX, "(n - c)/n", "2013, section 3.2", low=0, high=1, better=LESS, loss=Loss("error", 1.0),
-    help="Share of outcomes that are wrong",
-)  # fmt: skip
-@inner
+@measure(MATRIX, "(n - c)/n", "2013, section 3.2", low=0, high=1, better=LESS, loss=Loss("error", 1.0))
 def error(t: Totals) -> Result:
-    """Share of outcomes that are wrong (2013 paper, section 3.2).
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> error(totals_of([[40, 10], [10, 40]]))
-    (0.2, 0)
-    """
+    """Share of outcomes that are wrong."""
     return t.wrong / t.n, DEFINED
 
 
-@measure(
-    MATRIX, "p = c/n", "2019, eq. 1", low=0, high=1, loss=Loss("error", 1.0, one_less=True),
-    help="Share of outcomes that are right",
-)  # fmt: skip
-@inner
+@measure(MATRIX, "p = c/n", "2019, eq. 1", low=0, high=1, loss=Loss("error", 1.0, one_less=True))
 def accuracy(t: Totals) -> Result:
-    """p: share of outcomes that are right (2019 paper, eq. 1).
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> accuracy(totals_of([[40, 10], [10, 40]]))
-    (0.8, 0)
-    """
+    """Share of outcomes that are right."""
     return t.right / t.n, DEFINED
 
 
 @measure(
     MATRIX, "(p - p_ran)/(1 - p_ran)", "2015, eq. 10", low=-1, high=1, undefined=(P_RAN_ONE,),
-    reference=CHANCE, help="Cohen's kappa",
+    reference=CHANCE,
 )  # fmt: skip
-@inner
 def kappa(t: Totals) -> Result:
-    """Cohen's kappa, (p - p_ran)/(1 - p_ran) = 1 - (1 - p)/(1 - p_ran) (2015 paper, eq. 9 and 10).
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> kappa(totals_of([[40, 10], [10, 40]]))  # (0.8 - 0.5)/0.5
-    (0.6, 0)
-    """
+    """Cohen's kappa."""
     if vanishes(t.beyond_chance, t.n * t.n):
         return 0.0, P_RAN_ONE
     if t.covariance_parts < _RARE * t.wrong * t.n:
@@ -120,36 +105,23 @@ def kappa(t: Totals) -> Result:
 
 @measure(
     MATRIX, "sqrt(p(1 - p)/n)/(1 - p_ran)", "2015, eq. 11", low=0, better=LESS, quality=False,
-    undefined=(P_RAN_ONE,), help="Standard error of Cohen's kappa",
+    undefined=(P_RAN_ONE,),
 )  # fmt: skip
-@inner
 def kappa_se(t: Totals) -> Result:
-    """Standard error of kappa, sqrt(p(1 - p)/N)/(1 - p_ran) (2015 paper, eq. 11).
+    """Standard error of Cohen's kappa.
 
     N is the estimator's n.
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> kappa_se(totals_of([[40, 10], [10, 40]]))  # sqrt(0.8·0.2/100)/0.5
-    (0.08, 0)
     """
     if vanishes(t.beyond_chance, t.n * t.n):
         return 0.0, P_RAN_ONE
     return math.sqrt(t.right * t.wrong * t.n) / t.beyond_chance, DEFINED
 
 
-@measure(
-    MATRIX, "kappa/sqrt(p_ran/(n(1 - p_ran)))", "2015, eq. 12", undefined=(P_RAN_ONE, ZERO_DENOMINATOR),
-    help="Cohen's kappa over its standard error if it were chance",
-)  # fmt: skip
-@inner
+@measure(MATRIX, "kappa/sqrt(p_ran/(n(1 - p_ran)))", "2015, eq. 12", undefined=(P_RAN_ONE, ZERO_DENOMINATOR))
 def kappa_z(t: Totals) -> Result:
-    """kappa/δ0 with δ0 = sqrt(p_ran/(N(1 - p_ran))) (2015 paper, eq. 12).
+    """Cohen's kappa over its standard error if it were chance.
 
     Above 1.65: more than chance, at 5%.
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> kappa_z(totals_of([[40, 10], [10, 40]]))  # 0.6/sqrt(0.5/(100·0.5))
-    (6.0, 0)
     """
     value, reason = kappa(t)
     if reason:
@@ -161,31 +133,18 @@ def kappa_z(t: Totals) -> Result:
 
 @measure(
     MATRIX, 'share that "same as the latest label" has right', "2015, eq. 7", low=0, high=1, quality=False,
-    reference=PERSISTENT, help="Accuracy of the persistent baseline",
+    reference=PERSISTENT,
 )  # fmt: skip
-@inner
 def p_per(t: Totals) -> Result:
-    """Accuracy of the persistent baseline (2015 paper, section 4.1).
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> p_per(totals_of([[40, 10], [10, 40]], persistent=60))
-    (0.6, 0)
-    """
+    """Accuracy of the persistent baseline."""
     return t.persistent / (t.persistent + t.persistent_wrong), DEFINED
 
 
 @measure(
     MATRIX, "(p - p_per)/(1 - p_per)", "2015, eq. 13", high=1, reference=PERSISTENT, undefined=(P_PER_ONE,),
-    help="Kappa against the persistent baseline",
 )  # fmt: skip
-@inner
 def kappa_per(t: Totals) -> Result:
-    """Kappa-Temporal, (p - p_per)/(1 - p_per) = 1 - (1 - p)/(1 - p_per) (2015 paper, eq. 13).
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> kappa_per(totals_of([[40, 10], [10, 40]], persistent=60))  # (0.8 - 0.6)/0.4
-    (0.5, 0)
-    """
+    """Kappa against the persistent baseline."""
     if vanishes(t.persistent_wrong, t.n):
         return 0.0, P_PER_ONE
     return (t.persistent_wrong - t.wrong) / t.persistent_wrong, DEFINED
@@ -193,31 +152,19 @@ def kappa_per(t: Totals) -> Result:
 
 @measure(
     MATRIX, 'share that "the most frequent label so far" has right', "2015, eq. 6", low=0, high=1,
-    quality=False, reference=MAJORITY, help="Accuracy of the majority baseline",
+    quality=False, reference=MAJORITY,
 )  # fmt: skip
-@inner
 def p_maj(t: Totals) -> Result:
-    """Accuracy of the majority baseline (2015 paper, section 4.1).
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> p_maj(totals_of([[40, 10], [10, 40]], majority=50))
-    (0.5, 0)
-    """
+    """Accuracy of the majority baseline."""
     return t.majority / (t.majority + t.majority_wrong), DEFINED
 
 
 @measure(
     MATRIX, "(p - p_maj)/(1 - p_maj)", "eq. 13 with p_maj", high=1, reference=MAJORITY,
-    undefined=(P_MAJ_ONE,), help="Kappa against the majority baseline",
+    undefined=(P_MAJ_ONE,),
 )  # fmt: skip
-@inner
 def kappa_maj(t: Totals) -> Result:
-    """(p - p_maj)/(1 - p_maj): the form of eq. 13 (2015 paper) against the majority baseline.
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> kappa_maj(totals_of([[40, 10], [10, 40]], majority=50))  # (0.8 - 0.5)/0.5
-    (0.6, 0)
-    """
+    """Kappa against the majority baseline."""
     if vanishes(t.majority_wrong, t.n):
         return 0.0, P_MAJ_ONE
     return (t.majority_wrong - t.wrong) / t.majority_wrong, DEFINED
@@ -226,16 +173,9 @@ def kappa_maj(t: Totals) -> Result:
 @measure(
     MATRIX, "sqrt(max(0, kappa)·max(0, kappa_per))", "2015, eq. 14", low=0, high=1, reference=EITHER,
     undefined=(P_RAN_ONE, P_PER_ONE),
-    help="Geometric mean of kappa and kappa_per where both are positive",
 )  # fmt: skip
-@inner
 def kappa_plus(t: Totals) -> Result:
-    """The combined measure sqrt(max(0, kappa)·max(0, kappa_per)) (2015 paper, eq. 14).
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> kappa_plus(totals_of([[40, 10], [10, 40]], persistent=50))  # sqrt(0.6·0.6)
-    (0.6, 0)
-    """
+    """Geometric mean of kappa and kappa_per where both are positive."""
     against_chance, reason = kappa(t)
     if reason:
         return 0.0, reason
@@ -247,17 +187,12 @@ def kappa_plus(t: Totals) -> Result:
 
 @measure(
     MATRIX, "(c·n - Σ t_i·h_i)/sqrt((n² - Σ t_i²)(n² - Σ h_i²))", "2019, eq. 8; Gorodkin", low=-1, high=1,
-    undefined=(ZERO_DENOMINATOR,), help="Matthews' correlation; for more than two classes Gorodkin's R_K",
+    undefined=(ZERO_DENOMINATOR,),
 )  # fmt: skip
-@inner
 def mcc(t: Totals) -> Result:
-    """Matthews' correlation (2019 paper, eq. 8); for more classes Gorodkin's R_K, its general form.
+    """Matthews' correlation; for more than two classes Gorodkin's R_K.
 
-    (c·n - Σ t_i·h_i)/sqrt((n² - Σ t_i²)(n² - Σ h_i²)) with c right ones, t_i labels, h_i predictions.
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> mcc(totals_of([[40, 10], [10, 40]]))  # (40·40 - 10·10)/sqrt(50·50·50·50)
-    (0.6, 0)
+    In the formula, c outcomes are right, t_i have the label i, and h_i the prediction i.
     """
     whole = t.n * t.n
     if vanishes(t.label_pairs, whole) or vanishes(t.prediction_pairs, whole):
@@ -272,16 +207,7 @@ def mcc(t: Totals) -> Result:
     return max(-1.0, min(1.0, value)), DEFINED
 
 
-@measure(
-    MATRIX, "Σ t_i·h_i / n²", "2015, eq. 9", low=0, high=1, quality=False,
-    reference=CHANCE, help="Accuracy of random predictions with the model's own distribution",
-)  # fmt: skip
-@inner
+@measure(MATRIX, "Σ t_i·h_i / n²", "2015, eq. 9", low=0, high=1, quality=False, reference=CHANCE)
 def p_ran(t: Totals) -> Result:
-    """Accuracy of random predictions with the model's own distribution, Σ t_i·h_i/n² (2015 paper, eq. 9).
-
-    >>> from prequential.engine.measures.table import totals_of
-    >>> p_ran(totals_of([[60, 20], [0, 20]]))  # 0.8·0.6 + 0.2·0.4
-    (0.56, 0)
-    """
+    """Accuracy of random predictions with the model's own distribution."""
     return t.chance / (t.chance + t.beyond_chance), DEFINED

@@ -2,6 +2,10 @@
 
 With costs by value (`cost_per_value`), an outcome costs `costs[label][prediction]` times its value. Outcomes
 without a value count neither in the sum nor in their number.
+
+>>> paid = Paid(reason=DEFINED, n=4.0, total=10.0, whole=True)
+>>> cost(paid), cost_total(paid)
+((2.5, 0), (10.0, 0))
 """
 
 from __future__ import annotations
@@ -21,14 +25,8 @@ from prequential.engine.measures.declaration import (
     measure,
 )
 from prequential.engine.measures.per_class import PER_VALUE, Positives
-from prequential.engine.tables.outcomes import (
-    JointCells,
-    is_listed,
-    label_of,
-    listed_weight,
-    prediction_of,
-    weight_of,
-)
+from prequential.engine.tables import outcomes
+from prequential.engine.tables.outcomes import JointCells
 from prequential.engine.tables.scores import NO_WEIGHT
 
 #: Places in an estimator's sums of costs by value: the costs, and the number or weight of outcomes with a
@@ -48,28 +46,15 @@ class Paid(NamedTuple):
 @measure(
     COSTS, "mean of `costs[label][prediction]`, 0 where none is listed, with `cost_per_value` times `value`",
     better=LESS,
-    help="Mean cost of an outcome, by the configured costs",
 )  # fmt: skip
-@inner
 def cost(k: Paid) -> Result:
-    """Mean cost of an outcome.
-
-    >>> cost(Paid(reason=DEFINED, n=4.0, total=10.0, whole=True))
-    (2.5, 0)
-    """
+    """Mean cost of an outcome, by the configured costs."""
     return k.total / k.n, DEFINED
 
 
-@measure(
-    COSTS, "sum of the same", better=LESS, undefined=(FADED,), help="Cost of all outcomes in memory",
-)  # fmt: skip
-@inner
+@measure(COSTS, "sum of the same", better=LESS, undefined=(FADED,))
 def cost_total(k: Paid) -> Result:
-    """Cost of all outcomes in memory together, where each of them counts 1.
-
-    >>> cost_total(Paid(reason=DEFINED, n=4.0, total=10.0, whole=True))
-    (10.0, 0)
-    """
+    """Cost of all outcomes in memory."""
     if not k.whole:
         return 0.0, FADED
     return k.total, DEFINED
@@ -93,15 +78,15 @@ def paid_of(
         reason = NO_VALUES if by_value[VALUED] < NO_WEIGHT else DEFINED
         return Paid(reason, by_value[VALUED], by_value[COST], whole)
     first, total, at = positives.first[positives.owner[sequence]], 0.0, 0
-    if is_listed(cells):
+    if outcomes.is_listed(cells):
         while at < len(cells.keys):
             key = cells.keys[at]
-            at, cell = listed_weight(cells, at)
-            total += cell * positives.costs[first + label_of(key), prediction_of(key)]
+            at, cell = outcomes.listed_weight(cells, at)
+            total += cell * positives.costs[first + outcomes.label_of(key), outcomes.prediction_of(key)]
         return Paid(DEFINED, n, total, whole)
     for label in range(k):
         for prediction in range(k):
-            cell = weight_of(cells.weights, label * k + prediction)
+            cell = outcomes.weight_of(cells.weights, label * k + prediction)
             if cell > 0.0:
                 total += cell * positives.costs[first + label, prediction]
     return Paid(DEFINED, n, total, whole)

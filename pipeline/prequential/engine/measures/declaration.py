@@ -1,14 +1,13 @@
 """The declaration of a measure, and the reasons for missing values.
 
-A measure is a function below a `measure(…)`, which declares the rest:
+A measure is a function below a `measure(…)`, which declares the rest and compiles it for loops (`inner`):
 
-    @measure(MATRIX, "(n - c)/n", "2013, section 3.2", low=0, high=1, better=LESS,
-             help="Share of outcomes that are wrong")
-    @inner
+    @measure(MATRIX, "(n - c)/n", "2013, section 3.2", low=0, high=1, better=LESS)
     def error(t: Totals) -> Result:
 
-The function returns a value and `DEFINED`, or 0.0 and a reason's code. It never returns NaN or a number that
-stands for "unknown". Callers reject infinite values.
+The first line of its docstring is the help of its series. The function returns a value and `DEFINED`, or 0.0
+and a reason's code. It never returns NaN or a number that stands for "unknown". Callers reject infinite
+values.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
+from prequential.engine.compiled.kernel import Function, inner
 from prequential.engine.tables import scores
 from prequential.engine.tables.scores import ScorePart
 
@@ -137,7 +137,7 @@ class Measure(NamedTuple):
     #: `tests/reference.py` writes it into `docs/reference/measures.md`.
     formula: str
     source: str
-    #: One line, as in Prometheus' `# HELP`.
+    #: The first line of the function's docstring, as in Prometheus' `# HELP`.
     help: str
     low: float
     high: float
@@ -211,15 +211,12 @@ def source_of(function: Callable[..., Any]) -> tuple[str, int]:
 #: The declared measures, in this order.
 DECLARED: dict[str, Measure] = {}
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
 def measure(
-    inputs: Input, formula: str, source: str = "", *, help: str, low: float = -math.inf,
-    high: float = math.inf, better: str = MORE, quality: bool = True, reference: Reference | None = None,
+    inputs: Input, formula: str, source: str = "", *, low: float = -math.inf, high: float = math.inf,
+    better: str = MORE, quality: bool = True, reference: Reference | None = None,
     undefined: tuple[int, ...] = (), loss: Loss | None = None,
 ) -> Callable[[Function], Function]:  # fmt: skip
-    """Declare a measure: the compiled function below, by its name (see `Measure`).
+    """Declare and compile a measure: the function below, by its name (see `Measure`).
 
     The registry has the measures that were declared before its import. Raises ValueError if another measure
     has the name.
@@ -229,10 +226,11 @@ def measure(
         name = function.__name__
         if name in DECLARED and source_of(DECLARED[name].function) != source_of(function):
             raise ValueError(f"measure {name!r} is declared twice: expected a name of its own")
+        help, compiled = (function.__doc__ or "").partition("\n")[0].removesuffix("."), inner(function)
         DECLARED[name] = Measure(
-            name, function, inputs, formula, source, help, low, high, better, quality, reference, undefined,
+            name, compiled, inputs, formula, source, help, low, high, better, quality, reference, undefined,
             loss,
         )  # fmt: skip
-        return function
+        return compiled
 
     return declare

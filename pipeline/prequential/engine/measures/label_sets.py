@@ -2,6 +2,12 @@
 
 Each cell of the matrix counts outcomes with one set of true labels and one set of predicted ones. So the sets
 and the cells determine, for each label, the outcomes that have it in both sets, in one, or in the other.
+
+>>> s = LabelTotals(True, n=4.0, both=3.0, missed=2.0, false=1.0, labels=3, overlap=3.0)
+>>> {measure.__name__: measure(s)[0] for measure in (micro_precision, micro_recall, hamming_loss, jaccard)}
+{'micro_precision': 0.75, 'micro_recall': 0.6, 'hamming_loss': 0.25, 'jaccard': 0.75}
+>>> micro_f1(s._replace(missed=1.0))
+(0.75, 0)
 """
 
 from __future__ import annotations
@@ -21,13 +27,8 @@ from prequential.engine.measures.declaration import (
     measure,
 )
 from prequential.engine.measures.per_class import ClassCells, Positives, present
-from prequential.engine.tables.outcomes import (
-    KEY_CAPACITY,
-    JointCells,
-    is_listed,
-    listed_weight,
-    weight_of,
-)
+from prequential.engine.tables import outcomes
+from prequential.engine.tables.outcomes import JointCells
 
 
 class LabelTotals(NamedTuple):
@@ -55,16 +56,8 @@ def sum_labels(
 ) -> LabelTotals:  # fmt: skip
     """Fill `by_label` with the matrix by label, and return the sums over all labels.
 
-    Parameters
-    ----------
-    cells, c
-        Joint cells of weight `n`, and their matrix by class.
-    positives, sequence
-        The labels in each class.
-    chance
-        Whether to take each label set with each predicted one instead, in n-fold counts.
-    by_label
-        Written: `labels`, `predictions`, `hits`, `missed` and `false`, (labels,).
+    `cells`, of weight `n`, have the matrix by class `c`. With `chance`, each label set is taken with each
+    predicted one instead, in n-fold counts.
     """
     first, k, members = positives.first[positives.owner[sequence]], len(c.labels), positives.members
     for column in by_label:
@@ -81,10 +74,10 @@ def sum_labels(
             cell = 0.0
             if chance:
                 cell = c.labels[y] * c.predictions[h]
-            elif not is_listed(cells):
-                cell = weight_of(cells.weights, y * k + h)
-            elif at < len(cells.keys) and np.int64(cells.keys[at]) >> 2 == y * KEY_CAPACITY + h:
-                at, cell = listed_weight(cells, at)
+            elif not outcomes.is_listed(cells):
+                cell = outcomes.weight_of(cells.weights, y * k + h)
+            elif at < len(cells.keys) and np.int64(cells.keys[at]) >> 2 == y * outcomes.KEY_CAPACITY + h:
+                at, cell = outcomes.listed_weight(cells, at)
             if cell > 0.0:
                 overlap += cell * _add_sets(members[first + y], members[first + h], cell, by_label)
     for i in range(len(by_label.labels)):
@@ -115,49 +108,25 @@ def _add_sets(true: Bytes, predicted: Bytes, cell: float, by_label: ClassCells) 
     return shared / either if shared else 0.0
 
 
-@measure(
-    LABEL_SETS, "Σ_l TP_l/Σ_l (TP_l + FP_l)", low=0, high=1, undefined=(NO_PREDICTED_POSITIVES,),
-    help="Precision over all labels of all outcomes",
-)  # fmt: skip
-@inner
+@measure(LABEL_SETS, "Σ_l TP_l/Σ_l (TP_l + FP_l)", low=0, high=1, undefined=(NO_PREDICTED_POSITIVES,))
 def micro_precision(s: LabelTotals) -> Result:
-    """Share of the predicted labels that are true.
-
-    >>> micro_precision(LabelTotals(True, n=5.0, both=3.0, missed=2.0, false=1.0, labels=4, overlap=2.0))
-    (0.75, 0)
-    """
+    """Precision over all labels of all outcomes."""
     if s.both + s.false == 0.0:
         return 0.0, NO_PREDICTED_POSITIVES
     return s.both / (s.both + s.false), DEFINED
 
 
-@measure(
-    LABEL_SETS, "Σ_l TP_l/Σ_l (TP_l + FN_l)", low=0, high=1, undefined=(NO_POSITIVES,),
-    help="Recall over all labels of all outcomes",
-)  # fmt: skip
-@inner
+@measure(LABEL_SETS, "Σ_l TP_l/Σ_l (TP_l + FN_l)", low=0, high=1, undefined=(NO_POSITIVES,))
 def micro_recall(s: LabelTotals) -> Result:
-    """Share of the true labels that are predicted.
-
-    >>> micro_recall(LabelTotals(True, n=5.0, both=3.0, missed=2.0, false=1.0, labels=4, overlap=2.0))
-    (0.6, 0)
-    """
+    """Recall over all labels of all outcomes."""
     if s.both + s.missed == 0.0:
         return 0.0, NO_POSITIVES
     return s.both / (s.both + s.missed), DEFINED
 
 
-@measure(
-    LABEL_SETS, "2·Σ_l TP_l/Σ_l (2·TP_l + FP_l + FN_l)", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
-    help="F1 over all labels of all outcomes",
-)  # fmt: skip
-@inner
+@measure(LABEL_SETS, "2·Σ_l TP_l/Σ_l (2·TP_l + FP_l + FN_l)", low=0, high=1, undefined=(ZERO_DENOMINATOR,))
 def micro_f1(s: LabelTotals) -> Result:
-    """Harmonic mean of micro precision and micro recall.
-
-    >>> micro_f1(LabelTotals(True, n=5.0, both=3.0, missed=1.0, false=1.0, labels=4, overlap=2.0))
-    (0.75, 0)
-    """
+    """F1 over all labels of all outcomes."""
     whole = 2.0 * s.both + s.missed + s.false
     if whole == 0.0:
         return 0.0, ZERO_DENOMINATOR
@@ -166,29 +135,21 @@ def micro_f1(s: LabelTotals) -> Result:
 
 @measure(
     LABEL_SETS, "Σ_l (FP_l + FN_l)/(n·labels)", low=0, high=1, better=LESS, undefined=(ZERO_DENOMINATOR,),
-    help="Share of labels that are wrongly predicted or wrongly left out",
 )  # fmt: skip
-@inner
 def hamming_loss(s: LabelTotals) -> Result:
-    """Share of wrong decisions about a label; the labels are those with a label or a prediction in memory.
+    """Share of labels that are wrongly predicted or wrongly left out.
 
-    >>> hamming_loss(LabelTotals(True, n=4.0, both=3.0, missed=1.0, false=1.0, labels=2, overlap=2.0))
-    (0.25, 0)
+    The labels are those with a label or a prediction in memory.
     """
     if s.labels == 0:
         return 0.0, ZERO_DENOMINATOR
     return (s.missed + s.false) / (s.n * s.labels), DEFINED
 
 
-@measure(
-    LABEL_SETS, "mean of #(Y ∩ Ŷ)/#(Y ∪ Ŷ), labels in both sets over labels in any", low=0, high=1,
-    help="Mean Jaccard index of true and predicted labels",
-)  # fmt: skip
-@inner
+@measure(LABEL_SETS, "mean of #(Y ∩ Ŷ)/#(Y ∪ Ŷ), labels in both sets over labels in any", low=0, high=1)
 def jaccard(s: LabelTotals) -> Result:
-    """Mean over outcomes of the Jaccard index of both sets; 0 where both are empty.
+    """Mean Jaccard index of true and predicted labels.
 
-    >>> jaccard(LabelTotals(True, n=4.0, both=3.0, missed=1.0, false=1.0, labels=2, overlap=3.0))
-    (0.75, 0)
+    The index of two empty sets counts as 0.
     """
     return s.overlap / s.n, DEFINED

@@ -1,4 +1,24 @@
-"""Precision, recall and measures derived from them: for the positive class, and over all classes."""
+"""Precision, recall and measures derived from them: for the positive class, and over all classes.
+
+>>> one = Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0)
+>>> {measure.__name__: measure(one)[0] for measure in (precision, recall, specificity, f1, f2)}
+{'precision': 0.375, 'recall': 0.75, 'specificity': 0.6875, 'f1': 0.5, 'f2': 0.625}
+>>> f0_5(one._replace(fp=13.0))  # 7.5/21
+(0.35714285714285715, 0)
+
+A mean over the classes present counts a class without a value as 0.
+
+>>> from prequential.engine.measures.table import classes_of
+>>> c = classes_of([[6, 2], [2, 0]])
+>>> {measure.__name__: measure(c)[0] for measure in (balanced_accuracy, macro_f1, weighted_f1)}
+{'balanced_accuracy': 0.375, 'macro_f1': 0.375, 'weighted_f1': 0.6}
+>>> macro_recall(classes_of([[8, 2], [0, 0]]))  # (8/10 + 0)/2
+(0.4, 0)
+>>> macro_precision(classes_of([[8, 0], [2, 6]]))  # (8/10 + 6/6)/2
+(0.9, 0)
+>>> g_mean(classes_of([[8, 2], [8, 2]]))  # sqrt(0.8·0.2)
+(0.4, 0)
+"""
 
 from __future__ import annotations
 
@@ -159,18 +179,9 @@ def _mean(total: float, weights: float) -> Result:
     return total / weights, DEFINED
 
 
-@measure(
-    CLASSES, "mean of r_i/t_i", "2019, eq. 2", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
-    help="Arithmetic mean of the recalls of the classes with labels",
-)  # fmt: skip
-@inner
+@measure(CLASSES, "mean of r_i/t_i", "2019, eq. 2", low=0, high=1, undefined=(ZERO_DENOMINATOR,))
 def balanced_accuracy(c: ClassCells) -> Result:
-    """Arithmetic mean of the recalls of the classes that have labels (2019 paper, eq. 2).
-
-    >>> from prequential.engine.measures.table import classes_of
-    >>> balanced_accuracy(classes_of([[8, 2], [1, 1]]))  # (0.8 + 0.5)/2
-    (0.65, 0)
-    """
+    """Arithmetic mean of the recalls of the classes with labels."""
     total, classes = 0.0, 0
     for i in range(len(c.labels)):
         if c.labels[i] > 0.0:
@@ -179,18 +190,9 @@ def balanced_accuracy(c: ClassCells) -> Result:
     return _mean(total, classes)
 
 
-@measure(
-    CLASSES, "geometric mean of r_i/t_i", "2019, eq. 4", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
-    help="Geometric mean of the recalls of the classes with labels",
-)  # fmt: skip
-@inner
+@measure(CLASSES, "geometric mean of r_i/t_i", "2019, eq. 4", low=0, high=1, undefined=(ZERO_DENOMINATOR,))
 def g_mean(c: ClassCells) -> Result:
-    """Geometric mean of the recalls of the classes that have labels (2019 paper, eq. 4).
-
-    >>> from prequential.engine.measures.table import classes_of
-    >>> g_mean(classes_of([[8, 2], [8, 2]]))  # sqrt(0.8·0.2)
-    (0.4, 0)
-    """
+    """Geometric mean of the recalls of the classes with labels."""
     product, classes = 1.0, 0
     for i in range(len(c.labels)):
         if c.labels[i] > 0.0:
@@ -230,14 +232,11 @@ def false_alarm(label: bool, prediction: bool) -> tuple[float, bool]:
 @measure(
     POSITIVE, "TP/P̂", "2019, eq. 6", low=0, high=1, undefined=(NO_PREDICTED_POSITIVES,),
     loss=Loss("precision", 1.0, one_less=True, function=false_positive),
-    help="Precision of the positive class",
 )  # fmt: skip
-@kernel
 def precision(b: Binary) -> Result:
-    """TP/(TP + FP): share of those predicted as positive that are (2019 paper, eq. 6).
+    """Precision of the positive class.
 
-    >>> precision(Binary(tp=8.0, fn=2.0, fp=8.0, tn=22.0))
-    (0.5, 0)
+    The share of those predicted as positive that are.
     """
     if b.tp + b.fp == 0.0:
         return 0.0, NO_PREDICTED_POSITIVES
@@ -246,14 +245,12 @@ def precision(b: Binary) -> Result:
 
 @measure(
     POSITIVE, "TP/P", "2019, eq. 7", low=0, high=1, undefined=(NO_POSITIVES,),
-    loss=Loss("recall", 1.0, one_less=True, function=missed_positive), help="Recall of the positive class",
+    loss=Loss("recall", 1.0, one_less=True, function=missed_positive),
 )  # fmt: skip
-@kernel
 def recall(b: Binary) -> Result:
-    """TP/P: share of the positives that are predicted as such (2019 paper, eq. 7).
+    """Recall of the positive class.
 
-    >>> recall(Binary(tp=8.0, fn=2.0, fp=8.0, tn=22.0))
-    (0.8, 0)
+    The share of the positives that are predicted as such.
     """
     if b.tp + b.fn == 0.0:
         return 0.0, NO_POSITIVES
@@ -263,32 +260,21 @@ def recall(b: Binary) -> Result:
 @measure(
     POSITIVE, "TN/N", low=0, high=1, undefined=(NO_NEGATIVES,),
     loss=Loss("specificity", 1.0, one_less=True, function=false_alarm),
-    help="Specificity of the positive class",
 )  # fmt: skip
-@inner
 def specificity(b: Binary) -> Result:
-    """TN/N: share of the negatives that are predicted as such.
-
-    >>> specificity(Binary(tp=8.0, fn=2.0, fp=6.0, tn=24.0))  # 24/30
-    (0.8, 0)
-    """
+    """Specificity of the positive class."""
     if b.tn + b.fp == 0.0:
         return 0.0, NO_NEGATIVES
     return b.tn / (b.tn + b.fp), DEFINED
 
 
 @measure(
-    POSITIVE, "2·TP/(P + P̂)", "2019, eq. 5", low=0, high=1,
-    undefined=(NO_POSITIVES, NO_PREDICTED_POSITIVES), help="F1 of the positive class",
+    POSITIVE, "2·TP/(P + P̂)", "2019, eq. 5", low=0, high=1, undefined=(NO_POSITIVES, NO_PREDICTED_POSITIVES),
 )  # fmt: skip
-@kernel
 def f1(b: Binary) -> Result:
-    """Harmonic mean of precision and recall, 2TP/(P + P̂) (2019 paper, eq. 5); with the reason, 0 if defined.
+    """F1 of the positive class.
 
-    Without a value where one of the two has none; 0 where both are 0.
-
-    >>> f1(Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0))  # 12/24
-    (0.5, 0)
+    The harmonic mean of precision and recall: without a value where one of the two has none.
     """
     return _weighted(b, 1.0)
 
@@ -296,30 +282,18 @@ def f1(b: Binary) -> Result:
 @measure(
     POSITIVE, "5·TP/(4·P + P̂)", "van Rijsbergen 1979", low=0, high=1,
     undefined=(NO_POSITIVES, NO_PREDICTED_POSITIVES),
-    help="F2 of the positive class: recall counts four times as much as precision",
 )  # fmt: skip
-@inner
 def f2(b: Binary) -> Result:
-    """Weighted harmonic mean of precision and recall, (1 + β²)TP/(β²P + P̂) with β = 2; as `f1`.
-
-    >>> f2(Binary(tp=6.0, fn=2.0, fp=10.0, tn=22.0))  # 30/48
-    (0.625, 0)
-    """
+    """F2 of the positive class: recall counts four times as much as precision."""
     return _weighted(b, 4.0)
 
 
 @measure(
     POSITIVE, "1.25·TP/(0.25·P + P̂)", "van Rijsbergen 1979", low=0, high=1,
     undefined=(NO_POSITIVES, NO_PREDICTED_POSITIVES),
-    help="F0.5 of the positive class: precision counts four times as much as recall",
 )  # fmt: skip
-@inner
 def f0_5(b: Binary) -> Result:
-    """Weighted harmonic mean of precision and recall, (1 + β²)TP/(β²P + P̂) with β = 1/2; as `f1`.
-
-    >>> f0_5(Binary(tp=6.0, fn=2.0, fp=13.0, tn=22.0))  # 7.5/21
-    (0.35714285714285715, 0)
-    """
+    """F0.5 of the positive class: precision counts four times as much as recall."""
     return _weighted(b, 0.25)
 
 
@@ -334,18 +308,9 @@ def _weighted(b: Binary, square: float) -> Result:
     return (1.0 + square) * b.tp / (square * (b.tp + b.fn) + (b.tp + b.fp)), DEFINED
 
 
-@measure(
-    CLASSES, "mean of r_i/h_i", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
-    help="Mean precision of the classes",
-)  # fmt: skip
-@inner
+@measure(CLASSES, "mean of r_i/h_i", low=0, high=1, undefined=(ZERO_DENOMINATOR,))
 def macro_precision(c: ClassCells) -> Result:
-    """Mean of the precisions of the classes present; one without a value counts 0.
-
-    >>> from prequential.engine.measures.table import classes_of
-    >>> macro_precision(classes_of([[8, 0], [2, 6]]))  # (8/10 + 6/6)/2
-    (0.9, 0)
-    """
+    """Mean precision of the classes."""
     total = 0.0
     for i in range(len(c.labels)):
         if c.predictions[i] > 0.0:
@@ -353,18 +318,9 @@ def macro_precision(c: ClassCells) -> Result:
     return _mean(total, present(c))
 
 
-@measure(
-    CLASSES, "mean of r_i/t_i", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
-    help="Mean recall of the classes",
-)  # fmt: skip
-@inner
+@measure(CLASSES, "mean of r_i/t_i", low=0, high=1, undefined=(ZERO_DENOMINATOR,))
 def macro_recall(c: ClassCells) -> Result:
-    """Mean of the recalls of the classes present; one without a value counts 0.
-
-    >>> from prequential.engine.measures.table import classes_of
-    >>> macro_recall(classes_of([[8, 2], [0, 0]]))  # (8/10 + 0)/2
-    (0.4, 0)
-    """
+    """Mean recall of the classes."""
     total = 0.0
     for i in range(len(c.labels)):
         if c.labels[i] > 0.0:
@@ -372,36 +328,18 @@ def macro_recall(c: ClassCells) -> Result:
     return _mean(total, present(c))
 
 
-@measure(
-    CLASSES, "mean of 2·r_i/(t_i + h_i)", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
-    help="Mean F1 of the classes",
-)  # fmt: skip
-@inner
+@measure(CLASSES, "mean of 2·r_i/(t_i + h_i)", low=0, high=1, undefined=(ZERO_DENOMINATOR,))
 def macro_f1(c: ClassCells) -> Result:
-    """Mean of the F1 of the classes present; one without a value counts 0.
-
-    >>> from prequential.engine.measures.table import classes_of
-    >>> macro_f1(classes_of([[6, 2], [2, 0]]))  # (12/16 + 0)/2
-    (0.375, 0)
-    """
+    """Mean F1 of the classes."""
     total = 0.0
     for i in range(len(c.labels)):
         total += f1_of(c, i)
     return _mean(total, present(c))
 
 
-@measure(
-    CLASSES, "Σ t_i/n · 2·r_i/(t_i + h_i)", low=0, high=1, undefined=(ZERO_DENOMINATOR,),
-    help="Mean F1 of the classes, weighted with their labels",
-)  # fmt: skip
-@inner
+@measure(CLASSES, "Σ t_i/n · 2·r_i/(t_i + h_i)", low=0, high=1, undefined=(ZERO_DENOMINATOR,))
 def weighted_f1(c: ClassCells) -> Result:
-    """Mean of the classes' F1, weighted with their labels; one without a value counts 0.
-
-    >>> from prequential.engine.measures.table import classes_of
-    >>> weighted_f1(classes_of([[6, 2], [2, 0]]))  # (8·12/16 + 2·0)/10
-    (0.6, 0)
-    """
+    """Mean F1 of the classes, weighted with their labels."""
     total, weights = 0.0, 0.0
     for i in range(len(c.labels)):
         total += f1_of(c, i) * c.labels[i]
@@ -411,23 +349,13 @@ def weighted_f1(c: ClassCells) -> Result:
 
 @inner
 def f1_of(c: ClassCells, i: int) -> float:
-    """The F1 of a class; 0 if it has no value.
-
-    >>> from prequential.engine.measures.table import classes_of
-    >>> f1_of(classes_of([[6, 2], [2, 0]]), 0)
-    0.75
-    """
+    """The F1 of a class; 0 if it has no value."""
     return 2.0 * c.hits[i] / (c.labels[i] + c.predictions[i]) if c.hits[i] > 0.0 else 0.0
 
 
 @inner
 def present(c: ClassCells) -> int:
-    """How many classes have a label or a prediction.
-
-    >>> from prequential.engine.measures.table import classes_of
-    >>> present(classes_of([[8, 2, 0], [0, 0, 0], [0, 0, 0]]))
-    2
-    """
+    """How many classes have a label or a prediction."""
     classes = 0
     for i in range(len(c.labels)):
         if c.labels[i] > 0.0 or c.predictions[i] > 0.0:

@@ -1,6 +1,24 @@
 """Measures of predicted probabilities, and of how scores rank outcomes (see `engine.tables.scores`).
 
-Their input is the number of outcomes with equal score, by class: of a window's scores, or a histogram's bins.
+The input of the latter is the number of outcomes with equal score, by class: of a window's scores, or a
+histogram's bins.
+
+>>> from prequential.engine.tables.scores import sums_of
+>>> log_loss(sums_of({scores.SCORED: 4, scores.LOG_LOSS: 3}))
+(0.75, 0)
+>>> brier(sums_of({scores.SCORED: 4, scores.BRIER: 0.5}))
+(0.125, 0)
+>>> in_a_bin = {scores.IN_BIN + 11: 4, scores.CONFIDENCE + 11: 3, scores.RIGHT + 11: 2}
+>>> ece(sums_of({scores.SCORED: 4, **in_a_bin}))  # |2/4 - 3/4|
+(0.25, 0)
+>>> top_k_accuracy(sums_of({scores.RANKED: 4, scores.IN_TOP: 3}))
+(0.75, 0)
+
+>>> import numpy as np
+>>> auc(Ranks(np.array([0.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0]), 3))
+(0.875, 0)
+>>> pr_auc(Ranks(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0]), 3))  # (1 + 2/3)/2
+(0.8333333333333333, 0)
 """
 
 from __future__ import annotations
@@ -23,22 +41,9 @@ from prequential.engine.measures.declaration import (
     Result,
     measure,
 )
-from prequential.engine.tables import outcomes
+from prequential.engine.tables import outcomes, scores
 from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
 from prequential.engine.tables.outcomes import Log
-from prequential.engine.tables.scores import (
-    BINS,
-    BRIER,
-    CONFIDENCE,
-    IN_BIN,
-    IN_TOP,
-    LARGEST_BRIER,
-    LOG_LOSS,
-    NO_WEIGHT,
-    RANKED,
-    RIGHT,
-    SCORED,
-)
 
 
 @inner
@@ -57,60 +62,42 @@ def own_brier(log: Log, row: int) -> tuple[float, bool]:
 
 @measure(
     PROBABILITIES, "-ln p(label), p clipped to 1e-15 … 1 - 1e-15", low=0, high=34.54, better=LESS,
-    loss=Loss("log_loss", function=own_log_loss), help="Mean logarithmic loss of the predicted probabilities",
+    loss=Loss("log_loss", function=own_log_loss),
 )  # fmt: skip
-@inner
 def log_loss(sums: Floats) -> Result:
-    """Mean of -ln p(y) over the outcomes with probabilities, p clipped to [1e-15, 1 - 1e-15].
-
-    >>> from prequential.engine.tables.scores import sums_of
-    >>> log_loss(sums_of({SCORED: 4, LOG_LOSS: 3}))
-    (0.75, 0)
-    """
-    if sums[SCORED] < NO_WEIGHT:
+    """Mean logarithmic loss of the predicted probabilities."""
+    if sums[scores.SCORED] < scores.NO_WEIGHT:
         return 0.0, NO_PROBABILITIES
-    return sums[LOG_LOSS] / sums[SCORED], DEFINED
+    return sums[scores.LOG_LOSS] / sums[scores.SCORED], DEFINED
 
 
 @measure(
     PROBABILITIES, "Σ_i (p(i) - [i is the label])², over all classes", "Brier 1950", low=0, high=2,
-    better=LESS, loss=Loss("brier", LARGEST_BRIER, function=own_brier),
-    help="Brier score of the predicted probabilities, summed over classes",
+    better=LESS, loss=Loss("brier", scores.LARGEST_BRIER, function=own_brier),
 )  # fmt: skip
-@inner
 def brier(sums: Floats) -> Result:
-    """Mean over the outcomes with probabilities of Σ_c (p(c) - [c = y])²: 0 to 2 (Brier 1950).
-
-    >>> from prequential.engine.tables.scores import sums_of
-    >>> brier(sums_of({SCORED: 4, BRIER: 0.5}))
-    (0.125, 0)
-    """
-    if sums[SCORED] < NO_WEIGHT:
+    """Brier score of the predicted probabilities, summed over classes."""
+    if sums[scores.SCORED] < scores.NO_WEIGHT:
         return 0.0, NO_PROBABILITIES
-    return sums[BRIER] / sums[SCORED], DEFINED
+    return sums[scores.BRIER] / sums[scores.SCORED], DEFINED
 
 
 @measure(
     PROBABILITIES, "Σ_b n_b/n·abs(share right in b - mean confidence in b)", "Guo et al. 2017", low=0, high=1,
-    better=LESS, help="Expected calibration error of the predicted class, 15 equal bins",
+    better=LESS,
 )  # fmt: skip
-@inner
 def ece(sums: Floats) -> Result:
-    """Expected calibration error: Σ_b n_b/n·|right_b/n_b - confidence_b| over 15 equal bins.
+    """Expected calibration error of the predicted class, 15 equal bins.
 
     From Guo et al. (2017). Confidence is the probability of the predicted class.
-
-    >>> from prequential.engine.tables.scores import sums_of
-    >>> ece(sums_of({SCORED: 4, IN_BIN + 11: 4, CONFIDENCE + 11: 3, RIGHT + 11: 2}))  # |2/4 - 3/4|
-    (0.25, 0)
     """
-    if sums[SCORED] < NO_WEIGHT:
+    if sums[scores.SCORED] < scores.NO_WEIGHT:
         return 0.0, NO_PROBABILITIES
     gaps = 0.0
-    for b in range(BINS):
-        if sums[IN_BIN + b] > 0.0:
-            gaps += abs(sums[RIGHT + b] - sums[CONFIDENCE + b])
-    return gaps / sums[SCORED], DEFINED
+    for b in range(scores.BINS):
+        if sums[scores.IN_BIN + b] > 0.0:
+            gaps += abs(sums[scores.RIGHT + b] - sums[scores.CONFIDENCE + b])
+    return gaps / sums[scores.SCORED], DEFINED
 
 
 @inner
@@ -122,24 +109,17 @@ def own_miss(log: Log, row: int) -> tuple[float, bool]:
 
 @measure(
     TOP, "share whose label is one of the `top_k` classes with the largest probabilities; ties in the mean "
-    "of all their orders",
-    "Russakovsky et al. 2015", low=0, high=1,
+    "of all their orders", "Russakovsky et al. 2015", low=0, high=1,
     loss=Loss("top_k_accuracy", 1.0, one_less=True, function=own_miss),
-    help="Share of outcomes whose label is one of the top_k most probable classes",
 )  # fmt: skip
-@inner
 def top_k_accuracy(sums: Floats) -> Result:
-    """Share of the outcomes with probabilities whose label is one of the k most probable classes.
+    """Share of outcomes whose label is one of the top_k most probable classes.
 
     Equal probabilities count as the mean over all their orders; a label that isn't named is none of them.
-
-    >>> from prequential.engine.tables.scores import sums_of
-    >>> top_k_accuracy(sums_of({RANKED: 4, IN_TOP: 3}))
-    (0.75, 0)
     """
-    if sums[RANKED] < NO_WEIGHT:
+    if sums[scores.RANKED] < scores.NO_WEIGHT:
         return 0.0, NO_PROBABILITIES
-    return sums[IN_TOP] / sums[RANKED], DEFINED
+    return sums[scores.IN_TOP] / sums[scores.RANKED], DEFINED
 
 
 #: From so much on the series of the digamma function has all digits.
@@ -157,17 +137,13 @@ class Ranks(NamedTuple):
 
 @measure(
     RANKS, "share of pairs (positive, negative) ranked rightly by p(positive class); ties half", low=0,
-    high=1, undefined=(NO_POSITIVES, NO_NEGATIVES, TOO_FEW), help="Area under the ROC curve of the scores",
+    high=1, undefined=(NO_POSITIVES, NO_NEGATIVES, TOO_FEW),
 )  # fmt: skip
-@inner
 def auc(r: Ranks) -> Result:
-    """Share of the pairs (positive, negative) in which the positive has the larger score; ties count half.
+    """Area under the ROC curve of the scores.
 
-    If outcomes have weights, the weight of a pair is their product. Sums of integers are exact.
-
-    >>> import numpy as np
-    >>> auc(Ranks(np.array([0.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0]), 3))
-    (0.875, 0)
+    Among outcomes of equal score, half of the pairs count. If outcomes have weights, the weight of a pair is
+    their product. Sums of integers are exact.
     """
     positives = below = twice = 0.0
     for i in range(r.groups):
@@ -187,11 +163,9 @@ def auc(r: Ranks) -> Result:
     RANKS, "average precision: mean over the positives of the precision of all that score no less; ties in "
     "the mean of all their orders", "McSherry and Najork 2008", low=0, high=1,
     undefined=(NO_POSITIVES, TOO_FEW),
-    help="Area under the precision-recall curve of the scores (average precision)",
 )  # fmt: skip
-@inner
 def pr_auc(r: Ranks) -> Result:
-    """Average precision: the mean of the precision at the rank of each positive.
+    """Area under the precision-recall curve of the scores (average precision).
 
     Among outcomes of equal score, it is the mean over all their orders. Let there be m such outcomes, p of
     them positive, after N others of which T are positive. Each rank i = 1 … m has a positive with probability
@@ -206,12 +180,6 @@ def pr_auc(r: Ranks) -> Result:
     ----------
     McSherry, Najork: Computing information retrieval performance measures efficiently in the presence of tied
     scores, ECIR 2008, doi:10.1007/978-3-540-78646-7_38.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pr_auc(Ranks(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0]), 3))  # (1 + 2/3)/2
-    (0.8333333333333333, 0)
     """
     before = all_before = total = 0.0
     harmonic = _digamma(1.0)

@@ -12,24 +12,16 @@ import numpy as np
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats, Ints, inner
-from prequential.engine.measures import agreement, costs, label_sets, per_class, probabilistic, regression
-from prequential.engine.measures.declaration import (
-    DECLARED,
-    LABEL_SETS,
-    LESS,
-    MORE,
-    NEARER,
-    PROBABILITIES,
-    PROPENSITIES,
-    RANKS,
-    REASONS,
-    REGRESSION,
-    TOP,
-    Input,
-    Loss,
-    Measure,
-    source_of,
+from prequential.engine.measures import (
+    agreement,
+    costs,
+    declaration,
+    label_sets,
+    per_class,
+    probabilistic,
+    regression,
 )
+from prequential.engine.measures.declaration import DECLARED, Input, Loss, Measure, source_of
 from prequential.engine.tables.scores import PARTS, SEASONS, ScorePart
 from prequential.topics.messages import NUMBERS, NUMBERS_OF_KIND
 
@@ -62,24 +54,24 @@ def made_of(*inputs: Input) -> tuple[str, ...]:
 
 
 #: Measures that only task `multilabel` has.
-OF_SETS = made_of(LABEL_SETS)
+OF_SETS = made_of(declaration.LABEL_SETS)
 
 #: Measures for regression.
-OF_NUMBERS = tuple(one.name for one in MEASURES.values() if one.task == REGRESSION)
+OF_NUMBERS = tuple(one.name for one in MEASURES.values() if one.task == declaration.REGRESSION)
 
 #: Measures that need predicted probabilities; among these, those of ranks of outcomes, and of ranks of
 #: labels; measures that need propensities of labels.
-OF_PROBABILITIES = made_of(PROBABILITIES, TOP, RANKS)
-OF_RANKS = made_of(RANKS)
-OF_TOP = made_of(TOP)
-OF_WEIGHTS = made_of(PROPENSITIES)
+OF_PROBABILITIES = made_of(declaration.PROBABILITIES, declaration.TOP, declaration.RANKS)
+OF_RANKS = made_of(declaration.RANKS)
+OF_TOP = made_of(declaration.TOP)
+OF_WEIGHTS = made_of(declaration.PROPENSITIES)
 
 #: Measures of which less is better; for some, which may have either sign, the absolute value counts.
-LESS_IS_BETTER = tuple(one.name for one in MEASURES.values() if one.better != MORE)
+LESS_IS_BETTER = tuple(one.name for one in MEASURES.values() if one.better != declaration.MORE)
 
 #: Columns of measures of which less is better, and of those that are better closer to 0.
-LESS_COLUMNS = tuple(INDEX[one.name] for one in MEASURES.values() if one.better == LESS)
-NEARER_COLUMNS = tuple(INDEX[one.name] for one in MEASURES.values() if one.better == NEARER)
+LESS_COLUMNS = tuple(INDEX[one.name] for one in MEASURES.values() if one.better == declaration.LESS)
+NEARER_COLUMNS = tuple(INDEX[one.name] for one in MEASURES.values() if one.better == declaration.NEARER)
 
 #: Measures that aren't about a model's quality, but about the baselines, chance, or the estimator.
 NOT_QUALITY = tuple(one.name for one in MEASURES.values() if not one.quality)
@@ -104,7 +96,7 @@ def by_name(
     known = [(name, values[INDEX[name]], reasons[INDEX[name]]) for name in names]
     return (
         {name: float(value) for name, value, reason in known if not reason},
-        {name: REASONS[reason] for name, _, reason in known if reason},
+        {name: declaration.REASONS[reason] for name, _, reason in known if reason},
     )
 
 

@@ -3,56 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, inner, kernel, written
 from prequential.engine.compiled.mathematics import two_product, two_sum
+from prequential.engine.measures import declaration
 from prequential.engine.measures.agreement import Totals
-from prequential.engine.measures.costs import SUMS, Paid, paid_by_chance, paid_of
-from prequential.engine.measures.declaration import (
-    CLASSES,
-    COSTS,
-    DEFINED,
-    EMPTY,
-    LABEL_SETS,
-    MATRIX,
-    NO_LABEL_KNOWN,
-    NO_POSITIVE,
-    NO_POSITIVE_CLASS,
-    NO_PROBABILITIES,
-    NO_PROPENSITY,
-    NO_QUANTILE,
-    NO_RANKS,
-    NOT_CLASSIFICATION,
-    NOT_MULTILABEL,
-    NOT_REGRESSION,
-    NUMBERS,
-    POSITIVE,
-    PROBABILITIES,
-    PROPENSITIES,
-    QUANTILES,
-    RANKS,
-    RELATIVES,
-    SPREAD,
-    TOP,
-    ZERO_DENOMINATOR,
-    Input,
-)
+from prequential.engine.measures.costs import SUMS, paid_by_chance, paid_of
 from prequential.engine.measures.label_sets import LabelTotals, has_sets, sum_labels
 from prequential.engine.measures.per_class import ClassCells, Positives, binary, new_classes, positive_of
 from prequential.engine.measures.registry import INDEX, MEASURES, made_of
-from prequential.engine.tables import scores
-from prequential.engine.tables.outcomes import (
-    JointCells,
-    is_listed,
-    label_of,
-    listed_at,
-    prediction_of,
-    weight_of,
-)
+from prequential.engine.tables import outcomes
+from prequential.engine.tables.outcomes import JointCells
 from prequential.engine.tables.scores import NO_WEIGHT, SCORED
 
 # ---- a line for each measure
@@ -60,28 +25,29 @@ from prequential.engine.tables.scores import NO_WEIGHT, SCORED
 _KAPPA_SE = INDEX["kappa_se"]
 
 
-def _computed(*inputs: Input) -> Iterator[str]:
+def _computed(*inputs: declaration.Input) -> Iterator[str]:
     """Lines that fill the columns of the measures with these inputs."""
     for name in made_of(*inputs):
         at = INDEX[name]
         yield f"values[{at}], reasons[{at}] = {name}({MEASURES[name].inputs.arguments})"
 
 
-def _refused(reason: str, *inputs: Input) -> Iterator[str]:
+def _refused(reason: str, *inputs: declaration.Input) -> Iterator[str]:
     """Lines that set the reason for a missing value of the measures with these inputs."""
     for name in made_of(*inputs):
         yield f"reasons[{INDEX[name]}] = {reason}"
 
 
+def _withdrawn(reason: str, names: Iterable[str]) -> Iterator[str]:
+    """Lines that take the values of these measures back, for this reason."""
+    for name in names:
+        yield f"values[{INDEX[name]}], reasons[{INDEX[name]}] = 0.0, {reason}"
+
+
 def _loop(name: str, parameters: str, *lines: str) -> Any:
     given: dict[str, Any] = {one.name: one.function for one in MEASURES.values()}
-    given |= {
-        "DEFINED": DEFINED, "NO_LABEL_KNOWN": NO_LABEL_KNOWN,
-        "NO_POSITIVE": NO_POSITIVE, "NO_POSITIVE_CLASS": NO_POSITIVE_CLASS,
-        "NO_PROBABILITIES": NO_PROBABILITIES, "NO_PROPENSITY": NO_PROPENSITY, "NO_RANKS": NO_RANKS,
-        "NO_QUANTILE": NO_QUANTILE, "NOT_MULTILABEL": NOT_MULTILABEL, "NOTHING": NO_WEIGHT, "SCORED": SCORED,
-        "RANKED": scores.RANKED, "binary": binary,
-    }  # fmt: skip
+    given |= {name: code for name, code in vars(declaration).items() if isinstance(code, int)}
+    given |= {"NOTHING": NO_WEIGHT, "SCORED": SCORED, "binary": binary}
     return inner(written(name, parameters, lines, given, __name__, __file__))
 
 
@@ -92,53 +58,51 @@ def _within(*lines: str) -> list[str]:
 #: Fills the measures of the matrix, and the reasons of the others if there are no scores.
 _put_matrix = _loop(
     "put_matrix", "t, c, s, positive, k, values, reasons",
-    *_computed(MATRIX, CLASSES),
-    "if s.is_used:", *_within(*_computed(LABEL_SETS)),
-    "else:", *_within(*_refused("NOT_MULTILABEL", LABEL_SETS)),
-    "if positive == NO_POSITIVE:", *_within(*_refused("NO_POSITIVE_CLASS", POSITIVE, RANKS)),
+    *_computed(declaration.MATRIX, declaration.CLASSES),
+    "if s.is_used:", *_within(*_computed(declaration.LABEL_SETS)),
+    "else:", *_within(*_refused("NOT_MULTILABEL", declaration.LABEL_SETS)),
+    "if positive == NO_POSITIVE:",
+    *_within(*_refused("NO_POSITIVE_CLASS", declaration.POSITIVE, declaration.RANKS)),
     "else:",
-    *_within("b = binary(t.n, c, positive)", *_computed(POSITIVE), *_refused("NO_PROBABILITIES", RANKS)),
-    *_refused("NO_PROBABILITIES", PROBABILITIES, TOP),
-    *_refused("NO_PROPENSITY", PROPENSITIES),
-    "if k.reason == DEFINED:", *_within(*_computed(COSTS)),
-    "else:", *_within(*_refused("k.reason", COSTS)),
+    *_within("b = binary(t.n, c, positive)", *_computed(declaration.POSITIVE)),
+    *_within(*_refused("NO_PROBABILITIES", declaration.RANKS)),
+    *_refused("NO_PROBABILITIES", declaration.PROBABILITIES, declaration.TOP),
+    *_refused("NO_PROPENSITY", declaration.PROPENSITIES),
+    "if k.reason == DEFINED:", *_within(*_computed(declaration.COSTS)),
+    "else:", *_within(*_refused("k.reason", declaration.COSTS)),
 )  # fmt: skip
 
 #: Fills the measures of scores. There may be weights only.
 _put_scores = _loop(
     "put_scores", "sums, positive, values, reasons",
-    *_computed(PROBABILITIES, TOP, PROPENSITIES),
-    "if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:", *_within(*_refused("NO_RANKS", RANKS)),
+    *_computed(declaration.PROBABILITIES, declaration.TOP, declaration.PROPENSITIES),
+    "if positive != NO_POSITIVE and sums[SCORED] >= NOTHING:",
+    *_within(*_refused("NO_RANKS", declaration.RANKS)),
 )  # fmt: skip
 
 #: Refuses the measures that need baselines, if these had no label to predict from.
 _refuse_baselines = _loop(
     "refuse_baselines", "values, reasons",
-    *(
-        f"values[{INDEX[one.name]}], reasons[{INDEX[one.name]}] = 0.0, NO_LABEL_KNOWN"
-        for one in MEASURES.values()
-        if one.needs_label
-    ),
+    *_withdrawn("NO_LABEL_KNOWN", (one.name for one in MEASURES.values() if one.needs_label)),
 )  # fmt: skip
 
 _put_numbers = _loop(
     "put_numbers", "sums, spread, quantile, values, reasons",
-    *_computed(NUMBERS, SPREAD, RELATIVES),
+    *_computed(declaration.NUMBERS, declaration.SPREAD, declaration.RELATIVES),
     *chain.from_iterable(
         (f"if sums[{one.part.sums[0]}] >= NOTHING:", *_within(*_computed(one)),
          "else:", *_within(*_refused(str(one.absent[0]), one)))
         for one in dict.fromkeys(measure.inputs for measure in MEASURES.values()) if one.part is not None
     ),
-    "if quantile > 0.0:", *_within(*_computed(QUANTILES)),
-    "else:", *_within(*_refused("NO_QUANTILE", QUANTILES)),
+    "if quantile > 0.0:", *_within(*_computed(declaration.QUANTILES)),
+    "else:", *_within(*_refused("NO_QUANTILE", declaration.QUANTILES)),
 )  # fmt: skip
 
 #: Fills the measures of the ranks of scores, or their reasons if there is no positive class.
-put_ranks = _loop("put_ranks", "r, values, reasons", *_computed(RANKS))
+put_ranks = _loop("put_ranks", "r, values, reasons", *_computed(declaration.RANKS))
 refuse_ranks = _loop(
-    "refuse_ranks", "values, reasons",
-    *(f"values[{INDEX[name]}], reasons[{INDEX[name]}] = 0.0, NO_POSITIVE_CLASS" for name in made_of(RANKS)),
-)  # fmt: skip
+    "refuse_ranks", "values, reasons", *_withdrawn("NO_POSITIVE_CLASS", made_of(declaration.RANKS))
+)
 
 
 # ---- inputs of measures
@@ -156,18 +120,9 @@ def _others(values: Floats, others: Floats) -> None:
         after += values[i]
 
 
-class _Baselines(NamedTuple):
-    """The outcomes that the baselines had right and wrong."""
-
-    persistent: float
-    persistent_wrong: float
-    majority: float
-    majority_wrong: float
-
-
 @inner
-def _add_all(cells: Floats, c: ClassCells) -> _Baselines:
-    """Add joint cells, (4·k²,), to `c`; returns the baselines' outcomes."""
+def _add_all(cells: Floats, c: ClassCells) -> tuple[float, float, float, float]:
+    """Add joint cells, (4·k²,), to `c`; returns the outcomes that the baselines had right and wrong."""
     k = len(c.labels)
     persistent = persistent_wrong = majority = majority_wrong = 0.0
     row = c.labels  # first it has a row of the matrix, and its own values only at the end
@@ -177,7 +132,7 @@ def _add_all(cells: Floats, c: ClassCells) -> _Baselines:
             at = (y * k + h) * 4
             none, only_majority = cells[at], cells[at + 1]
             only_persistent, both = cells[at + 2], cells[at + 3]
-            cell = weight_of(cells, y * k + h)
+            cell = outcomes.weight_of(cells, y * k + h)
             row[h] = cell
             if cell > 0.0:
                 persistent += only_persistent + both
@@ -195,11 +150,11 @@ def _add_all(cells: Floats, c: ClassCells) -> _Baselines:
             if h != y:
                 c.neither[h] += after
             after += row[h]
-    return _Baselines(persistent, persistent_wrong, majority, majority_wrong)
+    return persistent, persistent_wrong, majority, majority_wrong
 
 
 @inner
-def _add_listed(cells: JointCells, c: ClassCells) -> _Baselines:
+def _add_listed(cells: JointCells, c: ClassCells) -> tuple[float, float, float, float]:
     """As `_add_all`, from the cells that have outcomes: the same sums in the same order, without zeros.
 
     If weights are whole numbers, it leaves `c.neither` to `sum_up`.
@@ -208,11 +163,11 @@ def _add_listed(cells: JointCells, c: ClassCells) -> _Baselines:
     persistent = persistent_wrong = majority = majority_wrong = 0.0
     row = c.labels
     while at < len(cells.keys):
-        y, first = label_of(cells.keys[at]), at
+        y, first = outcomes.label_of(cells.keys[at]), at
         own, before, begin = c.neither[y], 0.0, 0
-        while at < len(cells.keys) and label_of(cells.keys[at]) == y:
-            h = prediction_of(cells.keys[at])
-            at, none, only_majority, only_persistent, both = listed_at(cells, at)
+        while at < len(cells.keys) and outcomes.label_of(cells.keys[at]) == y:
+            h = outcomes.prediction_of(cells.keys[at])
+            at, none, only_majority, only_persistent, both = outcomes.listed_at(cells, at)
             cell = row[h] = (none + only_majority) + (only_persistent + both)
             persistent += only_persistent + both
             persistent_wrong += none + only_majority
@@ -233,7 +188,7 @@ def _add_listed(cells: JointCells, c: ClassCells) -> _Baselines:
             c.neither[i] += before
         after, end = 0.0, k
         for entry in range(at - 1, first - 1, -1):
-            h = prediction_of(cells.keys[entry])
+            h = outcomes.prediction_of(cells.keys[entry])
             if h < end:
                 for i in range(h, end):
                     c.neither[i] += after
@@ -241,7 +196,7 @@ def _add_listed(cells: JointCells, c: ClassCells) -> _Baselines:
         for i in range(end):
             c.neither[i] += after
         c.neither[y] = own
-    return _Baselines(persistent, persistent_wrong, majority, majority_wrong)
+    return persistent, persistent_wrong, majority, majority_wrong
 
 
 @kernel
@@ -253,14 +208,16 @@ def sum_up(cells: JointCells, c: ClassCells) -> Totals:
     k = len(c.labels)
     for i in range(k):
         c.hits[i] = c.missed[i] = c.false[i] = c.neither[i] = 0.0
-    b = _add_listed(cells, c) if is_listed(cells) else _add_all(cells.weights, c)
+    persistent, persistent_wrong, majority, majority_wrong = (
+        _add_listed(cells, c) if outcomes.is_listed(cells) else _add_all(cells.weights, c)
+    )
     right = wrong = 0.0
     for i in range(k):
         c.labels[i] = c.hits[i] + c.missed[i]
         c.predictions[i] = c.hits[i] + c.false[i]
         right += c.hits[i]
         wrong += c.missed[i]
-    if cells.whole and is_listed(cells):
+    if cells.whole and outcomes.is_listed(cells):
         for i in range(k):
             c.neither[i] = (right + wrong) - c.labels[i] - c.false[i]
     _others(c.labels, c.other_labels)
@@ -278,9 +235,8 @@ def sum_up(cells: JointCells, c: ClassCells) -> Totals:
         apart += c.missed[i] * c.false[i]
     beyond, low = two_sum(beyond, low)
     return Totals(
-        right + wrong, right, wrong, b.persistent, b.persistent_wrong, b.majority, b.majority_wrong,
-        chance, beyond, low, label_pairs, prediction_pairs, together - apart,
-        together + apart,
+        right + wrong, right, wrong, persistent, persistent_wrong, majority, majority_wrong, chance, beyond,
+        low, label_pairs, prediction_pairs, together - apart, together + apart,
     )  # fmt: skip
 
 
@@ -317,40 +273,7 @@ def _refuse_infinite(values: Floats, reasons: Ints) -> None:
     for at in range(len(values)):
         if not math.isfinite(values[at]):
             values[at] = 0.0
-            reasons[at] = ZERO_DENOMINATOR
-
-
-@inner
-def _put_measures(
-    t: Totals,
-    c: ClassCells,
-    s: LabelTotals,
-    positive: int,
-    k: Paid,
-    sums: Floats,
-    scored: bool,
-    values: Floats,
-    reasons: Ints,
-) -> None:
-    _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
-    if t.n > 0.0:
-        _put_matrix(t, c, s, positive, k, values, reasons)
-        if scored:
-            _put_scores(sums, positive, values, reasons)
-        _refuse_infinite(values, reasons)
-
-
-@inner
-def _put_expected(
-    t: Totals, c: ClassCells, s: LabelTotals, positive: int, k: Paid, by_label: ClassCells, values: Floats,
-    reasons: Ints,
-) -> None:  # fmt: skip
-    _fill(values, reasons, NOT_REGRESSION if t.n > 0.0 else EMPTY)
-    if t.n > 0.0:
-        expected = expect(t, c)
-        _put_matrix(expected, by_label if s.is_used else c, s, positive, k, values, reasons)
-        values[_KAPPA_SE] *= math.sqrt(t.n)  # of n outcomes; the expected matrix has n-fold counts
-        _refuse_infinite(values, reasons)
+            reasons[at] = declaration.ZERO_DENOMINATOR
 
 
 #: Sums for estimators without costs by value.
@@ -380,36 +303,33 @@ def measure_cells(
     """Compute all measures for classification of one sequence, from joint cells and sums of scores, if any.
 
     The positive class is the configured one, or follows from the sequence's labels in memory. The caller
-    fills in the measures of ranks of scores (see `put_ranks`).
+    fills in the measures of ranks of scores (see `put_ranks`). With `chance`, the measures are those of
+    random predictions with the model's own distribution. They have no probabilities, and follow from the
+    expected matrix in closed form, without random numbers.
 
-    Parameters
-    ----------
-    memory
-        Joint cells and sums of scores.
-    c
-        Scratch arrays of capacity k; afterwards they have the matrix by class.
-    positives, sequence
-        Determine the positive class.
-    chance
-        Whether to compute the measures of random predictions with the model's own distribution instead. They
-        have no probabilities, and follow from the expected matrix in closed form, without random numbers.
-    values, reasons
-        (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
-        `DEFINED`.
+    `c`: scratch arrays of capacity k; afterwards they have the matrix by class. `values`, `reasons`: written,
+    (measures,) float64 and int64, columns as `NAMES`. A value counts where its reason is `DEFINED`.
     """
     t = sum_up(memory.cells, c)
+    _fill(values, reasons, declaration.NOT_REGRESSION if t.n > 0.0 else declaration.EMPTY)
+    if not t.n > 0.0:
+        return
     positive = positive_of(positives, sequence, c.labels)
     s = LabelTotals(False, 0.0, 0.0, 0.0, 0.0, 0, 0.0)
     if has_sets(positives, sequence):
         s = sum_labels(memory.cells, c, positives, sequence, chance, t.n, memory.by_label)
+    classes = memory.by_label if s.is_used else c
     if chance:
         k = paid_by_chance(positives, sequence, c.labels, c.predictions, t.n, memory.whole)
-        _put_expected(t, c, s, positive, k, memory.by_label, values, reasons)
+        _put_matrix(expect(t, c), classes, s, positive, k, values, reasons)
+        values[_KAPPA_SE] *= math.sqrt(t.n)  # of n outcomes; the expected matrix has n-fold counts
     else:
         k = paid_of(positives, sequence, memory.cells, len(c.labels), t.n, memory.whole, memory.paid)
-        classes = memory.by_label if s.is_used else c
-        _put_measures(t, classes, s, positive, k, memory.sums, memory.scored, values, reasons)
-    if t.n > 0.0 and not memory.known:
+        _put_matrix(t, classes, s, positive, k, values, reasons)
+        if memory.scored:
+            _put_scores(memory.sums, positive, values, reasons)
+    _refuse_infinite(values, reasons)
+    if not memory.known:
         _refuse_baselines(values, reasons)
 
 
@@ -417,22 +337,13 @@ def measure_cells(
 def measure_numbers(
     sums: Floats, scored: bool, spread: float, quantile: float, values: Floats, reasons: Ints
 ) -> None:
-    """Compute all measures for regression of one sequence.
+    """Compute all measures for regression of one sequence, from its sums of scores, (`SIZE`,), if any.
 
-    Parameters
-    ----------
-    sums, scored
-        (`SIZE`,) sums of scores, and whether there are any.
-    spread
-        Σ(y - ȳ)² of the labels in memory.
-    quantile
-        The quantile that predictions are, above 0 and below 1; 0: none is configured.
-    values, reasons
-        (measures,) float64 and int64, columns as `NAMES`: written. A value counts where its reason is
-        `DEFINED`.
+    `spread`: Σ(y - ȳ)² of the labels in memory. `quantile`: the one that predictions are, above 0 and below
+    1; 0: none is configured. `values`, `reasons`: as in `measure_cells`.
     """
     some = scored and sums[SCORED] >= NO_WEIGHT
-    _fill(values, reasons, NOT_CLASSIFICATION if some else EMPTY)
+    _fill(values, reasons, declaration.NOT_CLASSIFICATION if some else declaration.EMPTY)
     if some:
         _put_numbers(sums, spread, quantile, values, reasons)
         _refuse_infinite(values, reasons)

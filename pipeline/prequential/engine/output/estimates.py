@@ -125,32 +125,7 @@ class Estimates:
 
     def lines(self, row: int, about: Entity, stream: Stream) -> EntityMessages:
         """The lines of the messages about an entity."""
-        return self._lines(row, about, stream, bool(self._catalog.columns.entities.initial_is_final[row]))
-
-    def lines_of(self, rows: Sequence[int]) -> Iterator[tuple[Entity, Stream, EntityMessages]]:
-        """The lines of many entities, each with the entity and its stream."""
-        catalog, streams = self._catalog, self._catalog.streams
-        singles = (self._catalog.columns.entities.initial_is_final[rows] > 0).tolist()
-        for row, initial_is_final in zip(rows, singles):
-            about = catalog.entity(row)
-            stream = streams[about.stream]
-            yield about, stream, self._lines(row, about, stream, initial_is_final)
-
-    def who(self, about: Entity, stream: Stream, lines: EntityMessages) -> Who:
-        """The subjects of the messages about an entity."""
-        known = self._who.get(about.row)
-        if known is None or known[0] is not lines:
-            fields = (
-                {
-                    "stream": stream.name, "partition": self._catalog.partition, "model": line.model,
-                    "segment": about.segment, "stage": line.stage, "estimator": line.estimator,
-                }
-                for line in lines.all
-            )  # fmt: skip
-            known = self._who[about.row] = lines, Who.from_fields(fields)
-        return known[1]
-
-    def _lines(self, row: int, about: Entity, stream: Stream, initial_is_final: bool) -> EntityMessages:
+        initial_is_final = bool(self._catalog.columns.entities.initial_is_final[row])
         known = self._known.get(row)
         if known is not None and known[0] is about and known[1] == initial_is_final:
             return known[2]
@@ -176,6 +151,20 @@ class Estimates:
         lines = EntityMessages(all_lines, places, runs)
         self._known[row] = about, initial_is_final, lines
         return lines
+
+    def who(self, about: Entity, stream: Stream, lines: EntityMessages) -> Who:
+        """The subjects of the messages about an entity."""
+        known = self._who.get(about.row)
+        if known is None or known[0] is not lines:
+            fields = (
+                {
+                    "stream": stream.name, "partition": self._catalog.partition, "model": line.model,
+                    "segment": about.segment, "stage": line.stage, "estimator": line.estimator,
+                }
+                for line in lines.all
+            )  # fmt: skip
+            known = self._who[about.row] = lines, Who.from_fields(fields)
+        return known[1]
 
     def with_intermediate(
         self, rows: Sequence[int], states: States

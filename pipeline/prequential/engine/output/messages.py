@@ -28,14 +28,8 @@ from prequential.engine.measures.declaration import REASONS
 from prequential.engine.measures.per_class import new_classes, positive_of
 from prequential.engine.measures.registry import INDEX, NAMES
 from prequential.engine.measures.table import sum_up
-from prequential.engine.output.estimates import (
-    EntityMessages,
-    Estimates,
-    EstimatorState,
-    MessageSubject,
-    counts_of,
-    state_of,
-)
+from prequential.engine.output import estimates
+from prequential.engine.output.estimates import EntityMessages, Estimates, MessageSubject
 from prequential.engine.output.texts import Draft, Writer, vocabulary
 from prequential.engine.output.waiting import Waiting, all_waiting
 from prequential.engine.tables.streams import AGE, MODEL
@@ -60,7 +54,7 @@ class Estimate(NamedTuple):
     model: str  # … or of random predictions with the model's distribution
     stage: str
     estimator: str
-    state: EstimatorState
+    state: estimates.EstimatorState
     details: dict[str, Any]
     same: list[str]  # stages that are the same up to now
 
@@ -99,10 +93,12 @@ class Reporter:
         texts: dict[tuple[Any, ...], bytes] = {}
         ending = b"".join(b",%d" % one for one in catalog.loss) + b"]"
         of_rows = (column[rows].tolist() for column in columns_of)
-        for (about, stream, lines), counts, outcomes, revisions, ts, version in zip(
-            self.of_estimators.lines_of(rows), counts_of(catalog, rows), *of_rows
+        for row, counts, outcomes, revisions, ts, version in zip(
+            rows, estimates.counts_of(catalog, rows), *of_rows
         ):
-            row = about.row
+            about = catalog.entity(row)
+            stream = catalog.streams[about.stream]
+            lines = self.of_estimators.lines(row, about, stream)
             numbers = b",%d,%d%b" % (outcomes, revisions, ending)
             columns = self._columns_of(stream)
             first, step = states.places.get(row, (0, 0))  # without stages there are no lines
@@ -181,7 +177,7 @@ class Reporter:
             for line in self.of_estimators.lines(row, about, stream).all:
                 if not shown(line, stream.config):
                     continue
-                state = state_of(states, row, line, stream.config.alpha)
+                state = estimates.state_of(states, row, line, stream.config.alpha)
                 details = self._details(row, about, stream, line)
                 yield Estimate(about, line.model, line.stage, line.estimator, state, details, line.same)
 
@@ -205,10 +201,10 @@ class Reporter:
                 cluster = int(self._cluster_of(stream.code)) if has_intervals else 0
                 side = side_of(estimator, sequence, cells, cluster)
                 if names:
+                    whole, has_sets = estimator.memory.whole, stream.config.has_sets
                     details = details_of(
-                        names, cells, estimator.capacity, estimator.memory.whole, side.effective, side.pairs,
-                        positive, stream.class_names, side.known, stream.config.has_sets, side.clustered,
-                    )  # fmt: skip
+                        names, side, estimator.capacity, whole, positive, stream.class_names, has_sets
+                    )
                 if referring and plan.reference is not None:
                     newest = int(entities.outcomes[row]), int(entities.newest_ts[row])
                     found = beside(
@@ -407,6 +403,7 @@ class DisparityReporter:
             outcomes, int(table.revised[one.row]), *catalog.loss,
         )  # fmt: skip
         same = catalog.same_as(about.row, stage)
+        reason = "few_outcomes" if shown else "no_outcomes"
         return Disparity(
             id=identity(*about_it), stream=stream.name, partition=catalog.partition, model=about.model,
             stage=stage, key=groups.keys[key], measure=groups.measures[m], outcomes=outcomes,
@@ -414,7 +411,7 @@ class DisparityReporter:
             smallest=smallest, difference=difference, ratio=ratio, interval=interval, level=wanted.level,
             tolerance=wanted.tolerance, verdict=VERDICTS[verdict],
             since=int(table.since[one.row, place]) if verdict == DIFFERS else None,
-            reason=_reason(shown) if verdict == TOO_FEW else msgspec.UNSET, config=stream.config.digest,
+            reason=reason if verdict == TOO_FEW else msgspec.UNSET, config=stream.config.digest,
             same=same or msgspec.UNSET, untimed=True if catalog.untimed else msgspec.UNSET,
         )  # fmt: skip
 
@@ -441,8 +438,3 @@ class DisparityReporter:
             name = existing(catalog.entity(segment).segment, "a segment's name")
             shown[name[len(groups.keys[key]) + 1 :]] = group
         return shown, bounds
-
-
-def _reason(shown: dict[str, dict[str, Any]]) -> str:
-    """Why there is no verdict."""
-    return "few_outcomes" if shown else "no_outcomes"

@@ -18,34 +18,15 @@ from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ExpectedTabl
 from prequential.engine.delay.expecting import Group
 from prequential.engine.delay.periods import PeriodTables, read_sums
 from prequential.engine.facts import PeriodDue
+from prequential.engine.measures import declaration
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
-from prequential.engine.measures.declaration import (
-    CLASSES,
-    COSTS,
-    DEFINED,
-    LABEL_SETS,
-    MATRIX,
-    POSITIVE,
-    PROBABILITIES,
-    REASONS,
-)
-from prequential.engine.measures.declaration import NUMBERS as OF_NUMBERS
+from prequential.engine.measures.declaration import CLASSES, COSTS, DEFINED, LABEL_SETS, MATRIX, POSITIVE
 from prequential.engine.measures.per_class import Positives, new_classes, quantile_of
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
 from prequential.engine.output.estimates import counts_of
+from prequential.engine.tables import scores
 from prequential.engine.tables.outcomes import JointCells, cell_of
-from prequential.engine.tables.scores import (
-    ABSOLUTE_ERRORS,
-    BIAS,
-    BRIER,
-    LOG_LOSS,
-    SCORED,
-    SIZE,
-    SPREAD,
-    SQUARED_ERRORS,
-    read_exactly,
-)
 from prequential.topics.encoding import encode, identity
 from prequential.topics.outputs import Encoded, Metrics
 from prequential.topics.specs import METRICS
@@ -58,12 +39,15 @@ _OF_MATRIX = frozenset(
 )  # fmt: skip
 
 #: Measures that are mean losses, and the places of their sums; `ece` isn't one.
-_LOSSES = {"log_loss": LOG_LOSS, "brier": BRIER}
+_LOSSES = {"log_loss": scores.LOG_LOSS, "brier": scores.BRIER}
 OF_LOSSES = frozenset(
     one.name for one in MEASURES.values()
-    if one.inputs == OF_NUMBERS or (one.inputs == PROBABILITIES and one.name in _LOSSES)
+    if one.inputs == declaration.NUMBERS or (one.inputs == declaration.PROBABILITIES and one.name in _LOSSES)
 )  # fmt: skip
-_PLACES = {False: (LOG_LOSS, BRIER), True: (ABSOLUTE_ERRORS, SQUARED_ERRORS, BIAS)}
+_PLACES = {
+    False: (scores.LOG_LOSS, scores.BRIER),
+    True: (scores.ABSOLUTE_ERRORS, scores.SQUARED_ERRORS, scores.BIAS),
+}
 
 #: All estimated measures.
 ESTIMATED = _OF_MATRIX | OF_LOSSES
@@ -71,9 +55,9 @@ ESTIMATED = _OF_MATRIX | OF_LOSSES
 #: Why a measure has no estimate: it isn't estimated at all; there are too many classes, so that only right
 #: and wrong are distinguished; no prediction has reached the end of its horizon, before which no event is
 #: certain.
-_WHY = (*REASONS, "not_estimated", "too_many_classes", "first_horizon")
-_NOT_ESTIMATED, _TOO_MANY_CLASSES, FIRST_HORIZON = range(len(REASONS), len(_WHY))
-_NO_PROBABILITIES = REASONS.index("no_probabilities")
+_WHY = (*declaration.REASONS, "not_estimated", "too_many_classes", "first_horizon")
+_NOT_ESTIMATED, _TOO_MANY_CLASSES, FIRST_HORIZON = range(len(declaration.REASONS), len(_WHY))
+_NO_PROBABILITIES = declaration.REASONS.index("no_probabilities")
 
 _MATRIX_COLUMNS = np.array(sorted(INDEX[name] for name in _OF_MATRIX))
 _SCORE_COLUMNS = {name: INDEX[name] for name in _LOSSES}
@@ -183,7 +167,7 @@ def _measure(
     """Measures of the labels of each of the periods so far."""
     periods, pool, cells = tables.periods, tables.cell_pool, tables.cells
     joint, stakes = np.empty(4 * capacity * capacity), np.empty((capacity * capacity, 2))
-    rests, summed = np.empty((capacity * capacity, 1, cells.rests.shape[2])), np.empty(SPREAD + 1)
+    rests, summed = np.empty((capacity * capacity, 1, cells.rests.shape[2])), np.empty(scores.SPREAD + 1)
     classes, paid, nothing = new_classes(capacity), np.empty(SUMS), np.empty(0, np.int32)
     by_label = new_classes(positives.members.shape[1])
     by_value = cells.stakes.shape[1] > 0 and len(positives.priced) > 0
@@ -192,11 +176,11 @@ def _measure(
         own = np.int64(periods.sums[row])
         summed[:] = 0.0
         if own:
-            read_exactly(tables.sums.sums[own], tables.sums.rests[own], summed)
-        sums = summed[:SIZE]
+            scores.read_exactly(tables.sums.sums[own], tables.sums.rests[own], summed)
+        sums = summed[: scores.SIZE]
         if numbers:
             quantile = quantile_of(positives, positives.owner[i])
-            measure_numbers(sums, own != 0, summed[SPREAD], quantile, into.values[i], into.reasons[i])
+            measure_numbers(sums, own != 0, summed[scores.SPREAD], quantile, into.values[i], into.reasons[i])
         else:
             joint[:] = 0.0
             paid[:] = 0.0
@@ -219,23 +203,11 @@ def expected(
     catalog: Catalog, periods: PeriodTables, tables: ExpectedTables, models: Ints, rows: Ints, group: Group,
     places: Ints, sums: Floats | None = None,
 ) -> PeriodValues:  # fmt: skip
-    """Estimated measures of periods for all their labels.
+    """Estimated measures of periods for all their labels, a row for each period.
 
-    Parameters
-    ----------
-    catalog, periods, tables
-        The tables.
-    models, rows
-        (n,) rows of the models, and of the periods in `periods`.
-    group, places
-        The estimates of models with the same layout, and the places of these periods there.
-    sums
-        (n, `SIZE`) that is written: sums of scores over all predictions that have or will have a label.
-
-    Returns
-    -------
-    MeasuredValues
-        A row for each period.
+    `models`, `rows`: (n,) rows of the models, and of the periods in `periods`. `group`, `places`: the
+    estimates of models with the same layout, and the places of these periods there. `sums`, (n, `SIZE`), is
+    written: sums of scores over all predictions that have or will have a label.
     """
     found = _new(len(rows), _NOT_ESTIMATED)
     of_models, look = tables.models, group.look
@@ -270,9 +242,9 @@ def _put_losses(into: PeriodValues, rows: Ints, sums: Floats, numbers: bool) -> 
     if numbers:
         _measure_numbers(sums, own)
     else:
-        scored = sums[:, SCORED] > 0.0
+        scored = sums[:, scores.SCORED] > 0.0
         for name, column in _SCORE_COLUMNS.items():
-            np.divide(sums[:, _LOSSES[name]], sums[:, SCORED], out=own.values[:, column], where=scored)
+            np.divide(sums[:, _LOSSES[name]], sums[:, scores.SCORED], out=own.values[:, column], where=scored)
             own.reasons[:, column] = np.where(scored, DEFINED, _NO_PROBABILITIES)
     _put(into, rows, _LOSS_COLUMNS[numbers], own)
 
@@ -301,7 +273,7 @@ def _of_matrices(catalog: Catalog, tables: ExpectedTables, models: Ints, cells: 
 def _measure_matrices(
     cells: Floats, codes: Ints32, classes: Ints32, positives: Positives, capacity: int, into: PeriodValues
 ) -> None:
-    joint, room, nothing = np.empty(4 * capacity * capacity), new_classes(capacity), np.zeros(SIZE)
+    joint, room, nothing = np.empty(4 * capacity * capacity), new_classes(capacity), np.zeros(scores.SIZE)
     unpaid, by_label = np.zeros(SUMS), new_classes(positives.members.shape[1])
     no_keys = np.empty(0, np.int32)
     for i in range(len(cells)):
@@ -319,16 +291,14 @@ def _sums_of(
 ) -> Floats:
     """Sums of scores, (n, `SIZE`): of the labels so far, and of expected labels by their strata."""
     numbers = int(tables.models.layout[models[0]]) == NUMBERS
-    sums = np.ascontiguousarray(read_sums(periods, rows)[:, :SIZE])
+    sums = np.ascontiguousarray(read_sums(periods, rows)[:, : scores.SIZE])
     columns = np.array(_PLACES[numbers][:count])
     _add_losses(tables.of_models.counts, losses_at(tables.models, models), coming, columns, numbers, sums)
     return sums
 
 
 @kernel
-def _add_losses(
-    faded: Floats, at: Ints, coming: Floats, columns: Ints, numbers: bool, sums: Floats
-) -> None:
+def _add_losses(faded: Floats, at: Ints, coming: Floats, columns: Ints, numbers: bool, sums: Floats) -> None:
     """Add the expected labels to sums of scores, (n, `SIZE`)."""
     _, predicted, bins = coming.shape
     # The first bin is that of predictions without probabilities.
@@ -340,7 +310,7 @@ def _add_losses(
                 n = faded[place]
                 if n <= 0.0 or coming[i, j, b] <= 0.0:
                     continue
-                sums[i, SCORED] += coming[i, j, b]
+                sums[i, scores.SCORED] += coming[i, j, b]
                 for one in range(len(columns)):
                     sums[i, columns[one]] += coming[i, j, b] * (faded[place + 1 + one] / n)
 
@@ -349,25 +319,11 @@ def expected_of(
     joint: Floats | None, right: tuple[float, float] | None, sums: Floats | None, positives: Positives, *,
     numbers: bool,
 ) -> PeriodValues:  # fmt: skip
-    """Estimated measures of one period, from totals.
+    """Estimated measures of one period, from totals, in one row.
 
-    Parameters
-    ----------
-    joint
-        (4·k²,) the expected cells of classes; None: the task is regression.
-    right
-        The expected numbers of wrong and right predictions, if only these are distinguished.
-    sums
-        (`SIZE`,) of scores; None: there are no mean losses.
-    positives
-        The positive class of the stream, which has number 0.
-    numbers
-        Whether the task is regression.
-
-    Returns
-    -------
-    MeasuredValues
-        One row, for the period.
+    `joint`: (4·k²,) the expected cells of classes; None: the task is regression (`numbers`). `right`: the
+    expected numbers of wrong and right predictions, if only these are distinguished. `sums`: (`SIZE`,) of
+    scores; None: there are no mean losses. `positives`: those of the stream, which has number 0.
     """
     found, one = _new(1, _NOT_ESTIMATED), np.zeros(1, dtype=np.int64)
     if sums is not None:
@@ -377,7 +333,8 @@ def expected_of(
     elif joint is not None:
         own, classes = _new(1), new_classes(math.isqrt(len(joint) // 4))
         by_label = new_classes(positives.members.shape[1])
-        memory = InMemory(JointCells(joint), True, np.zeros(SIZE), False, True, np.zeros(SUMS), by_label)
+        nothing, unpaid = np.zeros(scores.SIZE), np.zeros(SUMS)
+        memory = InMemory(JointCells(joint), True, nothing, False, True, unpaid, by_label)
         measure_cells(memory, classes, positives, 0, False, own.values[0], own.reasons[0])
         _put(found, one, _MATRIX_COLUMNS, own)
     return found

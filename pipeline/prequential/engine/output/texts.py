@@ -223,22 +223,9 @@ class Draft:
     ) -> None:  # fmt: skip
         """Add a group: messages with the same outcome count, time and rest, about the subjects `about`.
 
-        Parameters
-        ----------
-        stream
-            The record's key.
-        about
-            The subject of each message.
-        numbers
-            The part of their ids after the subject.
-        rows
-            By message, the row of its values.
-        outcomes, ts
-            Number of outcomes, and the label time of the newest one, ms.
-        columns
-            The published measures, as a number from `Writer.columns`.
-        fields
-            JSON of the fields after the measures, without braces.
+        `stream` is the record's key, `numbers` the part of their ids after the subject. `rows` has by message
+        the row of its values. `ts` is the label time of the newest outcome (ms), `columns` the published
+        measures (a number from `Writer.columns`), `fields` the JSON after the measures, without braces.
         """
         digests = self._digests
         for begun in about.digests:

@@ -98,14 +98,9 @@ def all_waiting(expected: ExpectedTables, whose: Ints, clocks: Ints) -> list[Wai
 
 @kernel
 def _put_ratios(
-    pool: Pool,
-    of_models: MaturityRecords,
-    whose: Ints,
-    ends: Ints,
-    maturities: Ints,
-    room: Floats,
+    pool: Pool, of_models: MaturityRecords, whose: Ints, ends: Ints, maturities: Ints, room: Floats,
     ratios: Floats,
-) -> None:
+) -> None:  # fmt: skip
     """By period, put half the width of the interval of its share of right predictions, in scales.
 
     It is from its maturity or, if that has too few final periods, from the latest earlier maturity that has
@@ -131,14 +126,9 @@ def _put_ratios(
 
 @kernel
 def _add_up(
-    look: PeriodEstimates,
-    ends: Ints,
-    block: Ints,
-    counts: Ints32,
-    right_wrong: bool,
-    ratios: Floats,
+    look: PeriodEstimates, ends: Ints, block: Ints, counts: Ints32, right_wrong: bool, ratios: Floats,
     sums: Floats,
-) -> None:
+) -> None:  # fmt: skip
     """Sum up each model's periods that have pending predictions: see `all_waiting`."""
     first = 0
     for m in range(len(ends)):
