@@ -22,31 +22,23 @@ from typing import IO, Any
 
 from prequential.configuration.settings.model import Config
 from prequential.views.wording.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich import progress
 from rich.text import Text
 
 
-class _Rate(ProgressColumn):
+class _Rate(progress.ProgressColumn):
     """Units a second."""
 
     def __init__(self, unit: str) -> None:
         super().__init__()
         self._unit = unit
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: progress.Task) -> Text:
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.0f} {self._unit}/s")
 
 
-def progress_bar(*, wanted: bool = True, unit: str | None = "records") -> Progress:
+def progress_bar(*, wanted: bool = True, unit: str | None = "records") -> progress.Progress:
     """A bar with time left, and units a second, if it is wanted and standard error is a terminal.
 
     Or in a notebook, where rich needs ipywidgets for it.
@@ -54,18 +46,19 @@ def progress_bar(*, wanted: bool = True, unit: str | None = "records") -> Progre
     rate = () if unit is None else (_Rate(unit),)
     console = Console(stderr=True)
     seen = console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
-    return Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), *rate,
-        TimeRemainingColumn(), console=console, transient=True, disable=not (wanted and seen),
+    return progress.Progress(
+        progress.TextColumn("{task.description}", markup=False), progress.BarColumn(),
+        progress.TaskProgressColumn(), *rate, progress.TimeRemainingColumn(),
+        console=console, transient=True, disable=not (wanted and seen),
     )  # fmt: skip
 
 
-def reading(progress: Progress, kind: str) -> Callable[[int, float | None], None]:
+def reading(bar: progress.Progress, kind: str) -> Callable[[int, float | None], None]:
     """Shows how far the reading of a file is; its rows are known by the share that has been read."""
-    task = progress.add_task(f"reading {kind}", total=None)
+    task = bar.add_task(f"reading {kind}", total=None)
 
     def advance(rows: int, share: float | None) -> None:
-        progress.update(task, completed=rows, total=rows / share if share else None)
+        bar.update(task, completed=rows, total=rows / share if share else None)
 
     return advance
 
@@ -111,9 +104,7 @@ class _Work:
 
 
 def compile_loops(
-    tell: Callable[[str], None],
-    config: Config | None = None,
-    report: Callable[[str], None] | None = None,
+    tell: Callable[[str], None], config: Config | None = None, report: Callable[[str], None] | None = None
 ) -> None:
     """Load the loops that a configuration can use (None: the default one); compile those that are missing.
 
@@ -257,7 +248,7 @@ def _reported(
 
 @contextmanager
 def _compiled_elsewhere(
-    tell: Callable[[str], None], work: _Work, bar: Progress, needed: Collection[str]
+    tell: Callable[[str], None], work: _Work, bar: progress.Progress, needed: Collection[str]
 ) -> Iterator[None]:
     """Have other processes compile the needed loops once the block needs one that isn't in the cache."""
     from numba.core import event

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
+from msgspec import UnsetType as Unset
 from prequential.topics.disparities import Disparity
 from prequential.topics.specs import COMPARISONS, DISPARITIES, METRICS
 
@@ -13,6 +15,24 @@ ALL_PARTITIONS = -1
 
 #: The verdict then: it depends on the order of outcomes, which those of two partitions don't have.
 BY_PARTITION = "by_partition"
+
+#: What fields mean that several kinds of messages have, where a message's docstring doesn't say otherwise.
+COMMON_FIELDS = {
+    "id": "32 hex digits that identify the message: the same content has the same id.",
+    "stream": "Stream.",
+    "partition": (
+        "Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key: "
+        "instance`)."
+    ),
+    "model": "Model, or what is evaluated next to it: `@persistent`, `MODEL+temporal`, `MODEL@random`.",
+    "segment": "Segment as `key=value`; null: the whole stream.",
+    "stage": "Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, `lead:D`, or `period`.",
+    "outcomes": "Outcomes of the sequence so far.",
+    "ts": "Label time of the newest outcome, in epoch milliseconds.",
+    "config": "SHA-256 of the stream's settings without `emit`.",
+    "untimed": "True where no record had a time: `ts` then counts rows.",
+    "same": "Stages that are identical so far and have no messages of their own.",
+}
 
 
 class Metrics(msgspec.Struct, gc=False):
@@ -23,76 +43,30 @@ class Metrics(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    id
-        32 hex digits that identify the message: the same content has the same id.
-    stream
-        Stream.
-    partition
-        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
-        instance`).
-    model
-        Model, or what is evaluated next to it: `@persistent`, `MODEL+temporal`, `MODEL@random`.
-    segment
-        Segment as `key=value`; null: the whole stream.
-    stage
-        Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, `lead:D`, or `period`.
-    estimator
-        Estimator: `all`, `window:W`, `fading:A`, `decay:H`; for a period `period:` and its start.
-    n
-        Outcomes in the estimator's memory; for estimators that fade, their sum of weights.
-    outcomes
-        Outcomes of the sequence so far.
-    ts
-        Label time of the newest outcome, in epoch milliseconds.
-    measures
-        Values of the measures that are defined, by name.
-    undefined
-        Reasons of the measures that are not defined, by name.
-    counts
-        Predictions and labels that made no outcome, by reason.
-    config
-        SHA-256 of the stream's settings without `emit`.
-    model_version
-        Version of the model's newest labelled prediction, where predictions have one.
-    version_since
-        Outcome, from 1, at which this version began.
-    untimed
-        True where no record had a time: `ts` then counts rows.
-    same
-        Stages that are identical so far and have no messages of their own.
-    started_empty
-        True while an estimator that was added later has not seen the whole sequence.
-    period
-        Period of prediction time, and how much of it is labelled.
-    expected
-        Estimated performance of a period that is not final.
-    coverage
-        Label coverage and label latency; in messages that `emit.every` made due.
-    confusion
-        Detail: outcomes (or their weights) by label, then by prediction.
-    per_class
-        Detail: precision, recall, F1 and number of labels of each class.
-    normalised
-        Detail: share of confusion matrices with the same class ratio that are no better, by measure.
-    class_ratio
-        Detail: share of positives, and how measures depend on it.
-    intervals
-        Detail: 95% intervals of shares, as [low, high] by measure.
-    cluster
-        Basis of a window's intervals, with clusters: `length_ms` of one, their `count`, the `effective`
+    estimator: Estimator: `all`, `window:W`, `fading:A`, `decay:H`; for a period `period:` and its start.
+    n: Outcomes in the estimator's memory; for estimators that fade, their sum of weights.
+    measures: Values of the measures that are defined, by name.
+    undefined: Reasons of the measures that are not defined, by name.
+    counts: Predictions and labels that made no outcome, by reason.
+    model_version: Version of the model's newest labelled prediction, where predictions have one.
+    version_since: Outcome, from 1, at which this version began.
+    started_empty: True while an estimator that was added later has not seen the whole sequence.
+    period: Period of prediction time, and how much of it is labelled.
+    expected: Estimated performance of a period that is not final.
+    coverage: Label coverage and label latency; in messages that `emit.every` made due.
+    confusion: Detail: outcomes (or their weights) by label, then by prediction.
+    per_class: Detail: precision, recall, F1 and number of labels of each class.
+    normalised: Detail: share of confusion matrices with the same class ratio that are no better, by measure.
+    class_ratio: Detail: share of positives, and how measures depend on it.
+    intervals: Detail: 95% intervals of shares, as [low, high] by measure.
+    cluster: Basis of a window's intervals, with clusters: `length_ms` of one, their `count`, the `effective`
         number, and the `reason` without intervals.
-    dependence
-        Detail: autocorrelation of errors and of labels.
-    worse_than_baseline
-        Detail: by baseline that is ahead of the model, the `ts` since when.
-    scores
-        Detail: histogram of the positive class's scores.
-    reference
-        Comparison with the first outcomes of the sequence.
-    residuals
-        Detail: mean prediction, mean label and mean absolute error by decile of the prediction.
-    missing_partitions
-        With `partition: -1`: partitions that may lack outcomes of this model, because
+    dependence: Detail: autocorrelation of errors and of labels.
+    worse_than_baseline: Detail: by baseline that is ahead of the model, the `ts` since when.
+    scores: Detail: histogram of the positive class's scores.
+    reference: Comparison with the first outcomes of the sequence.
+    residuals: Detail: mean prediction, mean label and mean absolute error by decile of the prediction.
+    missing_partitions: With `partition: -1`: partitions that may lack outcomes of this model, because
         `limits.models_per_stream` was reached there.
 
     Examples
@@ -119,26 +93,26 @@ class Metrics(msgspec.Struct, gc=False):
     undefined: dict[str, str]
     counts: dict[str, int]
     config: str
-    model_version: str | msgspec.UnsetType = msgspec.UNSET
-    version_since: int | msgspec.UnsetType = msgspec.UNSET
-    untimed: bool | msgspec.UnsetType = msgspec.UNSET
-    same: list[str] | msgspec.UnsetType = msgspec.UNSET
-    started_empty: bool | msgspec.UnsetType = msgspec.UNSET
-    period: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    expected: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    coverage: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    confusion: dict[str, dict[str, float]] | msgspec.UnsetType = msgspec.UNSET
-    per_class: dict[str, dict[str, float]] | msgspec.UnsetType = msgspec.UNSET
-    normalised: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
-    class_ratio: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    intervals: dict[str, tuple[float, float]] | msgspec.UnsetType = msgspec.UNSET
-    cluster: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    dependence: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    worse_than_baseline: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-    scores: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    reference: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    residuals: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    missing_partitions: list[int] | msgspec.UnsetType = msgspec.UNSET
+    model_version: str | Unset = UNSET
+    version_since: int | Unset = UNSET
+    untimed: bool | Unset = UNSET
+    same: list[str] | Unset = UNSET
+    started_empty: bool | Unset = UNSET
+    period: dict[str, Any] | Unset = UNSET
+    expected: dict[str, Any] | Unset = UNSET
+    coverage: dict[str, Any] | Unset = UNSET
+    confusion: dict[str, dict[str, float]] | Unset = UNSET
+    per_class: dict[str, dict[str, float]] | Unset = UNSET
+    normalised: dict[str, float] | Unset = UNSET
+    class_ratio: dict[str, Any] | Unset = UNSET
+    intervals: dict[str, tuple[float, float]] | Unset = UNSET
+    cluster: dict[str, Any] | Unset = UNSET
+    dependence: dict[str, Any] | Unset = UNSET
+    worse_than_baseline: dict[str, int] | Unset = UNSET
+    scores: dict[str, Any] | Unset = UNSET
+    reference: dict[str, Any] | Unset = UNSET
+    residuals: dict[str, Any] | Unset = UNSET
+    missing_partitions: list[int] | Unset = UNSET
 
 
 class Comparison(msgspec.Struct, gc=False):
@@ -148,62 +122,28 @@ class Comparison(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    id
-        32 hex digits that identify the message: the same content has the same id.
-    stream
-        Stream.
-    partition
-        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
-        instance`).
-    model
-        Model A.
-    against
-        Model B.
-    segment
-        Segment as `key=value`; null: the whole stream.
-    stage
-        Stage, or two stages of a model as `initial/final`.
-    estimator
-        Estimator in whose memory `measures` are computed.
-    loss
-        Loss that is compared: `error`, `log_loss`, `brier`, `cost`, `absolute`, `squared`.
-    n
-        Joint outcomes in the estimator's memory; for estimators that fade, their sum of weights.
-    outcomes
-        Joint outcomes so far.
-    ts
-        Label time of the newest joint outcome, in epoch milliseconds.
-    measures
-        `difference`, `q`, `n01`, `n10`, `mcnemar`, `mcnemar_p`, as far as they are defined. Positive: B
-        is better.
-    undefined
-        Reasons of those that are not defined, by name.
-    interval
-        Confidence sequence of the mean difference over the whole history; null: the loss has no bound.
-    level
-        Level at which this pair tests.
-    pairs
-        k: this pair is the k-th of the stream that began in this stage and segment.
-    verdict
-        `a_better`, `b_better` or `undecided` over the whole history; `by_partition` for all partitions
+    model: Model A.
+    against: Model B.
+    stage: Stage, or two stages of a model as `initial/final`.
+    estimator: Estimator in whose memory `measures` are computed.
+    loss: Loss that is compared: `error`, `log_loss`, `brier`, `cost`, `absolute`, `squared`.
+    n: Joint outcomes in the estimator's memory; for estimators that fade, their sum of weights.
+    outcomes: Joint outcomes so far.
+    ts: Label time of the newest joint outcome, in epoch milliseconds.
+    measures: `difference`, `q`, `n01`, `n10`, `mcnemar`, `mcnemar_p`, as far as they are defined. Positive:
+        B is better.
+    undefined: Reasons of those that are not defined, by name.
+    interval: Confidence sequence of the mean difference over the whole history; null: the loss has no bound.
+    level: Level at which this pair tests.
+    pairs: k: this pair is the k-th of the stream that began in this stage and segment.
+    verdict: `a_better`, `b_better` or `undecided` over the whole history; `by_partition` for all partitions
         together.
-    since
-        Joint outcome, from 1, at which the verdict began; null while it is undecided.
-    config
-        SHA-256 of the stream's settings without `emit`.
-    effective
-        Effective sample size of interval and verdict.
-    recent
-        Verdict since the latest confirmed change: `verdict`, and `since` about which joint outcome.
-    significant
-        Whether McNemar's test rejects at a single look.
-    same
-        Stages that are identical so far and have no messages of their own.
-    untimed
-        True where no record had a time: `ts` then counts rows.
-    missing_partitions
-        With `partition: -1`: partitions without outcomes of this pair, because `limits.pairs_per_stream` or
-        `limits.models_per_stream` was reached there.
+    since: Joint outcome, from 1, at which the verdict began; null while it is undecided.
+    effective: Effective sample size of interval and verdict.
+    recent: Verdict since the latest confirmed change: `verdict`, and `since` about which joint outcome.
+    significant: Whether McNemar's test rejects at a single look.
+    missing_partitions: With `partition: -1`: partitions without outcomes of this pair, because
+        `limits.pairs_per_stream` or `limits.models_per_stream` was reached there.
     """
 
     id: str
@@ -228,10 +168,10 @@ class Comparison(msgspec.Struct, gc=False):
     config: str
     effective: int = 0
     recent: dict[str, Any] = msgspec.field(default_factory=dict)
-    same: list[str] | msgspec.UnsetType = msgspec.UNSET
-    significant: bool | msgspec.UnsetType = msgspec.UNSET
-    untimed: bool | msgspec.UnsetType = msgspec.UNSET
-    missing_partitions: list[int] | msgspec.UnsetType = msgspec.UNSET
+    same: list[str] | Unset = UNSET
+    significant: bool | Unset = UNSET
+    untimed: bool | Unset = UNSET
+    missing_partitions: list[int] | Unset = UNSET
 
 
 class Alarm(msgspec.Struct, gc=False):
@@ -239,43 +179,16 @@ class Alarm(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    id
-        32 hex digits that identify the message: the same content has the same id.
-    stream
-        Stream.
-    partition
-        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
-        instance`).
-    model
-        Model, or what is evaluated next to it: `@persistent`, `MODEL+temporal`, `MODEL@random`.
-    segment
-        Segment as `key=value`; null: the whole stream.
-    stage
-        Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, `lead:D`, or `period`.
-    detector
-        Detector.
-    signal
-        Signal that the detector watches.
-    outcome
-        Outcome of the sequence, from 1, at which the alarm was raised.
-    instance_id
-        Instance of this outcome.
-    ts
-        Label time of this outcome, in epoch milliseconds.
-    statistic
-        The detector's statistic.
-    threshold
-        Threshold in force.
-    params
-        The detector's parameters as configured, or their defaults.
-    error_autocorrelation
-        Lag-1 autocorrelation of the errors so far. Tests for drift assume 0.
-    same
-        Stages that are identical so far and have no messages of their own.
-    untimed
-        True where no record had a time: `ts` then counts rows.
-    period
-        For stage `period`: `start`, `end` and `maturity`. `outcome` then counts outcomes so far.
+    detector: Detector.
+    signal: Signal that the detector watches.
+    outcome: Outcome of the sequence, from 1, at which the alarm was raised.
+    instance_id: Instance of this outcome.
+    ts: Label time of this outcome, in epoch milliseconds.
+    statistic: The detector's statistic.
+    threshold: Threshold in force.
+    params: The detector's parameters as configured, or their defaults.
+    error_autocorrelation: Lag-1 autocorrelation of the errors so far. Tests for drift assume 0.
+    period: For stage `period`: `start`, `end` and `maturity`. `outcome` then counts outcomes so far.
     """
 
     id: str
@@ -292,10 +205,10 @@ class Alarm(msgspec.Struct, gc=False):
     statistic: float
     threshold: float
     params: dict[str, float | bool | str]
-    error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
-    untimed: bool | msgspec.UnsetType = msgspec.UNSET
-    same: list[str] | msgspec.UnsetType = msgspec.UNSET
-    period: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    error_autocorrelation: float | Unset = UNSET
+    untimed: bool | Unset = UNSET
+    same: list[str] | Unset = UNSET
+    period: dict[str, Any] | Unset = UNSET
 
 
 class Incident(msgspec.Struct, gc=False):
@@ -306,71 +219,37 @@ class Incident(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    id
-        32 hex digits, a function of what the message is about.
-    stream
-        Stream.
-    partition
-        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
-        instance`).
-    model
-        The model that has changed.
-    stage
-        The stage that is watched: `final`, or the first one that is evaluated.
-    revision
-        Number of the message about this incident, from 1.
-    status
-        `open`, `recovered` or `closed`.
-    segment
-        Null: levels are the model's. A segment that explains the change is a cause.
-    opened
-        `outcome` and `ts` (epoch ms) at which it opened.
-    change_point
-        Where the level changed: `outcome`, `ts`, and `prediction_ts`, when such predictions were made.
-    alarms
-        Ids of the first 100 alarms.
-    alarm_count
-        How many alarms there were.
-    signals
-        Sources of alarms: `detector`, `signal`, `stage`, `segment`, `outcome` of its own sequence at
+    id: 32 hex digits, a function of what the message is about.
+    model: The model that has changed.
+    stage: The stage that is watched: `final`, or the first one that is evaluated.
+    revision: Number of the message about this incident, from 1.
+    status: `open`, `recovered` or `closed`.
+    segment: Null: levels are the model's. A segment that explains the change is a cause.
+    opened: `outcome` and `ts` (epoch ms) at which it opened.
+    change_point: Where the level changed: `outcome`, `ts`, and `prediction_ts`, when such predictions were
+        made.
+    alarms: Ids of the first 100 alarms.
+    alarm_count: How many alarms there were.
+    signals: Sources of alarms: `detector`, `signal`, `stage`, `segment`, `outcome` of its own sequence at
         the first alarm, `level` (`alarm` or `warning`).
-    severity
-        Cohen's d of the losses, from 0 to 10, times the share of the change that is not due to the labels.
-    before
-        Mean loss (`level`), its 95% `interval` and the number `n` of outcomes before the change.
-    after
-        The same after the change; perhaps with `at_former_class_ratio`.
-    causes
-        What explains the change, the largest `share` of it first.
-    baselines
-        Levels of the baselines before and after, by name.
-    examples
-        Ids of up to five instances behind the change point that were wrong.
-    former_alarms
-        Number of `alarms` of the model before this incident, and of the `outcomes` in which they came.
-    outcome
-        Newest outcome of the model, from 1.
-    ts
-        Its label time, in epoch ms.
-    config
-        SHA-256 of the stream's settings without `emit`.
-    compared
-        First and last outcomes before and after the change, and by what these were compared.
-    cluster
-        What the decision rests on: `length_ms` of a cluster of prediction time, and how many clusters were
-        compared `before` and `after` the change.
-    recovered
-        `outcome` and `ts` from which on the loss is back at its earlier level.
-    agreed
-        Whether later clusters are nearer to `after` than to `before`; left out until they are closed.
-    graded
-        Of the model's graded `incidents`, how many `agreed`.
-    loss
-        The loss that is watched (`incident_loss`); left out for `error`.
-    same
-        Stages that are identical so far and have no messages of their own.
-    untimed
-        True where no record had a time: `ts` then counts rows.
+    severity: Cohen's d of the losses, from 0 to 10, times the share of the change that is not due to the
+        labels.
+    before: Mean loss (`level`), its 95% `interval` and the number `n` of outcomes before the change.
+    after: The same after the change; perhaps with `at_former_class_ratio`.
+    causes: What explains the change, the largest `share` of it first.
+    baselines: Levels of the baselines before and after, by name.
+    examples: Ids of up to five instances behind the change point that were wrong.
+    former_alarms: Number of `alarms` of the model before this incident, and of the `outcomes` in which they
+        came.
+    outcome: Newest outcome of the model, from 1.
+    ts: Its label time, in epoch ms.
+    compared: First and last outcomes before and after the change, and by what these were compared.
+    cluster: What the decision rests on: `length_ms` of a cluster of prediction time, and how many clusters
+        were compared `before` and `after` the change.
+    recovered: `outcome` and `ts` from which on the loss is back at its earlier level.
+    agreed: Whether later clusters are nearer to `after` than to `before`; left out until they are closed.
+    graded: Of the model's graded `incidents`, how many `agreed`.
+    loss: The loss that is watched (`incident_loss`); left out for `error`.
     """
 
     id: str
@@ -396,14 +275,14 @@ class Incident(msgspec.Struct, gc=False):
     outcome: int
     ts: int
     config: str
-    compared: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    cluster: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
-    recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-    agreed: bool | msgspec.UnsetType = msgspec.UNSET
-    graded: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-    loss: str | msgspec.UnsetType = msgspec.UNSET
-    untimed: bool | msgspec.UnsetType = msgspec.UNSET
-    same: list[str] | msgspec.UnsetType = msgspec.UNSET
+    compared: dict[str, Any] | Unset = UNSET
+    cluster: dict[str, float] | Unset = UNSET
+    recovered: dict[str, int] | Unset = UNSET
+    agreed: bool | Unset = UNSET
+    graded: dict[str, int] | Unset = UNSET
+    loss: str | Unset = UNSET
+    untimed: bool | Unset = UNSET
+    same: list[str] | Unset = UNSET
 
 
 class DeadLetter(msgspec.Struct, gc=False):
@@ -411,12 +290,9 @@ class DeadLetter(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    kind
-        Its input topic: 0 instances, 1 predictions, 2 labels.
-    offset
-        Where it stands in its partition; in files, its number in order of time.
-    reason
-        Why it can't be used, in one sentence.
+    kind: Its input topic: 0 instances, 1 predictions, 2 labels.
+    offset: Where it stands in its partition; in files, its number in order of time.
+    reason: Why it can't be used, in one sentence.
     """
 
     kind: int
@@ -429,12 +305,9 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
 
     Attributes
     ----------
-    topic
-        `metrics`, `comparisons` or `disparities`, without the prefix.
-    stream
-        The stream, which is the record's key.
-    json
-        The message, JSON in UTF-8.
+    topic: `metrics`, `comparisons` or `disparities`, without the prefix.
+    stream: The stream, which is the record's key.
+    json: The message, JSON in UTF-8.
     """
 
     topic: str

@@ -75,9 +75,7 @@ class DeliveryError(WorkError):
         self.others = others
         name = None if key is None else key.decode(errors="replace")
         more = f" (nor {others} others)" if others else ""
-        super().__init__(
-            f"a record with key {name!r} was not delivered to topic {topic!r}{more}: {reason}"
-        )
+        super().__init__(f"a record with key {name!r} was not delivered to topic {topic!r}{more}: {reason}")
 
 
 class RecordProducer:
@@ -174,18 +172,14 @@ class RecordProducer:
         self._raise_failures()
         if waiting:
             raise WorkError(
-                f"Kafka at {self.kafka.bootstrap_servers} did not take {waiting} records "
-                f"within {timeout:g} s"
+                f"Kafka at {self.kafka.bootstrap_servers} did not take {waiting} records within {timeout:g} s"
             )
 
     def __enter__(self: _P) -> _P:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Flush; an error that is already on its way is not replaced by a failed delivery."""
         try:

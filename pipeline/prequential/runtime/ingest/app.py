@@ -12,20 +12,9 @@ from prequential.runtime.http import CONTENT_TYPE, INGEST_PORT, Answer, Endpoint
 from prequential.runtime.ingest import reading
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
+from prequential.runtime.kafka import transport
 from prequential.runtime.kafka.rejected import rejected, say, tell
 from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
-from prequential.runtime.kafka.transport import (
-    NO_ANSWER,
-    BatchSchema,
-    Late,
-    Served,
-    batch_app,
-    die,
-    has_crashed,
-    leave,
-    stop_on_signals,
-    unless_stopped,
-)
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.topics.specs import INPUTS
@@ -64,7 +53,7 @@ class PendingTransaction:
         self.size = 0  # bytes of the source records
 
 
-class Ingest(Served):
+class Ingest(transport.Served):
     """The state of one process. `run` is its main coroutine."""
 
     def __init__(self, config: Config, translators: Mapping[str, SourceTranslator]) -> None:
@@ -83,11 +72,11 @@ class Ingest(Served):
         self._writing = asyncio.Lock()  # held during a transaction
         self._written_at = 0.0
         self._stopping = False
-        self.app = batch_app(config.ingest_group, config.kafka)
+        self.app = transport.batch_app(config.ingest_group, config.kafka)
         self.app.fetcher = self._fetcher
         self.app.input_topics = self._topics
         self.app.shard_count = 1  # Faust does not distinguish partitions: the consumer group assigns them
-        self.app.agent(self.app.topic(*self._topics, schema=BatchSchema(), acks=False))(self._agent)
+        self.app.agent(self.app.topic(*self._topics, schema=transport.BatchSchema(), acks=False))(self._agent)
 
     async def _agent(self, fetched: AsyncIterable[list[reading.SourceBatch]]) -> None:
         async for batches in fetched:
@@ -102,7 +91,7 @@ class Ingest(Served):
             messages = self._translators[topic].translate(batch.partition, batch.messages, pending.counts)
         except Exception:
             # Faust would acknowledge the batch and start the agent again: the batch would be lost.
-            die(f"{topic}/{batch.partition} offset {batch.messages[0].offset()}")
+            transport.die(f"{topic}/{batch.partition} offset {batch.messages[0].offset()}")
         self._log_zone_findings()
         pending.messages += messages
         pending.offsets[topic, batch.partition] = batch.messages[-1].offset() + 1
@@ -203,9 +192,7 @@ class Ingest(Served):
 
     def _new_writer(self) -> GroupTransactions:
         kafka = self.config.kafka
-        return GroupTransactions(
-            kafka, self.config.ingest_group, who="ingest", topic=kafka.topic(INPUTS[0])
-        )
+        return GroupTransactions(kafka, self.config.ingest_group, who="ingest", topic=kafka.topic(INPUTS[0]))
 
     async def _renew_writer(self) -> None:
         """Replace a producer that can't write any more, and read again the records that it didn't write."""
@@ -227,23 +214,23 @@ class Ingest(Served):
            process at once.
         """
         self._loop = asyncio.get_running_loop()
-        stop = stop_on_signals(self._loop)
+        stop = transport.stop_on_signals(self._loop)
         endpoint = Endpoint(  # step 1
             self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self.ready},
             INGEST_PORT,
         )  # fmt: skip
         log.info("metrics: %s/metrics", endpoint.address)
         stopping = asyncio.ensure_future(stop.wait())
-        await unless_stopped(stop, self._writer.take_over)
+        await transport.unless_stopped(stop, self._writer.take_over)
         await self.app.start()  # step 2
         tasks = [asyncio.ensure_future(task) for task in (self._write(), self._watch(), tell())]
         for task in tasks:
             task.add_done_callback(_end_if_failed)
-        crashed = asyncio.ensure_future(has_crashed(self.app))
+        crashed = asyncio.ensure_future(transport.has_crashed(self.app))
         await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
         if crashed.done():
-            die("the Faust app", self.app.crash_reason)
-        self._loop.call_later(self.config.worker.stop_within / 1000, lambda: leave(1))  # step 3
+            transport.die("the Faust app", self.app.crash_reason)
+        self._loop.call_later(self.config.worker.stop_within / 1000, lambda: transport.leave(1))  # step 3
         self._stopping = True
         await self._write_pending()
         for task in tasks:
@@ -289,8 +276,8 @@ class Ingest(Served):
     def _metrics(self) -> Answer:
         try:
             text = self.ask(self._exposition())
-        except Late:
-            return NO_ANSWER
+        except transport.Late:
+            return transport.NO_ANSWER
         return 200, CONTENT_TYPE, text.encode()
 
     async def _exposition(self) -> str:
@@ -320,7 +307,7 @@ def _shown(places: tuple[Place, ...]) -> str:
 
 def _end_if_failed(task: asyncio.Future[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        die("ingest", error)
+        transport.die("ingest", error)
 
 
 def run_ingest(config: Config) -> int:
@@ -330,4 +317,4 @@ def run_ingest(config: Config) -> int:
     configured.
     """
     letters = check_topics(config)
-    return leave(asyncio.run(Ingest(config, translators(config, letters)).run()))
+    return transport.leave(asyncio.run(Ingest(config, translators(config, letters)).run()))

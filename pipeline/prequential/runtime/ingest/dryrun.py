@@ -17,14 +17,8 @@ from prequential.engine.tables.records import Unusable
 from prequential.runtime.ingest.records import Made, SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
 from prequential.runtime.kafka.rejected import COMPLAINING
+from prequential.topics import clients
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import (
-    REACH_SECONDS,
-    READ_TO_END,
-    is_temporary,
-    new_consumer,
-    plain_errors,
-)
 from prequential.topics.dead_letters import clock
 from prequential.topics.decoding import KINDS, decode
 from prequential.topics.errors import WorkError, kind_of, printable
@@ -80,26 +74,26 @@ def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
     require(config.kafka, {topic: READ})
     numbers = range(partition_counts(config.kafka, [topic])[topic])
     group = f"{config.ingest_group}-dry-run"
-    with closing(new_consumer(config.kafka, group, **READ_TO_END, **COMPLAINING)) as consumer:
+    with closing(clients.new_consumer(config.kafka, group, **clients.READ_TO_END, **COMPLAINING)) as consumer:
         starts = []
         for number in numbers:
-            with plain_errors(config.kafka):
+            with clients.plain_errors(config.kafka):
                 low, high = watermarks(consumer, TopicPartition(topic, number))
             starts.append(TopicPartition(topic, number, max(low, high - count)))
         consumer.assign(starts)
         ended: set[int] = set()
-        deadline = monotonic() + REACH_SECONDS
+        deadline = monotonic() + clients.REACH_SECONDS
         while len(ended) < len(numbers):
             if monotonic() > deadline:
-                raise WorkError(f"{topic}: no record and no end within {REACH_SECONDS:g} s")
+                raise WorkError(f"{topic}: no record and no end within {clients.REACH_SECONDS:g} s")
             for message in consumer.consume(1_000, 0.1):
                 error = message.error()
                 if error is None:
-                    deadline = monotonic() + REACH_SECONDS
+                    deadline = monotonic() + clients.REACH_SECONDS
                     yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
-                elif not is_temporary(error):
+                elif not clients.is_temporary(error):
                     raise WorkError(why_unread(config.kafka, error, message.topic(), group, topic))
 
 

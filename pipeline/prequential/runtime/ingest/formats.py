@@ -342,6 +342,5 @@ def _batch(content: bytes, kind: str) -> EventBatch:
 def _headers(message: Message) -> dict[str, str]:
     """Return headers by lower-case name, as text."""
     return {
-        name.lower(): (content or b"").decode("utf-8", "replace")
-        for name, content in message.headers() or ()
+        name.lower(): (content or b"").decode("utf-8", "replace") for name, content in message.headers() or ()
     }

@@ -171,9 +171,7 @@ class SourceFetcher:
             # Requests return committed offsets, without those of an open transaction.
             "isolation.level": "read_committed",
         }
-        self._member = new_member(
-            kafka, config.ingest_group, config.worker.session_timeout, **settings
-        )
+        self._member = new_member(kafka, config.ingest_group, config.worker.session_timeout, **settings)
         self._reader = new_fetch_client(kafka, config.ingest_group)
         #: Next offsets of the partitions that are read, and high watermarks.
         self.positions: dict[Place, int] = {}
@@ -234,10 +232,7 @@ class SourceFetcher:
     def subscribe(self) -> None:
         """Join the group."""
         self._member.subscribe(
-            list(self._topics),
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_revoke,
+            list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
 
     def fetch(self, now: float) -> list[list[SourceBatch]]:

@@ -247,10 +247,7 @@ class Fetcher:
 
         A shard restores its offsets from its snapshot.
         """
-        parts = [
-            TopicPartition(topic, partition, offset)
-            for topic, offset in zip(self._topics, offsets)
-        ]
+        parts = [TopicPartition(topic, partition, offset) for topic, offset in zip(self._topics, offsets)]
         try:
             self._member.commit(offsets=parts, asynchronous=True)
         except (KafkaException, RuntimeError) as error:  # the second: the client is closed
@@ -261,10 +258,7 @@ class Fetcher:
     def subscribe(self) -> None:
         """Join the group, whose assignments the fetcher passes to `on_partitions`."""
         self._member.subscribe(
-            list(self._topics),
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_revoke,
+            list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
 
     def fetch(self, now: float) -> list[list[Fetched]]:

@@ -18,7 +18,7 @@ from prequential.configuration.settings import model
 from prequential.engine.input.merge import OffsetVector
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetcher
-from prequential.runtime.worker import journal
+from prequential.runtime.worker import journal, snapshots
 from prequential.runtime.worker.batches import Originals
 from prequential.runtime.worker.publisher import (
     MessageConverter,
@@ -28,14 +28,6 @@ from prequential.runtime.worker.publisher import (
     ShardStatistics,
 )
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
-from prequential.runtime.worker.snapshots import (
-    FORMAT,
-    MANIFEST_KEY,
-    ChunkWriter,
-    Manifest,
-    SnapshotTurn,
-    chunk_key,
-)
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
 
 #: Number of records between two commits from which on the shard has a backlog. The end of a backlog is
@@ -89,7 +81,7 @@ class Checkpoint:
         statistics: ShardStatistics,
         publisher: Publisher,
         in_thread: Callable[..., Awaitable[Any]],
-        turn: SnapshotTurn,
+        turn: snapshots.SnapshotTurn,
     ) -> None:
         self.generation = 0  # of the newest snapshot
         self._config = config
@@ -369,7 +361,7 @@ class Checkpoint:
         writer, header, _ = await self._write_chunks(self._shard.snapshot())
         vector: OffsetVector = tuple(self._shard.merge.vector)
         manifest = self._manifest(writer, vector, self._journal_number + 1, self._journal_offset)
-        message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
+        message = Outgoing(self._config.kafka.topic(SNAPSHOTS), snapshots.MANIFEST_KEY, manifest, header)
         await self._publish_entry([], [message], journal.Grown(before))
 
     def _flushed(self) -> list[Outgoing]:
@@ -412,7 +404,7 @@ class Checkpoint:
         try:
             writer, header, cost = await self._write_chunks(parts, _SNAPSHOT_PAUSE)  # step 5
             manifest = self._manifest(writer, vector, number, journal_offset)
-            message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
+            message = Outgoing(self._config.kafka.topic(SNAPSHOTS), snapshots.MANIFEST_KEY, manifest, header)
             await self._in_thread(self._publisher.publish, [message])
         finally:
             self._turn.give(self._who)
@@ -425,7 +417,7 @@ class Checkpoint:
 
     async def _write_chunks(
         self, parts: Iterator[object], pause: float = 0.0
-    ) -> tuple[ChunkWriter, list[tuple[str, bytes]], float]:
+    ) -> tuple[snapshots.ChunkWriter, list[tuple[str, bytes]], float]:
         """Write the chunks of the next generation; after each batch, pause for `pause` times its duration.
 
         A separate thread makes the chunks, because the shard's own thread publishes outputs meanwhile.
@@ -435,13 +427,13 @@ class Checkpoint:
         generation = self.generation
         topic = self._config.kafka.topic(SNAPSHOTS)
         header = [(GENERATION, b"%d" % generation)]
-        writer = ChunkWriter()
+        writer = snapshots.ChunkWriter()
         chunks = writer.chunks_of(parts)
         place, cost = 0, 0.0
         began = monotonic()
         while batch := await asyncio.to_thread(lambda: list(islice(chunks, _SNAPSHOT_TRANSACTION))):
             messages = [
-                Outgoing(topic, chunk_key(generation, place + i), chunk, header)
+                Outgoing(topic, snapshots.chunk_key(generation, place + i), chunk, header)
                 for i, chunk in enumerate(batch)
             ]
             place += len(batch)
@@ -460,10 +452,12 @@ class Checkpoint:
             await asyncio.sleep(min(until - now, _LOOK_SECONDS))
             now = monotonic()
 
-    def _manifest(self, writer: ChunkWriter, vector: OffsetVector, number: int, journal_offset: int) -> bytes:
+    def _manifest(
+        self, writer: snapshots.ChunkWriter, vector: OffsetVector, number: int, journal_offset: int
+    ) -> bytes:
         """Return the encoded manifest, which makes the chunks a valid snapshot."""
-        manifest = Manifest(
-            FORMAT, self.generation, writer.chunks, writer.size, writer.checksum, vector, number,
+        manifest = snapshots.Manifest(
+            snapshots.FORMAT, self.generation, writer.chunks, writer.size, writer.checksum, vector, number,
             journal_offset, self._config.defaults.digest, self._origin,
         )  # fmt: skip
         return msgspec.msgpack.encode(manifest)

@@ -30,14 +30,7 @@ from prequential.runtime.worker.series import add_disparities, add_expectations,
 from prequential.topics.errors import printable
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import INPUTS
-from prequential.views.diagnosis.facts import (
-    lacks_example,
-    read_by,
-    since,
-    streams_of,
-    triple,
-    unpaired,
-)
+from prequential.views.diagnosis.facts import lacks_example, read_by, since, streams_of, triple, unpaired
 from prequential.views.diagnosis.findings import findings
 from prequential.views.diagnosis.stream_facts import (
     Example,

@@ -125,8 +125,7 @@ def refusal(config: Config, partition: int, lost: Lost) -> str:
     topics = [config.kafka.topic(name) for name in INPUTS]
     what = lost.says([f"{topic}/{partition}" for topic in topics])
     return (
-        f"shard {partition} halted: retention deleted records that it needs: {what}; "
-        f"{instruction(partition)}"
+        f"shard {partition} halted: retention deleted records that it needs: {what}; {instruction(partition)}"
     )
 
 
@@ -427,7 +426,11 @@ class _Lineage:
         parser = SharedParser.of(self._config)
         readers: list[Iterator[Message]] = [
             read_partition(
-                kafka, kafka.topic(name), partition, offset or OFFSET_BEGINNING, self._stopped,
+                kafka,
+                kafka.topic(name),
+                partition,
+                offset or OFFSET_BEGINNING,
+                self._stopped,
                 waiting=self._waiting,
             )
             for name, offset in zip(INPUTS, shard.merge.vector)

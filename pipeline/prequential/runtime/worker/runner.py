@@ -17,18 +17,10 @@ from typing import Any
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.worker import arrivals, batches
+from prequential.runtime.worker import arrivals, batches, recovery
 from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, TopicsOrigin, standing
 from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost, ShardStatistics, SideThread
-from prequential.runtime.worker.recovery import (
-    LostRecords,
-    RecoveredState,
-    instruction,
-    made_anew,
-    read_known,
-    refusal,
-)
 from prequential.runtime.worker.snapshots import MANIFEST_KEY, SnapshotTurn
 from prequential.topics.errors import WorkError, existing
 from prequential.topics.specs import INPUTS, SNAPSHOTS
@@ -198,7 +190,7 @@ class ShardRunner:
         except ShardLost as why:
             if not self._stopping:
                 self._on_lost(self.partition, str(why))
-        except LostRecords as why:
+        except recovery.LostRecords as why:
             if not self._stopping:
                 self._halt(str(why))
         except WorkError:
@@ -208,16 +200,18 @@ class ShardRunner:
             await self._write_error(error)
             raise
 
-    def _read(self) -> RecoveredState:
+    def _read(self) -> recovery.RecoveredState:
         """Do step 2; blocks for as long as there is no broker."""
         self._wait(None)
         place, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
-        known = read_known(*place, self._rebuild, stopped, waiting=self._wait)
+        known = recovery.read_known(*place, self._rebuild, stopped, waiting=self._wait)
         if known.lost is not None and self.partition not in self._config.worker.accept_loss:
-            raise LostRecords(refusal(self._config, self.partition, known.lost))
+            raise recovery.LostRecords(recovery.refusal(self._config, self.partition, known.lost))
         if known.lost is None and self._gone is not None:
-            raise LostRecords(f"shard {self.partition} halted: {self._gone}; {instruction(self.partition)}")
-        return known if known.manifest else made_anew(*place, known, stopped, self._wait)
+            raise recovery.LostRecords(
+                f"shard {self.partition} halted: {self._gone}; {recovery.instruction(self.partition)}"
+            )
+        return known if known.manifest else recovery.made_anew(*place, known, stopped, self._wait)
 
     def _halt(self, why: str) -> None:
         """Stop this shard, but not the others, and report why."""
@@ -242,7 +236,7 @@ class ShardRunner:
         except Exception as why:  # the first error ends the process; this one only costs its successor time
             log.warning("shard %d: could not write the error into the journal: %r", self.partition, why)
 
-    async def _restore(self, known: RecoveredState) -> None:
+    async def _restore(self, known: recovery.RecoveredState) -> None:
         started = monotonic()
         if not known.fresh:
             restored = self.shard.restore(known.parts)
@@ -265,8 +259,9 @@ class ShardRunner:
         log.info(
             "shard %d: %s; %d journal entries to follow (%.1f s)",
             self.partition,
-            "no snapshot" if fresh else f"snapshot {self.checkpoint.generation} with "
-            f"{self.shard.state.remembered} instances",
+            "no snapshot"
+            if fresh
+            else f"snapshot {self.checkpoint.generation} with {self.shard.state.remembered} instances",
             len(self._journal),
             monotonic() - started,
         )
@@ -278,7 +273,7 @@ class ShardRunner:
         begins = fresh and not any(self.shard.merge.vector)
         self._fetcher.open(self.partition, _BEGINNING if begins else self.shard.merge.vector)
 
-    async def _skip(self, known: RecoveredState) -> None:
+    async def _skip(self, known: recovery.RecoveredState) -> None:
         """Skip lost records, whose loss was accepted earlier or is accepted now."""
         for lost in known.accepted:
             self.shard.skip(lost.begins, lost.missing)

@@ -147,9 +147,7 @@ EXPECTED_FAMILIES = (
 )  # fmt: skip
 
 
-def add_expectations(
-    families: dict[str, Family], shard: Shard, streams: Iterable[int]
-) -> None:
+def add_expectations(families: dict[str, Family], shard: Shard, streams: Iterable[int]) -> None:
     """Add the samples of the models of these streams."""
     catalog, expectations, waiting = shard.catalog, shard.schedule.expectations, shard.reporter.waiting
     newest, signals = expectations.newest, expectations.signals
