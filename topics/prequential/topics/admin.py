@@ -120,13 +120,9 @@ def create(kafka: KafkaConfig, specs: Sequence[TopicSpec], horizon: int = 0) -> 
 
 
 def check(
-    kafka: KafkaConfig,
-    specs: Sequence[TopicSpec],
-    timeout: float = REACH_SECONDS,
-    *,
-    horizon: int = 0,
+    kafka: KafkaConfig, specs: Sequence[TopicSpec], timeout: float = REACH_SECONDS, *, horizon: int = 0,
     as_far_as_possible: bool = False,
-) -> Misfits:
+) -> Misfits:  # fmt: skip
     """Every way in which the cluster's topics don't fit.
 
     `as_far_as_possible`: settings that can't be seen aren't judged. `horizon`: see `misfits`. Raises

@@ -107,14 +107,9 @@ def from_message(message: Message) -> Letter:
         return int(text(name)) if text(name).isdecimal() else -1
 
     return Letter(
-        text(_TOPIC),
-        number(_PARTITION),
-        number(_OFFSET),
-        text(_ERROR),
-        message.key(),
-        message.value(),
+        text(_TOPIC), number(_PARTITION), number(_OFFSET), text(_ERROR), message.key(), message.value(),
         message.timestamp()[1],
-    )
+    )  # fmt: skip
 
 
 def to_line(letter: Letter) -> bytes:

@@ -237,15 +237,9 @@ class StreamProducer(RecordProducer):
     """
 
     def instance(
-        self,
-        stream: str,
-        instance_id: Id,
-        *,
-        ts: Time = None,
-        version: int | None = None,
-        segments: Mapping[str, str] | None = None,
-        label_propensity: float | None = None,
-    ) -> None:
+        self, stream: str, instance_id: Id, *, ts: Time = None, version: int | None = None,
+        segments: Mapping[str, str] | None = None, label_propensity: float | None = None,
+    ) -> None:  # fmt: skip
         """Say that an observation arrived.
 
         Parameters
@@ -287,19 +281,11 @@ class StreamProducer(RecordProducer):
         self._say("instances", stream, fields)
 
     def prediction(
-        self,
-        stream: str,
-        model: str,
-        instance_id: Id,
-        y_pred: Class | values.Labels,
-        *,
-        ts: Time = None,
-        y_proba: Mapping[Any, float] | None = None,
-        segments: Mapping[str, str] | None = None,
-        model_version: Id | None = None,
-        quantiles: Mapping[Any, float] | None = None,
+        self, stream: str, model: str, instance_id: Id, y_pred: Class | values.Labels, *, ts: Time = None,
+        y_proba: Mapping[Any, float] | None = None, segments: Mapping[str, str] | None = None,
+        model_version: Id | None = None, quantiles: Mapping[Any, float] | None = None,
         **numbers: Unpack[PredictionNumbers],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Say what a model predicts; as often as it changes its mind before the label is known.
 
         Parameters

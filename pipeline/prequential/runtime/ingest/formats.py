@@ -59,13 +59,10 @@ class Content:
     """
 
     def __init__(
-        self,
-        values: list[Any],
-        reasons: Mapping[int, str] | None = None,
-        getters: Mapping[Keys, Getter] | None = None,
-        records: Sequence[int] | None = None,
+        self, values: list[Any], reasons: Mapping[int, str] | None = None,
+        getters: Mapping[Keys, Getter] | None = None, records: Sequence[int] | None = None,
         names: Sequence[str | None] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.values = values
         self.reasons = reasons or {}
         self.records, self.names = records, names

@@ -59,12 +59,9 @@ class SourceCounts:
 
 
 def exposition(
-    group: str,
-    topics: Iterable[str],
-    counts: SourceCounts,
-    lag: Mapping[tuple[str, int], int],
+    group: str, topics: Iterable[str], counts: SourceCounts, lag: Mapping[tuple[str, int], int],
     lost: Mapping[tuple[str, int], int],
-) -> str:
+) -> str:  # fmt: skip
     """Return the metrics of a process as text. Only written records are counted, so none counts twice.
 
     `group` is the workers' consumer group, which every sample carries. `lag` and `lost` are by topic and

@@ -129,16 +129,9 @@ class SourceTranslator:
     """
 
     def __init__(
-        self,
-        config: Config,
-        topic: str,
-        mappings: Sequence[RecordMapping],
-        decode: Decode,
-        *,
-        decode_key: Decode | None = None,
-        letters: int = 1,
-        nullable: bool = False,
-    ) -> None:
+        self, config: Config, topic: str, mappings: Sequence[RecordMapping], decode: Decode, *,
+        decode_key: Decode | None = None, letters: int = 1, nullable: bool = False,
+    ) -> None:  # fmt: skip
         self.topic = topic
         self._nullable = nullable
         self._translators = [(one.kind, _Writing(one, config, nullable)) for one in mappings]
@@ -372,13 +365,11 @@ class SourceTranslator:
         elif "key" in self._roots:
             keys = [message.key() for message in messages]
         return _Table(
-            messages,
-            content,
-            keys=keys,
+            messages, content, keys=keys,
             headers=[message.headers() for message in messages] if "headers" in self._roots else None,
             topics=[self.topic] * len(messages) if "topic" in self._roots else None,
             timestamps=_times(messages) if "timestamp" in self._roots else None,
-        )
+        )  # fmt: skip
 
     def _letter(self, partition: int, message: Message, reason: str) -> Outgoing:
         """Return the dead letter: the original record, with the reason and its origin in headers."""

@@ -131,11 +131,9 @@ class Fetcher:
     """
 
     def __init__(
-        self,
-        config: Config,
-        on_partitions: Callable[[frozenset[int] | None], None],
+        self, config: Config, on_partitions: Callable[[frozenset[int] | None], None],
         on_gone: Callable[[int, str], None] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Make the clients.
 
         If a shard's next record no longer exists, the fetcher calls `on_gone` with the shard and the reason.

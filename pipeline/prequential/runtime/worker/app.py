@@ -157,17 +157,9 @@ class Worker(transport.Served):
         self._rebuilt.add(partition)  # from now on its snapshots are valid
         try:
             runner = ShardRunner(
-                self.config,
-                partition,
-                self._fetcher,
-                self._origin,
-                rebuild=rebuild,
-                on_lost=self._on_lost,
-                turns=self._turns,
-                ticking=self._ticking,
-                snapshot_turn=self._snapshot_turn,
-                gone=gone,
-            )
+                self.config, partition, self._fetcher, self._origin, rebuild=rebuild, on_lost=self._on_lost,
+                turns=self._turns, ticking=self._ticking, snapshot_turn=self._snapshot_turn, gone=gone,
+            )  # fmt: skip
         except Exception as error:  # asyncio called this method, and would go on without this shard
             transport.die(f"shard {partition}", error)
             raise

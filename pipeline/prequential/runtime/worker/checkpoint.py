@@ -71,18 +71,10 @@ class Checkpoint:
     """
 
     def __init__(
-        self,
-        config: model.Config,
-        partition: int,
-        shard: Shard,
-        originals: Originals,
-        origin: journal.TopicsOrigin,
-        fetcher: Fetcher,
-        statistics: ShardStatistics,
-        publisher: Publisher,
-        in_thread: Callable[..., Awaitable[Any]],
-        turn: snapshots.SnapshotTurn,
-    ) -> None:
+        self, config: model.Config, partition: int, shard: Shard, originals: Originals,
+        origin: journal.TopicsOrigin, fetcher: Fetcher, statistics: ShardStatistics, publisher: Publisher,
+        in_thread: Callable[..., Awaitable[Any]], turn: snapshots.SnapshotTurn,
+    ) -> None:  # fmt: skip
         self.generation = 0  # of the newest snapshot
         self._config = config
         self._partition = partition

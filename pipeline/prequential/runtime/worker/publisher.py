@@ -205,13 +205,9 @@ class MessageConverter:
     """Converts a shard's outputs to messages; `originals` has the original records of dead letters."""
 
     def __init__(
-        self,
-        config: Config,
-        partition: int,
-        streams: list[Stream],
-        originals: Originals,
+        self, config: Config, partition: int, streams: list[Stream], originals: Originals,
         origin: TopicsOrigin,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._config, self._partition, self._streams = config, partition, streams
         self._originals, self._origin = originals, origin
         self._topics = {

@@ -222,15 +222,9 @@ def _reader(kafka: clients.KafkaConfig, topic: str, partition: int, offset: int)
 
 
 def read_known(
-    config: Config,
-    partition: int,
-    origin: TopicsOrigin | None,
-    rebuild: bool,
-    stopped: Callable[[], bool],
-    *,
-    whole: bool = True,
-    waiting: Waiting | None = None,
-) -> RecoveredState:
+    config: Config, partition: int, origin: TopicsOrigin | None, rebuild: bool, stopped: Callable[[], bool],
+    *, whole: bool = True, waiting: Waiting | None = None,
+) -> RecoveredState:  # fmt: skip
     """Read the snapshot and the journal of a shard to their ends.
 
     Both must belong to the present input topics `origin`; otherwise the function raises WorkError with the

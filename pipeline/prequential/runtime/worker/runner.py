@@ -51,19 +51,11 @@ class ShardRunner:
     """
 
     def __init__(
-        self,
-        config: Config,
-        partition: int,
-        fetcher: Fetcher,
-        origin: TopicsOrigin,
-        *,
-        rebuild: bool,
-        on_lost: Callable[[int, str], None],
-        turns: asyncio.Lock | None = None,
-        ticking: asyncio.Lock | None = None,
-        snapshot_turn: SnapshotTurn | None = None,
+        self, config: Config, partition: int, fetcher: Fetcher, origin: TopicsOrigin, *, rebuild: bool,
+        on_lost: Callable[[int, str], None], turns: asyncio.Lock | None = None,
+        ticking: asyncio.Lock | None = None, snapshot_turn: SnapshotTurn | None = None,
         gone: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Prepare a shard; `run` starts it.
 
         Shards that share the lock `turns` try records at which workers have died one after the other. So a
