@@ -8,12 +8,12 @@ from collections.abc import AsyncIterable, Mapping
 from time import monotonic
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http import CONTENT_TYPE, INGEST_PORT, Answer, Endpoint
+from prequential.runtime.http import INGEST_PORT, Endpoint
 from prequential.runtime.ingest import reading
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
 from prequential.runtime.kafka import transport
-from prequential.runtime.kafka.rejected import rejected, say, tell
+from prequential.runtime.kafka.rejected import tell
 from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError, printable
@@ -128,8 +128,7 @@ class Ingest(transport.Served):
         self._pending = PendingTransaction()
 
     def _take(self, assignment: reading.Assignment) -> None:
-        self._taking = asyncio.ensure_future(self._open(assignment))
-        self._taking.add_done_callback(_end_if_failed)
+        self._taking = transport.watched("ingest", self._open(assignment))
 
     async def _open(self, assignment: reading.Assignment) -> None:
         """Start reading an assignment.
@@ -215,29 +214,15 @@ class Ingest(transport.Served):
         """
         self._loop = asyncio.get_running_loop()
         stop = transport.stop_on_signals(self._loop)
-        endpoint = Endpoint(  # step 1
-            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self.ready},
-            INGEST_PORT,
-        )  # fmt: skip
-        log.info("metrics: %s/metrics", endpoint.address)
-        stopping = asyncio.ensure_future(stop.wait())
+        self._serve(Endpoint(self.config.http, {}, INGEST_PORT))  # step 1
         await transport.unless_stopped(stop, self._writer.take_over)
-        await self.app.start()  # step 2
-        tasks = [asyncio.ensure_future(task) for task in (self._write(), self._watch(), tell())]
-        for task in tasks:
-            task.add_done_callback(_end_if_failed)
-        crashed = asyncio.ensure_future(transport.has_crashed(self.app))
-        await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
-        if crashed.done():
-            transport.die("the Faust app", self.app.crash_reason)
-        self._loop.call_later(self.config.worker.stop_within / 1000, lambda: transport.leave(1))  # step 3
-        self._stopping = True
+        works = {"ingest": self._write(), "the cluster": self._watch(), "dead letters": tell()}
+        tasks = await self._work(stop, works)  # step 2
+        self._stopping = True  # step 3
         await self._write_pending()
         for task in tasks:
             task.cancel()
-        say(rejected.remaining())
-        await self.app.stop()
-        endpoint.stop()
+        await self._end()
         return 0
 
     async def _watch(self) -> None:
@@ -273,16 +258,12 @@ class Ingest(transport.Served):
 
     # ---- HTTP, in separate threads
 
-    def _metrics(self) -> Answer:
-        try:
-            text = self.ask(self._exposition())
-        except transport.Late:
-            return transport.NO_ANSWER
-        return 200, CONTENT_TYPE, text.encode()
+    def _exposition(self) -> str:
+        async def written() -> str:
+            lag, lost = self._fetcher.lag(), self._fetcher.lost
+            return reading.exposition(self.config.group, self._topics, self.counts, lag, lost)
 
-    async def _exposition(self) -> str:
-        lag, lost = self._fetcher.lag(), self._fetcher.lost
-        return reading.exposition(self.config.group, self._topics, self.counts, lag, lost)
+        return str(self.ask(written()))
 
     async def _readiness(self) -> tuple[bool, str]:
         """Return whether the group has assigned partitions and this process reads them, with a message."""
@@ -303,11 +284,6 @@ def _shown(places: tuple[Place, ...]) -> str:
     for topic, partition in places:
         topics.setdefault(topic, []).append(str(partition))
     return ", ".join(f"{topic} {' '.join(numbers)}" for topic, numbers in topics.items()) or "none"
-
-
-def _end_if_failed(task: asyncio.Future[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        transport.die("ingest", error)
 
 
 def run_ingest(config: Config) -> int:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import repeat
 from typing import Any
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http import CONTENT_TYPE, Answer, Endpoint
+from prequential.runtime.http import Endpoint
 from prequential.runtime.kafka import transport
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.kafka.rejected import rejected, say, tell
+from prequential.runtime.kafka.rejected import tell
 from prequential.runtime.program import give_back
 from prequential.runtime.worker.batches import MANY, Content
 from prequential.runtime.worker.exporter import LOOK_SECONDS, Exporter, Findings
@@ -164,9 +164,7 @@ class Worker(transport.Served):
             transport.die(f"shard {partition}", error)
             raise
         self.runners[partition] = runner
-        task = asyncio.ensure_future(runner.run())
-        self._tasks[partition] = task
-        task.add_done_callback(lambda done: self._on_done(f"shard {partition}", done))
+        self._tasks[partition] = transport.watched(f"shard {partition}", runner.run())
 
     def _on_lost(self, partition: int, why: str) -> None:
         """Fenced: another worker holds the shard."""
@@ -196,10 +194,6 @@ class Worker(transport.Served):
         if ours and partition not in self.runners and not self._closing:
             self._open(partition, gone)
 
-    def _on_done(self, what: str, task: asyncio.Future[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            transport.die(what, error)
-
     # ---- the process
 
     async def run(self) -> int:
@@ -215,41 +209,22 @@ class Worker(transport.Served):
         stop = transport.stop_on_signals(self._loop)
         self._origin = await transport.unless_stopped(stop, self._check_topics)  # step 1
         self.app.shard_count = self._origin.partitions
-        self.endpoint = self.endpoint or Endpoint(self.config.http, {})  # step 2
-        self.endpoint.serve({"/metrics": self._metrics, "/live": self.live, "/ready": self.ready})
-        log.info("metrics: %s/metrics", self.endpoint.address)
-        await self.app.start()  # step 3
-        stopping = asyncio.ensure_future(stop.wait())
-        crashed = asyncio.ensure_future(transport.has_crashed(self.app))
-        background = [
-            self._background("the cluster", self._watch_cluster()),
-            self._background("findings", self._look_for_findings()),
-            self._background("dead letters", tell()),
-            self._background("free memory", _give_memory_back()),
-        ]
+        self._serve(self.endpoint or Endpoint(self.config.http, {}))  # step 2
         if self.merging is not None:
             self.merging.start()
-        await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
-        if crashed.done():
-            transport.die("the Faust app", self.app.crash_reason)
-        self._loop.call_later(self.config.worker.stop_within / 1000, lambda: transport.leave(1))  # step 4
-        for task in background:
+        works = {
+            "the cluster": self._watch_cluster(), "findings": self._look_for_findings(),
+            "dead letters": tell(), "free memory": _give_memory_back(),
+        }  # fmt: skip
+        for task in await self._work(stop, works):  # step 3
             task.cancel()
-        failed = await self._close_shards()
+        failed = await self._close_shards()  # step 4
         if self.merging is not None:
             await asyncio.to_thread(self.merging.stop)
-        say(rejected.remaining())
-        await self.app.stop()
-        self.endpoint.stop()
+        await self._end()
         if failed is not None:
             transport.die(*failed)
         return 0
-
-    def _background(self, what: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run work concurrently with the shards; an error in it ends the process."""
-        task = asyncio.ensure_future(work)
-        task.add_done_callback(lambda done: self._on_done(what, done))
-        return task
 
     async def _close_shards(self) -> tuple[str, BaseException] | None:
         """Close all shards and open no more.
@@ -337,12 +312,8 @@ class Worker(transport.Served):
 
     # ---- HTTP, in its own threads
 
-    def _metrics(self) -> Answer:
-        try:
-            text = self._exporter.text(lambda question: self.ask(_answered(question)))
-        except transport.Late:
-            return transport.NO_ANSWER
-        return 200, CONTENT_TYPE, text.encode()
+    def _exposition(self) -> str:
+        return self._exporter.text(lambda question: self.ask(_answered(question)))
 
     async def _readiness(self) -> tuple[bool, str]:
         """Return whether the worker is ready, and the text that describes its shards.
