@@ -168,11 +168,10 @@ def meanings(owner: type) -> dict[str, str]:
 
 
 def described(owner: type) -> dict[str, str]:
-    """Return what a docstring says of each attribute or parameter, in numpy's form or as `name: text`."""
+    """Return what a docstring in numpy's form says of each attribute or parameter."""
     text = inspect.cleandoc(owner.__doc__ or "")
     part = re.search(r"^(?:Attributes|Parameters)\n-+\n(.*?)(?=^\w+\n-+$|\Z)", text, re.MULTILINE | re.DOTALL)
-    form = r"^(\w[\w, ]*)(?:\n(?=    )|: )((?:.+\n?(?=    |\n|\Z|\w)(?:    .*\n?|\n)*))"
-    entries = re.findall(form, part[1] if part else "", re.MULTILINE)
+    entries = re.findall(r"^(\w[\w, ]*)\n((?:    .*\n?|\n)+)", part[1] if part else "", re.MULTILINE)
     own = {name: _clause(" ".join(says.split())) for names, says in entries for name in names.split(", ")}
     common = COMMON_FIELDS if issubclass(owner, Metrics | Comparison | Disparity | Alarm | Incident) else {}
     return {name: _clause(says) for name, says in common.items() if name in owner.__annotations__} | own

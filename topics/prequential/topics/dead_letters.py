@@ -47,7 +47,8 @@ class Base64(msgspec.Struct):
 
     Attributes
     ----------
-    base64: They, by RFC 4648, section 4.
+    base64
+        They, by RFC 4648, section 4.
     """
 
     base64: str
@@ -61,13 +62,20 @@ class DeadLetterLine(msgspec.Struct):
 
     Attributes
     ----------
-    error: Why it can't be used, in one sentence.
-    topic: Where the original stands: its topic, with the prefix.
-    partition: Its partition; -1: nobody has said it.
-    offset: Its offset; -1: nobody has said it.
-    written: When the dead letter was written, RFC 3339.
-    key: The original's key.
-    value: The original's value.
+    error
+        Why it can't be used, in one sentence.
+    topic
+        Where the original stands: its topic, with the prefix.
+    partition
+        Its partition; -1: nobody has said it.
+    offset
+        Its offset; -1: nobody has said it.
+    written
+        When the dead letter was written, RFC 3339.
+    key
+        The original's key.
+    value
+        The original's value.
     """
 
     error: str

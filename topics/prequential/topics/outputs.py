@@ -43,30 +43,53 @@ class Metrics(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    estimator: Estimator: `all`, `window:W`, `fading:A`, `decay:H`; for a period `period:` and its start.
-    n: Outcomes in the estimator's memory; for estimators that fade, their sum of weights.
-    measures: Values of the measures that are defined, by name.
-    undefined: Reasons of the measures that are not defined, by name.
-    counts: Predictions and labels that made no outcome, by reason.
-    model_version: Version of the model's newest labelled prediction, where predictions have one.
-    version_since: Outcome, from 1, at which this version began.
-    started_empty: True while an estimator that was added later has not seen the whole sequence.
-    period: Period of prediction time, and how much of it is labelled.
-    expected: Estimated performance of a period that is not final.
-    coverage: Label coverage and label latency; in messages that `emit.every` made due.
-    confusion: Detail: outcomes (or their weights) by label, then by prediction.
-    per_class: Detail: precision, recall, F1 and number of labels of each class.
-    normalised: Detail: share of confusion matrices with the same class ratio that are no better, by measure.
-    class_ratio: Detail: share of positives, and how measures depend on it.
-    intervals: Detail: 95% intervals of shares, as [low, high] by measure.
-    cluster: Basis of a window's intervals, with clusters: `length_ms` of one, their `count`, the `effective`
+    estimator
+        Estimator: `all`, `window:W`, `fading:A`, `decay:H`; for a period `period:` and its start.
+    n
+        Outcomes in the estimator's memory; for estimators that fade, their sum of weights.
+    measures
+        Values of the measures that are defined, by name.
+    undefined
+        Reasons of the measures that are not defined, by name.
+    counts
+        Predictions and labels that made no outcome, by reason.
+    model_version
+        Version of the model's newest labelled prediction, where predictions have one.
+    version_since
+        Outcome, from 1, at which this version began.
+    started_empty
+        True while an estimator that was added later has not seen the whole sequence.
+    period
+        Period of prediction time, and how much of it is labelled.
+    expected
+        Estimated performance of a period that is not final.
+    coverage
+        Label coverage and label latency; in messages that `emit.every` made due.
+    confusion
+        Detail: outcomes (or their weights) by label, then by prediction.
+    per_class
+        Detail: precision, recall, F1 and number of labels of each class.
+    normalised
+        Detail: share of confusion matrices with the same class ratio that are no better, by measure.
+    class_ratio
+        Detail: share of positives, and how measures depend on it.
+    intervals
+        Detail: 95% intervals of shares, as [low, high] by measure.
+    cluster
+        Basis of a window's intervals, with clusters: `length_ms` of one, their `count`, the `effective`
         number, and the `reason` without intervals.
-    dependence: Detail: autocorrelation of errors and of labels.
-    worse_than_baseline: Detail: by baseline that is ahead of the model, the `ts` since when.
-    scores: Detail: histogram of the positive class's scores.
-    reference: Comparison with the first outcomes of the sequence.
-    residuals: Detail: mean prediction, mean label and mean absolute error by decile of the prediction.
-    missing_partitions: With `partition: -1`: partitions that may lack outcomes of this model, because
+    dependence
+        Detail: autocorrelation of errors and of labels.
+    worse_than_baseline
+        Detail: by baseline that is ahead of the model, the `ts` since when.
+    scores
+        Detail: histogram of the positive class's scores.
+    reference
+        Comparison with the first outcomes of the sequence.
+    residuals
+        Detail: mean prediction, mean label and mean absolute error by decile of the prediction.
+    missing_partitions
+        With `partition: -1`: partitions that may lack outcomes of this model, because
         `limits.models_per_stream` was reached there.
 
     Examples
@@ -122,28 +145,47 @@ class Comparison(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    model: Model A.
-    against: Model B.
-    stage: Stage, or two stages of a model as `initial/final`.
-    estimator: Estimator in whose memory `measures` are computed.
-    loss: Loss that is compared: `error`, `log_loss`, `brier`, `cost`, `absolute`, `squared`.
-    n: Joint outcomes in the estimator's memory; for estimators that fade, their sum of weights.
-    outcomes: Joint outcomes so far.
-    ts: Label time of the newest joint outcome, in epoch milliseconds.
-    measures: `difference`, `q`, `n01`, `n10`, `mcnemar`, `mcnemar_p`, as far as they are defined. Positive:
-        B is better.
-    undefined: Reasons of those that are not defined, by name.
-    interval: Confidence sequence of the mean difference over the whole history; null: the loss has no bound.
-    level: Level at which this pair tests.
-    pairs: k: this pair is the k-th of the stream that began in this stage and segment.
-    verdict: `a_better`, `b_better` or `undecided` over the whole history; `by_partition` for all partitions
+    model
+        Model A.
+    against
+        Model B.
+    stage
+        Stage, or two stages of a model as `initial/final`.
+    estimator
+        Estimator in whose memory `measures` are computed.
+    loss
+        Loss that is compared: `error`, `log_loss`, `brier`, `cost`, `absolute`, `squared`.
+    n
+        Joint outcomes in the estimator's memory; for estimators that fade, their sum of weights.
+    outcomes
+        Joint outcomes so far.
+    ts
+        Label time of the newest joint outcome, in epoch milliseconds.
+    measures
+        `difference`, `q`, `n01`, `n10`, `mcnemar`, `mcnemar_p`, as far as they are defined. Positive: B is
+        better.
+    undefined
+        Reasons of those that are not defined, by name.
+    interval
+        Confidence sequence of the mean difference over the whole history; null: the loss has no bound.
+    level
+        Level at which this pair tests.
+    pairs
+        k: this pair is the k-th of the stream that began in this stage and segment.
+    verdict
+        `a_better`, `b_better` or `undecided` over the whole history; `by_partition` for all partitions
         together.
-    since: Joint outcome, from 1, at which the verdict began; null while it is undecided.
-    effective: Effective sample size of interval and verdict.
-    recent: Verdict since the latest confirmed change: `verdict`, and `since` about which joint outcome.
-    significant: Whether McNemar's test rejects at a single look.
-    missing_partitions: With `partition: -1`: partitions without outcomes of this pair, because
-        `limits.pairs_per_stream` or `limits.models_per_stream` was reached there.
+    since
+        Joint outcome, from 1, at which the verdict began; null while it is undecided.
+    effective
+        Effective sample size of interval and verdict.
+    recent
+        Verdict since the latest confirmed change: `verdict`, and `since` about which joint outcome.
+    significant
+        Whether McNemar's test rejects at a single look.
+    missing_partitions
+        With `partition: -1`: partitions without outcomes of this pair, because `limits.pairs_per_stream` or
+        `limits.models_per_stream` was reached there.
     """
 
     id: str
@@ -179,16 +221,26 @@ class Alarm(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    detector: Detector.
-    signal: Signal that the detector watches.
-    outcome: Outcome of the sequence, from 1, at which the alarm was raised.
-    instance_id: Instance of this outcome.
-    ts: Label time of this outcome, in epoch milliseconds.
-    statistic: The detector's statistic.
-    threshold: Threshold in force.
-    params: The detector's parameters as configured, or their defaults.
-    error_autocorrelation: Lag-1 autocorrelation of the errors so far. Tests for drift assume 0.
-    period: For stage `period`: `start`, `end` and `maturity`. `outcome` then counts outcomes so far.
+    detector
+        Detector.
+    signal
+        Signal that the detector watches.
+    outcome
+        Outcome of the sequence, from 1, at which the alarm was raised.
+    instance_id
+        Instance of this outcome.
+    ts
+        Label time of this outcome, in epoch milliseconds.
+    statistic
+        The detector's statistic.
+    threshold
+        Threshold in force.
+    params
+        The detector's parameters as configured, or their defaults.
+    error_autocorrelation
+        Lag-1 autocorrelation of the errors so far. Tests for drift assume 0.
+    period
+        For stage `period`: `start`, `end` and `maturity`. `outcome` then counts outcomes so far.
     """
 
     id: str
@@ -219,37 +271,60 @@ class Incident(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    id: 32 hex digits, a function of what the message is about.
-    model: The model that has changed.
-    stage: The stage that is watched: `final`, or the first one that is evaluated.
-    revision: Number of the message about this incident, from 1.
-    status: `open`, `recovered` or `closed`.
-    segment: Null: levels are the model's. A segment that explains the change is a cause.
-    opened: `outcome` and `ts` (epoch ms) at which it opened.
-    change_point: Where the level changed: `outcome`, `ts`, and `prediction_ts`, when such predictions were
-        made.
-    alarms: Ids of the first 100 alarms.
-    alarm_count: How many alarms there were.
-    signals: Sources of alarms: `detector`, `signal`, `stage`, `segment`, `outcome` of its own sequence at
-        the first alarm, `level` (`alarm` or `warning`).
-    severity: Cohen's d of the losses, from 0 to 10, times the share of the change that is not due to the
-        labels.
-    before: Mean loss (`level`), its 95% `interval` and the number `n` of outcomes before the change.
-    after: The same after the change; perhaps with `at_former_class_ratio`.
-    causes: What explains the change, the largest `share` of it first.
-    baselines: Levels of the baselines before and after, by name.
-    examples: Ids of up to five instances behind the change point that were wrong.
-    former_alarms: Number of `alarms` of the model before this incident, and of the `outcomes` in which they
-        came.
-    outcome: Newest outcome of the model, from 1.
-    ts: Its label time, in epoch ms.
-    compared: First and last outcomes before and after the change, and by what these were compared.
-    cluster: What the decision rests on: `length_ms` of a cluster of prediction time, and how many clusters
-        were compared `before` and `after` the change.
-    recovered: `outcome` and `ts` from which on the loss is back at its earlier level.
-    agreed: Whether later clusters are nearer to `after` than to `before`; left out until they are closed.
-    graded: Of the model's graded `incidents`, how many `agreed`.
-    loss: The loss that is watched (`incident_loss`); left out for `error`.
+    id
+        32 hex digits, a function of what the message is about.
+    model
+        The model that has changed.
+    stage
+        The stage that is watched: `final`, or the first one that is evaluated.
+    revision
+        Number of the message about this incident, from 1.
+    status
+        `open`, `recovered` or `closed`.
+    segment
+        Null: levels are the model's. A segment that explains the change is a cause.
+    opened
+        `outcome` and `ts` (epoch ms) at which it opened.
+    change_point
+        Where the level changed: `outcome`, `ts`, and `prediction_ts`, when such predictions were made.
+    alarms
+        Ids of the first 100 alarms.
+    alarm_count
+        How many alarms there were.
+    signals
+        Sources of alarms: `detector`, `signal`, `stage`, `segment`, `outcome` of its own sequence at the
+        first alarm, `level` (`alarm` or `warning`).
+    severity
+        Cohen's d of the losses, from 0 to 10, times the share of the change that is not due to the labels.
+    before
+        Mean loss (`level`), its 95% `interval` and the number `n` of outcomes before the change.
+    after
+        The same after the change; perhaps with `at_former_class_ratio`.
+    causes
+        What explains the change, the largest `share` of it first.
+    baselines
+        Levels of the baselines before and after, by name.
+    examples
+        Ids of up to five instances behind the change point that were wrong.
+    former_alarms
+        Number of `alarms` of the model before this incident, and of the `outcomes` in which they came.
+    outcome
+        Newest outcome of the model, from 1.
+    ts
+        Its label time, in epoch ms.
+    compared
+        First and last outcomes before and after the change, and by what these were compared.
+    cluster
+        What the decision rests on: `length_ms` of a cluster of prediction time, and how many clusters were
+        compared `before` and `after` the change.
+    recovered
+        `outcome` and `ts` from which on the loss is back at its earlier level.
+    agreed
+        Whether later clusters are nearer to `after` than to `before`; left out until they are closed.
+    graded
+        Of the model's graded `incidents`, how many `agreed`.
+    loss
+        The loss that is watched (`incident_loss`); left out for `error`.
     """
 
     id: str
@@ -290,9 +365,12 @@ class DeadLetter(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    kind: Its input topic: 0 instances, 1 predictions, 2 labels.
-    offset: Where it stands in its partition; in files, its number in order of time.
-    reason: Why it can't be used, in one sentence.
+    kind
+        Its input topic: 0 instances, 1 predictions, 2 labels.
+    offset
+        Where it stands in its partition; in files, its number in order of time.
+    reason
+        Why it can't be used, in one sentence.
     """
 
     kind: int
@@ -305,9 +383,12 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
 
     Attributes
     ----------
-    topic: `metrics`, `comparisons` or `disparities`, without the prefix.
-    stream: The stream, which is the record's key.
-    json: The message, JSON in UTF-8.
+    topic
+        `metrics`, `comparisons` or `disparities`, without the prefix.
+    stream
+        The stream, which is the record's key.
+    json
+        The message, JSON in UTF-8.
     """
 
     topic: str

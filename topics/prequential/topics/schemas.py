@@ -128,7 +128,8 @@ def _describe(definition: dict[str, Any], struct: type) -> None:
     """Put the docstring's sentences where they belong: to the whole, and to each field."""
     text, _, attributes = (inspect.getdoc(struct) or "").partition("\n\nAttributes\n----------\n")
     definition["description"] = _in_a_line(text)
-    entries = re.findall(r"^(\w+): (.+(?:\n {4}.+)*)", attributes.partition("\n\n")[0], re.MULTILINE)
+    attributes = attributes.partition("\n\nExamples\n--------\n")[0]
+    entries = re.findall(r"^(\w+)\n((?: +.*\n?)+)", attributes, re.MULTILINE)
     said = COMMON_FIELDS | dict(entries)
     for name, field in definition["properties"].items():
         field["description"] = _in_a_line(said[name])
