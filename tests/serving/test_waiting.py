@@ -70,12 +70,7 @@ def labels_then_due(waiting: WaitingInstances[str], labelled: Sequence[int]) -> 
 
 
 class TestAgainstSweeping:
-    @given(
-        calls,
-        st.none() | st.integers(1, 4),
-        st.lists(st.integers(1, 20), max_size=3),
-        st.integers(1, 5),
-    )
+    @given(calls, st.none() | st.integers(1, 4), st.lists(st.integers(1, 20), max_size=3), st.integers(1, 5))
     def test_the_same_are_due(
         self, calls: list[Any], every_labels: int | None, ages: list[int], limit: int
     ) -> None:
@@ -94,9 +89,7 @@ class TestAgainstSweeping:
             assert (len(waiting), waiting.dropped) == (len(swept.waiting), swept.dropped)
         self.compare(waiting, swept, now, most=None)
 
-    def compare(
-        self, waiting: WaitingInstances[str], swept: Swept, now: int, most: int | None
-    ) -> None:
+    def compare(self, waiting: WaitingInstances[str], swept: Swept, now: int, most: int | None) -> None:
         for instance_id, x in islice(waiting.due(now), most):
             due = swept.by_age(now)
             if due:

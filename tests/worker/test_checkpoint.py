@@ -222,9 +222,7 @@ class FakeFetcher:
         return inf
 
 
-async def live(
-    life: Life, topics: list[list[Message]], rng: random.Random, *, stops: bool = False
-) -> bool:
+async def live(life: Life, topics: list[list[Message]], rng: random.Random, *, stops: bool = False) -> bool:
     """Whether it lived until everything was published (or `stops` in the middle), with a last snapshot."""
     fetcher = FakeFetcher()
     runner = ShardRunner(CONFIG, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=lambda *_: None)  # type: ignore[arg-type]
@@ -338,9 +336,7 @@ def assert_whole_and_once(log: Log, topics: list[list[Message]]) -> None:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_cut_at_every_effect(
-    lives: Callable[..., tuple[bool, int]], after: bool
-) -> None:
+def test_cut_at_every_effect(lives: Callable[..., tuple[bool, int]], after: bool) -> None:
     """One life is cut, the next one goes on to the end; then the same with a second cut."""
     topics = said()
     survived, awaits = lives(Log(), None, after)

@@ -6,13 +6,7 @@ import os
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from prequential.configuration.settings.model import Config
 from prequential.runtime.worker.publisher import Outgoing, Publisher
 from prequential.topics.clients import KafkaConfig
