@@ -69,10 +69,7 @@ class DeliveryError(WorkError):
     """
 
     def __init__(self, topic: str, key: bytes | None, reason: str, others: int = 0) -> None:
-        self.topic = topic
-        self.key = key
-        self.reason = reason
-        self.others = others
+        self.topic, self.key, self.reason, self.others = topic, key, reason, others
         name = None if key is None else key.decode(errors="replace")
         more = f" (nor {others} others)" if others else ""
         super().__init__(f"a record with key {name!r} was not delivered to topic {topic!r}{more}: {reason}")

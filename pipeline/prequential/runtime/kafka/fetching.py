@@ -139,9 +139,7 @@ class Fetcher:
         If a shard's next record no longer exists, the fetcher calls `on_gone` with the shard and the reason.
         Without `on_gone`, it raises WorkError.
         """
-        self._config = config
-        self._on_gone = on_gone
-        self._on_partitions = on_partitions
+        self._config, self._on_gone, self._on_partitions = config, on_gone, on_partitions
         name = config.worker.instance_id
         self._name = None if name is None else clients.resolved("worker.instance_id", name)
         self._topics = tuple(map(config.kafka.topic, INPUTS))

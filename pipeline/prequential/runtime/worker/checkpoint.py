@@ -76,16 +76,9 @@ class Checkpoint:
         in_thread: Callable[..., Awaitable[Any]], turn: snapshots.SnapshotTurn,
     ) -> None:  # fmt: skip
         self.generation = 0  # of the newest snapshot
-        self._config = config
-        self._partition = partition
-        self._shard = shard
-        self._originals = originals
-        self._origin = origin
-        self._fetcher = fetcher
-        self._statistics = statistics
-        self._publisher = publisher
-        self._in_thread = in_thread
-        self._turn = turn
+        self._config, self._partition, self._shard, self._originals = config, partition, shard, originals
+        self._origin, self._fetcher, self._statistics = origin, fetcher, statistics
+        self._publisher, self._in_thread, self._turn = publisher, in_thread, turn
         self._who = object()  # stands for the shard in the line for the turn, without a reference to it
         self._messages = MessageConverter(config, partition, shard.catalog.streams, originals, origin)
         self._journal_number = 0

@@ -201,10 +201,7 @@ class Exporter:
         self, config: Config, fetcher: Fetcher, runners: dict[int, ShardRunner],
         merging: Merging | None = None,
     ) -> None:  # fmt: skip
-        self._config = config
-        self._merging = merging
-        self._fetcher = fetcher
-        self._runners = runners
+        self._config, self._merging, self._fetcher, self._runners = config, merging, fetcher, runners
         self._http = config.http
         objectives = (one.objective for one in (config.defaults, *config.streams.values()) if one.objective)
         asked = frozenset(config.http.measures).union(*(one.bounds for one in objectives))

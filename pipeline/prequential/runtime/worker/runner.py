@@ -76,10 +76,7 @@ class ShardRunner:
         self._gone = gone
         #: Facts about the streams when this worker took the shard over.
         self.restored: list[StreamFacts] = []
-        self._config = config
-        self._fetcher = fetcher
-        self._origin = origin
-        self._rebuild = rebuild
+        self._config, self._fetcher, self._origin, self._rebuild = config, fetcher, origin, rebuild
         self._on_lost = on_lost
         self._publisher = Publisher(config, partition)
         self._in_thread = SideThread(f"shard-{partition}")
