@@ -172,31 +172,49 @@ class _NotCompiledError(Exception):
     """A loop isn't in the cache."""
 
 
+@contextmanager
+def _noticed(begun: Callable[[], None], ended: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Call these when numba begins, and has ended, to compile a loop with all that it calls, in the block."""
+    from numba.core import event
+
+    class Compilation(event.Listener):
+        depth = 0
+
+        def on_start(self, event: Any) -> None:
+            self.depth += 1
+            if self.depth == 1:
+                begun()
+
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            if not self.depth:
+                ended()
+
+    listener = Compilation()
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
+
+
 def _are_compiled(config: Config) -> bool:
     """Load the loops that a configuration needs from the cache; return whether it had all of them."""
     if _is_disabled():
         return True
-    from numba.core import event
     from prequential.engine.warmup import needed_by, warm_up
 
-    class CacheMiss(event.Listener):
-        def on_start(self, event: Any) -> None:
-            raise _NotCompiledError
-
-        def on_end(self, event: Any) -> None:
-            pass
+    def missing() -> None:
+        raise _NotCompiledError
 
     needed = needed_by(config)
     if _present is not None and needed <= _present:
         return True
-    listener = CacheMiss()
-    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     try:
-        warm_up(needed)
+        with _noticed(missing):
+            warm_up(needed)
     except _NotCompiledError:
         return False
-    finally:
-        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
     _note_present(needed)
     return True
 
@@ -251,40 +269,32 @@ def _compiled_elsewhere(
     tell: Callable[[str], None], work: _Work, bar: progress.Progress, needed: Collection[str]
 ) -> Iterator[None]:
     """Have other processes compile the needed loops once the block needs one that isn't in the cache."""
-    from numba.core import event
     from prequential.engine.compiled import loopcache
     from prequential.engine.warmup import ALL
 
-    class Compilation(event.Listener):
-        depth = 0
+    def begun() -> None:
+        if work.total:
+            return
+        # About half of the loops are for features that the default configuration doesn't use.
+        work.what = "compiling the engine's loops"
+        work.total = loopcache.kept if len(needed) == len(ALL) else loopcache.kept // 2
+        if loopcache.LoopCache.warned:
+            tell(_NOT_KEPT)
+            return
+        tell(_NOTICE)
+        bar.start()
+        task = bar.add_task("compiling loops", total=work.total)
+        for count in _fill_cache(needed):
+            work.done += count
+            bar.update(task, completed=work.done)
 
-        def on_start(self, event: Any) -> None:
-            self.depth += 1
-            if work.total:
-                return
-            # About half of the loops are for features that the default configuration doesn't use.
-            work.what = "compiling the engine's loops"
-            work.total = loopcache.kept if len(needed) == len(ALL) else loopcache.kept // 2
-            if loopcache.LoopCache.warned:
-                tell(_NOT_KEPT)
-                return
-            tell(_NOTICE)
-            bar.start()
-            task = bar.add_task("compiling loops", total=work.total)
-            for count in _fill_cache(needed):
-                work.done += count
-                bar.update(task, completed=work.done)
+    def ended() -> None:
+        work.done += 1
 
-        def on_end(self, event: Any) -> None:
-            self.depth -= 1
-            work.done += not self.depth
-
-    listener = Compilation()
-    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     try:
-        yield
+        with _noticed(begun, ended):
+            yield
     finally:
-        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
         if work.total:
             bar.stop()
 
@@ -351,29 +361,20 @@ def compile_alone(part: str, *needed: str) -> None:
 
     `needed` are features of `engine.warmup.ALL`. Ends with status 3 as soon as a loop can't be kept.
     """
-    from numba.core import event
     from prequential.engine.compiled.loopcache import LoopCache
     from prequential.engine.warmup import warm_consumers
 
-    class Tell(event.Listener):
-        depth = 0
-
-        def on_start(self, event: Any) -> None:
-            self.depth += 1
-
-        def on_end(self, event: Any) -> None:
-            self.depth -= 1
-            if not self.depth:
-                os.write(1, b".")
-                if LoopCache.warned:
-                    os._exit(_CANT_KEEP)
+    def ended() -> None:
+        os.write(1, b".")
+        if LoopCache.warned:
+            os._exit(_CANT_KEEP)
 
     gc.disable()
-    event.register("numba:compile", Tell())  # type: ignore[no-untyped-call]
-    if part == "consumers":
-        warm_consumers(needed)
-    else:
-        _compile(needed)
+    with _noticed(lambda: None, ended):
+        if part == "consumers":
+            warm_consumers(needed)
+        else:
+            _compile(needed)
 
 
 def compile_all() -> None:

@@ -28,32 +28,33 @@ _T = TypeVar("_T")
 class TopicReader:
     """The committed records of a topic (its full name) that are there now, partition by partition in order.
 
-    From its beginning, or from the first one that was written at `since` (epoch ms) or later. Nothing is
-    committed and no group is joined; the client is called `name` where Kafka asks for a group's name. Raises
-    WorkError if the topic doesn't exist or can't be read.
+    From its beginning, or from the first one that was written at `since` (epoch ms) or later; only the `last`
+    ones of each partition, or fewer where there are gaps. Nothing is committed and no group is joined; the
+    client is called `name` where Kafka asks for a group's name. Raises WorkError if the topic doesn't exist
+    or can't be read.
     """
 
-    def __init__(self, kafka: clients.KafkaConfig, topic: str, name: str, since: int | None = None) -> None:
+    def __init__(
+        self, kafka: clients.KafkaConfig, topic: str, name: str, since: int | None = None,
+        last: int | None = None,
+    ) -> None:  # fmt: skip
         self._kafka, self._name = kafka, name
         self._trouble: str | None = None
         require(kafka, {topic: READ})
         count = partition_counts(kafka, [topic])[topic]
         with clients.plain_errors(kafka):
-            settings = {
-                **clients.READ_TO_END,
-                **clients.READ_COMMITTED,
-                "error_cb": self._note,
-                "log_level": 0,
-            }
-            self._consumer = clients.new_consumer(kafka, name, **settings)
+            settings = {**clients.READ_TO_END, **clients.READ_COMMITTED, "log_level": 0}
+            self._consumer = clients.new_consumer(kafka, name, error_cb=self._note, **settings)
             self._places: list[TopicPartition] = []
             self._ends: dict[int, int] = {}
             for partition in range(count):
-                self._add(TopicPartition(topic, partition), since)
+                self._add(TopicPartition(topic, partition), since, last)
 
-    def _add(self, place: TopicPartition, since: int | None) -> None:
+    def _add(self, place: TopicPartition, since: int | None, last: int | None) -> None:
         low, high = watermarks(self._consumer, place)
         place.offset = low if since is None else first_since(self._consumer, place, since, high)
+        if last is not None:
+            place.offset = max(place.offset, high - last)
         if place.offset < high:
             self._places.append(place)
             self._ends[place.partition] = high

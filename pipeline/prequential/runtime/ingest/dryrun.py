@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from time import monotonic
 from typing import Any
 
 import msgspec
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import Message
 from prequential.configuration.settings.model import Config
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.input.fields import news_of, stream_of
 from prequential.engine.tables.records import Unusable
 from prequential.runtime.ingest.records import Made, SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
-from prequential.runtime.kafka.rejected import COMPLAINING
-from prequential.topics import clients
-from prequential.topics.admin import partition_counts
 from prequential.topics.dead_letters import clock
 from prequential.topics.decoding import KINDS, decode
-from prequential.topics.errors import WorkError, kind_of, printable
-from prequential.topics.permissions import READ, require, why_unread
-from prequential.topics.reading import watermarks
+from prequential.topics.errors import kind_of, printable
+from prequential.topics.reading import TopicReader
 from prequential.views.diagnosis.times import zone_findings
 from prequential.views.wording.console import Console
 from rich.table import Table
@@ -65,36 +60,8 @@ def dry_run(config: Config, count: int) -> int:
 
 def newest(config: Config, topic: str, count: int) -> list[Message]:
     """Return the newest records of a topic by time, at most `count`."""
-    messages = sorted(_ends(config, topic, count), key=lambda message: message.timestamp()[1])
-    return messages[-count:]
-
-
-def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
-    """Yield the last `count` records of each partition, or fewer if there are gaps."""
-    require(config.kafka, {topic: READ})
-    numbers = range(partition_counts(config.kafka, [topic])[topic])
-    group = f"{config.ingest_group}-dry-run"
-    with closing(clients.new_consumer(config.kafka, group, **clients.READ_TO_END, **COMPLAINING)) as consumer:
-        starts = []
-        for number in numbers:
-            with clients.plain_errors(config.kafka):
-                low, high = watermarks(consumer, TopicPartition(topic, number))
-            starts.append(TopicPartition(topic, number, max(low, high - count)))
-        consumer.assign(starts)
-        ended: set[int] = set()
-        deadline = monotonic() + clients.REACH_SECONDS
-        while len(ended) < len(numbers):
-            if monotonic() > deadline:
-                raise WorkError(f"{topic}: no record and no end within {clients.REACH_SECONDS:g} s")
-            for message in consumer.consume(1_000, 0.1):
-                error = message.error()
-                if error is None:
-                    deadline = monotonic() + clients.REACH_SECONDS
-                    yield message
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    ended.add(message.partition())
-                elif not clients.is_temporary(error):
-                    raise WorkError(why_unread(config.kafka, error, message.topic(), group, topic))
+    with closing(TopicReader(config.kafka, topic, f"{config.ingest_group}-dry-run", last=count)) as reader:
+        return sorted(reader.messages(), key=lambda message: message.timestamp()[1])[-count:]
 
 
 def refusals(catalog: Catalog, made: Made) -> dict[int, str]:
