@@ -108,19 +108,11 @@ def compile_loops(
 ) -> None:
     """Load the loops that a configuration can use (None: the default one); compile those that are missing.
 
-    Parameters
-    ----------
-    tell
-        Called with a sentence if there is something to compile; and, unless a terminal shows a progress bar,
-        every 10 s with the progress, from another thread.
-    config
-        Of detectors, memories and periods, the loops of those that it names are loaded.
-    report
-        Called with the progress every second, from another thread. For services, which show no bar.
-
-    Notes
-    -----
-    numba keeps what it has compiled: see `engine.compiled.loopcache`.
+    Of detectors, memories and periods, the loops of those that `config` names are loaded. `tell` is called
+    with a sentence if there is something to compile; and, unless a terminal shows a progress bar, every 10 s
+    with the progress, from another thread. `report`, for services, which show no bar, is called with the
+    progress every second, from another thread. numba keeps what it has compiled: see
+    `engine.compiled.loopcache`.
     """
     if _is_disabled():
         return

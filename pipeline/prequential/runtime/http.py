@@ -72,18 +72,10 @@ class Family:
         self._line(self.name, labels, value)
 
     def add_buckets(self, labels: str, bounds: Iterable[float], counts: Iterable[int], total: float) -> None:
-        """Add a histogram's samples.
+        """Add a histogram's samples, with labels as in `add`.
 
-        Parameters
-        ----------
-        labels
-            As in `add`.
-        bounds
-            Upper bounds of the buckets, ascending, without the infinite one.
-        counts
-            Values in each bucket, not added up, and one more count of those beyond.
-        total
-            Sum of all values.
+        `bounds` are the upper bounds of the buckets, ascending, without the infinite one. `counts` has the
+        number of values in each bucket, not added up, and of those beyond; `total` is the sum of all values.
         """
         so_far = 0
         first = labels and f"{labels},"

@@ -127,7 +127,9 @@ def _show(
         place, reason = first[what]
         message = messages[place]
         console.print(f"  {number} × {printable(reason)}")
-        console.print(f"    first at {message.partition()}:{message.offset()}: {_excerpt(message)}")
+        value = message.value()
+        text = "no value" if value is None else value[:_EXCERPT].decode("utf-8", "replace")
+        console.print(f"    first at {message.partition()}:{message.offset()}: {printable(text)}")
         if (there := translator.names_there(message, reason)) is not None:
             console.print(f"    {printable(there)}")
     console.print()
@@ -164,9 +166,3 @@ def _cells(record: Any) -> list[str]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _excerpt(message: Message) -> str:
-    value = message.value()
-    text = "no value" if value is None else value[:_EXCERPT].decode("utf-8", "replace")
-    return printable(text)

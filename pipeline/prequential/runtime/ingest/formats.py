@@ -260,15 +260,12 @@ def _getter(shape: Any, keys: Keys) -> Getter:
     for place, key in enumerate(keys):
         fields = {field.encode_name: field for field in msgspec.structs.fields(shape)}
         names.append(fields[key].name)
-        below = [one for one in getattr(fields[key].type, "__args__", ()) if _is_struct(one)]
+        args = getattr(fields[key].type, "__args__", ())
+        below = [one for one in args if isinstance(one, type) and issubclass(one, msgspec.Struct)]
         if not below:
             return Getter(attrgetter(".".join(names)), keys[place + 1 :])
         [shape] = below
     return Getter(attrgetter(".".join(names)), ())
-
-
-def _is_struct(one: Any) -> bool:
-    return isinstance(one, type) and issubclass(one, msgspec.Struct)
 
 
 #: The prefix of headers with attributes in binary mode, and the header with the content type.
@@ -305,7 +302,11 @@ def _event(message: Message) -> dict[str, Any] | EventBatch | None:
     if kind.startswith(_BATCHED):
         return None if content is None else _batch(content, kind)
     if kind.startswith(_STRUCTURED):
-        return None if content is None else _structured(content, kind)
+        if content is None:
+            return None
+        if not kind.endswith(_JSON):
+            raise Unreadable(f"content-type is {kind!r}: expected application/cloudevents+json")
+        return event_of(read_json(content))
     attributes = {
         name[len(_ATTRIBUTE) :]: text for name, text in headers.items() if name.startswith(_ATTRIBUTE)
     }
@@ -319,12 +320,6 @@ def _event(message: Message) -> dict[str, Any] | EventBatch | None:
     if kind:
         attributes["datacontenttype"] = kind
     return {**attributes, "data": content_of(content, kind)}
-
-
-def _structured(content: bytes, kind: str) -> dict[str, Any]:
-    if not kind.endswith(_JSON):
-        raise Unreadable(f"content-type is {kind!r}: expected application/cloudevents+json")
-    return event_of(read_json(content))
 
 
 def _batch(content: bytes, kind: str) -> EventBatch:

@@ -42,19 +42,11 @@ _NO_ROW = -1
 _NO_PLACES = frozenset[int]()
 
 
-class _WrittenInstance(Instance, omit_defaults=True, gc=False):
-    """An instance as it is written: without unknown fields."""
-
-
-class _Prediction(Prediction, omit_defaults=True, gc=False):
-    """A prediction as it is written."""
-
-
-class _Label(Label, omit_defaults=True, gc=False):
-    """A label as it is written."""
-
-
-_STRUCTS = (_WrittenInstance, _Prediction, _Label)
+#: Records as they are written: without fields that have their defaults.
+_STRUCTS = tuple(
+    msgspec.defstruct(f"Written{one.__name__}", [], bases=(one,), omit_defaults=True, gc=False)
+    for one in (Instance, Prediction, Label)
+)
 
 _encode = msgspec.json.Encoder(enc_hook=written).encode
 _stream: Callable[[Any], str] = attrgetter("stream")

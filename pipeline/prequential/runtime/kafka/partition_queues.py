@@ -77,14 +77,10 @@ def _functions() -> _Functions | None:
 
 def reader_of(consumer: Consumer, topic: str) -> readers.PartitionReader:
     """Return the fastest available reader of one topic's partitions that uses this client."""
-    if config.DISABLE_JIT or not _can_be_read(consumer):  # type: ignore[attr-defined]
+    missing = _functions() is None or handle_of(consumer) is None
+    if config.DISABLE_JIT or missing:  # type: ignore[attr-defined]
         return readers.ObjectReader(consumer, topic)
     return QueueReader(consumer, topic)
-
-
-def _can_be_read(consumer: Consumer) -> bool:
-    """Whether librdkafka's functions, and the client's handle, are where they are expected."""
-    return _functions() is not None and handle_of(consumer) is not None
 
 
 class QueueReader(readers.PartitionReader):

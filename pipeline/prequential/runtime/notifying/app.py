@@ -340,7 +340,8 @@ class Notifier:
                 break
             seconds = pause(attempt, answer.retry_after, time.time(), random.random)
             log.warning("%s: %s: sent again in %.1f s", name, answer, seconds)
-            if self._stopped_within(seconds):
+            self._reader.wait(seconds, self._goes_on)
+            if self._stop.is_set():
                 break
             self._counts["retried"] += 1
         self._sending = None
@@ -348,11 +349,6 @@ class Notifier:
     def _end(self, record: Message, how: str, at_once: bool = True) -> None:
         self._counts[how] += 1
         self._reader.done(record, at_once)
-
-    def _stopped_within(self, seconds: float) -> bool:
-        """Wait, and return whether the process stops."""
-        self._reader.wait(seconds, self._goes_on)
-        return self._stop.is_set()
 
     def _goes_on(self) -> bool:
         self._turned = time.monotonic()

@@ -166,7 +166,7 @@ class Checkpoint:
         if self._committing is not None or not due:
             return
         if self._shard.vectors or snapshot:
-            waits = not (self._has_outputs or self._backlog or snapshot) and now < self._settle_at
+            waits = not (self._shard.outbox or self._backlog or snapshot) and now < self._settle_at
             self._paced_at = now
             self._uncommitted = 0
             self._timely = False
@@ -178,11 +178,6 @@ class Checkpoint:
             self._backlog &= not caught_up
             self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
             self._committing.add_done_callback(lambda _: self.on_committed())
-
-    @property
-    def _has_outputs(self) -> bool:
-        """Whether the records up to now have led to outputs that are to be published."""
-        return bool(self._shard.outbox)
 
     def _snapshot_is_due(self, now: float) -> bool:
         """Whether a snapshot is due."""

@@ -294,7 +294,8 @@ class _Growth:
                 state = await self._caught_up(parent)  # step 3
                 for number in range(parent + before, after, before):
                     await self._write(number, state)  # step 4
-                self._check_quiet()
+                for line in _late(self._config, self._plan):  # these may belong to streams that will move
+                    raise WorkError(f"{line}: stop whatever writes to the inputs, and run the command again")
                 await self._write(parent, state)  # step 5
         except ShardLost as why:
             raise WorkError(
@@ -330,11 +331,6 @@ class _Growth:
             runner.abandon()
         await running
         return [msgspec.msgpack.encode(part) for part in runner.shard.snapshot()]
-
-    def _check_quiet(self) -> None:
-        """Raise WorkError if records have arrived since step 1: they may belong to streams that will move."""
-        for line in _late(self._config, self._plan):
-            raise WorkError(f"{line}: stop whatever writes to the inputs, and run the command again")
 
     async def _write(self, number: int, state: list[bytes]) -> None:
         """Write the final snapshot of a shard: its own streams of a previous shard's state."""

@@ -162,16 +162,8 @@ class SettingsHeader:
     ) -> None:
         """Give the header to the first metrics message of each digest that is due.
 
-        Parameters
-        ----------
-        streams
-            All streams of the shard.
-        outputs
-            The outputs of the shard.
-        messages
-            The messages of these outputs, in the same order; this method replaces some of them.
-        now
-            The present time in monotonic seconds.
+        `streams` are all streams of the shard. `messages` are those of `outputs`, in the same order; this
+        method replaces some of them. `now` is in monotonic seconds.
         """
         if now >= self._check_at:
             self._check_at, self._checked = now + _CHECK, 0

@@ -181,7 +181,8 @@ class ShardRunner:
                 self._on_lost(self.partition, str(why))
         except recovery.LostRecords as why:
             if not self._stopping:
-                self._halt(str(why))
+                log.error("%s", why)
+                self.halted, self.progress = str(why), f"halted: {why}"
         except WorkError:
             if not (self._stopping and self.recovering):  # an interrupted read raises misleading errors
                 raise
@@ -201,11 +202,6 @@ class ShardRunner:
                 f"shard {self.partition} halted: {self._gone}; {recovery.instruction(self.partition)}"
             )
         return known if known.manifest else recovery.made_anew(*place, known, stopped, self._wait)
-
-    def _halt(self, why: str) -> None:
-        """Stop this shard, but not the others, and report why."""
-        log.error("%s", why)
-        self.halted, self.progress = why, f"halted: {why}"
 
     def _wait(self, what: str | None) -> None:
         """Report what the shard is waiting for, in the log and at `/ready`; None ends the wait."""
@@ -299,14 +295,6 @@ class ShardRunner:
             self.shard.flush()
             self.shard.observed = True
 
-    async def _recovered(self) -> None:
-        """End step 4: step 5 begins when the outputs of all journal entries are published."""
-        await self.checkpoint.commit()
-        self.recovering = False
-        self._silence.end()
-        self.progress = "running"
-        log.info("shard %d: running", self.partition)
-
     async def _step(self) -> None:
         """Do one micro-batch: process the next records, and publish if a commit is due."""
         while not self._pace.is_full and (pause := self._next_round - monotonic()) > 0:
@@ -352,8 +340,12 @@ class ShardRunner:
         """Process the next records; return how many."""
         if self._journal:
             return self._follow()
-        if self.recovering:
-            await self._recovered()
+        if self.recovering:  # step 5 begins when the outputs of all journal entries are published
+            await self.checkpoint.commit()
+            self.recovering = False
+            self._silence.end()
+            self.progress = "running"
+            log.info("shard %d: running", self.partition)
         return await (self._process_live() if self._isolation is None else self._try())
 
     def _commit_if_due(self) -> None:
