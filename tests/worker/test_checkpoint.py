@@ -22,10 +22,10 @@ from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched
 from prequential.runtime.kafka.readers import ConsumerRecords
+from prequential.runtime.kafka.transactions import Outgoing
 from prequential.runtime.worker import arrivals
 from prequential.runtime.worker import runner as runner_module
 from prequential.runtime.worker.journal import Idle, JournalEntry, TopicsOrigin, decode_entry, standing
-from prequential.runtime.worker.publisher import Outgoing
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.runtime.worker.snapshots import SnapshotReader

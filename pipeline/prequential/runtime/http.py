@@ -99,6 +99,22 @@ class Family:
         self._lines.append(f"{name}{{{every}}} {shown}\n" if every else f"{name} {shown}\n")
 
 
+def exposition(
+    prefix: str, group: str, families: Iterable[tuple[str, str, str, Iterable[tuple[str, float]]]]
+) -> str:
+    """The metrics of a process as text; every sample carries the workers' consumer `group`.
+
+    `families` are names behind the prefix, kinds, helps, and samples: labels, as `labels` writes them, and
+    values.
+    """
+    found = []
+    for name, kind, help, samples in families:
+        found.append(Family(prefix + name, kind, help, labels(group=group)))
+        for about, value in samples:
+            found[-1].add(about, value)
+    return "".join(one.text() for one in found)
+
+
 #: Fewest characters of a token: 16 hex digits can't be guessed over a network.
 _LEAST_TOKEN = 16
 

@@ -353,6 +353,3 @@ class Transport(base.Transport):
 
     default_port = 9092
     driver_version = "prequential"
-
-
-__all__ = ["BatchConsumer", "NoProducer", "Transport"]

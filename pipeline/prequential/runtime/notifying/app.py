@@ -231,24 +231,18 @@ def exposition(
     partitions of this process, and `now` is in epoch seconds. Without a message that is being sent, its age
     and the time since the first try are 0.
     """
-    families = []
-
-    def family(name: str, kind: str, help: str, value: float, about: str = "") -> None:
-        families.append(http.Family(f"prequential_notify_{name}", kind, help, http.labels(group=group)))
-        families[-1].add(about, value)
-
-    for name, help in COUNTS.items():
-        family(f"{name}_total", http.COUNTER, help, counts.get(name, 0))
     written, tried = (now, now) if sending is None else sending
-    family(
-        "oldest_unsent_seconds", http.GAUGE, "Age of the message that is being sent; 0: none waits",
-        max(0.0, now - written),
-    )  # fmt: skip
-    trying = "For how long the message that is being sent has been tried; 0: none is"
-    family("trying_seconds", http.GAUGE, trying, max(0.0, now - tried))
-    family("partitions", http.GAUGE, "Partitions that are this process's to read", partitions)
-    family("build_info", http.GAUGE, "The version", 1, http.labels(version=VERSION))
-    return "".join(one.text() for one in families)
+    return http.exposition("prequential_notify_", group, (
+        *((f"{name}_total", http.COUNTER, help, [("", counts.get(name, 0))])
+          for name, help in COUNTS.items()),
+        ("oldest_unsent_seconds", http.GAUGE, "Age of the message that is being sent; 0: none waits",
+         [("", max(0.0, now - written))]),
+        ("trying_seconds", http.GAUGE,
+         "For how long the message that is being sent has been tried; 0: none is",
+         [("", max(0.0, now - tried))]),
+        ("partitions", http.GAUGE, "Partitions that are this process's to read", [("", partitions)]),
+        ("build_info", http.GAUGE, "The version", [(http.labels(version=VERSION), 1)]),
+    ))  # fmt: skip
 
 
 def chosen(message: Incident | Alarm, config: NotifyConfig) -> bool:

@@ -18,15 +18,10 @@ from prequential.configuration.settings import model
 from prequential.engine.input.merge import OffsetVector
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetcher
+from prequential.runtime.kafka.transactions import Outgoing
 from prequential.runtime.worker import journal, snapshots
 from prequential.runtime.worker.batches import Originals
-from prequential.runtime.worker.publisher import (
-    MessageConverter,
-    Outgoing,
-    Publisher,
-    ShardLost,
-    ShardStatistics,
-)
+from prequential.runtime.worker.publisher import MessageConverter, Publisher, ShardLost, ShardStatistics
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
 

@@ -131,9 +131,6 @@ class Publisher(Transactions):
         return {self._journal: entries[-1].offset()} if entries else None
 
 
-__all__ = ["Outgoing", "Publisher", "ShardLost"]
-
-
 #: Seconds between two headers with the same settings. A reader that starts at any time receives them within
 #: this time, and 1.4 KB in ten minutes are negligible next to the messages.
 _EVERY = 600.0

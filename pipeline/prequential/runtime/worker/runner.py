@@ -17,10 +17,11 @@ from typing import Any
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
+from prequential.runtime.kafka.transactions import Outgoing
 from prequential.runtime.worker import arrivals, batches, recovery
 from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, TopicsOrigin, standing
-from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost, ShardStatistics, SideThread
+from prequential.runtime.worker.publisher import Publisher, ShardLost, ShardStatistics, SideThread
 from prequential.runtime.worker.snapshots import MANIFEST_KEY, SnapshotTurn
 from prequential.topics.errors import WorkError, existing
 from prequential.topics.specs import INPUTS, SNAPSHOTS
