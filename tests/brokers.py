@@ -345,10 +345,7 @@ _KINDS: Mapping[str, Callable[[Mapping[str, str]], Broker]] = {
 }
 
 #: What stands for several kinds.
-_ORDERS: Mapping[str | None, tuple[str, ...]] = {
-    None: tuple(_KINDS),
-    "kafka": ("external", "docker", "java"),
-}
+_ORDERS: Mapping[str | None, tuple[str, ...]] = {None: tuple(_KINDS), "kafka": ("external", "docker", "java")}
 
 
 def launch(kind: str | None = None, properties: Mapping[str, str] | None = None) -> Broker:

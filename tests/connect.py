@@ -23,10 +23,9 @@ DEBEZIUM = "3.3.1.Final"
 
 _ARTIFACTS = (
     *(("org.apache.kafka", f"connect-{part}", CONNECT) for part in ("runtime", "json", "transforms", "api")),
-    ("org.apache.kafka", "kafka-clients", CONNECT),
-    ("io.debezium", "debezium-connector-jdbc", DEBEZIUM),
+    ("org.apache.kafka", "kafka-clients", CONNECT), ("io.debezium", "debezium-connector-jdbc", DEBEZIUM),
     ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
-)
+)  # fmt: skip
 
 #: Where Debian has PostgreSQL's programs, one folder a version.
 _DEBIAN = Path("/usr/lib/postgresql")

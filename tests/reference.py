@@ -52,7 +52,7 @@ from prequential.topics.clients import KafkaConfig
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import UsageError
 from prequential.topics.messages import Instance, Label, Prediction
-from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
+from prequential.topics.outputs import COMMON_FIELDS, Alarm, Comparison, Incident, Metrics
 
 PAGES = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -172,7 +172,9 @@ def described(owner: type) -> dict[str, str]:
     text = inspect.cleandoc(owner.__doc__ or "")
     part = re.search(r"^(?:Attributes|Parameters)\n-+\n(.*?)(?=^\w+\n-+$|\Z)", text, re.MULTILINE | re.DOTALL)
     entries = re.findall(r"^(\w[\w, ]*)\n((?:    .*\n?|\n)+)", part[1] if part else "", re.MULTILINE)
-    return {name: _clause(" ".join(says.split())) for names, says in entries for name in names.split(", ")}
+    own = {name: _clause(" ".join(says.split())) for names, says in entries for name in names.split(", ")}
+    common = COMMON_FIELDS if issubclass(owner, Metrics | Comparison | Disparity | Alarm | Incident) else {}
+    return {name: _clause(says) for name, says in common.items() if name in owner.__annotations__} | own
 
 
 def _clause(text: str) -> str:

@@ -13,12 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import (
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-)
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from prequential.cli import demo
 from prequential.demo.broker import EmbeddedBroker, GuardedProcess, last_words, pick_port
@@ -127,9 +122,7 @@ def test_embedded_broker_fences_and_hides_what_was_aborted(embedded: Broker) -> 
 
 
 @pytest.mark.embedded
-def test_embedded_broker_delivers_more_than_one_answer_may_hold_by_default(
-    embedded: Broker,
-) -> None:
+def test_embedded_broker_delivers_more_than_one_answer_may_hold_by_default(embedded: Broker) -> None:
     kafka = embedded.config()
     topic(kafka, "backlog")
     # librdkafka refuses answers of more than 100,000,000 bytes unless it is told otherwise.
@@ -169,9 +162,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         EmbeddedBroker().start()
 
 
-def test_a_broker_that_ends_at_once_is_quoted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_broker_that_ends_at_once_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "broker"
     program.write_text("#!/bin/sh\necho 'error: no memory left'\necho 'hint: buy some'\nexit 1\n")
     program.chmod(0o755)
@@ -293,8 +284,7 @@ def test_the_last_resort_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(Unavailable, match="can't be restarted"):
             broker.restart()
     assert any(
-        name.startswith(broker.name) and "no Apache Kafka: none here; none here" in name
-        for name in used()
+        name.startswith(broker.name) and "no Apache Kafka: none here; none here" in name for name in used()
     )
     with pytest.raises(Unavailable, match="none here; none here; none here"):
         launch("kafka")

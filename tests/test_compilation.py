@@ -260,9 +260,7 @@ def two(x):
 """
 
 
-def test_loops_of_a_factory_are_kept_each_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loops_of_a_factory_are_kept_each_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are found again in another process, and dropped with the file of what is handed to the factory."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "loops"))
     folder = tmp_path / "prequential" / "engine" / "compiled"
@@ -398,9 +396,7 @@ _DAMAGES = [
 
 
 @pytest.mark.parametrize(("suffix", "content"), few(_DAMAGES, 2))
-def test_a_damaged_file_is_made_again(
-    suffix: str, content: str, with_one_loop: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_file_is_made_again(suffix: str, content: str, with_one_loop: Path, tmp_path: Path) -> None:
     if content == "unreadable" and os.geteuid() == 0:
         pytest.skip("root reads everything")
     shutil.copytree(with_one_loop, tmp_path, dirs_exist_ok=True)

@@ -37,7 +37,8 @@ def test_a_signal_at_any_moment_is_heard() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_both_signals_are_heard_and_given_back(number: signal.Signals) -> None:
     handlers: Callable[[], list[object]] = lambda: [  # noqa: E731
-        signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+        signal.getsignal(signal.SIGINT),
+        signal.getsignal(signal.SIGTERM),
     ]
     before = handlers()
     with stop_signals() as stop:

@@ -377,9 +377,7 @@ def test_a_label_that_may_be_null_is_not_known_yet(registry: RegistryServer, tmp
 
 
 @pytest.mark.parametrize("format", ["avro", "json_schema"])
-@pytest.mark.parametrize(
-    "header", ["apicurio.value.globalId", "apicurio.value.contentId"]
-)
+@pytest.mark.parametrize("header", ["apicurio.value.globalId", "apicurio.value.contentId"])
 def test_the_id_of_a_schema_in_a_header_is_named(
     registry: RegistryServer, tmp_path: Path, header: str, format: str
 ) -> None:

@@ -113,7 +113,9 @@ def test_debezium(tmp_path: Path, wrapped: bool) -> None:
     made = become(translate, messages)
     label = {"stream": "fraud", "instance_id": "r", "y_true": "fraud", "ts": 1_700_000_000_000}
     assert [content for _, _, content in made] == [
-        label, label | {"y_true": None}, f"{row}.chargeback is 2: expected 0 or 1"
+        label,
+        label | {"y_true": None},
+        f"{row}.chargeback is 2: expected 0 or 1",
     ]
     translate.translate(3, messages, counts)
     assert (counts.records["source"], counts.passed["source"], counts.dead["source"]) == (4, 1, 1)
@@ -157,7 +159,9 @@ def test_a_tombstone_withdraws_the_label_that_its_key_names(tmp_path: Path) -> N
     ])  # fmt: skip
     made = become(translate, [record({"truth": "a"}, b"1"), record(None, b"1"), record(None)])
     assert [(topic, content.get("y_true", 0)) for topic, _, content in made] == [
-        ("labels", "a"), ("labels", None), ("instances", 0)
+        ("labels", "a"),
+        ("labels", None),
+        ("instances", 0),
     ]
 
 

@@ -155,7 +155,8 @@ def test_a_secret_that_is_none_is_not_shown(secret: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://", "https://HUSH:x/", "ftp://h/HUSH", "https://me:HUSH@h/", "https://h/HU SH", "https://[HUSH"]
+    "url",
+    ["https://", "https://HUSH:x/", "ftp://h/HUSH", "https://me:HUSH@h/", "https://h/HU SH", "https://[HUSH"],
 )
 def test_a_url_that_is_none_is_not_shown(url: str) -> None:
     with pytest.raises(UsageError) as error:

@@ -57,9 +57,7 @@ class Component(WorkerProcess):
         config.write_text(chart.configuration(servers, mounted, part.values), encoding="utf-8")
         self._log = folder / "log"
         variables = {"POD_NAME": pod, "KAFKA_USERNAME": part.user}
-        self._process = started(
-            self._arguments(config), folder, self._log, variables, copied=copied
-        )
+        self._process = started(self._arguments(config), folder, self._log, variables, copied=copied)
 
     def _arguments(self, config: Path) -> list[str]:
         """The pod's, at an address of this machine's own."""

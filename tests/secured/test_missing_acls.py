@@ -50,9 +50,7 @@ class Cluster(NamedTuple):
     numbers: Iterator[int]
 
     @contextmanager
-    def started(
-        self, name: str, acls: list[Acl], values: str = chart.EVERYTHING
-    ) -> Iterator[Component]:
+    def started(self, name: str, acls: list[Acl], values: str = chart.EVERYTHING) -> Iterator[Component]:
         """A component, as a user of its own with these ACLs."""
         user = f"{name}-{next(self.numbers)}"
         self.kafka.add_user(user, acls)

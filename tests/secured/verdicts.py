@@ -106,7 +106,9 @@ def alerts(monitoring: Monitoring, receiver: Receiver) -> Verdict:
     def received() -> Counter[str]:
         return Counter(
             one["labels"]["alertname"]
-            for request in receiver.requests for one in request.json["alerts"] if one["status"] == "firing"
+            for request in receiver.requests
+            for one in request.json["alerts"]
+            if one["status"] == "firing"
         )
 
     with suppress(AssertionError):  # what is missing is said below

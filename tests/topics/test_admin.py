@@ -274,9 +274,7 @@ class Behind:
 def test_brokers_that_contradict_each_other_are_asked_again(as_far_as_possible: bool) -> None:
     """A node that tells of a topic, and one that hasn't learned of it yet."""
     brokers = Behind(described=1, configured=3)
-    found = find(
-        KafkaConfig(), cast(AdminClient, brokers), ["new"], as_far_as_possible=as_far_as_possible
-    )
+    found = find(KafkaConfig(), cast(AdminClient, brokers), ["new"], as_far_as_possible=as_far_as_possible)
     assert found == {"new": TopicFound(4, {"cleanup.policy": "delete"}, 3, seen=True)}
     assert brokers.looks == 2
 
@@ -344,9 +342,7 @@ def test_what_exists_is_kept_and_decides_the_number_of_shards(cluster: KafkaConf
             f"topic {journal!r} has retention.ms={kept}, but {labels!r} has retention.ms=-1: "
             "expected the journal to be kept for as long as the inputs",
         ),
-        remarks=(
-            f"topic {labels!r} has max.message.bytes=1048588: expected at least 1064960",
-        ),
+        remarks=(f"topic {labels!r} has max.message.bytes=1048588: expected at least 1064960",),
     )
 
 

@@ -11,12 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS, Decoded, decode, milliseconds
-from prequential.topics.messages import (
-    MAX_NAME_BYTES,
-    MAX_NESTING,
-    MAX_PROBABILITY_SUM,
-    MAX_VALUE_BYTES,
-)
+from prequential.topics.messages import MAX_NAME_BYTES, MAX_NESTING, MAX_PROBABILITY_SUM, MAX_VALUE_BYTES
 
 ALL = (INSTANCES, PREDICTIONS, LABELS)
 
@@ -98,8 +93,7 @@ class TestUsable:
         instance = usable(INSTANCES, value(INSTANCES, ts=5, version=-2, segments={"a": "b"}))
         assert (instance.ts, instance.version, instance.segments) == (5, -2, {"a": "b"})
         prediction = usable(
-            PREDICTIONS,
-            value(PREDICTIONS, ts=5, y_proba={"UP": 0, "DOWN": 1}, segments={}, model_version=3),
+            PREDICTIONS, value(PREDICTIONS, ts=5, y_proba={"UP": 0, "DOWN": 1}, segments={}, model_version=3)
         )
         assert (prediction.y_proba, prediction.model_version) == ({"UP": 0.0, "DOWN": 1.0}, 3)
 
@@ -126,9 +120,7 @@ class TestUsable:
         assert fields_of(usable(kind, value(kind, nobody_knows=content))) == plain
 
     @pytest.mark.parametrize("kind", ALL)
-    @pytest.mark.parametrize(
-        "number", [0, 1, -5, 2**53 + 1, 2**63 - 1, 2**63, 2**64, -(2**63) - 1, 10**60]
-    )
+    @pytest.mark.parametrize("number", [0, 1, -5, 2**53 + 1, 2**63 - 1, 2**63, 2**64, -(2**63) - 1, 10**60])
     def test_an_integer_is_the_same_id_as_its_decimal_string(self, kind: int, number: int) -> None:
         """Also beyond 64 bits, without losing a digit to a float on the way."""
         as_number = usable(kind, value(kind, instance_id=number))
@@ -137,9 +129,7 @@ class TestUsable:
         assert type(as_number.instance_id) is str
 
     @pytest.mark.parametrize("kind", [PREDICTIONS, LABELS])
-    @pytest.mark.parametrize(
-        "target", ["UP", "", "größer", True, False, 0, -3, 2**63, 2**64, 10**40]
-    )
+    @pytest.mark.parametrize("target", ["UP", "", "größer", True, False, 0, -3, 2**63, 2**64, 10**40])
     def test_classes_keep_their_type(self, kind: int, target: Any) -> None:
         name = "y_pred" if kind == PREDICTIONS else "y_true"
         found = getattr(usable(kind, value(kind, **{name: target})), name)
@@ -261,9 +251,7 @@ class TestUnusable:
     def test_two_objects_are_no_object(self, kind: int) -> None:
         assert "malformed" in reason(kind, value(kind) + value(kind))
 
-    @pytest.mark.parametrize(
-        ("kind", "name"), [(kind, name) for kind in ALL for name in REQUIRED[kind]]
-    )
+    @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in ALL for name in REQUIRED[kind]])
     def test_a_missing_field_is_named(self, kind: int, name: str) -> None:
         assert reason(kind, value(kind, without=name)) == f"object missing required field `{name}`"
         if name != "y_true":  # a null label withdraws the label
@@ -314,10 +302,7 @@ class TestUnusable:
 
     @pytest.mark.parametrize(
         ("kind", "name"),
-        [
-            *((kind, name) for kind in ALL for name in REQUIRED[kind]),
-            (PREDICTIONS, "model_version"),
-        ],
+        [*((kind, name) for kind in ALL for name in REQUIRED[kind]), (PREDICTIONS, "model_version")],
     )
     @pytest.mark.parametrize("name_of_257", ["x" * 257, "é" * 129, "x" + "😀" * 64, "é" * 256])
     def test_names_over_256_bytes(self, kind: int, name: str, name_of_257: str) -> None:
@@ -357,9 +342,7 @@ class TestUnusable:
         reason(kind, value(kind, note="x" * MAX_VALUE_BYTES))
 
     @pytest.mark.parametrize("kind", ALL)
-    @pytest.mark.parametrize(
-        "text", [rb'"\ud800"', rb'"\udc00x"', rb'"\ud800\ud800"', rb'"a\ud83d"']
-    )
+    @pytest.mark.parametrize("text", [rb'"\ud800"', rb'"\udc00x"', rb'"\ud800\ud800"', rb'"a\ud83d"'])
     def test_lone_surrogates(self, kind: int, text: bytes) -> None:
         """They are no text: nothing in UTF-8 could be said of them."""
         reason(kind, raw(kind, "instance_id", text))
@@ -562,8 +545,7 @@ class TestBatches:
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 anything = st.recursive(
-    scalars
-    | st.sampled_from(["x" * 257, "é" * 200, "\ud800", 10**30, 2**63, "1970-01-01T00:00:00Z"]),
+    scalars | st.sampled_from(["x" * 257, "é" * 200, "\ud800", 10**30, 2**63, "1970-01-01T00:00:00Z"]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner),
     max_leaves=4,
 )

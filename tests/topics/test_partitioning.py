@@ -69,10 +69,8 @@ def test_a_stream_belongs_where_javas_producer_puts_it(tmp_path: Path) -> None:
     done = subprocess.run(
         [java, "-cp", f"{jars}/*", source],
         input="".join(f"{partitions} {stream.encode().hex()}\n" for partitions, stream in asked),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
     if "jdk.compiler" in done.stderr:
         pytest.skip("this Java comes without a compiler")
     assert not done.returncode, done.stderr

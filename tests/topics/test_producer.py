@@ -63,20 +63,11 @@ def test_streams_lie_where_java_puts_them(mock: Mock) -> None:
 def test_messages_are_the_contracts_and_leave_out_what_was_not_given(mock: Mock) -> None:
     moment = datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=1)))
     mock.producer.instance("s", 17, ts=4)
-    mock.producer.instance(
-        "s", "a", ts=5, version=2, segments={"region": "north"}, label_propensity=0.5
-    )
+    mock.producer.instance("s", "a", ts=5, version=2, segments={"region": "north"}, label_propensity=0.5)
     mock.producer.prediction("s", "nb", 17, "UP", ts=6)
     mock.producer.prediction(
-        "s",
-        "nb",
-        17,
-        True,
-        ts=moment,
-        y_proba={True: 0.75, False: 0.25},
-        segments={},
-        model_version=3,
-    )
+        "s", "nb", 17, True, ts=moment, y_proba={True: 0.75, False: 0.25}, segments={}, model_version=3,
+    )  # fmt: skip
     mock.producer.label("s", 17, 1.5, ts=-1)
     assert [json.loads(record.value) for record in mock.received("instances")] == [
         {"stream": "s", "instance_id": "17", "ts": 4},

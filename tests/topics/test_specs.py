@@ -92,9 +92,7 @@ def test_repr_hides_secrets_and_nothing_else() -> None:
     assert repr(kafka).count("***") == 4
 
 
-def test_client_settings_resolve_references(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_client_settings_resolve_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "password").write_text("from:file\n")
     monkeypatch.setenv("KAFKA_USER", "env:as is")
     kafka = KafkaConfig(

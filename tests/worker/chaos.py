@@ -59,11 +59,7 @@ DEFAULTS = {
         {"detector": "page-hinkley", "signal": "fading:0.9/fading:0.99", "delta": 0.1, "lambda": 20},
     ],
 }
-WORKER = {
-    "session_timeout": f"{SESSION_SECONDS:.0f}s",
-    "commit_every": "100ms",
-    "snapshot_every": "1s",
-}
+WORKER = {"session_timeout": f"{SESSION_SECONDS:.0f}s", "commit_every": "100ms", "snapshot_every": "1s"}
 
 #: Told a line at a time how it goes.
 Tell = Callable[[str], None]

@@ -95,14 +95,9 @@ def replayed(config: Path, seconds: float = 3 * HANGS) -> Replay:
         own = settings.stream(stream)
         assert both == set(product(reported(own.stages, own.bins), own.estimators)), (stream, model)
     return Replay(
-        found,
-        pairs,
-        sequences(alarms),
-        sequences(incidents),
-        last,
-        dict(_as_letter(json.loads(line)) for line in letters),
-        settings,
-    )
+        found, pairs, sequences(alarms), sequences(incidents), last,
+        dict(_as_letter(json.loads(line)) for line in letters), settings,
+    )  # fmt: skip
 
 
 def _without_last_set(said: Sequences, keys: tuple[str, ...]) -> tuple[Sequences, list[dict[str, Any]]]:
@@ -157,8 +152,7 @@ def _published_letter(kafka: KafkaConfig, message: Message) -> tuple[Origin, Let
     """A dead letter as the replay writes it."""
     error, topic, partition, offset = (value.decode() for _, value in message.headers())
     key, value = (
-        None if part is None else part.decode("utf-8", "replace")
-        for part in (message.key(), message.value())
+        None if part is None else part.decode("utf-8", "replace") for part in (message.key(), message.value())
     )
     return (topic.removeprefix(kafka.prefix), int(partition), int(offset)), (error, key, value)
 

@@ -197,9 +197,7 @@ def network_chaos(cluster: Cluster, folder: Path, seed: int, minutes: float, tel
     say(f"seed {seed}, {minutes:g} minutes on {cluster.name}: {often}")
     plain = cluster.config(prefix=f"network-{seed}-{time.time_ns():x}.", partitions=PARTITIONS)
     create(plain, topic_specs(plain))
-    kafka = cluster.config(
-        prefix=plain.prefix, partitions=PARTITIONS, security={"client.id": f"env:{_NAME}"}
-    )
+    kafka = cluster.config(prefix=plain.prefix, partitions=PARTITIONS, security={"client.id": f"env:{_NAME}"})
     config = write_config(folder, kafka, defaults=DEFAULTS, worker=WORKER)
     network = _Network(cluster, plain)
     stream = spoiled(seed, records(seed, 10**9, STREAMS), STREAMS)

@@ -22,10 +22,10 @@ from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched
 from prequential.runtime.kafka.readers import ConsumerRecords
+from prequential.runtime.kafka.transactions import Outgoing
 from prequential.runtime.worker import arrivals
 from prequential.runtime.worker import runner as runner_module
 from prequential.runtime.worker.journal import Idle, JournalEntry, TopicsOrigin, decode_entry, standing
-from prequential.runtime.worker.publisher import Outgoing
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.runtime.worker.snapshots import SnapshotReader
@@ -222,9 +222,7 @@ class FakeFetcher:
         return inf
 
 
-async def live(
-    life: Life, topics: list[list[Message]], rng: random.Random, *, stops: bool = False
-) -> bool:
+async def live(life: Life, topics: list[list[Message]], rng: random.Random, *, stops: bool = False) -> bool:
     """Whether it lived until everything was published (or `stops` in the middle), with a last snapshot."""
     fetcher = FakeFetcher()
     runner = ShardRunner(CONFIG, 0, fetcher, TopicsOrigin(1), rebuild=False, on_lost=lambda *_: None)  # type: ignore[arg-type]
@@ -338,9 +336,7 @@ def assert_whole_and_once(log: Log, topics: list[list[Message]]) -> None:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_cut_at_every_effect(
-    lives: Callable[..., tuple[bool, int]], after: bool
-) -> None:
+def test_cut_at_every_effect(lives: Callable[..., tuple[bool, int]], after: bool) -> None:
     """One life is cut, the next one goes on to the end; then the same with a second cut."""
     topics = said()
     survived, awaits = lives(Log(), None, after)

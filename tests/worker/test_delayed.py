@@ -12,9 +12,10 @@ import pytest
 from confluent_kafka import Producer
 from prequential.configuration.settings.model import Config
 from prequential.runtime.kafka import transactions
+from prequential.runtime.kafka.transactions import Outgoing
 from prequential.runtime.worker import publisher as publisher_module
 from prequential.runtime.worker.journal import JournalEntry, TopicsOrigin, encode_entry
-from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost
+from prequential.runtime.worker.publisher import Publisher, ShardLost
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import JOURNAL, METRICS, topic_specs

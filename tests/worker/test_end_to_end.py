@@ -48,12 +48,7 @@ DEFAULTS: dict[str, Any] = {
     "emit": {"outcomes": 20, "every": "1s", "idle": "1h"},
     "detectors": [
         {"detector": "page-hinkley", "signal": "error", "delta": 0.005, "lambda": 5.0371},
-        {
-            "detector": "page-hinkley",
-            "signal": "fading:0.9/fading:0.99",
-            "delta": 0.1,
-            "lambda": 10.0371,
-        },
+        {"detector": "page-hinkley", "signal": "fading:0.9/fading:0.99", "delta": 0.1, "lambda": 10.0371},
     ],
 }
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from prequential.configuration.settings.model import Config
-from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost
+from prequential.runtime.kafka.transactions import Outgoing
+from prequential.runtime.worker.publisher import Publisher, ShardLost
 from prequential.topics.clients import KafkaConfig
 from processes import eventually, read_topic
 

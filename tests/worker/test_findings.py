@@ -152,9 +152,7 @@ def test_sections_of_streams_of_other_workers_arent_missed() -> None:
 
 
 @pytest.mark.kafka
-def test_a_running_worker_says_it(
-    kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_running_worker_says_it(kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = fresh_cluster(kafka, 2)
     config = write_config(tmp_path, cluster, streams={"scores": {"label_horizon": "1s"}})
     with StreamProducer(cluster) as producer:

@@ -23,14 +23,7 @@ from prequential.runtime.worker.publisher import Publisher
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, INCIDENTS, METRICS, topic_specs
-from processes import (
-    WorkerProcess,
-    await_published,
-    await_ready,
-    killed_at,
-    prequential,
-    write_config,
-)
+from processes import WorkerProcess, await_published, await_ready, killed_at, prequential, write_config
 from workload import HORIZON, SETTLE, Record, Sender, records
 
 pytestmark = pytest.mark.kafka
@@ -114,9 +107,7 @@ class Deaths:
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("cluster", [2], indirect=True)
-def test_whoever_dies_whenever(
-    cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whoever_dies_whenever(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two partitions become four, then eight: what was published is each stream's whole story, once."""
     config = write_config(tmp_path, cluster, **SECTIONS)
     every = list(records(5, 1500, STREAMS))

@@ -113,8 +113,6 @@ def test_a_shard_that_lost_records_halts_alone_until_that_is_accepted(
         assert "halted" not in worker.get("/ready")[1]
         assert worker.stop() == 0, worker.log
     replayed = tmp_path / "replayed.jsonl"
-    done = prequential(
-        "replay", "--config", config, "--from-topics", "--metrics-out", replayed, cwd=tmp_path
-    )
+    done = prequential("replay", "--config", config, "--from-topics", "--metrics-out", replayed, cwd=tmp_path)
     assert "shard 1: workers went on without" in done.stderr
     assert f'"lost_records":{sum(missing.values())}' in replayed.read_text().replace(" ", "")

@@ -60,9 +60,7 @@ def test_a_look_brings_one_batch_of_each_partition() -> None:
 
 def test_an_error_among_records_is_noticed() -> None:
     fetcher = Fetcher(Config(kafka=_NOBODY), lambda partitions: None)
-    gone = Message(
-        topic="labels", partition=0, offset=3, error=KafkaError(KafkaError._AUTO_OFFSET_RESET)
-    )
+    gone = Message(topic="labels", partition=0, offset=3, error=KafkaError(KafkaError._AUTO_OFFSET_RESET))
     [failure] = sorted_out([message(1, 7), gone], 2).failures
     with pytest.raises(WorkError, match="offset 3 isn't there"):
         fetcher._fail(2, failure)

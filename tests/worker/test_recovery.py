@@ -74,13 +74,9 @@ def snapshot(generation: int, number: int, *, damaged: bool = False) -> list[Wri
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RecoveredState]:
     def known(
-        journal: list[Written],
-        snapshots: list[Written] | None = None,
-        *,
-        lows: tuple[int, int, int] = (0, 0, 0),
-        refusals: tuple[Exception, ...] = (),
-        **options: Any,
-    ) -> RecoveredState:
+        journal: list[Written], snapshots: list[Written] | None = None, *,
+        lows: tuple[int, int, int] = (0, 0, 0), refusals: tuple[Exception, ...] = (), **options: Any,
+    ) -> RecoveredState:  # fmt: skip
         topics = {JOURNAL: journal, SNAPSHOTS: snapshots or []}
 
         def records(_: Any, topic: str, __: int, offset: int, *___: Any, **____: Any) -> Iterator[Written]:

@@ -133,8 +133,7 @@ def test_a_wrong_configuration(cluster: KafkaConfig, tmp_path: Path) -> None:
     status, said = refusal(config)
     assert status == 2
     assert re.fullmatch(
-        r"prequential: .*prequential\.yaml line 2: unknown key 'label_horizn' in defaults.*\n",
-        said,
+        r"prequential: .*prequential\.yaml line 2: unknown key 'label_horizn' in defaults.*\n", said
     ), said
 
 

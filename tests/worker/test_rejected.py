@@ -98,7 +98,7 @@ def test_a_record_that_is_repaired_and_put_back_is_evaluated(cluster: KafkaConfi
         assert outputs(cluster, "metrics") == []
         eventually("letters are out", lambda: len(read_topic(cluster, "dead-letters")) == 20)
         assert main(["dead-letters", "--reason", "y_true", "--out", str(letters), *place]) == 0
-        letters.write_bytes(letters.read_bytes().replace(rb'\"y\":', rb'\"y_true\":'))
+        letters.write_bytes(letters.read_bytes().replace(rb"\"y\":", rb"\"y_true\":"))
         assert main(["dead-letters", "--put-back", str(letters), *place]) == 0
         await_published(cluster, worker)
         assert worker.stop() == 0, worker.log  # its last outputs are out

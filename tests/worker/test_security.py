@@ -57,11 +57,7 @@ OAUTH = (
 #: What a worker may do, as docs/reference/topics.md has it: resource, name, operations.
 WORKER_ACLS = (
     (ResourceType.TOPIC, INPUTS, ("READ", "DESCRIBE")),
-    (
-        ResourceType.TOPIC,
-        ("prequential-journal", "prequential-snapshots"),
-        ("READ", "WRITE", "DESCRIBE"),
-    ),
+    (ResourceType.TOPIC, ("prequential-journal", "prequential-snapshots"), ("READ", "WRITE", "DESCRIBE")),
     (
         ResourceType.TOPIC,
         ("metrics", "comparisons", "drift-alarms", "incidents", "dead-letters"),
@@ -103,11 +99,7 @@ def guarded(pki: Pki) -> Iterator[Broker]:
 
 
 def config(broker: Broker, pki: Pki, **security: str) -> KafkaConfig:
-    common = {
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": str(pki.ca),
-        "sasl.mechanism": "PLAIN",
-    }
+    common = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(pki.ca), "sasl.mechanism": "PLAIN"}
     return KafkaConfig(
         broker.bootstrap_servers, prefix=f"t{uuid4().hex[:8]}.", security={**common, **security}
     )
@@ -152,9 +144,7 @@ def test_plain_with_the_password_in_the_environment_and_least_privilege(
         for operation in operations
     ]
     bindings += [acl(ResourceType.GROUP, group, operation) for operation in ("READ", "DESCRIBE")]
-    bindings += [
-        acl(ResourceType.GROUP, name, "DESCRIBE") for name in (f"{group}-fetch", "prequential-read")
-    ]
+    bindings += [acl(ResourceType.GROUP, name, "DESCRIBE") for name in (f"{group}-fetch", "prequential-read")]
     bindings += [
         acl(ResourceType.TRANSACTIONAL_ID, f"{group}-shard-", operation, ResourcePatternType.PREFIXED)
         for operation in ("WRITE", "DESCRIBE")
@@ -182,11 +172,8 @@ def test_plain_with_the_password_in_the_environment_and_least_privilege(
 
 
 def acl(
-    kind: ResourceType,
-    name: str,
-    operation: str,
-    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
-) -> AclBinding:
+    kind: ResourceType, name: str, operation: str, pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+) -> AclBinding:  # fmt: skip
     return AclBinding(
         kind, name, pattern, "User:alice", "*", AclOperation[operation], AclPermissionType.ALLOW
     )

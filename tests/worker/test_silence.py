@@ -92,8 +92,10 @@ def test_an_open_transaction_is_reported_and_waited_for(cluster: KafkaConfig, tm
             lag = worker.metrics().get("prequential_lag_records", {})
             behind = sum(n for labels, n in lag.items() if ("topic", cluster.topic("predictions")) in labels)
             return (
-                "a transaction in" in worker.log and "a transaction in" in worker.get("/ready")[1]
-                and max(ages.values(), default=0) > 8 and behind >= 40
+                "a transaction in" in worker.log
+                and "a transaction in" in worker.get("/ready")[1]
+                and max(ages.values(), default=0) > 8
+                and behind >= 40
             )
 
         began = time()

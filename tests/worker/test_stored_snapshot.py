@@ -61,7 +61,14 @@ CONFIG: dict[str, Any] = {
         "segments": ["region"],
         "baselines": ["persistent", "majority"],
         "measures": [
-            "accuracy", "kappa", "kappa_per", "kappa_plus", "mcc", "log_loss", "auc", "cost",
+            "accuracy",
+            "kappa",
+            "kappa_per",
+            "kappa_plus",
+            "mcc",
+            "log_loss",
+            "auc",
+            "cost",
             "top_k_accuracy",
         ],
         "top_k": 1,
@@ -81,8 +88,12 @@ CONFIG: dict[str, Any] = {
     },
     "streams": {
         "number": {
-            "task": "regression", "measures": ["mae", "rmse", "mape", "pinball", "interval_coverage"],
-            "stages": ["final"], "segments": [], "compare_losses": ["error"], "quantile": 0.9,
+            "task": "regression",
+            "measures": ["mae", "rmse", "mape", "pinball", "interval_coverage"],
+            "stages": ["final"],
+            "segments": [],
+            "compare_losses": ["error"],
+            "quantile": 0.9,
             "details": ["residuals"],
         },
         "plain": {"measures": ["accuracy", "kappa"], "stages": ["final"], "settle": "1h", **NOTHING},
@@ -235,17 +246,9 @@ def main(folder: Path) -> None:
     writer = ChunkWriter()
     chunks = list(writer.chunks_of(shard.snapshot()))
     manifest = Manifest(
-        FORMAT,
-        1,
-        writer.chunks,
-        writer.size,
-        writer.checksum,
-        tuple(shard.merge.vector),
-        1,
-        1,
-        "",
+        FORMAT, 1, writer.chunks, writer.size, writer.checksum, tuple(shard.merge.vector), 1, 1, "",
         TopicsOrigin(1),
-    )
+    )  # fmt: skip
     expected = fed(shard, records[_BEFORE:])
     stored = Stored(VERSION, text, records, _BEFORE, chunks, msgspec.msgpack.encode(manifest), expected)
     PRESENT.write_bytes(gzip.compress(msgspec.msgpack.encode(stored), mtime=0))

@@ -249,9 +249,7 @@ def send(sender: Sender, stream: str, instances: range) -> None:
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", [2], indirect=True)
-def test_the_others_go_on(
-    cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_others_go_on(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backlog of one shard, whose outputs nobody takes, and then records of the other one."""
     released = tmp_path / "released"
     names = {partition_of(name, 2): name for name in ("a", "b", "c", "d", "e", "f")}

@@ -6,15 +6,10 @@ import os
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from prequential.configuration.settings.model import Config
-from prequential.runtime.worker.publisher import Outgoing, Publisher
+from prequential.runtime.kafka.transactions import Outgoing
+from prequential.runtime.worker.publisher import Publisher
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import DRIFT_ALARMS, METRICS

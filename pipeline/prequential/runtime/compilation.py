@@ -22,31 +22,23 @@ from typing import IO, Any
 
 from prequential.configuration.settings.model import Config
 from prequential.views.wording.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich import progress
 from rich.text import Text
 
 
-class _Rate(ProgressColumn):
+class _Rate(progress.ProgressColumn):
     """Units a second."""
 
     def __init__(self, unit: str) -> None:
         super().__init__()
         self._unit = unit
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: progress.Task) -> Text:
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.0f} {self._unit}/s")
 
 
-def progress_bar(*, wanted: bool = True, unit: str | None = "records") -> Progress:
+def progress_bar(*, wanted: bool = True, unit: str | None = "records") -> progress.Progress:
     """A bar with time left, and units a second, if it is wanted and standard error is a terminal.
 
     Or in a notebook, where rich needs ipywidgets for it.
@@ -54,18 +46,19 @@ def progress_bar(*, wanted: bool = True, unit: str | None = "records") -> Progre
     rate = () if unit is None else (_Rate(unit),)
     console = Console(stderr=True)
     seen = console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
-    return Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), *rate,
-        TimeRemainingColumn(), console=console, transient=True, disable=not (wanted and seen),
+    return progress.Progress(
+        progress.TextColumn("{task.description}", markup=False), progress.BarColumn(),
+        progress.TaskProgressColumn(), *rate, progress.TimeRemainingColumn(),
+        console=console, transient=True, disable=not (wanted and seen),
     )  # fmt: skip
 
 
-def reading(progress: Progress, kind: str) -> Callable[[int, float | None], None]:
+def reading(bar: progress.Progress, kind: str) -> Callable[[int, float | None], None]:
     """Shows how far the reading of a file is; its rows are known by the share that has been read."""
-    task = progress.add_task(f"reading {kind}", total=None)
+    task = bar.add_task(f"reading {kind}", total=None)
 
     def advance(rows: int, share: float | None) -> None:
-        progress.update(task, completed=rows, total=rows / share if share else None)
+        bar.update(task, completed=rows, total=rows / share if share else None)
 
     return advance
 
@@ -111,25 +104,15 @@ class _Work:
 
 
 def compile_loops(
-    tell: Callable[[str], None],
-    config: Config | None = None,
-    report: Callable[[str], None] | None = None,
+    tell: Callable[[str], None], config: Config | None = None, report: Callable[[str], None] | None = None
 ) -> None:
     """Load the loops that a configuration can use (None: the default one); compile those that are missing.
 
-    Parameters
-    ----------
-    tell
-        Called with a sentence if there is something to compile; and, unless a terminal shows a progress bar,
-        every 10 s with the progress, from another thread.
-    config
-        Of detectors, memories and periods, the loops of those that it names are loaded.
-    report
-        Called with the progress every second, from another thread. For services, which show no bar.
-
-    Notes
-    -----
-    numba keeps what it has compiled: see `engine.compiled.loopcache`.
+    Of detectors, memories and periods, the loops of those that `config` names are loaded. `tell` is called
+    with a sentence if there is something to compile; and, unless a terminal shows a progress bar, every 10 s
+    with the progress, from another thread. `report`, for services, which show no bar, is called with the
+    progress every second, from another thread. numba keeps what it has compiled: see
+    `engine.compiled.loopcache`.
     """
     if _is_disabled():
         return
@@ -181,31 +164,49 @@ class _NotCompiledError(Exception):
     """A loop isn't in the cache."""
 
 
+@contextmanager
+def _noticed(begun: Callable[[], None], ended: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Call these when numba begins, and has ended, to compile a loop with all that it calls, in the block."""
+    from numba.core import event
+
+    class Compilation(event.Listener):
+        depth = 0
+
+        def on_start(self, event: Any) -> None:
+            self.depth += 1
+            if self.depth == 1:
+                begun()
+
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            if not self.depth:
+                ended()
+
+    listener = Compilation()
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
+
+
 def _are_compiled(config: Config) -> bool:
     """Load the loops that a configuration needs from the cache; return whether it had all of them."""
     if _is_disabled():
         return True
-    from numba.core import event
     from prequential.engine.warmup import needed_by, warm_up
 
-    class CacheMiss(event.Listener):
-        def on_start(self, event: Any) -> None:
-            raise _NotCompiledError
-
-        def on_end(self, event: Any) -> None:
-            pass
+    def missing() -> None:
+        raise _NotCompiledError
 
     needed = needed_by(config)
     if _present is not None and needed <= _present:
         return True
-    listener = CacheMiss()
-    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     try:
-        warm_up(needed)
+        with _noticed(missing):
+            warm_up(needed)
     except _NotCompiledError:
         return False
-    finally:
-        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
     _note_present(needed)
     return True
 
@@ -257,43 +258,35 @@ def _reported(
 
 @contextmanager
 def _compiled_elsewhere(
-    tell: Callable[[str], None], work: _Work, bar: Progress, needed: Collection[str]
+    tell: Callable[[str], None], work: _Work, bar: progress.Progress, needed: Collection[str]
 ) -> Iterator[None]:
     """Have other processes compile the needed loops once the block needs one that isn't in the cache."""
-    from numba.core import event
     from prequential.engine.compiled import loopcache
     from prequential.engine.warmup import ALL
 
-    class Compilation(event.Listener):
-        depth = 0
+    def begun() -> None:
+        if work.total:
+            return
+        # About half of the loops are for features that the default configuration doesn't use.
+        work.what = "compiling the engine's loops"
+        work.total = loopcache.kept if len(needed) == len(ALL) else loopcache.kept // 2
+        if loopcache.LoopCache.warned:
+            tell(_NOT_KEPT)
+            return
+        tell(_NOTICE)
+        bar.start()
+        task = bar.add_task("compiling loops", total=work.total)
+        for count in _fill_cache(needed):
+            work.done += count
+            bar.update(task, completed=work.done)
 
-        def on_start(self, event: Any) -> None:
-            self.depth += 1
-            if work.total:
-                return
-            # About half of the loops are for features that the default configuration doesn't use.
-            work.what = "compiling the engine's loops"
-            work.total = loopcache.kept if len(needed) == len(ALL) else loopcache.kept // 2
-            if loopcache.LoopCache.warned:
-                tell(_NOT_KEPT)
-                return
-            tell(_NOTICE)
-            bar.start()
-            task = bar.add_task("compiling loops", total=work.total)
-            for count in _fill_cache(needed):
-                work.done += count
-                bar.update(task, completed=work.done)
+    def ended() -> None:
+        work.done += 1
 
-        def on_end(self, event: Any) -> None:
-            self.depth -= 1
-            work.done += not self.depth
-
-    listener = Compilation()
-    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     try:
-        yield
+        with _noticed(begun, ended):
+            yield
     finally:
-        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
         if work.total:
             bar.stop()
 
@@ -360,29 +353,20 @@ def compile_alone(part: str, *needed: str) -> None:
 
     `needed` are features of `engine.warmup.ALL`. Ends with status 3 as soon as a loop can't be kept.
     """
-    from numba.core import event
     from prequential.engine.compiled.loopcache import LoopCache
     from prequential.engine.warmup import warm_consumers
 
-    class Tell(event.Listener):
-        depth = 0
-
-        def on_start(self, event: Any) -> None:
-            self.depth += 1
-
-        def on_end(self, event: Any) -> None:
-            self.depth -= 1
-            if not self.depth:
-                os.write(1, b".")
-                if LoopCache.warned:
-                    os._exit(_CANT_KEEP)
+    def ended() -> None:
+        os.write(1, b".")
+        if LoopCache.warned:
+            os._exit(_CANT_KEEP)
 
     gc.disable()
-    event.register("numba:compile", Tell())  # type: ignore[no-untyped-call]
-    if part == "consumers":
-        warm_consumers(needed)
-    else:
-        _compile(needed)
+    with _noticed(lambda: None, ended):
+        if part == "consumers":
+            warm_consumers(needed)
+        else:
+            _compile(needed)
 
 
 def compile_all() -> None:

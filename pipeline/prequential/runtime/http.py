@@ -72,18 +72,10 @@ class Family:
         self._line(self.name, labels, value)
 
     def add_buckets(self, labels: str, bounds: Iterable[float], counts: Iterable[int], total: float) -> None:
-        """Add a histogram's samples.
+        """Add a histogram's samples, with labels as in `add`.
 
-        Parameters
-        ----------
-        labels
-            As in `add`.
-        bounds
-            Upper bounds of the buckets, ascending, without the infinite one.
-        counts
-            Values in each bucket, not added up, and one more count of those beyond.
-        total
-            Sum of all values.
+        `bounds` are the upper bounds of the buckets, ascending, without the infinite one. `counts` has the
+        number of values in each bucket, not added up, and of those beyond; `total` is the sum of all values.
         """
         so_far = 0
         first = labels and f"{labels},"
@@ -105,6 +97,22 @@ class Family:
         shown = str(value) if type(value) is int else _shown(value)
         every = f"{self._common},{labels}" if self._common and labels else self._common or labels
         self._lines.append(f"{name}{{{every}}} {shown}\n" if every else f"{name} {shown}\n")
+
+
+def exposition(
+    prefix: str, group: str, families: Iterable[tuple[str, str, str, Iterable[tuple[str, float]]]]
+) -> str:
+    """The metrics of a process as text; every sample carries the workers' consumer `group`.
+
+    `families` are names behind the prefix, kinds, helps, and samples: labels, as `labels` writes them, and
+    values.
+    """
+    found = []
+    for name, kind, help, samples in families:
+        found.append(Family(prefix + name, kind, help, labels(group=group)))
+        for about, value in samples:
+            found[-1].add(about, value)
+    return "".join(one.text() for one in found)
 
 
 #: Fewest characters of a token: 16 hex digits can't be guessed over a network.

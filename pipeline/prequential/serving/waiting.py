@@ -91,13 +91,9 @@ class WaitingInstances(Generic[X]):
     """
 
     def __init__(
-        self,
-        *,
-        every_labels: int | None = None,
-        ages: Sequence[int] = (),
-        limit: int = 100_000,
+        self, *, every_labels: int | None = None, ages: Sequence[int] = (), limit: int = 100_000,
         horizon: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         for name, value in (("every_labels", every_labels), ("limit", limit), ("horizon", horizon)):
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}: expected at least 1")

@@ -48,6 +48,7 @@ _CONSEQUENCES: Mapping[tuple[Role, str], str] = {
     ("input", "message.timestamp.type"): PRODUCERS_TIMES,
 }
 
+
 @dataclass(frozen=True)
 class TopicFound:
     """An existing topic: number of partitions, replicas of each at least, and all settings in force."""
@@ -119,13 +120,9 @@ def create(kafka: KafkaConfig, specs: Sequence[TopicSpec], horizon: int = 0) -> 
 
 
 def check(
-    kafka: KafkaConfig,
-    specs: Sequence[TopicSpec],
-    timeout: float = REACH_SECONDS,
-    *,
-    horizon: int = 0,
+    kafka: KafkaConfig, specs: Sequence[TopicSpec], timeout: float = REACH_SECONDS, *, horizon: int = 0,
     as_far_as_possible: bool = False,
-) -> Misfits:
+) -> Misfits:  # fmt: skip
     """Every way in which the cluster's topics don't fit.
 
     `as_far_as_possible`: settings that can't be seen aren't judged. `horizon`: see `misfits`. Raises
@@ -222,11 +219,7 @@ def misfits(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound], horizo
         ),
         remarks=(
             *_partition_remarks(specs, topics),
-            *(
-                text
-                for place, text in _differences(specs, topics)
-                if place not in settings
-            ),
+            *(text for place, text in _differences(specs, topics) if place not in settings),
         ),
         unseen=tuple(name for name, topic in topics.items() if not topic.seen),
     )
@@ -399,13 +392,9 @@ def _limit(number: float | None) -> float:
     return math.inf if number == _UNLIMITED else number
 
 
-def _named(
-    specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound], role: Role
-) -> dict[str, TopicFound]:
+def _named(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound], role: Role) -> dict[str, TopicFound]:
     """The existing topics that play a part, by name."""
-    return {
-        spec.name: topics[spec.name] for spec in specs if spec.role == role and spec.name in topics
-    }
+    return {spec.name: topics[spec.name] for spec in specs if spec.role == role and spec.name in topics}
 
 
 def _existing(specs: Sequence[TopicSpec], topics: Mapping[str, TopicFound]) -> list[TopicSpec]:
@@ -474,9 +463,7 @@ def _create(
     return tuple(created)
 
 
-def _await_topics(
-    kafka: KafkaConfig, admin: AdminClient, names: Sequence[str]
-) -> dict[str, TopicFound]:
+def _await_topics(kafka: KafkaConfig, admin: AdminClient, names: Sequence[str]) -> dict[str, TopicFound]:
     """The topics, once the brokers asked show them all (they learn of new ones a bit later)."""
     deadline = monotonic() + _REQUEST_SECONDS
     while len(topics := find(kafka, admin, names)) < len(names) and monotonic() < deadline:

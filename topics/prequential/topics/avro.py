@@ -154,12 +154,17 @@ def _form(hint: Any) -> _Form:
         return _Form(_PLAIN[hint], float if hint is float else _itself)
     if origin is dict and inner[1] is not Any:
         below = _form(inner[1])
-        return _Form({"type": "map", "values": below.type}, _each_value(below))
+        return _Form(
+            {"type": "map", "values": below.type},
+            lambda value: {key: below.value(one) for key, one in value.items()},
+        )
     if origin is dict:
         return _Form("string", _text)
     if origin in (list, tuple):
         below = _form(inner[0])
-        return _Form({"type": "array", "items": below.type}, _each_item(below))
+        return _Form(
+            {"type": "array", "items": below.type}, lambda value: [below.value(one) for one in value]
+        )
     raise TypeError(f"no Avro of {hint}")
 
 
@@ -182,11 +187,3 @@ def _itself(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _each_value(below: _Form) -> Callable[[Any], Any]:
-    return lambda value: {key: below.value(one) for key, one in value.items()}
-
-
-def _each_item(below: _Form) -> Callable[[Any], Any]:
-    return lambda value: [below.value(one) for one in value]

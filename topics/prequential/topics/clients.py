@@ -216,8 +216,7 @@ def connect(kafka: KafkaConfig, timeout: float = REACH_SECONDS) -> AdminClient:
             admin.poll(0)  # serves `note`
             reason = _without_details(reasons[-1] if reasons else error.args[0].str())
             raise WorkError(
-                f"no Kafka broker answered at {kafka.bootstrap_servers} "
-                f"within {timeout:g} s: {reason}"
+                f"no Kafka broker answered at {kafka.bootstrap_servers} within {timeout:g} s: {reason}"
             ) from error
     return admin
 
@@ -335,10 +334,7 @@ def _referred(setting: str, value: str) -> str:
     form, _, source = value.partition(":")
     if form == "env":
         if source not in os.environ:
-            raise UsageError(
-                f"{setting} is 'env:{source}', "
-                f"but the environment variable {source} is not set"
-            )
+            raise UsageError(f"{setting} is 'env:{source}', but the environment variable {source} is not set")
         return os.environ[source]
     if form == "file":
         try:
@@ -347,8 +343,7 @@ def _referred(setting: str, value: str) -> str:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise UsageError(
-                f"{setting} is 'file:{source}', "
-                f"but the file {source} can't be read: {reason}"
+                f"{setting} is 'file:{source}', but the file {source} can't be read: {reason}"
             ) from error
     return value
 

@@ -25,6 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _encode = msgspec.json.Encoder().encode
 _decode_any = msgspec.json.Decoder().decode
 
+
 class Letter(NamedTuple):
     """A dead letter; `topic` (with prefix), `partition` and `offset` say where the original stands.
 
@@ -114,14 +115,9 @@ def from_message(message: Message) -> Letter:
         return int(text(name)) if text(name).isdecimal() else -1
 
     return Letter(
-        text(_TOPIC),
-        number(_PARTITION),
-        number(_OFFSET),
-        text(_ERROR),
-        message.key(),
-        message.value(),
+        text(_TOPIC), number(_PARTITION), number(_OFFSET), text(_ERROR), message.key(), message.value(),
         message.timestamp()[1],
-    )
+    )  # fmt: skip
 
 
 def to_line(letter: Letter) -> bytes:

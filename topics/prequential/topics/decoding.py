@@ -15,24 +15,8 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
-from prequential.topics.messages import (
-    INPUT_MESSAGE_BYTES,
-    MAX_NAME_BYTES,
-    MAX_NESTING,
-    MAX_VALUE_BYTES,
-    SUM_SURELY_WITHIN,
-    GivenProbabilities,
-    Instance,
-    Label,
-    Prediction,
-    Record,
-    WireInstance,
-    WireLabel,
-    WirePrediction,
-    check_probabilities,
-    clipped,
-    is_sum_too_large,
-)
+from prequential.topics import messages
+from prequential.topics.messages import MAX_NAME_BYTES, MAX_NESTING, MAX_VALUE_BYTES, Record
 from prequential.topics.values import LabelSet, label_set
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -68,9 +52,7 @@ def milliseconds(ts: str) -> int:
     if moment is None:
         moment, behind = _moment(_LEAP.sub(r"\g<1>59", ts)), 1000
     if moment is None or not _OFFSET.search(ts):
-        raise ValueError(
-            f"ts is {ts[:64]!r}: expected epoch milliseconds or an RFC 3339 time with offset"
-        )
+        raise ValueError(f"ts is {ts[:64]!r}: expected epoch milliseconds or an RFC 3339 time with offset")
     return (moment - _EPOCH) // _MILLISECOND + behind
 
 
@@ -88,14 +70,15 @@ KINDS = ("instances", "predictions", "labels")
 INSTANCES, PREDICTIONS, LABELS = range(3)
 
 _STRICT: tuple[Callable[..., Any], ...] = tuple(
-    msgspec.json.Decoder(struct).decode for struct in (Instance, Prediction, Label)
+    msgspec.json.Decoder(struct).decode for struct in (messages.Instance, messages.Prediction, messages.Label)
 )
 _LENIENT: tuple[Callable[..., Any], ...] = tuple(
-    msgspec.json.Decoder(struct).decode for struct in (WireInstance, WirePrediction, WireLabel)
+    msgspec.json.Decoder(struct).decode
+    for struct in (messages.WireInstance, messages.WirePrediction, messages.WireLabel)
 )
 
 _object: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]).decode
-_probabilities = msgspec.json.Decoder(GivenProbabilities).decode
+_probabilities = msgspec.json.Decoder(messages.GivenProbabilities).decode
 
 #: What decoding foreign bytes may raise; anything else is a bug and must end the process.
 #: (`MsgspecError` for JSON and types, TypeError for a record without a value.)
@@ -158,7 +141,7 @@ def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
         try:
             lenient = _lenient(kind, value)
             if kind == PREDICTIONS:
-                check_probabilities(_y_proba(lenient) or {})
+                messages.check_probabilities(_y_proba(lenient) or {})
             record = lenient
         except _UNUSABLE as error:
             reasons[index] = _sentence(error)
@@ -235,7 +218,7 @@ def _all(
 def _any_sum_too_large(predictions: Iterable[Record | None]) -> bool:
     """Whether some prediction's probabilities sum to too much (that each is one, their type says)."""
     for y_proba in filter(None, map(_y_proba, predictions)):
-        if sum(y_proba.values()) > SUM_SURELY_WITHIN and is_sum_too_large(y_proba):
+        if sum(y_proba.values()) > messages.SUM_SURELY_WITHIN and messages.is_sum_too_large(y_proba):
             return True
     return False
 
@@ -287,14 +270,14 @@ def _lenient(kind: int, value: bytes | None) -> Record:
         record: Record = _LENIENT[kind](value)
     except msgspec.ValidationError as error:
         if kind == PREDICTIONS and "`$.y_proba" in str(error):  # which doesn't say of which class
-            check_probabilities(_probabilities(value).y_proba or {})
+            messages.check_probabilities(_probabilities(value).y_proba or {})
         raise
     if type(record.instance_id) is not str:
         record.instance_id = str(record.instance_id)
     if isinstance(record.ts, str):
         record.ts = milliseconds(record.ts)
     if kind == PREDICTIONS and (y_proba := _y_proba(record)):
-        record.y_proba = {name: clipped(share) for name, share in y_proba.items()}  # type: ignore[union-attr]
+        record.y_proba = {name: messages.clipped(share) for name, share in y_proba.items()}  # type: ignore[union-attr]
     for field in _TARGETS[kind]:
         value = getattr(record, field)
         if type(value) is list:
@@ -319,7 +302,9 @@ def _check_value(value: bytes) -> None:
     if not value.isascii():
         value.decode()
     if len(value) > MAX_VALUE_BYTES:
-        least = "at least " * (len(value) == INPUT_MESSAGE_BYTES)  # readers of lines read no more of one
+        least = "at least " * (
+            len(value) == messages.INPUT_MESSAGE_BYTES
+        )  # readers of lines read no more of one
         raise ValueError(f"value has {least}{len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
     if len(value) > _SURELY_SHORT and is_deep(value):
         raise ValueError(f"JSON is nested too deeply: at most {MAX_NESTING} levels are allowed")

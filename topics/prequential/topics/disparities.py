@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
+from msgspec import UnsetType as Unset
 
 
 class Disparity(msgspec.Struct, gc=False):
@@ -12,13 +14,6 @@ class Disparity(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    id
-        32 hex digits that identify the message: the same content has the same id.
-    stream
-        Stream.
-    partition
-        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
-        instance`).
     model
         Model.
     stage
@@ -27,13 +22,9 @@ class Disparity(msgspec.Struct, gc=False):
         Key of the segments that are compared.
     measure
         `error`, `recall` or `selection_rate` (share of predictions of the positive class).
-    outcomes
-        Outcomes of the sequence so far.
-    ts
-        Label time of the newest outcome, in epoch milliseconds.
     groups
-        By value of the key: outcomes `n` counted so far (recall: positives), their `value`, and, from 100 in
-        six clusters on, the `difference` from all others with its `interval`.
+        By value of the key: outcomes `n` counted so far (recall: positives), their `value`, and, from 100
+        in six clusters on, the `difference` from all others with its `interval`.
     largest
         Group with the largest value, of those with an interval; null: too few.
     smallest
@@ -52,14 +43,8 @@ class Disparity(msgspec.Struct, gc=False):
         `differs`, `no_difference_found` or `too_few`.
     since
         Outcome, from 1, at which `differs` began; else null.
-    config
-        SHA-256 of the stream's settings without `emit`.
     reason
         Of `too_few`: `few_outcomes` or clusters, or `no_outcomes` (such as without a positive class).
-    same
-        Stages that are identical so far and have no messages of their own.
-    untimed
-        True where no record had a time: `ts` then counts rows.
     """
 
     id: str
@@ -82,6 +67,6 @@ class Disparity(msgspec.Struct, gc=False):
     verdict: str
     since: int | None
     config: str
-    reason: str | msgspec.UnsetType = msgspec.UNSET
-    same: list[str] | msgspec.UnsetType = msgspec.UNSET
-    untimed: bool | msgspec.UnsetType = msgspec.UNSET
+    reason: str | Unset = UNSET
+    same: list[str] | Unset = UNSET
+    untimed: bool | Unset = UNSET

@@ -15,16 +15,8 @@ from urllib.parse import unquote
 
 #: What shows that the value of a configuration key may be a secret.
 _WORDS = (
-    "pass",
-    "secret",
-    "token",
-    "user.info",
-    "ssl.key",
-    "ssl_key",
-    "pem",
-    "oauthbearer.config",
-    "webhook",
-)
+    "pass", "secret", "token", "user.info", "ssl.key", "ssl_key", "pem", "oauthbearer.config", "webhook",
+)  # fmt: skip
 
 #: Sections and keys of which nothing is shown: webhooks accept messages from everyone who has their address.
 _HIDDEN = ("kafka.security", "kafka.schema_registry", "notify.url")

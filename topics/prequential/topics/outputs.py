@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
+from msgspec import UnsetType as Unset
 from prequential.topics.disparities import Disparity
 from prequential.topics.specs import COMPARISONS, DISPARITIES, METRICS
 
@@ -13,6 +15,24 @@ ALL_PARTITIONS = -1
 
 #: The verdict then: it depends on the order of outcomes, which those of two partitions don't have.
 BY_PARTITION = "by_partition"
+
+#: What fields mean that several kinds of messages have, where a message's docstring doesn't say otherwise.
+COMMON_FIELDS = {
+    "id": "32 hex digits that identify the message: the same content has the same id.",
+    "stream": "Stream.",
+    "partition": (
+        "Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key: "
+        "instance`)."
+    ),
+    "model": "Model, or what is evaluated next to it: `@persistent`, `MODEL+temporal`, `MODEL@random`.",
+    "segment": "Segment as `key=value`; null: the whole stream.",
+    "stage": "Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, `lead:D`, or `period`.",
+    "outcomes": "Outcomes of the sequence so far.",
+    "ts": "Label time of the newest outcome, in epoch milliseconds.",
+    "config": "SHA-256 of the stream's settings without `emit`.",
+    "untimed": "True where no record had a time: `ts` then counts rows.",
+    "same": "Stages that are identical so far and have no messages of their own.",
+}
 
 
 class Metrics(msgspec.Struct, gc=False):
@@ -23,43 +43,20 @@ class Metrics(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    id
-        32 hex digits that identify the message: the same content has the same id.
-    stream
-        Stream.
-    partition
-        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
-        instance`).
-    model
-        Model, or what is evaluated next to it: `@persistent`, `MODEL+temporal`, `MODEL@random`.
-    segment
-        Segment as `key=value`; null: the whole stream.
-    stage
-        Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, `lead:D`, or `period`.
     estimator
         Estimator: `all`, `window:W`, `fading:A`, `decay:H`; for a period `period:` and its start.
     n
         Outcomes in the estimator's memory; for estimators that fade, their sum of weights.
-    outcomes
-        Outcomes of the sequence so far.
-    ts
-        Label time of the newest outcome, in epoch milliseconds.
     measures
         Values of the measures that are defined, by name.
     undefined
         Reasons of the measures that are not defined, by name.
     counts
         Predictions and labels that made no outcome, by reason.
-    config
-        SHA-256 of the stream's settings without `emit`.
     model_version
         Version of the model's newest labelled prediction, where predictions have one.
     version_since
         Outcome, from 1, at which this version began.
-    untimed
-        True where no record had a time: `ts` then counts rows.
-    same
-        Stages that are identical so far and have no messages of their own.
     started_empty
         True while an estimator that was added later has not seen the whole sequence.
     period
@@ -119,26 +116,26 @@ class Metrics(msgspec.Struct, gc=False):
     undefined: dict[str, str]
     counts: dict[str, int]
     config: str
-    model_version: str | msgspec.UnsetType = msgspec.UNSET
-    version_since: int | msgspec.UnsetType = msgspec.UNSET
-    untimed: bool | msgspec.UnsetType = msgspec.UNSET
-    same: list[str] | msgspec.UnsetType = msgspec.UNSET
-    started_empty: bool | msgspec.UnsetType = msgspec.UNSET
-    period: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    expected: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    coverage: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    confusion: dict[str, dict[str, float]] | msgspec.UnsetType = msgspec.UNSET
-    per_class: dict[str, dict[str, float]] | msgspec.UnsetType = msgspec.UNSET
-    normalised: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
-    class_ratio: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    intervals: dict[str, tuple[float, float]] | msgspec.UnsetType = msgspec.UNSET
-    cluster: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    dependence: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    worse_than_baseline: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-    scores: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    reference: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    residuals: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    missing_partitions: list[int] | msgspec.UnsetType = msgspec.UNSET
+    model_version: str | Unset = UNSET
+    version_since: int | Unset = UNSET
+    untimed: bool | Unset = UNSET
+    same: list[str] | Unset = UNSET
+    started_empty: bool | Unset = UNSET
+    period: dict[str, Any] | Unset = UNSET
+    expected: dict[str, Any] | Unset = UNSET
+    coverage: dict[str, Any] | Unset = UNSET
+    confusion: dict[str, dict[str, float]] | Unset = UNSET
+    per_class: dict[str, dict[str, float]] | Unset = UNSET
+    normalised: dict[str, float] | Unset = UNSET
+    class_ratio: dict[str, Any] | Unset = UNSET
+    intervals: dict[str, tuple[float, float]] | Unset = UNSET
+    cluster: dict[str, Any] | Unset = UNSET
+    dependence: dict[str, Any] | Unset = UNSET
+    worse_than_baseline: dict[str, int] | Unset = UNSET
+    scores: dict[str, Any] | Unset = UNSET
+    reference: dict[str, Any] | Unset = UNSET
+    residuals: dict[str, Any] | Unset = UNSET
+    missing_partitions: list[int] | Unset = UNSET
 
 
 class Comparison(msgspec.Struct, gc=False):
@@ -148,19 +145,10 @@ class Comparison(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    id
-        32 hex digits that identify the message: the same content has the same id.
-    stream
-        Stream.
-    partition
-        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
-        instance`).
     model
         Model A.
     against
         Model B.
-    segment
-        Segment as `key=value`; null: the whole stream.
     stage
         Stage, or two stages of a model as `initial/final`.
     estimator
@@ -174,8 +162,8 @@ class Comparison(msgspec.Struct, gc=False):
     ts
         Label time of the newest joint outcome, in epoch milliseconds.
     measures
-        `difference`, `q`, `n01`, `n10`, `mcnemar`, `mcnemar_p`, as far as they are defined. Positive: B
-        is better.
+        `difference`, `q`, `n01`, `n10`, `mcnemar`, `mcnemar_p`, as far as they are defined. Positive: B is
+        better.
     undefined
         Reasons of those that are not defined, by name.
     interval
@@ -189,18 +177,12 @@ class Comparison(msgspec.Struct, gc=False):
         together.
     since
         Joint outcome, from 1, at which the verdict began; null while it is undecided.
-    config
-        SHA-256 of the stream's settings without `emit`.
     effective
         Effective sample size of interval and verdict.
     recent
         Verdict since the latest confirmed change: `verdict`, and `since` about which joint outcome.
     significant
         Whether McNemar's test rejects at a single look.
-    same
-        Stages that are identical so far and have no messages of their own.
-    untimed
-        True where no record had a time: `ts` then counts rows.
     missing_partitions
         With `partition: -1`: partitions without outcomes of this pair, because `limits.pairs_per_stream` or
         `limits.models_per_stream` was reached there.
@@ -228,10 +210,10 @@ class Comparison(msgspec.Struct, gc=False):
     config: str
     effective: int = 0
     recent: dict[str, Any] = msgspec.field(default_factory=dict)
-    same: list[str] | msgspec.UnsetType = msgspec.UNSET
-    significant: bool | msgspec.UnsetType = msgspec.UNSET
-    untimed: bool | msgspec.UnsetType = msgspec.UNSET
-    missing_partitions: list[int] | msgspec.UnsetType = msgspec.UNSET
+    same: list[str] | Unset = UNSET
+    significant: bool | Unset = UNSET
+    untimed: bool | Unset = UNSET
+    missing_partitions: list[int] | Unset = UNSET
 
 
 class Alarm(msgspec.Struct, gc=False):
@@ -239,19 +221,6 @@ class Alarm(msgspec.Struct, gc=False):
 
     Attributes
     ----------
-    id
-        32 hex digits that identify the message: the same content has the same id.
-    stream
-        Stream.
-    partition
-        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
-        instance`).
-    model
-        Model, or what is evaluated next to it: `@persistent`, `MODEL+temporal`, `MODEL@random`.
-    segment
-        Segment as `key=value`; null: the whole stream.
-    stage
-        Stage: `initial`, `final`, `bin:1`, …, `intermediate`, `after:D`, `lead:D`, or `period`.
     detector
         Detector.
     signal
@@ -270,10 +239,6 @@ class Alarm(msgspec.Struct, gc=False):
         The detector's parameters as configured, or their defaults.
     error_autocorrelation
         Lag-1 autocorrelation of the errors so far. Tests for drift assume 0.
-    same
-        Stages that are identical so far and have no messages of their own.
-    untimed
-        True where no record had a time: `ts` then counts rows.
     period
         For stage `period`: `start`, `end` and `maturity`. `outcome` then counts outcomes so far.
     """
@@ -292,10 +257,10 @@ class Alarm(msgspec.Struct, gc=False):
     statistic: float
     threshold: float
     params: dict[str, float | bool | str]
-    error_autocorrelation: float | msgspec.UnsetType = msgspec.UNSET
-    untimed: bool | msgspec.UnsetType = msgspec.UNSET
-    same: list[str] | msgspec.UnsetType = msgspec.UNSET
-    period: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    error_autocorrelation: float | Unset = UNSET
+    untimed: bool | Unset = UNSET
+    same: list[str] | Unset = UNSET
+    period: dict[str, Any] | Unset = UNSET
 
 
 class Incident(msgspec.Struct, gc=False):
@@ -308,11 +273,6 @@ class Incident(msgspec.Struct, gc=False):
     ----------
     id
         32 hex digits, a function of what the message is about.
-    stream
-        Stream.
-    partition
-        Partition of the input topics; 0 in a replay of files; -1: all partitions together (`key:
-        instance`).
     model
         The model that has changed.
     stage
@@ -332,8 +292,8 @@ class Incident(msgspec.Struct, gc=False):
     alarm_count
         How many alarms there were.
     signals
-        Sources of alarms: `detector`, `signal`, `stage`, `segment`, `outcome` of its own sequence at
-        the first alarm, `level` (`alarm` or `warning`).
+        Sources of alarms: `detector`, `signal`, `stage`, `segment`, `outcome` of its own sequence at the
+        first alarm, `level` (`alarm` or `warning`).
     severity
         Cohen's d of the losses, from 0 to 10, times the share of the change that is not due to the labels.
     before
@@ -352,8 +312,6 @@ class Incident(msgspec.Struct, gc=False):
         Newest outcome of the model, from 1.
     ts
         Its label time, in epoch ms.
-    config
-        SHA-256 of the stream's settings without `emit`.
     compared
         First and last outcomes before and after the change, and by what these were compared.
     cluster
@@ -367,10 +325,6 @@ class Incident(msgspec.Struct, gc=False):
         Of the model's graded `incidents`, how many `agreed`.
     loss
         The loss that is watched (`incident_loss`); left out for `error`.
-    same
-        Stages that are identical so far and have no messages of their own.
-    untimed
-        True where no record had a time: `ts` then counts rows.
     """
 
     id: str
@@ -396,14 +350,14 @@ class Incident(msgspec.Struct, gc=False):
     outcome: int
     ts: int
     config: str
-    compared: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    cluster: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
-    recovered: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-    agreed: bool | msgspec.UnsetType = msgspec.UNSET
-    graded: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-    loss: str | msgspec.UnsetType = msgspec.UNSET
-    untimed: bool | msgspec.UnsetType = msgspec.UNSET
-    same: list[str] | msgspec.UnsetType = msgspec.UNSET
+    compared: dict[str, Any] | Unset = UNSET
+    cluster: dict[str, float] | Unset = UNSET
+    recovered: dict[str, int] | Unset = UNSET
+    agreed: bool | Unset = UNSET
+    graded: dict[str, int] | Unset = UNSET
+    loss: str | Unset = UNSET
+    untimed: bool | Unset = UNSET
+    same: list[str] | Unset = UNSET
 
 
 class DeadLetter(msgspec.Struct, gc=False):

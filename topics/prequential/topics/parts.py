@@ -16,207 +16,141 @@ LOST = ("lost_records", "lost_journal_entries")
 
 
 class MemoryPart(msgspec.Struct, gc=False, omit_defaults=True):
-    """What an estimator that adds up has of one sequence.
+    """What an estimator that adds up has of one sequence."""
 
-    Attributes
-    ----------
-    stage, estimator
-        As in messages.
-    at
-        Label time (epoch ms) as of which weights are; 0 where they don't fade.
-    cells
-        Label, prediction (positions in `Part.classes`) and how many outcomes, or their weight.
-    sums
-        Sums of scores (`engine.tables.scores`), where there are any.
-    labels
-        Of numbers: weight and mean of the labels, and Σw(y - ȳ)².
-    rest
-        What the mean of the labels has no digits for.
-    scores
-        Histogram of the positive class's scores: place and how many.
-    paid
-        Sums of costs by value (`engine.measures.costs`).
-    """
-
+    #: As in messages.
     stage: str
     estimator: str
+    #: Label time (epoch ms) as of which weights are; 0 where they don't fade.
     at: int = 0
+    #: Label, prediction (positions in `Part.classes`) and how many outcomes, or their weight.
     cells: list[tuple[int, int, float]] = []
+    #: Sums of scores (`engine.tables.scores`), where there are any.
     sums: list[float] | None = None
+    #: Of numbers: weight and mean of the labels, and Σw(y - ȳ)².
     labels: tuple[float, float, float] | None = None
+    #: What the mean of the labels has no digits for.
     rest: float = 0.0
+    #: Histogram of the positive class's scores: place and how many.
     scores: list[tuple[int, float]] | None = None
+    #: Sums of costs by value (`engine.measures.costs`).
     paid: list[float] | None = None
 
 
 class Foreseen(msgspec.Struct, gc=False, omit_defaults=True):
-    """What is expected of a period that is provisional, of all its predictions that have or get a label.
+    """What is expected of a period that is provisional, of all its predictions that have or get a label."""
 
-    Attributes
-    ----------
-    n
-        How many these are.
-    weight
-        How much of the difference between labels and calibration is believed, 0 … 1.
-    known
-        False where nothing can be said before a horizon has passed.
-    cells
-        As in `MemoryPart`.
-    right
-        How many will be wrong, and right, where classes are too many to be told apart.
-    sums
-        The first sums of scores, as in `MemoryPart`, where mean losses are expected.
-    halves
-        By measure half of the width of its interval, where it has one.
-    """
-
+    #: How many these are.
     n: float
+    #: How much of the difference between labels and calibration is believed, 0 … 1.
     weight: float
+    #: False where nothing can be said before a horizon has passed.
     known: bool = True
+    #: As in `MemoryPart`.
     cells: list[tuple[int, int, float]] = []
+    #: How many will be wrong, and right, where classes are too many to be told apart.
     right: tuple[float, float] | None = None
+    #: The first sums of scores, as in `MemoryPart`, where mean losses are expected.
     sums: list[float] | None = None
+    #: By measure half of the width of its interval, where it has one.
     halves: dict[str, float] = {}
 
 
 class PeriodPart(msgspec.Struct, gc=False, omit_defaults=True):
-    """What has become of the predictions of one period (`engine.delay.periods`).
+    """What has become of the predictions of one period (`engine.delay.periods`)."""
 
-    Attributes
-    ----------
-    start, end
-        Epoch ms.
-    memory
-        Of its outcomes, as of an estimator that forgets nothing.
-    ts
-        The newest label time (epoch ms); 0 without labels.
-    final
-        Whether it is final in this partition.
-    said
-        Whether it has changed enough by `Part.since` to be spoken of.
-    expected
-        Until it is final, what it will be like then, as far as that is estimated.
-    """
-
+    #: Epoch ms.
     start: int
     end: int
     predictions: int
+    #: Of its outcomes, as of an estimator that forgets nothing.
     memory: MemoryPart
     labelled: int = 0
     revisions: int = 0
     corrections: int = 0
     at_horizon: int = 0
+    #: The newest label time (epoch ms); 0 without labels.
     ts: int = 0
+    #: Whether it is final in this partition.
     final: bool = False
+    #: Whether it has changed enough by `Part.since` to be spoken of.
     said: bool = False
+    #: Until it is final, what it will be like then, as far as that is estimated.
     expected: Foreseen | None = None
 
 
 class Evaluated(msgspec.Struct, gc=False, omit_defaults=True):
-    """A model, one of its segments, or it at an age.
-
-    Attributes
-    ----------
-    kind
-        In which order messages go (`engine.tables.streams`).
-    single
-        Whether `initial` is the same as `final`, which has it.
-    changed
-        Whether there are outcomes or revisions that the part before this one hadn't.
-    coverage
-        Of a model: what became of its predictions; counts that add up.
-    periods
-        Of a model: those that aren't forgotten, in order of time.
-    """
+    """A model, one of its segments, or it at an age."""
 
     model: str
     segment: str | None
+    #: In which order messages go (`engine.tables.streams`).
     kind: int
     age: str | None
     outcomes: int
     revisions: int
     ts: int
     initial_is_final: bool
+    #: Whether there are outcomes or revisions that the part before this one hadn't.
     changed: bool
     counts: dict[str, int]
     memories: list[MemoryPart]
+    #: Of a model: what became of its predictions; counts that add up.
     coverage: dict[str, Any] | None = None
+    #: Of a model: those that aren't forgotten, in order of time.
     periods: list[PeriodPart] = []
 
 
 class Compared(msgspec.Struct, gc=False, omit_defaults=True):
-    """Joint outcomes of two models by one loss, in one stage.
-
-    Attributes
-    ----------
-    counted
-        Whether `memories` are counts, else sums of losses.
-    pairs
-        k: the pair is the k-th of the stream that began in this stage and segment.
-    memories
-        By estimator its name, the label time (epoch ms) as of which weights are, and the four cells
-        2·(A is wrong) + (B is wrong), or the sums of both models' losses and their number.
-    """
+    """Joint outcomes of two models by one loss, in one stage."""
 
     model: str
     against: str
     segment: str | None
     stage: str
     loss: str
+    #: Whether `memories` are counts, else sums of losses.
     counted: bool
     outcomes: int
     ts: int
+    #: k: the pair is the k-th of the stream that began in this stage and segment.
     pairs: int
+    #: By estimator its name, the label time (epoch ms) as of which weights are, and the four cells 2·(A is
+    #: wrong) + (B is wrong), or the sums of both models' losses and their number.
     memories: list[tuple[str, int, list[float]]]
     same: list[str] = []
 
 
 class Part(msgspec.Struct, gc=False, omit_defaults=True):
-    """What a partition knows of a stream.
-
-    Attributes
-    ----------
-    partition, partitions
-        Which one it is, of how many.
-    config
-        The digest of the stream's settings there.
-    every
-        `emit.every` (ms), of which `since` and `until` are multiples.
-    since, until
-        It is so at each of these moments of record time (epoch ms), and between them.
-    clock
-        The stream's clock there, epoch ms.
-    classes
-        Names of the classes that cells speak of.
-    counts
-        Of the stream's records; they add up.
-    latencies
-        By bin of label latencies how many, of all labels and of the latest ones.
-    models
-        Models, in the order in which they came there, with the record times (epoch ms) of their first
-        predictions.
-    values
-        By segment key the values that have segments of their own there, as `models`.
-    pairs
-        Models that are compared with each other there, each pair in either order.
-    retired
-        Versions that gave way to newer ones there, of which other partitions may still have some.
-    """
+    """What a partition knows of a stream."""
 
     stream: str
+    #: Which one it is, of how many.
     partition: int
     partitions: int
+    #: The digest of the stream's settings there.
     config: str
+    #: `emit.every` (ms), of which `since` and `until` are multiples.
     every: int
+    #: It is so at each of these moments of record time (epoch ms), and between them.
     since: int
     until: int
+    #: The stream's clock there, epoch ms.
     clock: int = 0
+    #: Names of the classes that cells speak of.
     classes: list[str] = []
+    #: Of the stream's records; they add up.
     counts: dict[str, int] = {}
+    #: By bin of label latencies how many, of all labels and of the latest ones.
     latencies: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    #: Models, in the order in which they came there, with the record times (epoch ms) of their first
+    #: predictions.
     models: dict[str, int] = {}
+    #: By segment key the values that have segments of their own there, as `models`.
     values: dict[str, dict[str, int]] = {}
+    #: Models that are compared with each other there, each pair in either order.
     pairs: list[tuple[str, str]] = []
+    #: Versions that gave way to newer ones there, of which other partitions may still have some.
     retired: list[str] = []
     evaluated: list[Evaluated] = []
     compared: list[Compared] = []

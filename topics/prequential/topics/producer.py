@@ -69,15 +69,10 @@ class DeliveryError(WorkError):
     """
 
     def __init__(self, topic: str, key: bytes | None, reason: str, others: int = 0) -> None:
-        self.topic = topic
-        self.key = key
-        self.reason = reason
-        self.others = others
+        self.topic, self.key, self.reason, self.others = topic, key, reason, others
         name = None if key is None else key.decode(errors="replace")
         more = f" (nor {others} others)" if others else ""
-        super().__init__(
-            f"a record with key {name!r} was not delivered to topic {topic!r}{more}: {reason}"
-        )
+        super().__init__(f"a record with key {name!r} was not delivered to topic {topic!r}{more}: {reason}")
 
 
 class RecordProducer:
@@ -174,18 +169,14 @@ class RecordProducer:
         self._raise_failures()
         if waiting:
             raise WorkError(
-                f"Kafka at {self.kafka.bootstrap_servers} did not take {waiting} records "
-                f"within {timeout:g} s"
+                f"Kafka at {self.kafka.bootstrap_servers} did not take {waiting} records within {timeout:g} s"
             )
 
     def __enter__(self: _P) -> _P:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Flush; an error that is already on its way is not replaced by a failed delivery."""
         try:
@@ -243,15 +234,9 @@ class StreamProducer(RecordProducer):
     """
 
     def instance(
-        self,
-        stream: str,
-        instance_id: Id,
-        *,
-        ts: Time = None,
-        version: int | None = None,
-        segments: Mapping[str, str] | None = None,
-        label_propensity: float | None = None,
-    ) -> None:
+        self, stream: str, instance_id: Id, *, ts: Time = None, version: int | None = None,
+        segments: Mapping[str, str] | None = None, label_propensity: float | None = None,
+    ) -> None:  # fmt: skip
         """Say that an observation arrived.
 
         Parameters
@@ -293,19 +278,11 @@ class StreamProducer(RecordProducer):
         self._say("instances", stream, fields)
 
     def prediction(
-        self,
-        stream: str,
-        model: str,
-        instance_id: Id,
-        y_pred: Class | values.Labels,
-        *,
-        ts: Time = None,
-        y_proba: Mapping[Any, float] | None = None,
-        segments: Mapping[str, str] | None = None,
-        model_version: Id | None = None,
-        quantiles: Mapping[Any, float] | None = None,
+        self, stream: str, model: str, instance_id: Id, y_pred: Class | values.Labels, *, ts: Time = None,
+        y_proba: Mapping[Any, float] | None = None, segments: Mapping[str, str] | None = None,
+        model_version: Id | None = None, quantiles: Mapping[Any, float] | None = None,
         **numbers: Unpack[PredictionNumbers],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Say what a model predicts; as often as it changes its mind before the label is known.
 
         Parameters

@@ -7,17 +7,8 @@ from time import monotonic, sleep
 from typing import TypeVar
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from prequential.topics import clients
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import (
-    NO_BROKER,
-    REACH_SECONDS,
-    READ_COMMITTED,
-    READ_TO_END,
-    KafkaConfig,
-    is_temporary,
-    new_consumer,
-    plain_errors,
-)
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import READ, require, why_unread
 
@@ -37,27 +28,33 @@ _T = TypeVar("_T")
 class TopicReader:
     """The committed records of a topic (its full name) that are there now, partition by partition in order.
 
-    From its beginning, or from the first one that was written at `since` (epoch ms) or later. Nothing is
-    committed and no group is joined; the client is called `name` where Kafka asks for a group's name. Raises
-    WorkError if the topic doesn't exist or can't be read.
+    From its beginning, or from the first one that was written at `since` (epoch ms) or later; only the `last`
+    ones of each partition, or fewer where there are gaps. Nothing is committed and no group is joined; the
+    client is called `name` where Kafka asks for a group's name. Raises WorkError if the topic doesn't exist
+    or can't be read.
     """
 
-    def __init__(self, kafka: KafkaConfig, topic: str, name: str, since: int | None = None) -> None:
+    def __init__(
+        self, kafka: clients.KafkaConfig, topic: str, name: str, since: int | None = None,
+        last: int | None = None,
+    ) -> None:  # fmt: skip
         self._kafka, self._name = kafka, name
         self._trouble: str | None = None
         require(kafka, {topic: READ})
         count = partition_counts(kafka, [topic])[topic]
-        with plain_errors(kafka):
-            settings = {**READ_TO_END, **READ_COMMITTED, "error_cb": self._note, "log_level": 0}
-            self._consumer = new_consumer(kafka, name, **settings)
+        with clients.plain_errors(kafka):
+            settings = {**clients.READ_TO_END, **clients.READ_COMMITTED, "log_level": 0}
+            self._consumer = clients.new_consumer(kafka, name, error_cb=self._note, **settings)
             self._places: list[TopicPartition] = []
             self._ends: dict[int, int] = {}
             for partition in range(count):
-                self._add(TopicPartition(topic, partition), since)
+                self._add(TopicPartition(topic, partition), since, last)
 
-    def _add(self, place: TopicPartition, since: int | None) -> None:
+    def _add(self, place: TopicPartition, since: int | None, last: int | None) -> None:
         low, high = watermarks(self._consumer, place)
         place.offset = low if since is None else first_since(self._consumer, place, since, high)
+        if last is not None:
+            place.offset = max(place.offset, high - last)
         if place.offset < high:
             self._places.append(place)
             self._ends[place.partition] = high
@@ -79,7 +76,7 @@ class TopicReader:
         """
         passed = {place.partition: place.offset for place in self._places}
         heard = monotonic()
-        with plain_errors(self._kafka):
+        with clients.plain_errors(self._kafka):
             self._consumer.assign(self._places)
             while passed:
                 batch = self._consumer.consume(_BATCH_RECORDS, _BATCH_SECONDS)
@@ -112,7 +109,7 @@ class TopicReader:
             return True
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return False  # librdkafka looks for the group's coordinator, which nobody here needs
-        if not is_temporary(error):
+        if not clients.is_temporary(error):
             topic = message.topic()
             raise WorkError(why_unread(self._kafka, error, topic, self._name, f"can't read {topic!r}"))
         self._note(error)
@@ -128,7 +125,7 @@ def watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
     A partition without a leader for a moment is asked again for up to 10 s; then librdkafka's KafkaException
     is raised.
     """
-    low, high = _ask_until_led(lambda: consumer.get_watermark_offsets(place, timeout=REACH_SECONDS))
+    low, high = _ask_until_led(lambda: consumer.get_watermark_offsets(place, timeout=clients.REACH_SECONDS))
     return low, high
 
 
@@ -138,19 +135,19 @@ def first_since(consumer: Consumer, place: TopicPartition, since: int, high: int
     Asked again, and raised, as in `watermarks`.
     """
     asked = TopicPartition(place.topic, place.partition, since)
-    [answer] = _ask_until_led(lambda: consumer.offsets_for_times([asked], timeout=REACH_SECONDS))
+    [answer] = _ask_until_led(lambda: consumer.offsets_for_times([asked], timeout=clients.REACH_SECONDS))
     return high if answer.offset in (-1, OFFSET_END) else int(answer.offset)
 
 
 def _ask_until_led(ask: Callable[[], _T]) -> _T:
     """An answer; a partition that has no leader for a moment is asked again."""
-    until = monotonic() + REACH_SECONDS
+    until = monotonic() + clients.REACH_SECONDS
     while True:
         try:
             return ask()
         except KafkaException as error:
             cause = error.args[0]
             # Without a broker it has waited long enough already: who can wait longer says so.
-            if cause.code() in NO_BROKER or not is_temporary(cause) or monotonic() > until:
+            if cause.code() in clients.NO_BROKER or not clients.is_temporary(cause) or monotonic() > until:
                 raise
             sleep(_AGAIN_SECONDS)

@@ -9,24 +9,17 @@ from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+from prequential.topics import specs
 from prequential.topics.dead_letters import Base64, DeadLetterLine
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import UsageError
-from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
-from prequential.topics.specs import (
-    COMPARISONS,
-    DEAD_LETTERS,
-    DISPARITIES,
-    DRIFT_ALARMS,
-    INCIDENTS,
-    METRICS,
-)
+from prequential.topics.outputs import COMMON_FIELDS, Alarm, Comparison, Incident, Metrics
 
 #: What a message of each topic is, without the prefix. Of dead letters, which are the originals byte for
 #: byte, the form in which they are shown.
 STRUCTS: Mapping[str, type[msgspec.Struct]] = MappingProxyType({
-    METRICS: Metrics, COMPARISONS: Comparison, DISPARITIES: Disparity, DRIFT_ALARMS: Alarm,
-    INCIDENTS: Incident, DEAD_LETTERS: DeadLetterLine,
+    specs.METRICS: Metrics, specs.COMPARISONS: Comparison, specs.DISPARITIES: Disparity,
+    specs.DRIFT_ALARMS: Alarm, specs.INCIDENTS: Incident, specs.DEAD_LETTERS: DeadLetterLine,
 })  # fmt: skip
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -113,7 +106,7 @@ def connect_schema(topic: str, measures: Iterable[str]) -> dict[str, Any]:
     >>> [one["fields"] for one in found if one["field"] == "measures"]
     [[{'field': 'accuracy', 'type': 'double', 'optional': True}]]
     """
-    if topic == DEAD_LETTERS:
+    if topic == specs.DEAD_LETTERS:
         raise UsageError(f"no schema of Kafka Connect's for {topic}: its records are the original ones")
     schema(topic)  # or it says that there is none
     required = {one.name for one in msgspec.structs.fields(STRUCTS[topic]) if one.required}
@@ -136,8 +129,10 @@ def _describe(definition: dict[str, Any], struct: type) -> None:
     text, _, attributes = (inspect.getdoc(struct) or "").partition("\n\nAttributes\n----------\n")
     definition["description"] = _in_a_line(text)
     attributes = attributes.partition("\n\nExamples\n--------\n")[0]
-    for name, said in re.findall(r"^(\w+)\n((?: +.*\n?)+)", attributes, re.MULTILINE):
-        definition["properties"][name]["description"] = _in_a_line(said)
+    entries = re.findall(r"^(\w+)\n((?: +.*\n?)+)", attributes, re.MULTILINE)
+    said = COMMON_FIELDS | dict(entries)
+    for name, field in definition["properties"].items():
+        field["description"] = _in_a_line(said[name])
 
 
 def _in_a_line(text: str) -> str:

@@ -16,14 +16,8 @@ from itertools import pairwise
 from typing import Any, Union
 
 import msgspec
-from prequential.topics.messages import (
-    MAX_AMOUNT,
-    MAX_NAME_BYTES,
-    MIN_PROPENSITY,
-    NUMBERS,
-    check_probabilities,
-    clipped,
-)
+from prequential.topics import messages
+from prequential.topics.messages import MAX_AMOUNT, MAX_NAME_BYTES, MIN_PROPENSITY, NUMBERS
 
 #: Largest |ts| in ms: 100 million days from 1970, as far as decoding takes a message's `ts`.
 MAX_TS = 8_640_000_000_000_000
@@ -123,9 +117,7 @@ def text(field: str, value: object) -> str:
         )
         raise ValueError(f"{field} is {quoted(value)}: expected {expected}") from None
     if size > MAX_NAME_BYTES:
-        raise ValueError(
-            f"{field} {quoted(value)} has {size} bytes: at most {MAX_NAME_BYTES} are allowed"
-        )
+        raise ValueError(f"{field} {quoted(value)} has {size} bytes: at most {MAX_NAME_BYTES} are allowed")
     return str(value)
 
 
@@ -295,9 +287,7 @@ def milliseconds(ts: object) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_TS:
-        raise ValueError(
-            f"ts is {quoted(ts)}: expected integer milliseconds or a datetime with a time zone"
-        )
+        raise ValueError(f"ts is {quoted(ts)}: expected integer milliseconds or a datetime with a time zone")
     return int(value)
 
 
@@ -312,8 +302,7 @@ def segments(segments: Mapping[str, str] | None) -> dict[str, str] | None:
     if not isinstance(segments, Mapping):
         raise ValueError(f"segments is {quoted(segments)}: expected values by key, such as {{'arm': 'A'}}")
     return {
-        text("a segment's name", name): text(f"segment {name!r}", value)
-        for name, value in segments.items()
+        text("a segment's name", name): text(f"segment {name!r}", value) for name, value in segments.items()
     }
 
 
@@ -437,9 +426,7 @@ def _level(key: object) -> float:
     return math.nan
 
 
-def probabilities(
-    y_proba: Mapping[Any, float] | None, y_pred: object = None
-) -> dict[str, float] | None:
+def probabilities(y_proba: Mapping[Any, float] | None, y_pred: object = None) -> dict[str, float] | None:
     """Probabilities by class, whose names become strings; what rounding brings out of 0 … 1 is clipped.
 
     Where `y_pred` is a number or a boolean, `1.0` and `True` as text are the classes that programs write so.
@@ -464,7 +451,7 @@ def probabilities(
             share = float(share)
         number = math.nan
         if isinstance(share, (int, float)) and not isinstance(share, bool):
-            number = clipped(share)
+            number = messages.clipped(share)
         if not 0 <= number <= 1:  # NaN, too
             raise ValueError(
                 f"y_proba of {quoted(label)} is {quoted(value)}: expected a probability from 0 to 1"
@@ -472,5 +459,5 @@ def probabilities(
         if label in written:
             raise ValueError(f"y_proba has class {quoted(label)} twice: expected one probability for each")
         written[label] = float(number)
-    check_probabilities(written)
+    messages.check_probabilities(written)
     return written

@@ -8,24 +8,13 @@ from collections.abc import AsyncIterable, Mapping
 from time import monotonic
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http import CONTENT_TYPE, INGEST_PORT, Answer, Endpoint
+from prequential.runtime.http import INGEST_PORT, Endpoint
 from prequential.runtime.ingest import reading
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
-from prequential.runtime.kafka.rejected import rejected, say, tell
+from prequential.runtime.kafka import transport
+from prequential.runtime.kafka.rejected import tell
 from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
-from prequential.runtime.kafka.transport import (
-    NO_ANSWER,
-    BatchSchema,
-    Late,
-    Served,
-    batch_app,
-    die,
-    has_crashed,
-    leave,
-    stop_on_signals,
-    unless_stopped,
-)
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.topics.specs import INPUTS
@@ -64,7 +53,7 @@ class PendingTransaction:
         self.size = 0  # bytes of the source records
 
 
-class Ingest(Served):
+class Ingest(transport.Served):
     """The state of one process. `run` is its main coroutine."""
 
     def __init__(self, config: Config, translators: Mapping[str, SourceTranslator]) -> None:
@@ -83,11 +72,11 @@ class Ingest(Served):
         self._writing = asyncio.Lock()  # held during a transaction
         self._written_at = 0.0
         self._stopping = False
-        self.app = batch_app(config.ingest_group, config.kafka)
+        self.app = transport.batch_app(config.ingest_group, config.kafka)
         self.app.fetcher = self._fetcher
         self.app.input_topics = self._topics
         self.app.shard_count = 1  # Faust does not distinguish partitions: the consumer group assigns them
-        self.app.agent(self.app.topic(*self._topics, schema=BatchSchema(), acks=False))(self._agent)
+        self.app.agent(self.app.topic(*self._topics, schema=transport.BatchSchema(), acks=False))(self._agent)
 
     async def _agent(self, fetched: AsyncIterable[list[reading.SourceBatch]]) -> None:
         async for batches in fetched:
@@ -102,7 +91,7 @@ class Ingest(Served):
             messages = self._translators[topic].translate(batch.partition, batch.messages, pending.counts)
         except Exception:
             # Faust would acknowledge the batch and start the agent again: the batch would be lost.
-            die(f"{topic}/{batch.partition} offset {batch.messages[0].offset()}")
+            transport.die(f"{topic}/{batch.partition} offset {batch.messages[0].offset()}")
         self._log_zone_findings()
         pending.messages += messages
         pending.offsets[topic, batch.partition] = batch.messages[-1].offset() + 1
@@ -139,8 +128,7 @@ class Ingest(Served):
         self._pending = PendingTransaction()
 
     def _take(self, assignment: reading.Assignment) -> None:
-        self._taking = asyncio.ensure_future(self._open(assignment))
-        self._taking.add_done_callback(_end_if_failed)
+        self._taking = transport.watched("ingest", self._open(assignment))
 
     async def _open(self, assignment: reading.Assignment) -> None:
         """Start reading an assignment.
@@ -203,9 +191,7 @@ class Ingest(Served):
 
     def _new_writer(self) -> GroupTransactions:
         kafka = self.config.kafka
-        return GroupTransactions(
-            kafka, self.config.ingest_group, who="ingest", topic=kafka.topic(INPUTS[0])
-        )
+        return GroupTransactions(kafka, self.config.ingest_group, who="ingest", topic=kafka.topic(INPUTS[0]))
 
     async def _renew_writer(self) -> None:
         """Replace a producer that can't write any more, and read again the records that it didn't write."""
@@ -227,30 +213,16 @@ class Ingest(Served):
            process at once.
         """
         self._loop = asyncio.get_running_loop()
-        stop = stop_on_signals(self._loop)
-        endpoint = Endpoint(  # step 1
-            self.config.http, {"/metrics": self._metrics, "/live": self.live, "/ready": self.ready},
-            INGEST_PORT,
-        )  # fmt: skip
-        log.info("metrics: %s/metrics", endpoint.address)
-        stopping = asyncio.ensure_future(stop.wait())
-        await unless_stopped(stop, self._writer.take_over)
-        await self.app.start()  # step 2
-        tasks = [asyncio.ensure_future(task) for task in (self._write(), self._watch(), tell())]
-        for task in tasks:
-            task.add_done_callback(_end_if_failed)
-        crashed = asyncio.ensure_future(has_crashed(self.app))
-        await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
-        if crashed.done():
-            die("the Faust app", self.app.crash_reason)
-        self._loop.call_later(self.config.worker.stop_within / 1000, lambda: leave(1))  # step 3
-        self._stopping = True
+        stop = transport.stop_on_signals(self._loop)
+        self._serve(Endpoint(self.config.http, {}, INGEST_PORT))  # step 1
+        await transport.unless_stopped(stop, self._writer.take_over)
+        works = {"ingest": self._write(), "the cluster": self._watch(), "dead letters": tell()}
+        tasks = await self._work(stop, works)  # step 2
+        self._stopping = True  # step 3
         await self._write_pending()
         for task in tasks:
             task.cancel()
-        say(rejected.remaining())
-        await self.app.stop()
-        endpoint.stop()
+        await self._end()
         return 0
 
     async def _watch(self) -> None:
@@ -286,16 +258,12 @@ class Ingest(Served):
 
     # ---- HTTP, in separate threads
 
-    def _metrics(self) -> Answer:
-        try:
-            text = self.ask(self._exposition())
-        except Late:
-            return NO_ANSWER
-        return 200, CONTENT_TYPE, text.encode()
+    def _exposition(self) -> str:
+        async def written() -> str:
+            lag, lost = self._fetcher.lag(), self._fetcher.lost
+            return reading.exposition(self.config.group, self._topics, self.counts, lag, lost)
 
-    async def _exposition(self) -> str:
-        lag, lost = self._fetcher.lag(), self._fetcher.lost
-        return reading.exposition(self.config.group, self._topics, self.counts, lag, lost)
+        return str(self.ask(written()))
 
     async def _readiness(self) -> tuple[bool, str]:
         """Return whether the group has assigned partitions and this process reads them, with a message."""
@@ -318,11 +286,6 @@ def _shown(places: tuple[Place, ...]) -> str:
     return ", ".join(f"{topic} {' '.join(numbers)}" for topic, numbers in topics.items()) or "none"
 
 
-def _end_if_failed(task: asyncio.Future[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        die("ingest", error)
-
-
 def run_ingest(config: Config) -> int:
     """Run `ingest` in this process until a signal stops it; returns the exit status.
 
@@ -330,4 +293,4 @@ def run_ingest(config: Config) -> int:
     configured.
     """
     letters = check_topics(config)
-    return leave(asyncio.run(Ingest(config, translators(config, letters)).run()))
+    return transport.leave(asyncio.run(Ingest(config, translators(config, letters)).run()))

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from time import monotonic
 from typing import Any
 
 import msgspec
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import Message
 from prequential.configuration.settings.model import Config
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.input.fields import news_of, stream_of
 from prequential.engine.tables.records import Unusable
 from prequential.runtime.ingest.records import Made, SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
-from prequential.runtime.kafka.rejected import COMPLAINING
-from prequential.topics.admin import partition_counts
-from prequential.topics.clients import (
-    REACH_SECONDS,
-    READ_TO_END,
-    is_temporary,
-    new_consumer,
-    plain_errors,
-)
 from prequential.topics.dead_letters import clock
 from prequential.topics.decoding import KINDS, decode
-from prequential.topics.errors import WorkError, kind_of, printable
-from prequential.topics.permissions import READ, require, why_unread
-from prequential.topics.reading import watermarks
+from prequential.topics.errors import kind_of, printable
+from prequential.topics.reading import TopicReader
 from prequential.views.diagnosis.times import zone_findings
 from prequential.views.wording.console import Console
 from rich.table import Table
@@ -71,36 +60,8 @@ def dry_run(config: Config, count: int) -> int:
 
 def newest(config: Config, topic: str, count: int) -> list[Message]:
     """Return the newest records of a topic by time, at most `count`."""
-    messages = sorted(_ends(config, topic, count), key=lambda message: message.timestamp()[1])
-    return messages[-count:]
-
-
-def _ends(config: Config, topic: str, count: int) -> Iterator[Message]:
-    """Yield the last `count` records of each partition, or fewer if there are gaps."""
-    require(config.kafka, {topic: READ})
-    numbers = range(partition_counts(config.kafka, [topic])[topic])
-    group = f"{config.ingest_group}-dry-run"
-    with closing(new_consumer(config.kafka, group, **READ_TO_END, **COMPLAINING)) as consumer:
-        starts = []
-        for number in numbers:
-            with plain_errors(config.kafka):
-                low, high = watermarks(consumer, TopicPartition(topic, number))
-            starts.append(TopicPartition(topic, number, max(low, high - count)))
-        consumer.assign(starts)
-        ended: set[int] = set()
-        deadline = monotonic() + REACH_SECONDS
-        while len(ended) < len(numbers):
-            if monotonic() > deadline:
-                raise WorkError(f"{topic}: no record and no end within {REACH_SECONDS:g} s")
-            for message in consumer.consume(1_000, 0.1):
-                error = message.error()
-                if error is None:
-                    deadline = monotonic() + REACH_SECONDS
-                    yield message
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    ended.add(message.partition())
-                elif not is_temporary(error):
-                    raise WorkError(why_unread(config.kafka, error, message.topic(), group, topic))
+    with closing(TopicReader(config.kafka, topic, f"{config.ingest_group}-dry-run", last=count)) as reader:
+        return sorted(reader.messages(), key=lambda message: message.timestamp()[1])[-count:]
 
 
 def refusals(catalog: Catalog, made: Made) -> dict[int, str]:
@@ -166,7 +127,9 @@ def _show(
         place, reason = first[what]
         message = messages[place]
         console.print(f"  {number} × {printable(reason)}")
-        console.print(f"    first at {message.partition()}:{message.offset()}: {_excerpt(message)}")
+        value = message.value()
+        text = "no value" if value is None else value[:_EXCERPT].decode("utf-8", "replace")
+        console.print(f"    first at {message.partition()}:{message.offset()}: {printable(text)}")
         if (there := translator.names_there(message, reason)) is not None:
             console.print(f"    {printable(there)}")
     console.print()
@@ -203,9 +166,3 @@ def _cells(record: Any) -> list[str]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _excerpt(message: Message) -> str:
-    value = message.value()
-    text = "no value" if value is None else value[:_EXCERPT].decode("utf-8", "replace")
-    return printable(text)

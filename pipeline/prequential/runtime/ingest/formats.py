@@ -59,13 +59,10 @@ class Content:
     """
 
     def __init__(
-        self,
-        values: list[Any],
-        reasons: Mapping[int, str] | None = None,
-        getters: Mapping[Keys, Getter] | None = None,
-        records: Sequence[int] | None = None,
+        self, values: list[Any], reasons: Mapping[int, str] | None = None,
+        getters: Mapping[Keys, Getter] | None = None, records: Sequence[int] | None = None,
         names: Sequence[str | None] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.values = values
         self.reasons = reasons or {}
         self.records, self.names = records, names
@@ -263,15 +260,12 @@ def _getter(shape: Any, keys: Keys) -> Getter:
     for place, key in enumerate(keys):
         fields = {field.encode_name: field for field in msgspec.structs.fields(shape)}
         names.append(fields[key].name)
-        below = [one for one in getattr(fields[key].type, "__args__", ()) if _is_struct(one)]
+        args = getattr(fields[key].type, "__args__", ())
+        below = [one for one in args if isinstance(one, type) and issubclass(one, msgspec.Struct)]
         if not below:
             return Getter(attrgetter(".".join(names)), keys[place + 1 :])
         [shape] = below
     return Getter(attrgetter(".".join(names)), ())
-
-
-def _is_struct(one: Any) -> bool:
-    return isinstance(one, type) and issubclass(one, msgspec.Struct)
 
 
 #: The prefix of headers with attributes in binary mode, and the header with the content type.
@@ -308,7 +302,11 @@ def _event(message: Message) -> dict[str, Any] | EventBatch | None:
     if kind.startswith(_BATCHED):
         return None if content is None else _batch(content, kind)
     if kind.startswith(_STRUCTURED):
-        return None if content is None else _structured(content, kind)
+        if content is None:
+            return None
+        if not kind.endswith(_JSON):
+            raise Unreadable(f"content-type is {kind!r}: expected application/cloudevents+json")
+        return event_of(read_json(content))
     attributes = {
         name[len(_ATTRIBUTE) :]: text for name, text in headers.items() if name.startswith(_ATTRIBUTE)
     }
@@ -324,12 +322,6 @@ def _event(message: Message) -> dict[str, Any] | EventBatch | None:
     return {**attributes, "data": content_of(content, kind)}
 
 
-def _structured(content: bytes, kind: str) -> dict[str, Any]:
-    if not kind.endswith(_JSON):
-        raise Unreadable(f"content-type is {kind!r}: expected application/cloudevents+json")
-    return event_of(read_json(content))
-
-
 def _batch(content: bytes, kind: str) -> EventBatch:
     if not kind.endswith(_JSON):
         raise Unreadable(f"content-type is {kind!r}: expected application/cloudevents-batch+json")
@@ -342,6 +334,5 @@ def _batch(content: bytes, kind: str) -> EventBatch:
 def _headers(message: Message) -> dict[str, str]:
     """Return headers by lower-case name, as text."""
     return {
-        name.lower(): (content or b"").decode("utf-8", "replace")
-        for name, content in message.headers() or ()
+        name.lower(): (content or b"").decode("utf-8", "replace") for name, content in message.headers() or ()
     }

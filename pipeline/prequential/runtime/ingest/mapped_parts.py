@@ -49,7 +49,7 @@ class MappedParts(NamedTuple):
         return self.places[index], rows.path, rows.numbers[index]
 
 
-def mapped_parts(translator: Translator, table: KafkaRecords) -> MappedParts:
+def mapped(translator: Translator, table: KafkaRecords) -> MappedParts:
     """Apply a mapping to the parts of a batch, or to the rows within them; returns the records made."""
     path = translator.mapping.rows
     if path is None:

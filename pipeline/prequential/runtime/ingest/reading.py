@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http import COUNTER, GAUGE, Family, labels
+from prequential.runtime import http
+from prequential.runtime.http import COUNTER, GAUGE, labels
 from prequential.runtime.kafka.fetching import new_fetch_client, new_member
 from prequential.runtime.kafka.rejected import complain
 from prequential.runtime.kafka.transactions import Place
@@ -50,57 +51,41 @@ class SourceCounts:
 
     def add(self, other: SourceCounts) -> None:
         """Add other counts to these."""
-        for mine, its in (
-            (self.records, other.records), (self.passed, other.passed), (self.dead, other.dead),
-            (self.unlabelled, other.unlabelled),
-        ):  # fmt: skip
-            mine.update(its)
-        self.messages.update(other.messages)
+        for name, its in vars(other).items():
+            getattr(self, name).update(its)
 
 
 def exposition(
-    group: str,
-    topics: Iterable[str],
-    counts: SourceCounts,
-    lag: Mapping[tuple[str, int], int],
+    group: str, topics: Sequence[str], counts: SourceCounts, lag: Mapping[tuple[str, int], int],
     lost: Mapping[tuple[str, int], int],
-) -> str:
+) -> str:  # fmt: skip
     """Return the metrics of a process as text. Only written records are counted, so none counts twice.
 
     `group` is the workers' consumer group, which every sample carries. `lag` and `lost` are by topic and
     partition.
     """
-    families = []
-    common = labels(group=group)
 
-    def family(name: str, kind: str, help: str) -> Family:
-        families.append(Family(f"prequential_ingest_{name}", kind, help, common))
-        return families[-1]
+    def by_topic(counted: Mapping[str, int]) -> list[tuple[str, int]]:
+        return [(labels(topic=topic), counted[topic]) for topic in topics]
 
-    records = family("records_total", COUNTER, "Records of a source that are done with")
-    passed = family(
-        "passed_over_total", COUNTER,
-        "Records that mean nothing: tombstones, deletions, excluded by `when`, rows without a label yet",
-    )  # fmt: skip
-    dead = family("dead_letters_total", COUNTER, "Records that didn't fit their mapping")
-    unlabelled = family("unlabelled_total", COUNTER, "Rows whose label isn't known yet")
-    messages = family("messages_total", COUNTER, "Messages written to an input")
-    gone = family("lost_total", COUNTER, "Records that retention removed before they were read")
-    for topic in topics:
-        for one, number in (
-            (records, counts.records), (passed, counts.passed), (dead, counts.dead),
-            (unlabelled, counts.unlabelled),
-        ):  # fmt: skip
-            one.add(labels(topic=topic), number[topic])
-        for kind, name in enumerate(KINDS):
-            if (topic, kind) in counts.messages:
-                messages.add(labels(topic=topic, input=name), counts.messages[topic, kind])
-        gone.add(labels(topic=topic), sum(count for (name, _), count in lost.items() if name == topic))
-    behind = family("lag", GAUGE, "Records of a partition of ours that aren't read yet")
-    for (topic, partition), count in lag.items():
-        behind.add(labels(topic=topic, partition=partition), count)
-    family("build_info", GAUGE, "The version").add(labels(version=VERSION), 1)
-    return "".join(one.text() for one in families)
+    gone = {topic: sum(count for (name, _), count in lost.items() if name == topic) for topic in topics}
+    written = [
+        (labels(topic=topic, input=name), counts.messages[topic, kind])
+        for topic in topics for kind, name in enumerate(KINDS) if (topic, kind) in counts.messages
+    ]  # fmt: skip
+    behind = [(labels(topic=topic, partition=number), count) for (topic, number), count in lag.items()]
+    return http.exposition("prequential_ingest_", group, (
+        ("records_total", COUNTER, "Records of a source that are done with", by_topic(counts.records)),
+        ("passed_over_total", COUNTER,
+         "Records that mean nothing: tombstones, deletions, excluded by `when`, rows without a label yet",
+         by_topic(counts.passed)),
+        ("dead_letters_total", COUNTER, "Records that didn't fit their mapping", by_topic(counts.dead)),
+        ("unlabelled_total", COUNTER, "Rows whose label isn't known yet", by_topic(counts.unlabelled)),
+        ("messages_total", COUNTER, "Messages written to an input", written),
+        ("lost_total", COUNTER, "Records that retention removed before they were read", by_topic(gone)),
+        ("lag", GAUGE, "Records of a partition of ours that aren't read yet", behind),
+        ("build_info", GAUGE, "The version", [(labels(version=VERSION), 1)]),
+    ))  # fmt: skip
 
 
 log = logging.getLogger(__name__)
@@ -171,9 +156,7 @@ class SourceFetcher:
             # Requests return committed offsets, without those of an open transaction.
             "isolation.level": "read_committed",
         }
-        self._member = new_member(
-            kafka, config.ingest_group, config.worker.session_timeout, **settings
-        )
+        self._member = new_member(kafka, config.ingest_group, config.worker.session_timeout, **settings)
         self._reader = new_fetch_client(kafka, config.ingest_group)
         #: Next offsets of the partitions that are read, and high watermarks.
         self.positions: dict[Place, int] = {}
@@ -234,10 +217,7 @@ class SourceFetcher:
     def subscribe(self) -> None:
         """Join the group."""
         self._member.subscribe(
-            list(self._topics),
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_revoke,
+            list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
 
     def fetch(self, now: float) -> list[list[SourceBatch]]:

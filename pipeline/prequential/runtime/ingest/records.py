@@ -15,17 +15,8 @@ from prequential.mapping.model import Path, RecordMapping
 from prequential.mapping.rows import has_name
 from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.mapping.units import Clocks
+from prequential.runtime.ingest import mapped_parts
 from prequential.runtime.ingest.formats import FRAME_BYTES, MAGIC, Content, Decode
-from prequential.runtime.ingest.mapped_parts import (
-    DELETION,
-    WITHOUT_ROW,
-    MappedParts,
-    few_reasons,
-    mapped_parts,
-    of_deleted_row,
-    of_tombstone,
-    operation_path,
-)
 from prequential.runtime.ingest.reading import SourceCounts
 from prequential.runtime.kafka.rejected import rejected
 from prequential.runtime.kafka.transactions import BY_KEY, Outgoing
@@ -51,19 +42,11 @@ _NO_ROW = -1
 _NO_PLACES = frozenset[int]()
 
 
-class _WrittenInstance(Instance, omit_defaults=True, gc=False):
-    """An instance as it is written: without unknown fields."""
-
-
-class _Prediction(Prediction, omit_defaults=True, gc=False):
-    """A prediction as it is written."""
-
-
-class _Label(Label, omit_defaults=True, gc=False):
-    """A label as it is written."""
-
-
-_STRUCTS = (_WrittenInstance, _Prediction, _Label)
+#: Records as they are written: without fields that have their defaults.
+_STRUCTS = tuple(
+    msgspec.defstruct(f"Written{one.__name__}", [], bases=(one,), omit_defaults=True, gc=False)
+    for one in (Instance, Prediction, Label)
+)
 
 _encode = msgspec.json.Encoder(enc_hook=written).encode
 _stream: Callable[[Any], str] = attrgetter("stream")
@@ -77,7 +60,7 @@ class _Writing(Translator):
     """
 
     def __init__(self, mapping: RecordMapping, config: Config, nullable: bool) -> None:
-        waits = nullable or operation_path([path for _, path in mapping.paths()]) is not None
+        waits = nullable or mapped_parts.operation_path([path for _, path in mapping.paths()]) is not None
         super().__init__(
             mapping, lambda stream: config.stream(stream).task,
             withdraws=mapping.kind == LABELS and not waits,
@@ -138,16 +121,9 @@ class SourceTranslator:
     """
 
     def __init__(
-        self,
-        config: Config,
-        topic: str,
-        mappings: Sequence[RecordMapping],
-        decode: Decode,
-        *,
-        decode_key: Decode | None = None,
-        letters: int = 1,
-        nullable: bool = False,
-    ) -> None:
+        self, config: Config, topic: str, mappings: Sequence[RecordMapping], decode: Decode, *,
+        decode_key: Decode | None = None, letters: int = 1, nullable: bool = False,
+    ) -> None:  # fmt: skip
         self.topic = topic
         self._nullable = nullable
         self._translators = [(one.kind, _Writing(one, config, nullable)) for one in mappings]
@@ -155,9 +131,10 @@ class SourceTranslator:
         self._withdrawals = [
             tuple(
                 None if mapping is None else _Writing(mapping, config, nullable)
-                for mapping in (of_deleted_row(one), of_tombstone(one))
+                for mapping in (mapped_parts.of_deleted_row(one), mapped_parts.of_tombstone(one))
             )
-            for one in mappings if one.rows is None
+            for one in mappings
+            if one.rows is None
         ]
         #: Counts of times with and without a zone, by input.
         self.clocks: dict[str, Clocks] = {}
@@ -170,7 +147,7 @@ class SourceTranslator:
         paths = [path for one in mappings for _, path in one.paths()]
         self._paths = paths
         self._roots = {path.root for path in paths}
-        self._operation = operation_path(paths)
+        self._operation = mapped_parts.operation_path(paths)
         self._repeats = len({one.kind for one in mappings}) < len(mappings)
 
     def translate(self, partition: int, messages: Sequence[Message], counts: SourceCounts) -> list[Outgoing]:
@@ -192,7 +169,11 @@ class SourceTranslator:
             counts.messages[self.topic, kind] += len(records)
         if self._repeats:  # a record may give several messages for one input: restore the order of records
             outgoing = [one for _, one in sorted(outgoing, key=lambda placed: placed[0])]
-        letters = [(place, why) for place, several in sorted(reasons.items()) for why in few_reasons(several)]
+        letters = [
+            (place, why)
+            for place, several in sorted(reasons.items())
+            for why in mapped_parts.few_reasons(several)
+        ]
         outgoing += [self._letter(partition, messages[place], why) for place, why in letters]
         counts.records[self.topic] += len(messages)
         counts.passed[self.topic] += len(passed)
@@ -217,7 +198,7 @@ class SourceTranslator:
         results = []
         idle, unlabelled = frozenset(range(len(parts))), frozenset[int]()
         for kind, translator in self._translators:  # step 2
-            one = mapped_parts(translator, table)
+            one = mapped_parts.mapped(translator, table)
             awaited = _NO_PLACES
             if one.rows is None:
                 awaited = self._awaited(translator, one.reasons, parts, content)
@@ -263,7 +244,7 @@ class SourceTranslator:
 
     def _withdraw(
         self, messages: Sequence[Message], content: Content, nothing: Iterable[int],
-        results: Sequence[tuple[MappedParts, Made]], reasons: dict[int, str],
+        results: Sequence[tuple[mapped_parts.MappedParts, Made]], reasons: dict[int, str],
     ) -> set[int]:  # fmt: skip
         """Put withdrawals of labels in place of tombstones and deleted rows; returns the places of these.
 
@@ -274,7 +255,7 @@ class SourceTranslator:
         for place in sorted(nothing):
             if content.values[place] is None:
                 tombstones.append(place)
-            elif operations is not None and operations[place] == DELETION:
+            elif operations is not None and operations[place] == mapped_parts.DELETION:
                 deletions.append(place)
         done: set[int] = set()
         made = [one for of_parts, one in results if of_parts.rows is None]
@@ -305,7 +286,11 @@ class SourceTranslator:
     ) -> frozenset[int]:  # fmt: skip
         """Return places of Debezium's rows and Avro's records whose label is null, so not known yet."""
         path = translator.mapping.fields["y_true"].path if translator.mapping.kind == LABELS else None
-        if path is None or path.root != "value" or not (self._nullable or operation_path([path])):
+        if (
+            path is None
+            or path.root != "value"
+            or not (self._nullable or mapped_parts.operation_path([path]))
+        ):
             return frozenset()
         return frozenset(
             place for place, reason in reasons.items()
@@ -355,7 +340,9 @@ class SourceTranslator:
         if self._operation is not None:
             operations = content.column(self._operation)
             nothing |= {
-                place for place, done in enumerate(operations) if type(done) is str and done in WITHOUT_ROW
+                place
+                for place, done in enumerate(operations)
+                if type(done) is str and done in mapped_parts.WITHOUT_ROW
             }
         return frozenset(nothing)
 
@@ -370,13 +357,11 @@ class SourceTranslator:
         elif "key" in self._roots:
             keys = [message.key() for message in messages]
         return _Table(
-            messages,
-            content,
-            keys=keys,
+            messages, content, keys=keys,
             headers=[message.headers() for message in messages] if "headers" in self._roots else None,
             topics=[self.topic] * len(messages) if "topic" in self._roots else None,
             timestamps=_times(messages) if "timestamp" in self._roots else None,
-        )
+        )  # fmt: skip
 
     def _letter(self, partition: int, message: Message, reason: str) -> Outgoing:
         """Return the dead letter: the original record, with the reason and its origin in headers."""

@@ -72,6 +72,7 @@ class SchemaRegistry:
 
     def schema(self, name: int | str, form: str | None = None) -> Any:
         """Return a schema by its ID or GUID: `schema_str`, `schema_type`, `references`. Raises Unreadable."""
+
         def question() -> Any:
             if isinstance(name, str):
                 return self._client.get_schema_by_guid(name, fmt=form)

@@ -131,19 +131,15 @@ class Fetcher:
     """
 
     def __init__(
-        self,
-        config: Config,
-        on_partitions: Callable[[frozenset[int] | None], None],
+        self, config: Config, on_partitions: Callable[[frozenset[int] | None], None],
         on_gone: Callable[[int, str], None] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Make the clients.
 
         If a shard's next record no longer exists, the fetcher calls `on_gone` with the shard and the reason.
         Without `on_gone`, it raises WorkError.
         """
-        self._config = config
-        self._on_gone = on_gone
-        self._on_partitions = on_partitions
+        self._config, self._on_gone, self._on_partitions = config, on_gone, on_partitions
         name = config.worker.instance_id
         self._name = None if name is None else clients.resolved("worker.instance_id", name)
         self._topics = tuple(map(config.kafka.topic, INPUTS))
@@ -247,10 +243,7 @@ class Fetcher:
 
         A shard restores its offsets from its snapshot.
         """
-        parts = [
-            TopicPartition(topic, partition, offset)
-            for topic, offset in zip(self._topics, offsets)
-        ]
+        parts = [TopicPartition(topic, partition, offset) for topic, offset in zip(self._topics, offsets)]
         try:
             self._member.commit(offsets=parts, asynchronous=True)
         except (KafkaException, RuntimeError) as error:  # the second: the client is closed
@@ -261,10 +254,7 @@ class Fetcher:
     def subscribe(self) -> None:
         """Join the group, whose assignments the fetcher passes to `on_partitions`."""
         self._member.subscribe(
-            list(self._topics),
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_revoke,
+            list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
 
     def fetch(self, now: float) -> list[list[Fetched]]:

@@ -135,23 +135,9 @@ def produce_batch(
 ) -> int:
     """Send messages to one partition of a topic, in their order; there are no delivery reports.
 
-    Parameters
-    ----------
-    producer, topic, partition
-        The client, and the target. The partitioner cannot choose the partition.
-    keys, values
-        The messages' keys and values, (n,) each.
-
-    Returns
-    -------
-    int
-        How many messages librdkafka took: the first ones, until the producer's queue was full. Also 0 if
-        librdkafka's functions, or the producer's handle, are missing.
-
-    Raises
-    ------
-    KafkaException
-        As from `Producer.produce`, for the first message that cannot be sent; librdkafka takes the others.
+    Returns how many messages librdkafka took: the first ones, until the producer's queue was full. Also 0 if
+    librdkafka's functions, or the producer's handle, are missing. Raises KafkaException, as
+    `Producer.produce` does, for the first message that cannot be sent; librdkafka takes the others.
     """
     functions, handle = _functions(), handle_of(producer)
     if functions is None or handle is None:

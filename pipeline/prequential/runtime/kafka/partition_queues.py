@@ -20,6 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from prequential.engine.compiled.kernel import Bytes, Ints, Words, inlined, inner, kernel
 from prequential.engine.input.plain import SEPARATOR, JoinedValues
+from prequential.runtime.kafka import readers
 from prequential.runtime.kafka.librdkafka import (
     ERROR,
     HALF,
@@ -30,17 +31,6 @@ from prequential.runtime.kafka.librdkafka import (
     WORDS,
     declared,
     handle_of,
-)
-from prequential.runtime.kafka.readers import (
-    ConsumerRecords,
-    Failure,
-    Headers,
-    ObjectReader,
-    PartitionRead,
-    PartitionReader,
-    TopicRead,
-    consecutive,
-    failure_of,
 )
 from prequential.topics.errors import existing
 
@@ -85,19 +75,15 @@ def _functions() -> _Functions | None:
         return None
 
 
-def reader_of(consumer: Consumer, topic: str) -> PartitionReader:
+def reader_of(consumer: Consumer, topic: str) -> readers.PartitionReader:
     """Return the fastest available reader of one topic's partitions that uses this client."""
-    if config.DISABLE_JIT or not _can_be_read(consumer):  # type: ignore[attr-defined]
-        return ObjectReader(consumer, topic)
+    missing = _functions() is None or handle_of(consumer) is None
+    if config.DISABLE_JIT or missing:  # type: ignore[attr-defined]
+        return readers.ObjectReader(consumer, topic)
     return QueueReader(consumer, topic)
 
 
-def _can_be_read(consumer: Consumer) -> bool:
-    """Whether librdkafka's functions, and the client's handle, are where they are expected."""
-    return _functions() is not None and handle_of(consumer) is not None
-
-
-class QueueReader(PartitionReader):
+class QueueReader(readers.PartitionReader):
     """Reads records from the partitions' queues."""
 
     def __init__(self, consumer: Consumer, topic: str) -> None:
@@ -128,19 +114,19 @@ class QueueReader(PartitionReader):
             self._had_more.discard(partition)
             self._functions.destroy_queue(self._queues.pop(partition))
 
-    def look(self, most: int) -> TopicRead:
+    def look(self, most: int) -> readers.TopicRead:
         """See `PartitionReader`; the call also serves callbacks."""
         with self._looking:
             return self._look(most)
 
-    def _look(self, most: int) -> TopicRead:
-        look = TopicRead([], [], True)
+    def _look(self, most: int) -> readers.TopicRead:
+        look = readers.TopicRead([], [], True)
         message = self.consumer.poll(0)
         if message is not None:
             error = message.error()
             if error is None:
                 raise RuntimeError(f"{self.topic}/{message.partition()}: a record arrived outside its queue")
-            look.failures.append(failure_of(message, error))
+            look.failures.append(readers.failure_of(message, error))
         if not self._queues:
             return look
         # Partitions with few records do not use their whole shares. Partitions that had more records come
@@ -164,7 +150,7 @@ class QueueReader(PartitionReader):
             while self._queues:
                 self._functions.destroy_queue(self._queues.popitem()[1])
 
-    def _run(self, partition: int, count: int, failures: list[Failure]) -> PartitionRead:
+    def _run(self, partition: int, count: int, failures: list[readers.Failure]) -> readers.PartitionRead:
         """Return the records of the messages that were consumed last, and destroy the messages."""
         messages, end = self._messages, None
         sizes = np.zeros(_SIZES, dtype=np.int64)
@@ -175,7 +161,7 @@ class QueueReader(PartitionReader):
                 if (found := self._event(partition, place, failures)) is not None:
                     end = found
         if not records:
-            return PartitionRead(partition, None, end)
+            return readers.PartitionRead(partition, None, end)
         headers = self._headers(count) if sizes[_VALUELESS] else {}
         text, key_text = (np.empty(sizes[one] + records, np.uint8) for one in (_TEXT, _KEY_TEXT))
         columns = np.empty((4, records + 1), dtype=np.int64)
@@ -187,20 +173,20 @@ class QueueReader(PartitionReader):
         values = JoinedValues(text, bounds, absent[0])
         keys = JoinedValues(key_text, key_bounds, absent[1])
         by_producer = int(time_type[0]) & 0xFFFFFFFF == TIMESTAMP_CREATE_TIME
-        taken = consecutive(offsets[:records]), times[:records]
-        made = ConsumerRecords(*taken, values, keys, by_producer=by_producer, headers=headers)
-        return PartitionRead(partition, made, end)
+        taken = readers.consecutive(offsets[:records]), times[:records]
+        made = readers.ConsumerRecords(*taken, values, keys, by_producer=by_producer, headers=headers)
+        return readers.PartitionRead(partition, made, end)
 
-    def _headers(self, count: int) -> dict[int, Headers]:
+    def _headers(self, count: int) -> dict[int, readers.Headers]:
         """Return the headers of records without a value, by their place among the records."""
-        found: dict[int, Headers] = {}
+        found: dict[int, readers.Headers] = {}
         messages = self._messages[:count]
         for record, message in enumerate(messages[messages != 0].tolist()):
             if not (ctypes.c_int64 * WORDS).from_address(message)[PAYLOAD]:
                 found[record] = self._headers_of(message)
         return found
 
-    def _headers_of(self, message: int) -> Headers:
+    def _headers_of(self, message: int) -> readers.Headers:
         headers, name, content = ctypes.c_void_p(), ctypes.c_char_p(), ctypes.c_void_p()
         size = ctypes.c_size_t()
         found: list[tuple[str, bytes | None]] = []
@@ -211,7 +197,7 @@ class QueueReader(PartitionReader):
             found.append(((name.value or b"").decode(errors="replace"), value))
         return found
 
-    def _event(self, partition: int, place: int, failures: list[Failure]) -> int | None:
+    def _event(self, partition: int, place: int, failures: list[readers.Failure]) -> int | None:
         """Return the partition's end if a message reports it; a message that is a record is not changed."""
         message, end = int(self._messages[place]), None
         words = (ctypes.c_int64 * WORDS).from_address(message)
@@ -222,7 +208,7 @@ class QueueReader(PartitionReader):
             end = words[OFFSET]
         else:
             text = (self._functions.error_text(message) or b"").decode(errors="replace")
-            failures.append(Failure(partition, words[OFFSET], KafkaError(code, text)))
+            failures.append(readers.Failure(partition, words[OFFSET], KafkaError(code, text)))
         self._functions.destroy(message)
         self._messages[place] = 0
         return end
@@ -230,9 +216,11 @@ class QueueReader(PartitionReader):
 
 # ---- the loops
 
+
 def _in_code(function: Any) -> Any:
     """Let numba compile the code that a function generates; untyped because numba adds a context argument."""
     return intrinsic(function)
+
 
 #: The results of `measure`: the number of records among messages, the bytes of their values and keys, and the
 #: number of records without a value.
@@ -352,6 +340,4 @@ def warm_up() -> None:
     """Compile the loops, or fetch them from numba's cache."""
     nothing, bytes_ = np.zeros(0, dtype=np.uint64), np.zeros(1, dtype=np.uint8)
     measure(nothing, 0, np.zeros(_SIZES, dtype=np.int64))
-    take(
-        nothing, 0, 0, 0, 0, bytes_, 0, bytes_, 0, np.zeros((4, 1), np.int64), np.zeros((2, 0), np.uint8)
-    )
+    take(nothing, 0, 0, 0, 0, bytes_, 0, bytes_, 0, np.zeros((4, 1), np.int64), np.zeros((2, 0), np.uint8))

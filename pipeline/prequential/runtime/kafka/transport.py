@@ -28,8 +28,10 @@ import faust
 from faust.transport import base
 from faust.transport.consumer import Consumer
 from faust.types import TP, ConsumerMessage
-from prequential.runtime.http import TEXT, Answer
+from prequential.configuration.settings.model import Config
+from prequential.runtime.http import CONTENT_TYPE, TEXT, Answer, Endpoint
 from prequential.runtime.kafka.fetching import Fetcher
+from prequential.runtime.kafka.rejected import rejected, say
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.views.wording.console import complain, flush
@@ -52,9 +54,42 @@ class Late(Exception):
 
 
 class Served:
-    """Answers questions of HTTP threads on the process's loop, which `run` sets."""
+    """A process around a Faust app, which answers HTTP threads on its loop and ends at once on an error."""
 
-    _loop: asyncio.AbstractEventLoop
+    config: Config
+    app: Any
+    endpoint: Endpoint | None
+    _loop: asyncio.AbstractEventLoop  # set by `run`
+
+    def _serve(self, endpoint: Endpoint) -> None:
+        """Serve `/live`, `/ready` and `/metrics` from now on."""
+        self.endpoint = endpoint
+        endpoint.serve({"/metrics": self._metrics, "/live": self.live, "/ready": self.ready})
+        log.info("metrics: %s/metrics", endpoint.address)
+
+    async def _work(
+        self, stop: asyncio.Event, works: Mapping[str, Coroutine[Any, Any, None]]
+    ) -> list[asyncio.Task[None]]:
+        """Run the Faust app, and `works` (by their names in errors), until `stop` is set; return their tasks.
+
+        The process then has `worker.stop_within` to end.
+        """
+        await self.app.start()
+        tasks = [watched(what, work) for what, work in works.items()]
+        stopping = asyncio.ensure_future(stop.wait())
+        crashed = asyncio.ensure_future(_has_crashed(self.app))
+        await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
+        if crashed.done():
+            die("the Faust app", self.app.crash_reason)
+        self._loop.call_later(self.config.worker.stop_within / 1000, lambda: leave(1))
+        return tasks
+
+    async def _end(self) -> None:
+        """Leave the group, and serve no longer."""
+        say(rejected.remaining())
+        await self.app.stop()
+        if self.endpoint is not None:
+            self.endpoint.stop()
 
     def ask(self, question: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine on the loop from another thread; returns its result.
@@ -82,9 +117,31 @@ class Served:
             return NO_ANSWER
         return (200 if ready else 503), TEXT, text.encode()
 
+    def _metrics(self) -> Answer:
+        try:
+            return 200, CONTENT_TYPE, self._exposition().encode()
+        except Late:
+            return NO_ANSWER
+
     async def _readiness(self) -> tuple[bool, str]:
         """Return whether the process is ready, and a text about that."""
         raise NotImplementedError
+
+    def _exposition(self) -> str:
+        """Return the metrics as text; called in an HTTP thread."""
+        raise NotImplementedError
+
+
+def watched(what: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run work concurrently on this loop; an error in it ends the process, and names it `what`."""
+
+    def end_if_failed(task: asyncio.Future[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            die(what, error)
+
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(end_if_failed)
+    return task
 
 
 class BatchSchema(faust.Schema[Any, Any]):
@@ -142,7 +199,7 @@ async def unless_stopped(stop: asyncio.Event, work: Callable[..., T], *args: Any
     return await working
 
 
-async def has_crashed(app: Any) -> None:
+async def _has_crashed(app: Any) -> None:
     """Wait until the Faust app has crashed."""
     while not app.crashed:
         await asyncio.sleep(_LOOK_SECONDS)
@@ -237,49 +294,39 @@ class BatchConsumer(Consumer):
         await asyncio.to_thread(self.fetcher.stop)
         await super().on_stop()
 
-    # Faust requires the methods below. They have no use here, because the shards keep their own offsets.
-
-    def _new_topicpartition(self, topic: str, partition: int) -> TP:
-        return TP(topic, partition)
-
-    async def _getmany(self, active_partitions: Any, timeout: float) -> Any:
-        raise NotImplementedError("getmany() asks the fetcher")
-
-    async def create_topic(self, *args: Any, **kwargs: Any) -> None:
-        pass  # `prequential topics create` does this
-
-    async def seek_to_committed(self) -> Mapping[TP, int]:
-        return {}
-
-    async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
-        pass
-
-    async def _seek(self, partition: TP, offset: int) -> None:
-        pass
-
-    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        return False
-
-    async def position(self, tp: TP) -> int | None:
-        return None
-
-    async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]:
-        return {}
-
-    async def highwaters(self, *partitions: TP) -> Mapping[TP, int]:
-        return {}
-
-    def highwater(self, tp: TP) -> int:
-        return 0
+    def topic_partitions(self, topic: str) -> int | None:
+        return int(self.app.shard_count)
 
     def assignment(self) -> set[TP]:
         return set()
 
-    def topic_partitions(self, topic: str) -> int | None:
-        return int(self.app.shard_count)
+    def highwater(self, tp: TP) -> int:
+        return 0
+
+    def _new_topicpartition(self, topic: str, partition: int) -> TP:
+        return TP(topic, partition)
 
     def key_partition(self, topic: str, key: bytes | None, partition: int | None = None) -> None:
         return None
+
+    # Faust requires these, too. They have no use here, because the shards keep their own offsets, and
+    # `prequential topics create` creates topics.
+
+    async def _nothing(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    async def _no_offsets(self, *args: Any) -> Mapping[TP, int]:
+        return {}
+
+    _getmany: Any = _nothing
+    create_topic: Any = _nothing
+    seek_wait: Any = _nothing
+    _seek: Any = _nothing
+    _commit: Any = _nothing
+    position: Any = _nothing
+    seek_to_committed: Any = _no_offsets
+    earliest_offsets: Any = _no_offsets
+    highwaters: Any = _no_offsets
 
 
 class NoProducer(base.Producer):
@@ -306,6 +353,3 @@ class Transport(base.Transport):
 
     default_port = 9092
     driver_version = "prequential"
-
-
-__all__ = ["BatchConsumer", "NoProducer", "Transport"]

@@ -14,31 +14,12 @@ from typing import NamedTuple
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config, NotifyConfig
-from prequential.runtime.http import (
-    CONTENT_TYPE,
-    COUNTER,
-    GAUGE,
-    NOTIFY_PORT,
-    TEXT,
-    Answer,
-    Endpoint,
-    Family,
-    labels,
-)
+from prequential.runtime import http
 from prequential.runtime.kafka.fetching import new_member
 from prequential.runtime.notifying.posting import Poster, body, headers, identifier, key_of, pause, read
 from prequential.runtime.program import VERSION, Stop, stop_signals
+from prequential.topics import clients
 from prequential.topics.admin import partition_counts
-from prequential.topics.clients import (
-    REACH_SECONDS,
-    READ_COMMITTED,
-    KafkaConfig,
-    is_stranded,
-    is_temporary,
-    plain_errors,
-    release_clients,
-    resolved,
-)
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.permissions import READ, refusal, require, to_join
@@ -65,7 +46,9 @@ class RecordReader:
     Raises WorkError if a topic is missing or unreadable.
     """
 
-    def __init__(self, kafka: KafkaConfig, group: str, session_timeout: int, topics: Sequence[str]) -> None:
+    def __init__(
+        self, kafka: clients.KafkaConfig, group: str, session_timeout: int, topics: Sequence[str]
+    ) -> None:
         self._kafka, self._group, self._topics = kafka, group, list(topics)
         self._session_timeout = session_timeout
         require(kafka, dict.fromkeys(self._topics, READ))
@@ -82,10 +65,10 @@ class RecordReader:
         settings = {
             "enable.auto.commit": True,  # of finished records, see `done`
             "enable.auto.offset.store": False,
-            **READ_COMMITTED,  # `_assigned` sets the offsets of a new group
+            **clients.READ_COMMITTED,  # `_assigned` sets the offsets of a new group
             "partition.assignment.strategy": "cooperative-sticky",
         }
-        with plain_errors(self._kafka):
+        with clients.plain_errors(self._kafka):
             consumer = new_member(self._kafka, self._group, self._session_timeout, **settings)
             consumer.subscribe(
                 self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
@@ -106,12 +89,12 @@ class RecordReader:
     def wait(self, seconds: float, go_on: Callable[[], bool]) -> None:
         """Wait while `go_on` is true, and stay in the group; records that arrive are kept for `next`."""
         until = monotonic() + seconds
-        with plain_errors(self._kafka):
+        with clients.plain_errors(self._kafka):
             self._consumer.pause(self._consumer.assignment())
         while (left := until - monotonic()) > 0 and go_on():
             if self._poll(min(left, LOOK_SECONDS)):  # from a partition that was assigned meanwhile
                 self._consumer.pause(self._consumer.assignment())
-        with plain_errors(self._kafka):
+        with clients.plain_errors(self._kafka):
             self._consumer.resume(self._consumer.assignment())
 
     def ours(self, message: Message) -> bool:
@@ -136,7 +119,7 @@ class RecordReader:
     def _poll(self, seconds: float) -> bool:
         """Poll once; returns whether a record has arrived."""
         self._watch()
-        with plain_errors(self._kafka):
+        with clients.plain_errors(self._kafka):
             message = self._consumer.poll(seconds)
         if message is None:
             return False
@@ -149,7 +132,7 @@ class RecordReader:
             needed = to_join(self._group, self._topics, message.topic())
             where = f"can't read {', '.join(self._topics)} as group {self._group!r}"
             raise WorkError(refusal(self._kafka, error, *needed) or f"{where}: {error.str()}")
-        if not is_temporary(error):
+        if not clients.is_temporary(error):
             log.warning("Kafka: %s", error.str())
         return False
 
@@ -160,9 +143,9 @@ class RecordReader:
             return
         try:
             partition_counts(self._kafka, self._topics)
-            if is_stranded(self._consumer, self._topics[0]):
+            if clients.is_stranded(self._consumer, self._topics[0]):
                 log.warning("the client has lost its brokers, though they answer: replacing the client")
-                release_clients([self._consumer])
+                clients.release_clients([self._consumer])
                 self._places.clear()
                 self._waiting.clear()
                 self.assigned = False
@@ -188,7 +171,7 @@ class RecordReader:
             ]
             committed = {
                 (one.topic, one.partition): one.offset
-                for one in consumer.committed(every, timeout=REACH_SECONDS)
+                for one in consumer.committed(every, timeout=clients.REACH_SECONDS)
                 if one.offset >= 0
             }
             known, begun = {topic for topic, _ in committed}, []
@@ -248,26 +231,18 @@ def exposition(
     partitions of this process, and `now` is in epoch seconds. Without a message that is being sent, its age
     and the time since the first try are 0.
     """
-    families = []
-
-    def family(name: str, kind: str, help: str, value: float, about: str = "") -> None:
-        families.append(Family(f"prequential_notify_{name}", kind, help, labels(group=group)))
-        families[-1].add(about, value)
-
-    for name, help in COUNTS.items():
-        family(f"{name}_total", COUNTER, help, counts.get(name, 0))
     written, tried = (now, now) if sending is None else sending
-    family(
-        "oldest_unsent_seconds", GAUGE, "Age of the message that is being sent; 0: none waits",
-        max(0.0, now - written),
-    )  # fmt: skip
-    family(
-        "trying_seconds", GAUGE, "For how long the message that is being sent has been tried; 0: none is",
-        max(0.0, now - tried),
-    )  # fmt: skip
-    family("partitions", GAUGE, "Partitions that are this process's to read", partitions)
-    family("build_info", GAUGE, "The version", 1, labels(version=VERSION))
-    return "".join(one.text() for one in families)
+    return http.exposition("prequential_notify_", group, (
+        *((f"{name}_total", http.COUNTER, help, [("", counts.get(name, 0))])
+          for name, help in COUNTS.items()),
+        ("oldest_unsent_seconds", http.GAUGE, "Age of the message that is being sent; 0: none waits",
+         [("", max(0.0, now - written))]),
+        ("trying_seconds", http.GAUGE,
+         "For how long the message that is being sent has been tried; 0: none is",
+         [("", max(0.0, now - tried))]),
+        ("partitions", http.GAUGE, "Partitions that are this process's to read", [("", partitions)]),
+        ("build_info", http.GAUGE, "The version", [(http.labels(version=VERSION), 1)]),
+    ))  # fmt: skip
 
 
 def chosen(message: Incident | Alarm, config: NotifyConfig) -> bool:
@@ -302,8 +277,8 @@ class Notifier:
             raise UsageError("notify.url isn't configured: expected the address of a webhook")
         self._config, self._stop, self._group = config.notify, stop, config.group
         secret = config.notify.secret
-        self._key = None if secret is None else key_of(resolved("notify.secret", secret))
-        self._poster = Poster(resolved("notify.url", config.notify.url), config.notify.timeout / 1000)
+        self._key = None if secret is None else key_of(clients.resolved("notify.secret", secret))
+        self._poster = Poster(clients.resolved("notify.url", config.notify.url), config.notify.timeout / 1000)
         kafka = config.kafka
         self._topics = {kafka.topic(name): name for name in config.notify.topics}
         self._reader = RecordReader(
@@ -312,8 +287,10 @@ class Notifier:
         self._counts: Counter[str] = Counter()
         self._sending: Sending | None = None
         self._turned = time.monotonic()
-        self._endpoint = Endpoint(
-            config.http, {"/metrics": self._metrics, "/live": self._live, "/ready": self._ready}, NOTIFY_PORT
+        self._endpoint = http.Endpoint(
+            config.http,
+            {"/metrics": self._metrics, "/live": self._live, "/ready": self._ready},
+            http.NOTIFY_PORT,
         )
         log.info("metrics: %s/metrics", self._endpoint.address)
 
@@ -357,7 +334,8 @@ class Notifier:
                 break
             seconds = pause(attempt, answer.retry_after, time.time(), random.random)
             log.warning("%s: %s: sent again in %.1f s", name, answer, seconds)
-            if self._stopped_within(seconds):
+            self._reader.wait(seconds, self._goes_on)
+            if self._stop.is_set():
                 break
             self._counts["retried"] += 1
         self._sending = None
@@ -366,29 +344,26 @@ class Notifier:
         self._counts[how] += 1
         self._reader.done(record, at_once)
 
-    def _stopped_within(self, seconds: float) -> bool:
-        """Wait, and return whether the process stops."""
-        self._reader.wait(seconds, self._goes_on)
-        return self._stop.is_set()
-
     def _goes_on(self) -> bool:
         self._turned = time.monotonic()
         return not self._stop.is_set()
 
     # ---- HTTP, in separate threads
 
-    def _metrics(self) -> Answer:
-        text = exposition(
-            self._group, self._counts, self._sending, self._reader.partitions, time.time()
-        )
-        return 200, CONTENT_TYPE, text.encode()
+    def _metrics(self) -> http.Answer:
+        text = exposition(self._group, self._counts, self._sending, self._reader.partitions, time.time())
+        return 200, http.CONTENT_TYPE, text.encode()
 
-    def _live(self) -> Answer:
+    def _live(self) -> http.Answer:
         late = time.monotonic() - self._turned > self._config.timeout / 1000 + _TURN_SECONDS
-        return (503, TEXT, b"the loop does not respond\n") if late else (200, TEXT, b"alive\n")
+        return (503, http.TEXT, b"the loop does not respond\n") if late else (200, http.TEXT, b"alive\n")
 
-    def _ready(self) -> Answer:
-        return (200, TEXT, b"ready\n") if self._reader.assigned else (503, TEXT, b"waiting for the group\n")
+    def _ready(self) -> http.Answer:
+        return (
+            (200, http.TEXT, b"ready\n")
+            if self._reader.assigned
+            else (503, http.TEXT, b"waiting for the group\n")
+        )
 
 
 def run_notify(config: Config) -> int:

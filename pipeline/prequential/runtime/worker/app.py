@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import repeat
 from typing import Any
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime.http import CONTENT_TYPE, Answer, Endpoint
+from prequential.runtime.http import Endpoint
+from prequential.runtime.kafka import transport
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.kafka.rejected import rejected, say, tell
-from prequential.runtime.kafka.transport import (
-    NO_ANSWER,
-    BatchSchema,
-    Late,
-    Served,
-    batch_app,
-    die,
-    has_crashed,
-    leave,
-    stop_on_signals,
-    unless_stopped,
-)
+from prequential.runtime.kafka.rejected import tell
 from prequential.runtime.program import give_back
 from prequential.runtime.worker.batches import MANY, Content
 from prequential.runtime.worker.exporter import LOOK_SECONDS, Exporter, Findings
@@ -33,14 +22,7 @@ from prequential.runtime.worker.journal import TopicsOrigin, present_origin
 from prequential.runtime.worker.merging import Merging, require_room
 from prequential.runtime.worker.runner import ShardRunner
 from prequential.runtime.worker.snapshots import SnapshotTurn
-from prequential.topics.admin import (
-    PRODUCERS_TIMES,
-    check,
-    create,
-    partition_counts,
-    partition_errors,
-    present,
-)
+from prequential.topics import admin
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
@@ -63,12 +45,10 @@ _WATCH_SECONDS = 30.0
 _GIVE_BACK_SECONDS = 30.0
 
 
-class Worker(Served):
+class Worker(transport.Served):
     """One worker process. `run` is the main coroutine of the process."""
 
-    def __init__(
-        self, config: Config, *, rebuild: bool = False, endpoint: Endpoint | None = None
-    ) -> None:
+    def __init__(self, config: Config, *, rebuild: bool = False, endpoint: Endpoint | None = None) -> None:
         """`endpoint` is one that already listens; if it is None, the worker opens its own."""
         self.config = config
         self.runners: dict[int, ShardRunner] = {}
@@ -81,7 +61,7 @@ class Worker(Served):
         self._snapshot_turn = SnapshotTurn()
         self._fetcher = Fetcher(config, self._on_partitions, self._on_gone)
         #: Merges streams that lie in all partitions; None if there are none.
-        self.merging = Merging(config, partial(die, "merging")) if config.wide else None
+        self.merging = Merging(config, partial(transport.die, "merging")) if config.wide else None
         self._exporter = Exporter(config, self._fetcher, self.runners, self.merging)
         self._findings = Findings(config)
         self._parsing = ThreadPoolExecutor(1, thread_name_prefix="parse")
@@ -95,14 +75,14 @@ class Worker(Served):
 
     def _build_app(self) -> Any:
         kafka = self.config.kafka
-        app = batch_app(self.config.group, kafka)
+        app = transport.batch_app(self.config.group, kafka)
         app.fetcher = self._fetcher
         app.input_topics = [kafka.topic(name) for name in INPUTS]
         app.shard_count = 0  # known once the cluster has answered
 
         # (The decorators of Faust are untyped.)
         def source(name: str) -> Any:
-            return app.topic(kafka.topic(name), schema=BatchSchema(), acks=False)
+            return app.topic(kafka.topic(name), schema=transport.BatchSchema(), acks=False)
 
         @app.agent(source("instances"))  # type: ignore[untyped-decorator]
         async def instances(fetched: AsyncIterable[list[Fetched]]) -> None:
@@ -141,7 +121,7 @@ class Worker(Served):
         except Exception:
             # Otherwise Faust would acknowledge the batch and restart the agent, and the batch would be lost.
             first = batch.end if batch.records is None else batch.records.offsets[0]
-            die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
+            transport.die(f"{INPUTS[batch.kind]}/{batch.partition} offset {first}")
 
     def _check_times(self, batch: Fetched) -> None:
         """Warn once if a topic's records carry the producers' times and its settings can't be read."""
@@ -151,7 +131,7 @@ class Worker(Served):
                 self._unseen.discard(topic)
                 log.warning(
                     "records of topic %r carry their producers' times: expected "
-                    "message.timestamp.type=LogAppendTime (%s)", topic, PRODUCERS_TIMES,
+                    "message.timestamp.type=LogAppendTime (%s)", topic, admin.PRODUCERS_TIMES,
                 )  # fmt: skip
 
     # ---- shards
@@ -177,24 +157,14 @@ class Worker(Served):
         self._rebuilt.add(partition)  # from now on its snapshots are valid
         try:
             runner = ShardRunner(
-                self.config,
-                partition,
-                self._fetcher,
-                self._origin,
-                rebuild=rebuild,
-                on_lost=self._on_lost,
-                turns=self._turns,
-                ticking=self._ticking,
-                snapshot_turn=self._snapshot_turn,
-                gone=gone,
-            )
+                self.config, partition, self._fetcher, self._origin, rebuild=rebuild, on_lost=self._on_lost,
+                turns=self._turns, ticking=self._ticking, snapshot_turn=self._snapshot_turn, gone=gone,
+            )  # fmt: skip
         except Exception as error:  # asyncio called this method, and would go on without this shard
-            die(f"shard {partition}", error)
+            transport.die(f"shard {partition}", error)
             raise
         self.runners[partition] = runner
-        task = asyncio.ensure_future(runner.run())
-        self._tasks[partition] = task
-        task.add_done_callback(lambda done: self._on_done(f"shard {partition}", done))
+        self._tasks[partition] = transport.watched(f"shard {partition}", runner.run())
 
     def _on_lost(self, partition: int, why: str) -> None:
         """Fenced: another worker holds the shard."""
@@ -217,18 +187,12 @@ class Worker(Served):
         if runner is not None:
             self._fetcher.close(partition)
             runner.abandon()
-        asyncio.get_running_loop().call_later(
-            _REJOIN_SECONDS, lambda: self._reopen(partition, gone)
-        )
+        asyncio.get_running_loop().call_later(_REJOIN_SECONDS, lambda: self._reopen(partition, gone))
 
     def _reopen(self, partition: int, gone: str | None) -> None:
         ours = self._assigned is not None and partition in self._assigned
         if ours and partition not in self.runners and not self._closing:
             self._open(partition, gone)
-
-    def _on_done(self, what: str, task: asyncio.Future[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            die(what, error)
 
     # ---- the process
 
@@ -242,44 +206,25 @@ class Worker(Served):
            signal ends the process at once.
         """
         self._loop = asyncio.get_running_loop()
-        stop = stop_on_signals(self._loop)
-        self._origin = await unless_stopped(stop, self._check_topics)  # step 1
+        stop = transport.stop_on_signals(self._loop)
+        self._origin = await transport.unless_stopped(stop, self._check_topics)  # step 1
         self.app.shard_count = self._origin.partitions
-        self.endpoint = self.endpoint or Endpoint(self.config.http, {})  # step 2
-        self.endpoint.serve({"/metrics": self._metrics, "/live": self.live, "/ready": self.ready})
-        log.info("metrics: %s/metrics", self.endpoint.address)
-        await self.app.start()  # step 3
-        stopping = asyncio.ensure_future(stop.wait())
-        crashed = asyncio.ensure_future(has_crashed(self.app))
-        background = [
-            self._background("the cluster", self._watch_cluster()),
-            self._background("findings", self._look_for_findings()),
-            self._background("dead letters", tell()),
-            self._background("free memory", _give_memory_back()),
-        ]
+        self._serve(self.endpoint or Endpoint(self.config.http, {}))  # step 2
         if self.merging is not None:
             self.merging.start()
-        await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
-        if crashed.done():
-            die("the Faust app", self.app.crash_reason)
-        self._loop.call_later(self.config.worker.stop_within / 1000, lambda: leave(1))  # step 4
-        for task in background:
+        works = {
+            "the cluster": self._watch_cluster(), "findings": self._look_for_findings(),
+            "dead letters": tell(), "free memory": _give_memory_back(),
+        }  # fmt: skip
+        for task in await self._work(stop, works):  # step 3
             task.cancel()
-        failed = await self._close_shards()
+        failed = await self._close_shards()  # step 4
         if self.merging is not None:
             await asyncio.to_thread(self.merging.stop)
-        say(rejected.remaining())
-        await self.app.stop()
-        self.endpoint.stop()
+        await self._end()
         if failed is not None:
-            die(*failed)
+            transport.die(*failed)
         return 0
-
-    def _background(self, what: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run work concurrently with the shards; an error in it ends the process."""
-        task = asyncio.ensure_future(work)
-        task.add_done_callback(lambda done: self._on_done(what, done))
-        return task
 
     async def _close_shards(self) -> tuple[str, BaseException] | None:
         """Close all shards and open no more.
@@ -303,11 +248,11 @@ class Worker(Served):
         )
         require(kafka, needs(specs, WORKER))  # the first drift alarm would be too late to find out
         _create_own(kafka, specs)
-        counts = partition_counts(kafka, [spec.name for spec in specs])
-        if wrong := partition_errors(specs, counts):
+        counts = admin.partition_counts(kafka, [spec.name for spec in specs])
+        if wrong := admin.partition_errors(specs, counts):
             raise WorkError("; ".join(wrong))
         require_room(self.config, counts.get(kafka.topic(PARTS), 1))
-        misfits = check(kafka, specs, horizon=horizon, as_far_as_possible=True)
+        misfits = admin.check(kafka, specs, horizon=horizon, as_far_as_possible=True)
         if short := [error for error in misfits.errors if "label_horizon" in error]:
             raise WorkError("; ".join(short))
         for error in misfits.errors:
@@ -367,12 +312,8 @@ class Worker(Served):
 
     # ---- HTTP, in its own threads
 
-    def _metrics(self) -> Answer:
-        try:
-            text = self._exporter.text(lambda question: self.ask(_answered(question)))
-        except Late:
-            return NO_ANSWER
-        return 200, CONTENT_TYPE, text.encode()
+    def _exposition(self) -> str:
+        return self._exporter.text(lambda question: self.ask(_answered(question)))
 
     async def _readiness(self) -> tuple[bool, str]:
         """Return whether the worker is ready, and the text that describes its shards.
@@ -402,9 +343,7 @@ async def _give_memory_back() -> None:
 
 def _parsed(runners: Sequence[ShardRunner | None], batches: Sequence[Fetched]) -> list[Content | None]:
     """Return the parsed content of each batch; None where a batch is parsed later, in its turn."""
-    return [
-        None if runner is None else runner.parse_ahead(batch) for runner, batch in zip(runners, batches)
-    ]
+    return [None if runner is None else runner.parse_ahead(batch) for runner, batch in zip(runners, batches)]
 
 
 def _create_own(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> None:
@@ -415,12 +354,12 @@ def _create_own(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> None:
     and `disparities`, which a configuration without `key: instance` or `disparity` did not need.
     """
     ours = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
-    missing = {spec.name for spec in specs} - present(kafka, [spec.name for spec in specs])
+    missing = {spec.name for spec in specs} - admin.present(kafka, [spec.name for spec in specs])
     others = {kafka.topic(name) for name in (COMPARISONS, DISPARITIES, INCIDENTS, PARTS)}
     if not missing or missing - others not in (set(), ours):
         return
     try:
-        for name in create(kafka, specs).created:
+        for name in admin.create(kafka, specs).created:
             log.info("created topic %s", name)
     except WorkError as why:  # without these topics the worker ends with an error message anyway
         log.warning("%s", why)
@@ -450,4 +389,4 @@ async def _main(config: Config, rebuild: bool, endpoint: Endpoint | None) -> int
     await asyncio.to_thread(connect, config.kafka)
     status = await Worker(config, rebuild=rebuild, endpoint=endpoint).run()
     # Threads may be waiting for a broker, but everything that must be written has been written.
-    return leave(status)
+    return transport.leave(status)

@@ -150,10 +150,9 @@ class Arrivals:
                 self._quiet_times[kind] = time if quiet is None else max(time, quiet)
         return [
             quiet + 1
-            if quiet is not None and end is not None and offset <= end and not waits.holds_back else None
-            for quiet, end, offset, waits in zip(
-                self._quiet_times, self.ends, added, self.open_transactions
-            )
+            if quiet is not None and end is not None and offset <= end and not waits.holds_back
+            else None
+            for quiet, end, offset, waits in zip(self._quiet_times, self.ends, added, self.open_transactions)
         ]
 
     def look_for_open_transactions(self, added: Sequence[int]) -> None:

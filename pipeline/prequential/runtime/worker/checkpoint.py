@@ -18,24 +18,11 @@ from prequential.configuration.settings import model
 from prequential.engine.input.merge import OffsetVector
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetcher
-from prequential.runtime.worker import journal
+from prequential.runtime.kafka.transactions import Outgoing
+from prequential.runtime.worker import journal, snapshots
 from prequential.runtime.worker.batches import Originals
-from prequential.runtime.worker.publisher import (
-    MessageConverter,
-    Outgoing,
-    Publisher,
-    ShardLost,
-    ShardStatistics,
-)
+from prequential.runtime.worker.publisher import MessageConverter, Publisher, ShardLost, ShardStatistics
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
-from prequential.runtime.worker.snapshots import (
-    FORMAT,
-    MANIFEST_KEY,
-    ChunkWriter,
-    Manifest,
-    SnapshotTurn,
-    chunk_key,
-)
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
 
 #: Number of records between two commits from which on the shard has a backlog. The end of a backlog is
@@ -79,29 +66,14 @@ class Checkpoint:
     """
 
     def __init__(
-        self,
-        config: model.Config,
-        partition: int,
-        shard: Shard,
-        originals: Originals,
-        origin: journal.TopicsOrigin,
-        fetcher: Fetcher,
-        statistics: ShardStatistics,
-        publisher: Publisher,
-        in_thread: Callable[..., Awaitable[Any]],
-        turn: SnapshotTurn,
-    ) -> None:
+        self, config: model.Config, partition: int, shard: Shard, originals: Originals,
+        origin: journal.TopicsOrigin, fetcher: Fetcher, statistics: ShardStatistics, publisher: Publisher,
+        in_thread: Callable[..., Awaitable[Any]], turn: snapshots.SnapshotTurn,
+    ) -> None:  # fmt: skip
         self.generation = 0  # of the newest snapshot
-        self._config = config
-        self._partition = partition
-        self._shard = shard
-        self._originals = originals
-        self._origin = origin
-        self._fetcher = fetcher
-        self._statistics = statistics
-        self._publisher = publisher
-        self._in_thread = in_thread
-        self._turn = turn
+        self._config, self._partition, self._shard, self._originals = config, partition, shard, originals
+        self._origin, self._fetcher, self._statistics = origin, fetcher, statistics
+        self._publisher, self._in_thread, self._turn = publisher, in_thread, turn
         self._who = object()  # stands for the shard in the line for the turn, without a reference to it
         self._messages = MessageConverter(config, partition, shard.catalog.streams, originals, origin)
         self._journal_number = 0
@@ -189,7 +161,7 @@ class Checkpoint:
         if self._committing is not None or not due:
             return
         if self._shard.vectors or snapshot:
-            waits = not (self._has_outputs or self._backlog or snapshot) and now < self._settle_at
+            waits = not (self._shard.outbox or self._backlog or snapshot) and now < self._settle_at
             self._paced_at = now
             self._uncommitted = 0
             self._timely = False
@@ -201,11 +173,6 @@ class Checkpoint:
             self._backlog &= not caught_up
             self._committing = asyncio.ensure_future(self.commit(with_snapshot=snapshot))
             self._committing.add_done_callback(lambda _: self.on_committed())
-
-    @property
-    def _has_outputs(self) -> bool:
-        """Whether the records up to now have led to outputs that are to be published."""
-        return bool(self._shard.outbox)
 
     def _snapshot_is_due(self, now: float) -> bool:
         """Whether a snapshot is due."""
@@ -369,7 +336,7 @@ class Checkpoint:
         writer, header, _ = await self._write_chunks(self._shard.snapshot())
         vector: OffsetVector = tuple(self._shard.merge.vector)
         manifest = self._manifest(writer, vector, self._journal_number + 1, self._journal_offset)
-        message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
+        message = Outgoing(self._config.kafka.topic(SNAPSHOTS), snapshots.MANIFEST_KEY, manifest, header)
         await self._publish_entry([], [message], journal.Grown(before))
 
     def _flushed(self) -> list[Outgoing]:
@@ -412,7 +379,7 @@ class Checkpoint:
         try:
             writer, header, cost = await self._write_chunks(parts, _SNAPSHOT_PAUSE)  # step 5
             manifest = self._manifest(writer, vector, number, journal_offset)
-            message = Outgoing(self._config.kafka.topic(SNAPSHOTS), MANIFEST_KEY, manifest, header)
+            message = Outgoing(self._config.kafka.topic(SNAPSHOTS), snapshots.MANIFEST_KEY, manifest, header)
             await self._in_thread(self._publisher.publish, [message])
         finally:
             self._turn.give(self._who)
@@ -425,7 +392,7 @@ class Checkpoint:
 
     async def _write_chunks(
         self, parts: Iterator[object], pause: float = 0.0
-    ) -> tuple[ChunkWriter, list[tuple[str, bytes]], float]:
+    ) -> tuple[snapshots.ChunkWriter, list[tuple[str, bytes]], float]:
         """Write the chunks of the next generation; after each batch, pause for `pause` times its duration.
 
         A separate thread makes the chunks, because the shard's own thread publishes outputs meanwhile.
@@ -435,13 +402,13 @@ class Checkpoint:
         generation = self.generation
         topic = self._config.kafka.topic(SNAPSHOTS)
         header = [(GENERATION, b"%d" % generation)]
-        writer = ChunkWriter()
+        writer = snapshots.ChunkWriter()
         chunks = writer.chunks_of(parts)
         place, cost = 0, 0.0
         began = monotonic()
         while batch := await asyncio.to_thread(lambda: list(islice(chunks, _SNAPSHOT_TRANSACTION))):
             messages = [
-                Outgoing(topic, chunk_key(generation, place + i), chunk, header)
+                Outgoing(topic, snapshots.chunk_key(generation, place + i), chunk, header)
                 for i, chunk in enumerate(batch)
             ]
             place += len(batch)
@@ -460,10 +427,12 @@ class Checkpoint:
             await asyncio.sleep(min(until - now, _LOOK_SECONDS))
             now = monotonic()
 
-    def _manifest(self, writer: ChunkWriter, vector: OffsetVector, number: int, journal_offset: int) -> bytes:
+    def _manifest(
+        self, writer: snapshots.ChunkWriter, vector: OffsetVector, number: int, journal_offset: int
+    ) -> bytes:
         """Return the encoded manifest, which makes the chunks a valid snapshot."""
-        manifest = Manifest(
-            FORMAT, self.generation, writer.chunks, writer.size, writer.checksum, vector, number,
+        manifest = snapshots.Manifest(
+            snapshots.FORMAT, self.generation, writer.chunks, writer.size, writer.checksum, vector, number,
             journal_offset, self._config.defaults.digest, self._origin,
         )  # fmt: skip
         return msgspec.msgpack.encode(manifest)

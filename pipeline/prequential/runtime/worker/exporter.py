@@ -30,14 +30,7 @@ from prequential.runtime.worker.series import add_disparities, add_expectations,
 from prequential.topics.errors import printable
 from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import INPUTS
-from prequential.views.diagnosis.facts import (
-    lacks_example,
-    read_by,
-    since,
-    streams_of,
-    triple,
-    unpaired,
-)
+from prequential.views.diagnosis.facts import lacks_example, read_by, since, streams_of, triple, unpaired
 from prequential.views.diagnosis.findings import findings
 from prequential.views.diagnosis.stream_facts import (
     Example,
@@ -208,10 +201,7 @@ class Exporter:
         self, config: Config, fetcher: Fetcher, runners: dict[int, ShardRunner],
         merging: Merging | None = None,
     ) -> None:  # fmt: skip
-        self._config = config
-        self._merging = merging
-        self._fetcher = fetcher
-        self._runners = runners
+        self._config, self._merging, self._fetcher, self._runners = config, merging, fetcher, runners
         self._http = config.http
         objectives = (one.objective for one in (config.defaults, *config.streams.values()) if one.objective)
         asked = frozenset(config.http.measures).union(*(one.bounds for one in objectives))

@@ -20,14 +20,8 @@ from functools import partial
 from time import monotonic, sleep
 from typing import NamedTuple
 
+import confluent_kafka
 import msgspec
-from confluent_kafka import (
-    ConsumerGroupState,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
@@ -63,11 +57,11 @@ def has_members(kafka: KafkaConfig, group: str) -> bool | None:
         answer = admin.describe_consumer_groups([group], request_timeout=_REQUEST_SECONDS)[group]
         try:
             state = answer.result().state
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() == confluent_kafka.KafkaError.GROUP_AUTHORIZATION_FAILED:
                 return None
             raise
-    return state not in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+    return state not in (confluent_kafka.ConsumerGroupState.EMPTY, confluent_kafka.ConsumerGroupState.DEAD)
 
 
 def ends(kafka: KafkaConfig, topics: Sequence[str], partitions: Mapping[str, int]) -> dict[str, list[int]]:
@@ -76,12 +70,17 @@ def ends(kafka: KafkaConfig, topics: Sequence[str], partitions: Mapping[str, int
     `topics` are full names, `partitions` how many each has. Raises WorkError if the cluster can't be reached,
     and for a partition in which a transaction is open.
     """
-    parts = [TopicPartition(name, number) for name in topics for number in range(partitions[name])]
+    parts = [
+        confluent_kafka.TopicPartition(name, number) for name in topics for number in range(partitions[name])
+    ]
     with plain_errors(kafka):
         admin = connect(kafka)
         both = [
             _latest(admin, parts, level)
-            for level in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
+            for level in (
+                confluent_kafka.IsolationLevel.READ_UNCOMMITTED,
+                confluent_kafka.IsolationLevel.READ_COMMITTED,
+            )
         ]
     everything, committed = both
     for (name, number), end in everything.items():
@@ -94,7 +93,7 @@ def ends(kafka: KafkaConfig, topics: Sequence[str], partitions: Mapping[str, int
 
 
 def _latest(
-    admin: AdminClient, parts: Sequence[TopicPartition], level: IsolationLevel
+    admin: AdminClient, parts: Sequence[confluent_kafka.TopicPartition], level: confluent_kafka.IsolationLevel
 ) -> dict[tuple[str, int], int]:
     deadline = monotonic() + _REQUEST_SECONDS
     while True:
@@ -103,7 +102,9 @@ def _latest(
         )
         try:
             return {(part.topic, part.partition): answer.result().offset for part, answer in answers.items()}
-        except KafkaException as error:  # a partition may just have got another leader, or its first one
+        except (
+            confluent_kafka.KafkaException
+        ) as error:  # a partition may just have got another leader, or its first one
             if not is_temporary(error.args[0]) or monotonic() > deadline:
                 raise
         admin.poll(_SHOWN_SECONDS)
@@ -122,7 +123,7 @@ def raise_partitions(kafka: KafkaConfig, topic: str, partitions: int) -> None:
         )[topic]  # fmt: skip
         try:
             raised.result()
-        except KafkaException as error:
+        except confluent_kafka.KafkaException as error:
             if said := refusal(kafka, error.args[0], Permission("Alter", "topic", topic)):
                 raise WorkError(said) from error
             raise
@@ -245,9 +246,7 @@ def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan 
             "in other partitions: the two can't be combined; make new topics under another kafka.prefix"
         )
     origin = present_origin(kafka)
-    return _Plan(
-        origin._replace(partitions=before), origin._replace(partitions=partitions), end, parents
-    )
+    return _Plan(origin._replace(partitions=before), origin._replace(partitions=partitions), end, parents)
 
 
 def _partitions_of(config: Config, number: int) -> int | None:
@@ -295,7 +294,8 @@ class _Growth:
                 state = await self._caught_up(parent)  # step 3
                 for number in range(parent + before, after, before):
                     await self._write(number, state)  # step 4
-                self._check_quiet()
+                for line in _late(self._config, self._plan):  # these may belong to streams that will move
+                    raise WorkError(f"{line}: stop whatever writes to the inputs, and run the command again")
                 await self._write(parent, state)  # step 5
         except ShardLost as why:
             raise WorkError(
@@ -331,11 +331,6 @@ class _Growth:
             runner.abandon()
         await running
         return [msgspec.msgpack.encode(part) for part in runner.shard.snapshot()]
-
-    def _check_quiet(self) -> None:
-        """Raise WorkError if records have arrived since step 1: they may belong to streams that will move."""
-        for line in _late(self._config, self._plan):
-            raise WorkError(f"{line}: stop whatever writes to the inputs, and run the command again")
 
     async def _write(self, number: int, state: list[bytes]) -> None:
         """Write the final snapshot of a shard: its own streams of a previous shard's state."""

@@ -76,9 +76,7 @@ def moments_of(text: str) -> dict[str, ReportedMoments]:
     found = {}
     for name, moments in (_decode(text) if text else {}).items():
         both = b64decode(moments)
-        metrics, comparisons = (
-            int.from_bytes(both[at : at + _BYTES], "big") - 1 for at in (0, _BYTES)
-        )
+        metrics, comparisons = (int.from_bytes(both[at : at + _BYTES], "big") - 1 for at in (0, _BYTES))
         found[name] = ReportedMoments(metrics, comparisons)
     return found
 

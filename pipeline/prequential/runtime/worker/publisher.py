@@ -28,23 +28,12 @@ from prequential.runtime.kafka.transactions import ATTEMPT_SECONDS, Fenced, Outg
 from prequential.runtime.worker.batches import Originals
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.recovery import read_partition
+from prequential.topics import specs
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.encoding import encode
 from prequential.topics.errors import WorkError
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output
 from prequential.topics.partitioning import partition_of
-from prequential.topics.specs import (
-    COMPARISONS,
-    DEAD_LETTERS,
-    DISPARITIES,
-    DRIFT_ALARMS,
-    INCIDENTS,
-    INPUTS,
-    JOURNAL,
-    METRICS,
-    PARTS,
-    SETTINGS_HEADER,
-)
 from prequential.views.wording.status import sentence
 
 #: Upper bounds in seconds, from a micro-batch of a few records to a broker that hardly responds.
@@ -100,14 +89,14 @@ class Publisher(Transactions):
     fenced = ShardLost
 
     def __init__(self, config: Config, partition: int) -> None:
-        self._journal = config.kafka.topic(JOURNAL)
+        self._journal = config.kafka.topic(specs.JOURNAL)
         #: Offset after the last entry of the journal that this worker has read or published.
         self.journal_offset = 0
         super().__init__(
             config.kafka,
             f"{config.group}-shard-{partition}",
             who=f"shard {partition}",
-            topic=config.kafka.topic(INPUTS[0]),  # a topic that certainly exists
+            topic=config.kafka.topic(specs.INPUTS[0]),  # a topic that certainly exists
             timeout_ms=_TRANSACTION_TIMEOUT_MS,
             partition=partition,
         )
@@ -142,9 +131,6 @@ class Publisher(Transactions):
         return {self._journal: entries[-1].offset()} if entries else None
 
 
-__all__ = ["Outgoing", "Publisher", "ShardLost"]
-
-
 #: Seconds between two headers with the same settings. A reader that starts at any time receives them within
 #: this time, and 1.4 KB in ten minutes are negligible next to the messages.
 _EVERY = 600.0
@@ -173,16 +159,8 @@ class SettingsHeader:
     ) -> None:
         """Give the header to the first metrics message of each digest that is due.
 
-        Parameters
-        ----------
-        streams
-            All streams of the shard.
-        outputs
-            The outputs of the shard.
-        messages
-            The messages of these outputs, in the same order; this method replaces some of them.
-        now
-            The present time in monotonic seconds.
+        `streams` are all streams of the shard. `messages` are those of `outputs`, in the same order; this
+        method replaces some of them. `now` is in monotonic seconds.
         """
         if now >= self._check_at:
             self._check_at, self._checked = now + _CHECK, 0
@@ -194,12 +172,12 @@ class SettingsHeader:
             return
         before = len(self._due)
         for place, output in enumerate(outputs):
-            if isinstance(output, Encoded) and output.topic == METRICS and output.stream in self._due:
+            if isinstance(output, Encoded) and output.topic == specs.METRICS and output.stream in self._due:
                 stream = self._due.pop(output.stream)
                 if self._is_due(stream, now):
                     self._published[stream.config.digest] = now
                     settings = ListedSettings(stream.config.digest, texts(stream.config))
-                    header = [(SETTINGS_HEADER, msgspec.json.encode(settings))]
+                    header = [(specs.SETTINGS_HEADER, msgspec.json.encode(settings))]
                     messages[place] = msgspec.structs.replace(messages[place], headers=header)
         if len(self._due) < before:
             self._due = {name: one for name, one in self._due.items() if self._is_due(one, now)}
@@ -216,16 +194,14 @@ class MessageConverter:
     """Converts a shard's outputs to messages; `originals` has the original records of dead letters."""
 
     def __init__(
-        self,
-        config: Config,
-        partition: int,
-        streams: list[Stream],
-        originals: Originals,
+        self, config: Config, partition: int, streams: list[Stream], originals: Originals,
         origin: TopicsOrigin,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._config, self._partition, self._streams = config, partition, streams
         self._originals, self._origin = originals, origin
-        self._topics = {name: config.kafka.topic(name) for name in (METRICS, COMPARISONS, DISPARITIES)}
+        self._topics = {
+            name: config.kafka.topic(name) for name in (specs.METRICS, specs.COMPARISONS, specs.DISPARITIES)
+        }
         self._settings_header = SettingsHeader()
 
     def of(self, outputs: Sequence[Output]) -> list[Outgoing]:
@@ -236,9 +212,9 @@ class MessageConverter:
 
     def _outgoing(self, output: Output) -> Outgoing:
         if isinstance(output, Encoded):  # nearly all outputs
-            if output.topic == PARTS:
+            if output.topic == specs.PARTS:
                 place = partition_of(output.stream, self._origin.partitions)
-                topic = self._config.kafka.topic(PARTS)
+                topic = self._config.kafka.topic(specs.PARTS)
                 return Outgoing(topic, output.stream.encode(), output.json, None, place)
             return Outgoing(self._topics[output.topic], output.stream.encode(), output.json)
         kafka = self._config.kafka
@@ -249,20 +225,20 @@ class MessageConverter:
                 output.stream, output.model, segment, output.stage, output.detector, output.signal,
                 output.outcome, output.statistic, output.threshold,
             )  # fmt: skip
-            return Outgoing(kafka.topic(DRIFT_ALARMS), output.stream.encode(), encode(output))
+            return Outgoing(kafka.topic(specs.DRIFT_ALARMS), output.stream.encode(), encode(output))
         if isinstance(output, Incident):
             log.warning("incident %s: %s", output.id[:8], sentence(output))
-            return Outgoing(kafka.topic(INCIDENTS), output.stream.encode(), encode(output))
+            return Outgoing(kafka.topic(specs.INCIDENTS), output.stream.encode(), encode(output))
         return self._dead_letter(output)
 
     def _dead_letter(self, letter: DeadLetter) -> Outgoing:
         """Return the original record, with the reason and its place in headers."""
         original = self._originals.take(letter)
         kafka = self._config.kafka
-        origin = (kafka.topic(INPUTS[letter.kind]), self._partition, letter.offset)
+        origin = (kafka.topic(specs.INPUTS[letter.kind]), self._partition, letter.offset)
         rejected.note(*origin, letter.reason)
         headers = headers_of(letter.reason, *origin)
-        return Outgoing(kafka.topic(DEAD_LETTERS), original.key, original.value, headers)
+        return Outgoing(kafka.topic(specs.DEAD_LETTERS), original.key, original.value, headers)
 
 
 class SideThread:

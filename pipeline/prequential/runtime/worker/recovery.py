@@ -125,8 +125,7 @@ def refusal(config: Config, partition: int, lost: Lost) -> str:
     topics = [config.kafka.topic(name) for name in INPUTS]
     what = lost.says([f"{topic}/{partition}" for topic in topics])
     return (
-        f"shard {partition} halted: retention deleted records that it needs: {what}; "
-        f"{instruction(partition)}"
+        f"shard {partition} halted: retention deleted records that it needs: {what}; {instruction(partition)}"
     )
 
 
@@ -223,15 +222,9 @@ def _reader(kafka: clients.KafkaConfig, topic: str, partition: int, offset: int)
 
 
 def read_known(
-    config: Config,
-    partition: int,
-    origin: TopicsOrigin | None,
-    rebuild: bool,
-    stopped: Callable[[], bool],
-    *,
-    whole: bool = True,
-    waiting: Waiting | None = None,
-) -> RecoveredState:
+    config: Config, partition: int, origin: TopicsOrigin | None, rebuild: bool, stopped: Callable[[], bool],
+    *, whole: bool = True, waiting: Waiting | None = None,
+) -> RecoveredState:  # fmt: skip
     """Read the snapshot and the journal of a shard to their ends.
 
     Both must belong to the present input topics `origin`; otherwise the function raises WorkError with the
@@ -427,7 +420,11 @@ class _Lineage:
         parser = SharedParser.of(self._config)
         readers: list[Iterator[Message]] = [
             read_partition(
-                kafka, kafka.topic(name), partition, offset or OFFSET_BEGINNING, self._stopped,
+                kafka,
+                kafka.topic(name),
+                partition,
+                offset or OFFSET_BEGINNING,
+                self._stopped,
                 waiting=self._waiting,
             )
             for name, offset in zip(INPUTS, shard.merge.vector)

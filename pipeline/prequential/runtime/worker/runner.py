@@ -17,18 +17,11 @@ from typing import Any
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
-from prequential.runtime.worker import arrivals, batches
+from prequential.runtime.kafka.transactions import Outgoing
+from prequential.runtime.worker import arrivals, batches, recovery
 from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, TopicsOrigin, standing
-from prequential.runtime.worker.publisher import Outgoing, Publisher, ShardLost, ShardStatistics, SideThread
-from prequential.runtime.worker.recovery import (
-    LostRecords,
-    RecoveredState,
-    instruction,
-    made_anew,
-    read_known,
-    refusal,
-)
+from prequential.runtime.worker.publisher import Publisher, ShardLost, ShardStatistics, SideThread
 from prequential.runtime.worker.snapshots import MANIFEST_KEY, SnapshotTurn
 from prequential.topics.errors import WorkError, existing
 from prequential.topics.specs import INPUTS, SNAPSHOTS
@@ -59,19 +52,11 @@ class ShardRunner:
     """
 
     def __init__(
-        self,
-        config: Config,
-        partition: int,
-        fetcher: Fetcher,
-        origin: TopicsOrigin,
-        *,
-        rebuild: bool,
-        on_lost: Callable[[int, str], None],
-        turns: asyncio.Lock | None = None,
-        ticking: asyncio.Lock | None = None,
-        snapshot_turn: SnapshotTurn | None = None,
+        self, config: Config, partition: int, fetcher: Fetcher, origin: TopicsOrigin, *, rebuild: bool,
+        on_lost: Callable[[int, str], None], turns: asyncio.Lock | None = None,
+        ticking: asyncio.Lock | None = None, snapshot_turn: SnapshotTurn | None = None,
         gone: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Prepare a shard; `run` starts it.
 
         Shards that share the lock `turns` try records at which workers have died one after the other. So a
@@ -92,10 +77,7 @@ class ShardRunner:
         self._gone = gone
         #: Facts about the streams when this worker took the shard over.
         self.restored: list[StreamFacts] = []
-        self._config = config
-        self._fetcher = fetcher
-        self._origin = origin
-        self._rebuild = rebuild
+        self._config, self._fetcher, self._origin, self._rebuild = config, fetcher, origin, rebuild
         self._on_lost = on_lost
         self._publisher = Publisher(config, partition)
         self._in_thread = SideThread(f"shard-{partition}")
@@ -198,9 +180,10 @@ class ShardRunner:
         except ShardLost as why:
             if not self._stopping:
                 self._on_lost(self.partition, str(why))
-        except LostRecords as why:
+        except recovery.LostRecords as why:
             if not self._stopping:
-                self._halt(str(why))
+                log.error("%s", why)
+                self.halted, self.progress = str(why), f"halted: {why}"
         except WorkError:
             if not (self._stopping and self.recovering):  # an interrupted read raises misleading errors
                 raise
@@ -208,21 +191,18 @@ class ShardRunner:
             await self._write_error(error)
             raise
 
-    def _read(self) -> RecoveredState:
+    def _read(self) -> recovery.RecoveredState:
         """Do step 2; blocks for as long as there is no broker."""
         self._wait(None)
         place, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
-        known = read_known(*place, self._rebuild, stopped, waiting=self._wait)
+        known = recovery.read_known(*place, self._rebuild, stopped, waiting=self._wait)
         if known.lost is not None and self.partition not in self._config.worker.accept_loss:
-            raise LostRecords(refusal(self._config, self.partition, known.lost))
+            raise recovery.LostRecords(recovery.refusal(self._config, self.partition, known.lost))
         if known.lost is None and self._gone is not None:
-            raise LostRecords(f"shard {self.partition} halted: {self._gone}; {instruction(self.partition)}")
-        return known if known.manifest else made_anew(*place, known, stopped, self._wait)
-
-    def _halt(self, why: str) -> None:
-        """Stop this shard, but not the others, and report why."""
-        log.error("%s", why)
-        self.halted, self.progress = why, f"halted: {why}"
+            raise recovery.LostRecords(
+                f"shard {self.partition} halted: {self._gone}; {recovery.instruction(self.partition)}"
+            )
+        return known if known.manifest else recovery.made_anew(*place, known, stopped, self._wait)
 
     def _wait(self, what: str | None) -> None:
         """Report what the shard is waiting for, in the log and at `/ready`; None ends the wait."""
@@ -242,7 +222,7 @@ class ShardRunner:
         except Exception as why:  # the first error ends the process; this one only costs its successor time
             log.warning("shard %d: could not write the error into the journal: %r", self.partition, why)
 
-    async def _restore(self, known: RecoveredState) -> None:
+    async def _restore(self, known: recovery.RecoveredState) -> None:
         started = monotonic()
         if not known.fresh:
             restored = self.shard.restore(known.parts)
@@ -265,8 +245,9 @@ class ShardRunner:
         log.info(
             "shard %d: %s; %d journal entries to follow (%.1f s)",
             self.partition,
-            "no snapshot" if fresh else f"snapshot {self.checkpoint.generation} with "
-            f"{self.shard.state.remembered} instances",
+            "no snapshot"
+            if fresh
+            else f"snapshot {self.checkpoint.generation} with {self.shard.state.remembered} instances",
             len(self._journal),
             monotonic() - started,
         )
@@ -278,7 +259,7 @@ class ShardRunner:
         begins = fresh and not any(self.shard.merge.vector)
         self._fetcher.open(self.partition, _BEGINNING if begins else self.shard.merge.vector)
 
-    async def _skip(self, known: RecoveredState) -> None:
+    async def _skip(self, known: recovery.RecoveredState) -> None:
         """Skip lost records, whose loss was accepted earlier or is accepted now."""
         for lost in known.accepted:
             self.shard.skip(lost.begins, lost.missing)
@@ -314,14 +295,6 @@ class ShardRunner:
         if not self.shard.observed and len(self._journal) == self._unpublished:
             self.shard.flush()
             self.shard.observed = True
-
-    async def _recovered(self) -> None:
-        """End step 4: step 5 begins when the outputs of all journal entries are published."""
-        await self.checkpoint.commit()
-        self.recovering = False
-        self._silence.end()
-        self.progress = "running"
-        log.info("shard %d: running", self.partition)
 
     async def _step(self) -> None:
         """Do one micro-batch: process the next records, and publish if a commit is due."""
@@ -368,8 +341,12 @@ class ShardRunner:
         """Process the next records; return how many."""
         if self._journal:
             return self._follow()
-        if self.recovering:
-            await self._recovered()
+        if self.recovering:  # step 5 begins when the outputs of all journal entries are published
+            await self.checkpoint.commit()
+            self.recovering = False
+            self._silence.end()
+            self.progress = "running"
+            log.info("shard %d: running", self.partition)
         return await (self._process_live() if self._isolation is None else self._try())
 
     def _commit_if_due(self) -> None:

@@ -47,38 +47,23 @@ def add_disparities(
 
 
 PAIR_FAMILIES = (
-    (
-        "comparison_difference", GAUGE,
-        "Mean loss of the model minus that of the model against it; above 0: the latter is better",
-    ),
+    ("comparison_difference", GAUGE,
+     "Mean loss of the model minus that of the model against it; above 0: the latter is better"),
     ("comparison_q", GAUGE, "Q statistic: logarithm of the ratio of the sums of losses of both models"),
     ("comparison_mcnemar", GAUGE, "Signed McNemar statistic of both models, for a single look"),
-    (
-        "comparison_low", GAUGE,
-        "Lower bound of the confidence sequence of the loss difference, over all history",
-    ),
-    (
-        "comparison_high", GAUGE,
-        "Upper bound of the confidence sequence of the loss difference, over all history",
-    ),
-    (
-        "comparison_verdict", GAUGE,
-        "Which model is better by the confidence sequence: 1 the one against, -1 the model, 0 undecided",
-    ),
+    ("comparison_low", GAUGE,
+     "Lower bound of the confidence sequence of the loss difference, over all history"),
+    ("comparison_high", GAUGE,
+     "Upper bound of the confidence sequence of the loss difference, over all history"),
+    ("comparison_verdict", GAUGE,
+     "Which model is better by the confidence sequence: 1 the one against, -1 the model, 0 undecided"),
     ("comparison_since_outcome", GAUGE, "Joint outcome at which the verdict began"),
-    (
-        "comparison_recent_verdict", GAUGE,
-        "Which model has been better since the latest confirmed change, as comparison_verdict",
-    ),
-    (
-        "comparison_recent_since_outcome", GAUGE,
-        "Joint outcome since about which the recent verdict holds",
-    ),
+    ("comparison_recent_verdict", GAUGE,
+     "Which model has been better since the latest confirmed change, as comparison_verdict"),
+    ("comparison_recent_since_outcome", GAUGE, "Joint outcome since about which the recent verdict holds"),
     ("comparison_outcomes", GAUGE, "Joint outcomes of both models"),
-    (
-        "comparison_pairs_left_out", GAUGE,
-        "Pairs of models that are not compared because of limits.pairs_per_stream",
-    ),
+    ("comparison_pairs_left_out", GAUGE,
+     "Pairs of models that are not compared because of limits.pairs_per_stream"),
     ("champion_info", GAUGE, "1 for the champion of the stream"),
 )  # fmt: skip
 
@@ -123,33 +108,22 @@ def add_pair(families: dict[str, Family], catalog: Catalog, standing: PairStatus
 
 
 EXPECTED_FAMILIES = (
-    (
-        "expected",
-        GAUGE,
-        "Estimated final value of a measure in the newest whole period",
-    ),
+    ("expected", GAUGE, "Estimated final value of a measure in the newest whole period"),
     ("expected_low", GAUGE, "Lower bound of the estimated final value, at level 0.9"),
     ("expected_high", GAUGE, "Upper bound of the estimated final value, at level 0.9"),
     ("expected_coverage", GAUGE, "Share of earlier periods whose final value was within its interval"),
-    (
-        "waiting_expected_labels", GAUGE,
-        "Pending predictions, in periods that are not final, that are expected to get a label",
-    ),
+    ("waiting_expected_labels", GAUGE,
+     "Pending predictions, in periods that are not final, that are expected to get a label"),
     ("waiting_expected_right", GAUGE, "Pending predictions that are expected to get a label and be correct"),
     ("waiting_expected_right_low", GAUGE, "Lower bound of the expected correct pending predictions"),
     ("waiting_expected_right_high", GAUGE, "Upper bound of the expected correct pending predictions"),
     ("expected_miss", GAUGE, "Probability that the newest whole period will miss its objective"),
-    (
-        "expected_signal",
-        GAUGE,
-        "Largest recent deviation of a completed period from earlier ones, in standard deviations",
-    ),
+    ("expected_signal", GAUGE,
+     "Largest recent deviation of a completed period from earlier ones, in standard deviations"),
 )  # fmt: skip
 
 
-def add_expectations(
-    families: dict[str, Family], shard: Shard, streams: Iterable[int]
-) -> None:
+def add_expectations(families: dict[str, Family], shard: Shard, streams: Iterable[int]) -> None:
     """Add the samples of the models of these streams."""
     catalog, expectations, waiting = shard.catalog, shard.schedule.expectations, shard.reporter.waiting
     newest, signals = expectations.newest, expectations.signals
@@ -192,14 +166,10 @@ def add_expected(families: dict[str, Family], where: str, said: Mapping[str, Map
 
 
 MERGED_FAMILIES = (
-    (
-        "merged_timestamp_seconds", GAUGE,
-        "Record time up to which the partitions of a stream are merged, as Unix time",
-    ),
-    (
-        "unmerged_moments_total", COUNTER,
-        "Moments that were not merged because partitions had different configurations",
-    ),
+    ("merged_timestamp_seconds", GAUGE,
+     "Record time up to which the partitions of a stream are merged, as Unix time"),
+    ("unmerged_moments_total", COUNTER,
+     "Moments that were not merged because partitions had different configurations"),
 )  # fmt: skip
 
 

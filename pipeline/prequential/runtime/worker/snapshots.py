@@ -130,15 +130,9 @@ class SnapshotReader:
         if self._newest is None:
             return None
         manifest, stored = self._newest
-        chunks = [
-            chunk[0]
-            for chunk in stored
-            if chunk is not None and chunk[1] == manifest.generation
-        ]
+        chunks = [chunk[0] for chunk in stored if chunk is not None and chunk[1] == manifest.generation]
         if len(chunks) < manifest.chunks:
-            raise WorkError(
-                f"the snapshot has {len(chunks)} of its {manifest.chunks} chunks: {_REBUILD}"
-            )
+            raise WorkError(f"the snapshot has {len(chunks)} of its {manifest.chunks} chunks: {_REBUILD}")
         state = b"".join(chunks)
         if len(state) != manifest.size or zlib.crc32(state) != manifest.checksum:
             raise WorkError(f"the snapshot's checksum is wrong: {_REBUILD}")
