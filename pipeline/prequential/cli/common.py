@@ -168,10 +168,7 @@ class _NamingFile(io.FileIO):
 
 
 _LEVELS = {
-    "crit": logging.CRITICAL,
-    "error": logging.ERROR,
-    "warn": logging.WARNING,
-    "info": logging.INFO,
+    "crit": logging.CRITICAL, "error": logging.ERROR, "warn": logging.WARNING, "info": logging.INFO,
     "debug": logging.DEBUG,
 }
 
@@ -239,8 +236,7 @@ def add_source_options(parser: argparse.ArgumentParser) -> Any:
     for kind in KINDS:
         files.add_argument(f"--{kind}", metavar="F", help=f"the {kind} (JSON lines, CSV, Parquet, Arrow)")
     files.add_argument(
-        "--from-topics",
-        action="store_true",
+        "--from-topics", action="store_true",
         help="read the cluster's input topics up to their current ends instead, in the order "
         "that workers used; joins no group and changes nothing",
     )

@@ -66,8 +66,7 @@ def add_parser(subparsers: Any) -> None:
     )
     what.add_argument("--out", metavar="FILE", help="write JSON lines; - is standard output, or .gz")
     what.add_argument(
-        "--put-back",
-        metavar="FILE",
+        "--put-back", metavar="FILE",
         help="send the records of JSON lines to their original topics, as --out wrote them and you repaired "
         "them; if one is invalid, nothing is sent",
     )

@@ -42,17 +42,13 @@ _LOOK_SECONDS = 0.5
 def add_broker_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "broker",
-        help="run an embedded broker",
+        "broker", help="run an embedded broker",
         description="Run a Kafka-compatible broker in the foreground, for trying out and tests: "
         "it listens on the loopback interface only and keeps everything in memory. "
         "Ctrl-C or SIGTERM ends it.",
     )
     parser.add_argument(
-        "--port",
-        type=int,
-        default=DEFAULT_PORT,
-        metavar="N",
+        "--port", type=int, default=DEFAULT_PORT, metavar="N",
         help=f"port to listen on, 0 for any that is free (default: {DEFAULT_PORT})",
     )
     parser.set_defaults(run=_run_broker)
@@ -107,24 +103,18 @@ def add_parser(subparsers: Any) -> None:
         "Prints the metrics and, at the end, the findings. Ctrl-C ends the demo earlier.",
     )
     parser.add_argument(
-        "--duration",
-        type=_seconds,
-        default=_DURATION,
-        metavar="SECONDS",
+        "--duration", type=_seconds, default=_DURATION, metavar="SECONDS",
         help=f"length of the stream in seconds, without start and end (default: {_DURATION:g})",
     )
     parser.add_argument(
         "--seed", type=int, default=_SEED, metavar="N", help=f"seed of the stream (default: {_SEED})"
     )
     parser.add_argument(
-        "--http",
-        default="127.0.0.1:0",
-        metavar="HOST:PORT",
+        "--http", default="127.0.0.1:0", metavar="HOST:PORT",
         help="address of the worker's /metrics (default: a free port on 127.0.0.1)",
     )
     parser.add_argument(
-        "--bootstrap-servers",
-        metavar="ADDR",
+        "--bootstrap-servers", metavar="ADDR",
         help="Kafka to use in place of an embedded broker; the demo gets topics of its own",
     )
     parser.set_defaults(run=run)

@@ -45,16 +45,14 @@ _decode = msgspec.json.Decoder(_Keyed).decode
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "produce",
-        help="send JSON lines to a topic",
+        "produce", help="send JSON lines to a topic",
         description="Send every line of a file to a topic, byte for byte, without a byte order mark. The key "
         "is the line's stream, or its instance if the stream has key: instance.",
     )
     parser.add_argument("topic", choices=INPUTS, metavar="TOPIC", help=", ".join(INPUTS))
     parser.add_argument("file", metavar="FILE", help="JSON lines; - is standard input, or .gz")
     parser.add_argument(
-        "--raw",
-        action="store_true",
+        "--raw", action="store_true",
         help="also send lines that are not JSON objects with a stream, to try out invalid input",
     )
     add_kafka_options(parser)
@@ -131,8 +129,7 @@ def _shown(path: str, lines: Iterator[bytes], below: IO[bytes]) -> Iterator[byte
         return
     columns = (
         TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
+        BarColumn(), TaskProgressColumn(),
         TextColumn("{task.fields[records]:,} lines"),
         TimeRemainingColumn(),
     )

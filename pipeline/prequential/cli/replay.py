@@ -190,10 +190,7 @@ class _Writer:
         """Write an invalid record; bytes that are not UTF-8 become U+FFFD."""
         if self._dead_letters is not None:
             row = {
-                "error": letter.reason,
-                "topic": KINDS[letter.kind],
-                "partition": partition,
-                "offset": offset,
+                "error": letter.reason, "topic": KINDS[letter.kind], "partition": partition, "offset": offset,
                 "key": None if key is None else key.decode("utf-8", "replace"),
                 "value": None if value is None else value.decode("utf-8", "replace"),
             }

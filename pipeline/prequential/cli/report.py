@@ -39,24 +39,16 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--out", metavar="FILE.html", help="the report")
     parser.add_argument("--markdown", metavar="F", help="tables as Markdown (- is standard output)")
     parser.add_argument(
-        "--fail-if",
-        type=as_text,
-        action="append",
-        default=[],
-        metavar="CONDITION",
+        "--fail-if", type=as_text, action="append", default=[], metavar="CONDITION",
         help='e.g. "accuracy < 0.9", "kappa[model=nb,stage=initial,estimator=window:1000] < 0.5", '
         '"error[segment=country=*] > 0.2", "alarms > 0", "tree not better"; repeatable',
     )
     parser.add_argument(
-        "--promote",
-        type=as_text,
-        metavar="MODEL",
+        "--promote", type=as_text, metavar="MODEL",
         help="print whether this model may replace the champion, and why; exit status 1 if not",
     )
     parser.add_argument(
-        "--champion",
-        type=as_text,
-        metavar="MODEL",
+        "--champion", type=as_text, metavar="MODEL",
         help="model that it would replace (default: the stream's champion, else each other model)",
     )
     parser.add_argument(
@@ -71,9 +63,7 @@ def _check_counted(
     """Raise UsageError if a condition needs alarms, incidents or comparisons, and none were given."""
     alarms = any(past.alarm_counts for past in history.past.values())
     read = {
-        "alarms": alarms,
-        "incidents": bool(history.incidents.all()),
-        "comparisons": bool(history.recent),
+        "alarms": alarms, "incidents": bool(history.incidents.all()), "comparisons": bool(history.recent),
     }
     for one in conditions:
         if not read.get(one.measure, True) and getattr(args, one.measure) is None:

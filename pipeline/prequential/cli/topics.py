@@ -24,8 +24,7 @@ log = logging.getLogger(__name__)
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "topics",
-        help="create, check or grow the topics",
+        "topics", help="create, check or grow the topics",
         description="Create missing topics, or report every way in which existing topics don't fit. "
         "Existing topics are never changed. Exit status 1 for an error: a worker "
         "would refuse the topics, evaluate wrongly or lose data. A remark is about a topic that works, but "

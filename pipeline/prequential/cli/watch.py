@@ -58,8 +58,7 @@ _TAKE_SECONDS = 0.3
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "watch",
-        help="live table of the metrics",
+        "watch", help="live table of the metrics",
         description="Show the newest metrics and comparisons of models, open incidents, and drift alarms.\n"
         "Reads committed messages only, joins no consumer group and changes nothing. If standard\n"
         "output is not a terminal, prints a plain line for each message.",
@@ -68,8 +67,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--once", action="store_true", help="print the current state and exit")
     parser.add_argument(
-        "--from-beginning",
-        action="store_true",
+        "--from-beginning", action="store_true",
         help=f"read the topics from their start (default: the last {TAIL_RECORDS:,} records per partition)",
     )
     parser.add_argument("--stream", type=as_text, metavar="NAME", help="only this stream")

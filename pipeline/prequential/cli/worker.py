@@ -35,8 +35,7 @@ def add_parser(subparsers: Any) -> None:
     add_kafka_options(parser)
     add_process_options(parser)
     parser.add_argument(
-        "--rebuild",
-        action="store_true",
+        "--rebuild", action="store_true",
         help="ignore snapshots, and compute the state from the input topics and the journal",
     )
     parser.add_argument(

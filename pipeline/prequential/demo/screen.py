@@ -148,8 +148,7 @@ def read_snapshot(board: DemoBoard, feed: Feed, console: Console) -> Group:
     """All that is known by now, for rich to draw: progress, the drift, the models' table, incidents."""
     server = feed.server
     parts: list[Text | Table] = [
-        Text(progress(board, feed)),
-        Text(drift(server)),
+        Text(progress(board, feed)), Text(drift(server)),
         table(board, server, console) if board.newest else Text("waiting for the first labels"),
     ]
     for incident in list(board.incidents)[-_INCIDENTS:]:
@@ -170,8 +169,7 @@ def table(board: DemoBoard, server: ModelServer, console: Console) -> Table:
             rows.append(
                 ModelRow(
                     (
-                        model if stage == stages[0] else "",
-                        marked(stage, board.same(model, stage)),
+                        model if stage == stages[0] else "", marked(stage, board.same(model, stage)),
                     ),
                     (
                         board.measure(model, stage, WHOLE, "accuracy"),
@@ -183,8 +181,7 @@ def table(board: DemoBoard, server: ModelServer, console: Console) -> Table:
                 )
             )
     return models_table(
-        rows,
-        ("model", "stage"),
+        rows, ("model", "stage"),
         (
             "accuracy\nwhole run", "accuracy\nat drift", "accuracy\nlatest", "kappa\nlatest",
             "kappa_per\nlatest",
@@ -215,9 +212,7 @@ def progress(board: DemoBoard, feed: Feed) -> str:
     behind = f" ({feed.behind:.0f} s behind: busy machine)" if feed.behind >= _BEHIND else ""
     parts = [
         f"{feed.at:.0f} s of {server.plan.duration:g} s{behind}",
-        f"{server.instances:,} instances",
-        f"{server.labels:,} labels",
-        f"{board.rate:,.0f} records/s",
+        f"{server.instances:,} instances", f"{server.labels:,} labels", f"{board.rate:,.0f} records/s",
     ]
     if readings is not None and readings.latency is not None:
         parts.append(f"labels take {readings.latency:.1f} s (median)")

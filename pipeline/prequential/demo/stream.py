@@ -357,9 +357,7 @@ class Feed:
 
     def _send(self, producer: StreamProducer) -> None:
         say: Mapping[str, Callable[..., None]] = {
-            "instances": producer.instance,
-            "predictions": producer.prediction,
-            "labels": producer.label,
+            "instances": producer.instance, "predictions": producer.prediction, "labels": producer.label,
         }
         begun, epoch = time.monotonic(), round(time.time() * 1000)
         for at, topic, fields in self.server.messages():

@@ -111,10 +111,7 @@ RATIO = "fading:0.997/fading:0.9994"
 _DETECTORS = [
     {"detector": "page-hinkley", "signal": "error", "delta": 0.02, "lambda": 40},
     {
-        "detector": "page-hinkley",
-        "signal": RATIO,
-        "delta": 0.2,
-        "lambda": 100,
+        "detector": "page-hinkley", "signal": RATIO, "delta": 0.2, "lambda": 100,
     },
 ]
 
@@ -130,9 +127,7 @@ _LAST_LINES = 15
 
 #: What the worker evaluates, as the section `defaults` of its configuration.
 _DEFAULTS: dict[str, Any] = {
-    "label_horizon": f"{HORIZON}ms",
-    "positive_class": CLASSES[1],
-    "details": ["confusion", "scores"],
+    "label_horizon": f"{HORIZON}ms", "positive_class": CLASSES[1], "details": ["confusion", "scores"],
     "detectors": _DETECTORS,
     "emit": {"outcomes": EMIT_OUTCOMES, "every": "1s"},
 }
@@ -148,12 +143,9 @@ def configuration(kafka: KafkaConfig, group: str) -> dict[str, Any]:
     return {
         "kafka": {
             "bootstrap_servers": kafka.bootstrap_servers,
-            "prefix": kafka.prefix,
-            "partitions": kafka.partitions,
-            "security": dict(kafka.security),
+            "prefix": kafka.prefix, "partitions": kafka.partitions, "security": dict(kafka.security),
         },
-        "worker": {"group": group},
-        "defaults": _DEFAULTS,
+        "worker": {"group": group}, "defaults": _DEFAULTS,
     }
 
 

@@ -100,8 +100,7 @@ class Configurations:
             **self.counts(),
             "at_work": [self._line(config, places) for config, places in at_work[:_MOST_AT_WORK]],
             "more_at_work": max(0, len(at_work) - _MOST_AT_WORK),
-            "changes": self._changes(by_config),
-            "beside_own": self._beside_own(by_config),
+            "changes": self._changes(by_config), "beside_own": self._beside_own(by_config),
         }
 
     def _line(self, config: str, places: list[ConfigurationPlace]) -> dict[str, Any]:

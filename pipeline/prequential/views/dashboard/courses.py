@@ -95,9 +95,7 @@ def by_stream(rows: Sequence[RankedModel]) -> dict[Place, list[RankedModel]]:
 
 
 def stream_plots(
-    history: History,
-    streams: dict[Place, list[RankedModel]],
-    by: str | None,
+    history: History, streams: dict[Place, list[RankedModel]], by: str | None,
     line: Callable[[RankedModel, list[str]], Any],
 ) -> list[dict[str, Any]]:
     """Return plots of these streams, with the result of `line` for each model with a name.
@@ -138,18 +136,11 @@ def _plot(
     first = rows[0].sequence
     objective = history.config.stream(place[0]).objective
     return {
-        "stream": place[0],
-        "partition": place[1],
-        "split": place[0] in history.split,
-        "measure": measure,
-        "less_is_better": measure in LESS_IS_BETTER,
-        "bounds": _bounds(measure),
+        "stream": place[0], "partition": place[1], "split": place[0] in history.split, "measure": measure,
+        "less_is_better": measure in LESS_IS_BETTER, "bounds": _bounds(measure),
         "stage": None if first is None else first.stage,
         "estimator": None if first is None else first.estimator,
-        "axis": "t" if timed else "outcomes",
-        "untimed": untimed,
-        "low": low,
-        "high": high,
+        "axis": "t" if timed else "outcomes", "untimed": untimed, "low": low, "high": high,
         "models": len(rows),
         "lines": [
             {
@@ -224,11 +215,7 @@ def _points(
 
 
 def _baselines(
-    rows: list[RankedModel],
-    courses: list[dict[str, Any] | None],
-    measure: str,
-    timed: bool,
-    low: int,
+    rows: list[RankedModel], courses: list[dict[str, Any] | None], measure: str, timed: bool, low: int,
     high: int,
 ) -> list[dict[str, Any]]:
     """Return baselines from the first model's messages, unless they are also evaluated as models."""

@@ -85,8 +85,7 @@ def events_of(history: History, key: ModelKey) -> PageEvents:
              "alarms": alarms_of[one.id][::-1]}
             for one in sorted(incidents, key=lambda one: one.status != OPEN)
         ],
-        [alarm_line(one) for one in alone[::-1]],
-        totals,
+        [alarm_line(one) for one in alone[::-1]], totals,
     )  # fmt: skip
 
 
@@ -107,13 +106,9 @@ def band(one: Incident, number: int) -> dict[str, Any]:
     """Return an incident's beginning and end on both axes; an open incident has no end."""
     name = cause_name(one.causes[0]) if one.causes else one.status
     return {
-        "id": one.id,
-        "number": number,
+        "id": one.id, "number": number,
         "name": name if one.segment is None or one.segment in name else f"{name} in {one.segment}",
-        "model": one.model,
-        "status": one.status,
-        "better": one.severity < 0,
-        "t": list(span_of(one, "ts")),
+        "model": one.model, "status": one.status, "better": one.severity < 0, "t": list(span_of(one, "ts")),
         "outcome": list(span_of(one, "outcome")),
     }
 
@@ -171,9 +166,7 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         **incident_line(one),
         "others_changed": [incident_line(other) for other in together],
         "others_unchanged": unchanged(one, together, models),
-        "revision": one.revision,
-        "opened": one.opened,
-        "change_point": one.change_point,
+        "revision": one.revision, "opened": one.opened, "change_point": one.change_point,
         "recovered": one.recovered if one.recovered is not msgspec.UNSET else None,
         "agreed": one.agreed if one.agreed is not msgspec.UNSET else None,
         "graded": one.graded if one.graded is not msgspec.UNSET else None,
@@ -186,20 +179,15 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
              "evidence": evidence(cause, untimed=bool(one.untimed))}
             for cause in one.causes
         ],
-        "baselines": one.baselines,
-        "signals": one.signals,
+        "baselines": one.baselines, "signals": one.signals,
         "alarms": [alarm_line(alarm) for alarm in its_alarms[::-1]],
-        "noise": _noise(before),
-        "alarm_count": one.alarm_count,
-        "noisy": noise_sentence(one),
+        "noise": _noise(before), "alarm_count": one.alarm_count, "noisy": noise_sentence(one),
         "incidents_before": [incident_line(other) for other in earlier[:_EARLIER]],
-        "incidents_before_total": len(earlier),
-        "examples": one.examples,
+        "incidents_before_total": len(earlier), "examples": one.examples,
         "estimator": sequence.estimator if sequence is not None else None,
         "series": {one.stage: courses.course(one.stage, series, newest_point(newest))},
         "measure": next((name for name in (one.loss, *COMPARED) if series and name in series.names), None),
-        "bands": events.bands,
-        "marks": events.marks,
+        "bands": events.bands, "marks": events.marks,
     }
 
 

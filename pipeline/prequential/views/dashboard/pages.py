@@ -177,12 +177,8 @@ _LEVEL = 0.95
 
 
 def model_page(
-    history: History,
-    key: ModelKey,
-    estimator: str | None = None,
-    segment: str | None = None,
-    courses: Courses | None = None,
-    now: int | None = None,
+    history: History, key: ModelKey, estimator: str | None = None, segment: str | None = None,
+    courses: Courses | None = None, now: int | None = None,
 ) -> dict[str, Any]:
     """Return a model's page: its courses by stage for one estimator, and its current state.
 
@@ -210,21 +206,14 @@ def model_page(
     silence = history.silence(model, now)
     segment_rows = _segment_rows(history, model, row.sequence)
     return {
-        **key._asdict(),
-        "split": key.stream in history.split,
-        "heard": model.time,
-        "untimed": model.untimed,
+        **key._asdict(), "split": key.stream in history.split, "heard": model.time, "untimed": model.untimed,
         "silent": None if silence is None else silent_line(silence),
         "status": Statuses(history, Verdicts(history), now is not None).of(row, now or history.newest_ts),
         "better": Verdicts(history).better_than(key),
         "story": story(history, row),
         "cards": cards_of(model, readings[stages[0]] if stages else None),
-        "since_start": past.first or None,
-        **_newest(row.reading),
-        "estimator": estimator,
-        "segment": segment,
-        "absent_estimator": absent,
-        "estimators": known_estimators,
+        "since_start": past.first or None, **_newest(row.reading), "estimator": estimator, "segment": segment,
+        "absent_estimator": absent, "estimators": known_estimators,
         "segments": sorted({one.segment for one in model.sequences if one.segment is not None})[:_SEGMENTS],
         "stages": stages,
         "same": {stage: list(one.same) for stage, one in there.items() if one.same},
@@ -268,9 +257,7 @@ def _about_measures(known: Set[str]) -> dict[str, Any]:
         "measures": [name for name in measures_shown(known, None) if name in known],
         "not_quality": [name for name in NOT_QUALITY if name in known],
         "less_is_better": [name for name in LESS_IS_BETTER if name in known],
-        "references": _references(known),
-        "baselines": _baselines(known),
-        "level": _LEVEL,
+        "references": _references(known), "baselines": _baselines(known), "level": _LEVEL,
     }
 
 
@@ -311,11 +298,8 @@ def _now(history: History, model: ModelState) -> list[dict[str, Any]]:
         if sequence.segment is None and reading is not None:
             rows.append({
                 "stage": stage_in_words(sequence.stage, reading.same),
-                "estimator": sequence.estimator,
-                "n": reading.n,
-                "outcomes": reading.outcomes,
-                "started_empty": reading.started_empty,
-                "values": _in_order(reading.measures),
+                "estimator": sequence.estimator, "n": reading.n, "outcomes": reading.outcomes,
+                "started_empty": reading.started_empty, "values": _in_order(reading.measures),
                 "intervals": reading.intervals,
             })  # fmt: skip
     return rows

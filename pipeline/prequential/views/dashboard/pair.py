@@ -170,21 +170,11 @@ def pair_page(
     ]  # of each estimator
     promotions = list(_promotions(history, about))
     return {
-        **about._asdict(),
-        "same": pair.same,
-        "split": about.stream in history.split,
+        **about._asdict(), "same": pair.same, "split": about.stream in history.split,
         "estimators": [one.estimator for one in rows],
-        "outcomes": pair.outcomes,
-        "ts": pair.ts,
-        "untimed": pair.untimed,
-        "difference": pair.difference,
-        "interval": pair.interval,
-        "level": pair.level,
-        "verdict": pair.verdict,
-        "since": pair.since,
-        "latest": pair.latest,
-        "recent": pair.recent,
-        "contradicted": contradicted(pair),
+        "outcomes": pair.outcomes, "ts": pair.ts, "untimed": pair.untimed, "difference": pair.difference,
+        "interval": pair.interval, "level": pair.level, "verdict": pair.verdict, "since": pair.since,
+        "latest": pair.latest, "recent": pair.recent, "contradicted": contradicted(pair),
         "sentence": standing(pair),
         "series": {
             one.estimator: courses.course(
@@ -193,13 +183,10 @@ def pair_page(
             for one in rows
         },
         "champion": history.config.stream(about.stream).champion,
-        "promotions": promotions,
-        "question": _question(pair, promotions),
+        "promotions": promotions, "question": _question(pair, promotions),
         "segments": [_standing(one) for one in _alike(history, about, "loss") if one.segment is not None],
         "losses": [_standing(one) for one in _alike(history, about, "segment") if one.loss != about.loss],
-        "calibration": _CALIBRATION,
-        "less_is_better": list(LESS_IS_BETTER),
-        "not_quality": list(NOT_QUALITY),
+        "calibration": _CALIBRATION, "less_is_better": list(LESS_IS_BETTER), "not_quality": list(NOT_QUALITY),
         "models": [_side(history, about, name, now) for name in dict.fromkeys((about.model, about.against))],
         "others": [
             one for one in pair_lines(history, about.stream, about.partition, about.model, about.against)

@@ -103,21 +103,12 @@ class Board:
     def _status(self) -> dict[str, Any]:
         history = self.history
         return {
-            "title": self.title,
-            "now": self.now(),
-            "live": self.live,
-            "newest": history.newest_time or None,
+            "title": self.title, "now": self.now(), "live": self.live, "newest": history.newest_time or None,
             "patience": history.pace.patience or _PATIENCE_MS,
-            "catching_up": self.catching_up,
-            "read": self.read,
-            "to_read": self.to_read,
-            "since": self.since,
-            "unreadable": history.unreadable,
-            "messages": history.messages,
-            "untimed": history.untimed,
+            "catching_up": self.catching_up, "read": self.read, "to_read": self.to_read, "since": self.since,
+            "unreadable": history.unreadable, "messages": history.messages, "untimed": history.untimed,
             "incidents_open": history.incidents.open_count(),
-            "trouble": self.trouble,
-            "split": sorted(history.misplaced)[:5],
+            "trouble": self.trouble, "split": sorted(history.misplaced)[:5],
             "configurations": history.configurations.counts(),
         }
 
@@ -196,9 +187,7 @@ POLICY = (
 )
 
 _HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }

@@ -204,9 +204,7 @@ class Statuses:
             said |= {
                 "sentence": incident_sentence(incident, list(dict.fromkeys(one.model for one in together))),
                 "since": None if untimed else began(incident),
-                "outcome": incident.change_point["outcome"],
-                **levels(incident),
-                "incident": incident.id,
+                "outcome": incident.change_point["outcome"], **levels(incident), "incident": incident.id,
             }
         elif kind == "objective":
             one = missed(self._history, row)[0]

@@ -118,8 +118,7 @@ def _way_of(one: str, other: str) -> _Way:
     """Return how two names with one meaning differ."""
     for way, form in (
         (_UNICODE, lambda name: unicodedata.normalize("NFC", name)),
-        (_BLANKS, _single_blanks),
-        (_HIDDEN, _visible),
+        (_BLANKS, _single_blanks), (_HIDDEN, _visible),
         (_WIDTH, lambda name: unicodedata.normalize("NFKC", name)),
         (_CASE, lambda name: unicodedata.normalize("NFC", name.casefold())),
     ):  # fmt: skip

@@ -336,15 +336,9 @@ def _topic_of(output: object) -> str | None:
 
 
 def write_report(
-    path: str | Path,
-    metrics: Iterable[Message],
-    comparisons: Iterable[Message] = (),
-    alarms: Iterable[Message] = (),
-    incidents: Iterable[Message] = (),
-    title: str = "",
-    *,
-    findings: Iterable[str] = (),
-    config: Config | None = None,
+    path: str | Path, metrics: Iterable[Message], comparisons: Iterable[Message] = (),
+    alarms: Iterable[Message] = (), incidents: Iterable[Message] = (), title: str = "", *,
+    findings: Iterable[str] = (), config: Config | None = None,
 ) -> int:
     """Write messages (dicts, structs or JSON) as a report to an HTML file; returns its size in bytes.
 

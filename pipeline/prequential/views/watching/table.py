@@ -87,8 +87,7 @@ def metrics_line(heading: Heading, reading: Reading) -> str:
         task = CLASSIFICATION if known.isdisjoint(OF_SETS) else MULTILABEL
     values = ((name, reading.measures.get(name)) for name in COLUMNS[task][: _MEASURES[task]])
     return _line(
-        None if reading.untimed else reading.ts,
-        heading,
+        None if reading.untimed else reading.ts, heading,
         f"{heading.estimator} n={reading.n:.0f} outcomes={reading.outcomes}",
         *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
     )
@@ -106,8 +105,7 @@ def comparison_line(pair: Pair) -> str:
     )  # fmt: skip
     values = (("difference", pair.difference), ("low", low), ("high", high))
     return _line(
-        None if pair.untimed else pair.ts,
-        pair,
+        None if pair.untimed else pair.ts, pair,
         f"COMPARED against={pair.against} loss={pair.loss} outcomes={pair.outcomes}",
         *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
         f"verdict={pair.verdict} since={pair.since or '-'}",
@@ -118,12 +116,8 @@ def comparison_line(pair: Pair) -> str:
 def alarm_line(alarm: Notice) -> str:
     """Return an alarm as a line: its signal, and its place in its sequence."""
     return _line(
-        None if alarm.untimed else alarm.ts,
-        alarm,
-        f"ALARM {alarm.detector} {alarm.signal}",
-        f"outcome={alarm.outcome}",
-        f"statistic={alarm.statistic:.6g}",
-        f"threshold={alarm.threshold:g}",
+        None if alarm.untimed else alarm.ts, alarm, f"ALARM {alarm.detector} {alarm.signal}",
+        f"outcome={alarm.outcome}", f"statistic={alarm.statistic:.6g}", f"threshold={alarm.threshold:g}",
     )
 
 
@@ -131,14 +125,10 @@ def plain_incident_line(incident: Incident) -> str:
     """Return an incident as a line: its first outcome, its severity, and its causes."""
     causes = ",".join(f"{one['cause']}:{one['share']:.2f}" for one in incident.causes)
     return _line(
-        None if incident.untimed else incident.ts,
-        incident,
+        None if incident.untimed else incident.ts, incident,
         f"INCIDENT {incident.id[:8]} {incident.status}",
-        f"since={incident.change_point['outcome']}",
-        f"before={incident.before['level']:.4f}",
-        f"after={incident.after['level']:.4f}",
-        f"severity={incident.severity:.2f}",
-        f"causes={causes}",
+        f"since={incident.change_point['outcome']}", f"before={incident.before['level']:.4f}",
+        f"after={incident.after['level']:.4f}", f"severity={incident.severity:.2f}", f"causes={causes}",
         f"alarms={incident.alarm_count}",
     )
 
@@ -186,11 +176,7 @@ def label(key: ModelKey, state: WatchState) -> str:
 
 
 def table(
-    rows: Sequence[RankedModel],
-    state: WatchState,
-    by: str | None,
-    width: int,
-    now: int,
+    rows: Sequence[RankedModel], state: WatchState, by: str | None, width: int, now: int,
     chosen: int | None = None,
 ) -> Table:
     """Return a table of these rows, of which one may be highlighted; `now` in epoch ms.

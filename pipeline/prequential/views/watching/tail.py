@@ -55,14 +55,8 @@ class Tail:
     """
 
     def __init__(
-        self,
-        kafka: clients.KafkaConfig,
-        topics: Sequence[str],
-        *,
-        from_beginning: bool = False,
-        since: int | None = None,
-        most: int | None = None,
-        optional: Sequence[str] = (),
+        self, kafka: clients.KafkaConfig, topics: Sequence[str], *, from_beginning: bool = False,
+        since: int | None = None, most: int | None = None, optional: Sequence[str] = (),
     ) -> None:
         require(kafka, dict.fromkeys(map(kafka.topic, topics), READ))
         there = present(kafka, [kafka.topic(name) for name in optional]) if optional else set()
