@@ -17,13 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.offline.backtesting.sequences import PastSequence, read_past
 from prequential.offline.replay.sources import Located
+from prequential.offline.replay.text import print_wide
 from prequential.offline.tables.opening import open_sources
 from prequential.runtime.compilation import progress_bar, reading
-from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError, printable, redacted
 from prequential.topics.outputs import Output
@@ -47,16 +48,8 @@ def load(args: argparse.Namespace) -> Config:
 
     Raises UsageError if the file can't be used.
     """
-    given = {
-        "kafka.bootstrap_servers": args.bootstrap_servers,
-        "kafka.prefix": args.prefix,
-    }
+    given = {"kafka.bootstrap_servers": args.bootstrap_servers, "kafka.prefix": args.prefix}
     return load_config(args.config, {k: value for k, value in given.items() if value is not None})
-
-
-def kafka_from(args: argparse.Namespace) -> KafkaConfig:
-    """The configuration's `kafka` section, for commands that need nothing else of it."""
-    return load(args).kafka
 
 
 @contextmanager
@@ -199,8 +192,9 @@ def add_process_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-level", choices=list(_LEVELS), default="info", help="default: info")
 
 
-def with_address(config: Config, args: argparse.Namespace) -> Config:
-    """Return the configuration with the address of --http, if it is given."""
+def load_process(args: argparse.Namespace) -> Config:
+    """The configuration of `load`, with the address of --http, if it is given."""
+    config = load(args)
     if args.http is None:
         return config
     given = address(args.http)
@@ -278,6 +272,15 @@ def past_of(
     return past
 
 
-def as_it_is(table: Table, console: Console) -> Table:
-    """Return a table for `print_wide` that is the same for every output."""
-    return table
+def as_json(report: object) -> bytes:
+    """Return a result as indented JSON with an end of line."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
+
+
+def print_report(report: object, tables: Iterable[Table], *, json: bool) -> None:
+    """Print a report as one JSON object, or its tables."""
+    if json:
+        write(as_json(report))
+        return
+    for table in tables:
+        print_wide(lambda _, table=table: table, Console())

@@ -9,8 +9,7 @@ from functools import partial
 from time import time
 from typing import Any
 
-import msgspec
-from prequential.cli.common import add_kafka_options, load
+from prequential.cli.common import add_kafka_options, as_json, load
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, HttpConfig
@@ -97,25 +96,22 @@ def _starting_faults(config: Config) -> Iterator[str]:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from prequential.configuration.changes.diff import (
-        compare,  # the engine is slow to import: only where it is needed
-        lines,
-    )
+    from prequential.configuration.changes import diff  # the engine is slow to import
 
     try:
-        difference = compare(load_config(args.before), load_config(args.after))
+        difference = diff.compare(load_config(args.before), load_config(args.after))
     except WorkError as error:  # status 1 means that something differs
         raise UsageError(str(error)) from error
     if args.json:
-        write(msgspec.json.format(msgspec.json.encode(difference), indent=1) + b"\n")
+        write(as_json(difference))
     else:
-        for line in lines(difference):
+        for line in diff.lines(difference):
             say(line)
     return 0 if difference.same else 1
 
 
 def _live(args: argparse.Namespace) -> int:
-    from prequential.configuration.changes.diff import live, uses
+    from prequential.configuration.changes import diff
     from prequential.views.watching.tail import Tail  # only this action needs a broker's clients
 
     try:
@@ -124,7 +120,7 @@ def _live(args: argparse.Namespace) -> int:
         raise UsageError(f"--since: {error}") from error
     config = load(args)
     with closing(Tail(config.kafka, [METRICS], since=since)) as tail:
-        found = live(uses(tail.to_end()), config)
+        found = diff.live(diff.uses(tail.to_end()), config)
     for line in found.lines:
         say(line)
     return 0 if found.everywhere else 1

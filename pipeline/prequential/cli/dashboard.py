@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, load, open_readable, sigterm_as_ctrl_c
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 def _serve_files(args: argparse.Namespace, config: Config) -> None:
     board = Board(History(config), ", ".join(map(as_text, args.from_files)))
     board.catching_up = True
-    with closing_server(Server(board, args.host, args.port, Access(config.http))):
+    with _serving(Server(board, args.host, args.port, Access(config.http))):
         for path in args.from_files:
             with open_readable(path) as stream:
                 records = records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES))
@@ -92,20 +93,16 @@ def _serve_files(args: argparse.Namespace, config: Config) -> None:
 def _serve_topics(args: argparse.Namespace, config: Config, window: int) -> None:
     access = Access(config.http)
     board, tail = board_of(config, window)
-    with closing(tail), closing_server(Server(board, args.host, args.port, access)):
+    with closing(tail), _serving(Server(board, args.host, args.port, access)):
         while True:
             take(tail, board)
 
 
-class closing_server:  # noqa: N801 - a context manager, as contextlib.closing
-    """Prints the address of the server, and stops it at the end."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def __enter__(self) -> Server:
-        say(f"the page is at {self._server.address} (Ctrl-C ends it)")
-        return self._server
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop()
+@contextmanager
+def _serving(server: Server) -> Iterator[None]:
+    """Print the address of the server, and stop it at the end."""
+    say(f"the page is at {server.address} (Ctrl-C ends it)")
+    try:
+        yield
+    finally:
+        server.stop()

@@ -15,15 +15,9 @@ from prequential.cli import common
 from prequential.configuration.settings.durations import duration
 from prequential.offline.replay.sources import read_lines
 from prequential.runtime.compilation import progress_bar
+from prequential.topics import dead_letters
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig
-from prequential.topics.dead_letters import (
-    Letter,
-    clock,
-    from_line,
-    from_message,
-    to_line,
-)
 from prequential.topics.decoding import decode
 from prequential.topics.errors import UsageError, WorkError, as_text, existing, kind_of, printable
 from prequential.topics.permissions import WRITE, require
@@ -76,7 +70,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show, write, or put back."""
-    kafka = common.kafka_from(args)
+    kafka = common.load(args).kafka
     if args.put_back is not None:
         if given := [f"--{name}" for name in ("last", "since", "reason") if getattr(args, name) is not None]:
             raise UsageError(f"{given[0]} and --put-back exclude each other")
@@ -87,16 +81,16 @@ def run(args: argparse.Namespace) -> int:
     if args.out is None:
         _show(letters, _SHOWN if args.last is None else args.last)
     else:
-        _write(letters if args.last is None else _Newest.among(letters, args.last), args.out)
+        _write(letters if args.last is None else _newest(letters, args.last), args.out)
     return 0
 
 
-def _write(letters: Iterable[Letter], path: str) -> None:
+def _write(letters: Iterable[dead_letters.Letter], path: str) -> None:
     written = 0
     with common.open_output(path) as output:
         stream = existing(output, "the output")
         for letter in letters:
-            stream.write(to_line(letter) + b"\n")
+            stream.write(dead_letters.to_line(letter) + b"\n")
             written += 1
     if path != "-":
         say(f"{written} dead letters written to {path}")
@@ -105,41 +99,25 @@ def _write(letters: Iterable[Letter], path: str) -> None:
 # ---- reading
 
 
-def _letters(kafka: KafkaConfig, since: int | None, reason: str | None) -> Iterator[Letter]:
+def _letters(kafka: KafkaConfig, since: int | None, reason: str | None) -> Iterator[dead_letters.Letter]:
     """Yield the dead letters so far, each partition in order; show a bar if standard error is a terminal."""
     start = None if since is None else max(0, time.time_ns() // 1_000_000 - since)
     reader = TopicReader(kafka, kafka.topic(DEAD_LETTERS), "prequential-dead-letters", start)
     with closing(reader), progress_bar(unit=None) as progress:
         task = progress.add_task(DEAD_LETTERS, total=reader.size)
         for message in reader.messages(lambda offsets: progress.advance(task, offsets)):
-            letter = from_message(message)
+            letter = dead_letters.from_message(message)
             if reason is None or reason in letter.reason:
                 yield letter
 
 
-class _Newest:
-    """Keep the newest dead letters. Each partition comes in order, so a fixed number of each is enough."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._ends: dict[int, deque[Letter]] = {}
-
-    @classmethod
-    def among(cls, letters: Iterable[Letter], number: int) -> list[Letter]:
-        """Return the newest ones, in order of time."""
-        newest = cls(number)
-        for letter in letters:
-            newest.add(letter)
-        return newest.in_order()
-
-    def add(self, letter: Letter) -> None:
-        """Take one; dead letters lie in the partition of their original."""
-        self._ends.setdefault(letter.partition, deque(maxlen=self._number)).append(letter)
-
-    def in_order(self) -> list[Letter]:
-        """Return the newest ones of all partitions, in order of time."""
-        letters = sorted(chain(*self._ends.values()), key=attrgetter("written"))
-        return letters[len(letters) - self._number :] if len(letters) > self._number else letters
+def _newest(letters: Iterable[dead_letters.Letter], number: int) -> list[dead_letters.Letter]:
+    """Return the newest dead letters, in order of time; those of each partition must come in this order."""
+    ends: dict[int, deque[dead_letters.Letter]] = {}
+    for letter in letters:
+        ends.setdefault(letter.partition, deque(maxlen=number)).append(letter)
+    newest = sorted(chain(*ends.values()), key=attrgetter("written"))
+    return newest[max(0, len(newest) - number) :]
 
 
 # ---- showing
@@ -149,32 +127,25 @@ class _Newest:
 _NO_REASON = "(no reason is given)"
 
 
-class _Reason(NamedTuple):
-    """A topic and a kind of reason, for counting."""
+def _show(letters: Iterable[dead_letters.Letter], last: int) -> None:
+    """Print the newest ones in order of time, and the number for each topic and kind of reason."""
+    counts: Counter[tuple[str, str]] = Counter()
 
-    topic: str
-    kind: str
+    def counted() -> Iterator[dead_letters.Letter]:
+        for letter in letters:
+            counts[letter.topic, kind_of(letter.reason)] += 1
+            yield letter
 
-
-def _show(letters: Iterable[Letter], last: int) -> None:
-    """Print the newest ones in order of time, and the number for each reason."""
-    newest = _Newest(last)
-    counts: Counter[_Reason] = Counter()
-    for letter in letters:
-        newest.add(letter)
-        counts[_Reason(letter.topic, kind_of(letter.reason))] += 1
-    for letter in newest.in_order():
-        say(
-            f"{clock(letter.written)} {letter.topic or '?'}/{letter.partition} offset {letter.offset}: "
-            f"{letter.reason or _NO_REASON}"
-        )
+    for letter in _newest(counted(), last):
+        place = f"{letter.topic or '?'}/{letter.partition} offset {letter.offset}"
+        say(f"{dead_letters.clock(letter.written)} {place}: {letter.reason or _NO_REASON}")
         say(f"  key   {_shortened(letter.key, _KEY)}")
         say(f"  value {_shortened(letter.value, _VALUE)}")
     total = sum(counts.values())
     say(f"{total:,} dead letters" + (", by reason:" if total else ""))
     width = len(f"{max(counts.values(), default=0):,}")
-    for reason, count in counts.most_common():
-        say(f"  {count:>{width},}  {reason.topic or '?'}: {reason.kind or _NO_REASON}")
+    for (topic, kind), count in counts.most_common():
+        say(f"  {count:>{width},}  {topic or '?'}: {kind or _NO_REASON}")
 
 
 def _shortened(content: bytes | None, characters: int) -> str:
@@ -239,7 +210,7 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
 
 def _repaired(kafka: KafkaConfig, line: bytes) -> _Repaired:
     """Return a line's record; raise ValueError if it is invalid."""
-    name, value = from_line(line)
+    name, value = dead_letters.from_line(line)
     names = [kafka.topic(topic) for topic in INPUTS]
     if name not in names:
         raise ValueError(f"topic {name[:64]!r}: expected {', '.join(names)}")

@@ -158,8 +158,14 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     plan = StreamPlan(duration=args.duration, seed=args.seed)
     compile_loops(say, evaluated())  # before any clock starts
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prequential-demo-")))
-    broker = None if args.bootstrap_servers else stack.enter_context(EmbeddedBroker())
-    kafka = _cluster(args.bootstrap_servers, broker)
+    broker = None
+    if args.bootstrap_servers:  # a cluster of the user's, with an unused prefix
+        prefix = f"demo-{uuid4().hex[:8]}."
+        kafka = KafkaConfig(args.bootstrap_servers, prefix=prefix, partitions=_PARTITIONS)
+    else:
+        broker = stack.enter_context(EmbeddedBroker())
+        settings = dict(CLIENT_SETTINGS)
+        kafka = KafkaConfig(broker.bootstrap_servers, partitions=_PARTITIONS, security=settings)
     create(kafka, topic_specs(kafka))
     page = stack.enter_context(Page(Config(kafka), _WINDOW, HOST, PORT))
     say(f"the page: {page.address} (open it in a browser; it updates live)")
@@ -251,26 +257,14 @@ class _Session:
             if over or now >= next_reading:
                 self._board.read(scrape(self._worker.base), now)
                 next_reading = now + _READ_SECONDS
-            self._check()
+            if self._broker is not None and not self._broker.running:
+                raise WorkError(f"the {self._broker.name} stopped unexpectedly")
+            self._worker.check()
+            if self._feed.error is not None:
+                raise self._feed.error
             yield [message for message in messages if message is not None]
             if over:
                 return
-
-    def _check(self) -> None:
-        """Raise the error that ended the run, if there is one."""
-        if self._broker is not None and not self._broker.running:
-            raise WorkError(f"the {self._broker.name} stopped unexpectedly")
-        self._worker.check()
-        if self._feed.error is not None:
-            raise self._feed.error
-
-
-def _cluster(address: str | None, broker: EmbeddedBroker | None) -> KafkaConfig:
-    """Yield the embedded broker, or a cluster of the user's with an unused prefix."""
-    if broker is not None:
-        return KafkaConfig(broker.bootstrap_servers, partitions=_PARTITIONS, security=dict(CLIENT_SETTINGS))
-    prefix = f"demo-{uuid4().hex[:8]}."
-    return KafkaConfig(str(address), prefix=prefix, partitions=_PARTITIONS)
 
 
 def _watch(kafka: KafkaConfig) -> str:

@@ -44,17 +44,21 @@ records read and dropped, outcomes, models, incidents and likely mistakes. Exit 
 evaluated."""
 
 
+#: The options that name files of messages, in which `-` is `_`, and the contents of these files.
+_OUTPUTS = {
+    "metrics_out": "metrics messages", "comparisons_out": "comparisons of models",
+    "disparities_out": "disparity between segments", "alarms_out": "drift alarms",
+    "incidents_out": "incidents", "dead_letters_out": "invalid records",
+}
+
+
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser("replay", help=_HELP, description=_DESCRIPTION)
     common.add_kafka_options(parser)
     common.add_source_options(parser)
-    parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
-    parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
-    parser.add_argument("--disparities-out", metavar="F", help="disparity between segments (JSON lines)")
-    parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
-    parser.add_argument("--incidents-out", metavar="F", help="incidents (JSON lines)")
-    parser.add_argument("--dead-letters-out", metavar="F", help="invalid records (JSON lines)")
+    for name, content in _OUTPUTS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="F", help=f"{content} (JSON lines)")
     parser.add_argument("--report", metavar="FILE.html", help="report in one HTML file")
     parser.add_argument("--summary", metavar="F", help="the summary as JSON")
     parser.add_argument(
@@ -66,10 +70,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    outputs = (
-        args.metrics_out, args.comparisons_out, args.disparities_out, args.alarms_out, args.incidents_out,
-        args.dead_letters_out, args.report, args.summary,
-    )  # fmt: skip
+    outputs = (getattr(args, name) for name in (*_OUTPUTS, "report", "summary"))
     given = common.given_sources(args, outputs)
     config = common.load(args)
     gc.freeze()  # objects so far stay: rows of files are many small objects, and collections are frequent
@@ -94,7 +95,7 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
             out.report.findings += map(str, findings(account.facts()))
             report_out.write(out.report.html())
         if summary_out is not None:
-            summary_out.write(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
+            summary_out.write(common.as_json(summary))
     if not (args.reused_ids or args.from_topics):
         refuse_reused_ids(summary, "--reused-ids")
     show(summary, config, Console(stderr=True))  # after all files are written
@@ -106,22 +107,22 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
 def _from_topics(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer
 ) -> list[EmissionTimes] | None:
-    """Replay the cluster's topics; return whether there were metrics messages."""
-    from prequential.offline.replay.from_topics import (
-        replay_topics,  # only this path needs a broker's clients
-    )
+    """Replay the cluster's topics; return the times of metrics messages, if there were any."""
+    from prequential.offline.replay import from_topics  # only this path needs a broker's clients
 
     metrics = _asks_for_metrics(args)
     compile_loops(complain, config)
     with progress_bar() as progress:
-        replay_topics(config, out.put, out.dead_letter, progress, out.account.add, metrics=metrics)
+        from_topics.replay_topics(
+            config, out.put, out.dead_letter, progress, out.account.add, metrics=metrics
+        )
     return emission_of(config, config) if metrics else None
 
 
 def _from_files(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer
 ) -> list[EmissionTimes] | None:
-    """Replay files; return whether there were metrics messages."""
+    """Replay files; return the times of metrics messages, if there were any."""
     with progress_bar() as progress:
         sources = common.read_sources(args, given, progress, config)
     out.sources.update((source.kind, source) for source in sources)
@@ -150,15 +151,9 @@ class _Writer:
     """Writes outputs to their files, and counts them."""
 
     def __init__(self, stack: ExitStack, args: argparse.Namespace, config: Config) -> None:
-        self._encoded = {
-            topic: stack.enter_context(common.open_output(path)) for topic, path in (
-                (METRICS, args.metrics_out), (COMPARISONS, args.comparisons_out),
-                (DISPARITIES, args.disparities_out),
-            )
-        }  # fmt: skip
-        self._alarms = stack.enter_context(common.open_output(args.alarms_out))
-        self._incidents = stack.enter_context(common.open_output(args.incidents_out))
-        self._dead_letters = stack.enter_context(common.open_output(args.dead_letters_out))
+        files = [stack.enter_context(common.open_output(getattr(args, name))) for name in _OUTPUTS]
+        *encoded, self._alarms, self._incidents, self._dead_letters = files
+        self._encoded = dict(zip((METRICS, COMPARISONS, DISPARITIES), encoded))
         self.sources: dict[int, Located] = {}
         paths = [getattr(args, kind) for kind in KINDS]
         names = ["standard input" if path == "-" else as_text(path) for path in paths if path is not None]

@@ -160,7 +160,7 @@ def _run_explain(args: argparse.Namespace) -> int:
     if args.files:
         _read_files(known, args.files)
     else:
-        _read_topics(known, common.kafka_from(args))
+        _read_topics(known, common.load(args).kafka)
     if known.unreadable:
         complain(f"{known.unreadable:,} messages can't be read")
     incidents = known.by_id(args.incident) if ts is None else known.at(args.stream, args.model, ts)

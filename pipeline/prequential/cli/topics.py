@@ -69,9 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _grow(config: Config, partitions: int | None) -> int:
     from prequential.runtime.compilation import compile_loops
-    from prequential.runtime.worker.growing import (
-        grow,  # the engine is slow to import: only where it is needed
-    )
+    from prequential.runtime.worker.growing import grow  # the engine is slow to import
 
     wanted = config.kafka.partitions if partitions is None else partitions
     compile_loops(log.info, config)
@@ -109,20 +107,15 @@ def add_schema_parser(subparsers: Any) -> None:
 
 def _run_schema(args: argparse.Namespace) -> int:
     """Print it."""
+    if args.topic is None and (args.connect or args.avro):
+        option = "--connect" if args.connect else "--avro"
+        raise UsageError(f"{option} needs one topic: expected e.g. schema metrics {option}")
     if args.connect:
-        if args.topic is None:
-            raise UsageError("--connect needs one topic: expected e.g. schema metrics --connect")
         measures = OF_PAIRS if args.topic == COMPARISONS else MEASURES
-        return _write(json.dumps(connect_schema(args.topic, measures), separators=(",", ":")))
-    if args.avro:
-        if args.topic is None:
-            raise UsageError("--avro needs one topic: expected e.g. schema metrics --avro")
-        return _write(json.dumps(avro_schema(args.topic), indent=2, ensure_ascii=False))
-    found = {topic: schema(topic) for topic in STRUCTS} if args.topic is None else schema(args.topic)
-    return _write(json.dumps(found, indent=2, ensure_ascii=False))
-
-
-def _write(text: str) -> int:
-    """Write JSON, in UTF-8 in every locale, to standard output; return the exit status."""
-    write(text.encode() + b"\n")
+        text = json.dumps(connect_schema(args.topic, measures), separators=(",", ":"))
+    else:
+        form = avro_schema if args.avro else schema
+        found = {topic: form(topic) for topic in STRUCTS} if args.topic is None else form(args.topic)
+        text = json.dumps(found, indent=2, ensure_ascii=False)
+    write(text.encode() + b"\n")  # UTF-8 in every locale
     return 0

@@ -8,15 +8,15 @@ from time import monotonic, time
 from typing import Any
 
 import msgspec
-from prequential.cli.common import add_kafka_options, kafka_from, sigterm_as_ctrl_c
+from prequential.cli.common import add_kafka_options, load, sigterm_as_ctrl_c
 from prequential.engine.measures.registry import NAMES
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, as_text
 from prequential.topics.specs import INCIDENTS, METRICS
+from prequential.views.watching import table
 from prequential.views.watching.ranking import OTHER_WAYS, Choice, Ranking
 from prequential.views.watching.screen import Keyboard, Screen
 from prequential.views.watching.state import TOPICS, WatchState
-from prequential.views.watching.table import line, newest_lines, split_warning, warnings, whole_table
 from prequential.views.watching.tail import TAIL_RECORDS, Tail
 from prequential.views.wording.console import Console, complain, is_read, say
 from rich.console import Group
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     if args.sort not in (None, *NAMES, *OTHER_WAYS):
         ways = ", ".join(OTHER_WAYS)
         raise UsageError(f"--sort is {args.sort!r}: expected a measure, such as kappa, or {ways}")
-    kafka = kafka_from(args)
+    kafka = load(args).kafka
     state = WatchState(args.stream, args.model)
     choice = Choice(args.stage, args.estimator, args.sort)
     console = Console()
@@ -136,11 +136,11 @@ def _show(state: WatchState, choice: Choice, console: Console, live: bool) -> No
     if live:
         ranking = Ranking(state)
         ranking.choice = choice
-        console.print(Group(*whole_table(state, _now(), console.width, ranking)))
+        console.print(Group(*table.whole_table(state, _now(), console.width, ranking)))
         return
-    for shown in newest_lines(state):
+    for shown in table.newest_lines(state):
         say(shown)
-    for warning in warnings(state, None, _now()):
+    for warning in table.warnings(state, None, _now()):
         complain(warning.plain)
 
 
@@ -151,14 +151,14 @@ def _follow_plainly(tail: Tail, state: WatchState) -> None:
             if not state.update(topic, value, when) or value is None:
                 continue
             try:
-                say(line(topic, value, state.split))
+                say(table.line(topic, value, state.split))
                 if not is_read():
                     return
             except msgspec.MsgspecError:
                 state.unreadable += 1
         if len(misplaced := state.misplaced) > warned:
             warned = len(misplaced)
-            complain(split_warning(misplaced))
+            complain(table.split_warning(misplaced))
 
 
 def _follow_live(tail: Tail, screen: Screen, state: WatchState, console: Console) -> None:

@@ -10,7 +10,7 @@ import signal
 from dataclasses import replace
 from typing import Any
 
-from prequential.cli.common import add_kafka_options, add_process_options, load, start_log, with_address
+from prequential.cli.common import add_kafka_options, add_process_options, load_process, start_log
 from prequential.runtime.compilation import compile_loops
 from prequential.runtime.http import TEXT, Endpoint
 from prequential.runtime.program import share_arenas
@@ -51,8 +51,7 @@ def run(args: argparse.Namespace) -> int:
     # Until the worker has a loop to stop, nothing needs to be cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     share_arenas()
-    config = load(args)
-    config = with_address(config, args)
+    config = load_process(args)
     if accepted := (*config.worker.accept_loss, *args.accept_loss):
         config = replace(config, worker=replace(config.worker, accept_loss=accepted))
     if config.worker.instance_id is not None:
@@ -102,7 +101,7 @@ def add_ingest_parser(subparsers: Any) -> None:
 
 def _run_ingest(args: argparse.Namespace) -> int:
     """Run the command."""
-    config = load(args)
+    config = load_process(args)
     if args.dry_run is not None:
         if args.dry_run < 1:
             raise UsageError(f"--dry-run is {args.dry_run}: expected a number of records from 1 on")
@@ -111,7 +110,6 @@ def _run_ingest(args: argparse.Namespace) -> int:
         return dry_run(config, args.dry_run)
     # Until there is a loop to stop, nothing needs to be cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    config = with_address(config, args)
     # Faust logs too many details about its services.
     start_log(args, ("faust", "mode", "prequential.runtime.kafka.transport", "httpx"))
     from prequential.runtime.ingest.app import run_ingest  # Faust is slow to import: only where it is needed
@@ -136,8 +134,7 @@ def add_notify_parser(subparsers: Any) -> None:
 
 def _run_notify(args: argparse.Namespace) -> int:
     """Run the command."""
-    config = load(args)
-    config = with_address(config, args)
+    config = load_process(args)
     # Its detailed log has addresses, which are secrets.
     start_log(args, ("aiohttp", "asyncio"))
     from prequential.runtime.notifying.app import run_notify  # its clients are slow to import

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import resources
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -96,10 +95,6 @@ class Board:
             content = self._answer(view, params, courses)
         return {**content, "board": self._status()}
 
-    def courses(self) -> Courses:
-        """Return new courses for an open page, which receives only the new points each time."""
-        return Courses(self.history)
-
     def _status(self) -> dict[str, Any]:
         history = self.history
         return {
@@ -113,25 +108,21 @@ class Board:
         }
 
     def _answer(self, view: str, params: Params, courses: Courses | None) -> dict[str, Any]:
-        history = self.history
+        history, now = self.history, self.now()
         if view == "overview":
-            now = self.now()
-            return self._overview.page(
-                _choice(params), now, _whole(params, "page"), _whole(params, "size", 50),
-                (history.version // max(1, len(history.models)), now // _ORDER_MS)
-                if self._clock is not None else None,
-                params.get("as") == "table",
-            )  # fmt: skip
-        if view == "model":
-            key = _model(params, history)
-            return model_page(
-                history, key, params.get("estimator"), params.get("segment"), courses,
-                self.now() if self.live else None,
-            )  # fmt: skip
-        if view == "pair":
-            return pair_page(
-                history, _pair(params, history), courses, self.now() if self.live else None
+            choice = Choice(
+                params.get("stage"), params.get("estimator"), params.get("by"),
+                params.get("reverse") == "true", params.get("search", ""),
             )
+            stamp = (history.version // max(1, len(history.models)), now // _ORDER_MS) if self.live else None
+            page, size = _whole(params, "page"), _whole(params, "size", 50)
+            return self._overview.page(choice, now, page, size, stamp, params.get("as") == "table")
+        clock = now if self.live else None
+        if view == "model":
+            key, names = _model(params, history), (params.get("estimator"), params.get("segment"))
+            return model_page(history, key, *names, courses, clock)
+        if view == "pair":
+            return pair_page(history, _pair(params, history), courses, clock)
         if view == "incident":
             return incident_page(history, _text(params, "id"), courses)
         if view == "configurations":
@@ -139,13 +130,6 @@ class Board:
         if view == "incidents":
             return incident_list(history)
         raise Absent(f"there is no view {view!r}")
-
-
-def _choice(params: Params) -> Choice:
-    return Choice(
-        params.get("stage"), params.get("estimator"), params.get("by"), params.get("reverse") == "true",
-        params.get("search", ""),
-    )  # fmt: skip
 
 
 def _model(params: Params, history: History) -> ModelKey:
@@ -257,7 +241,7 @@ class Server(HttpServer):
             return _wrong(request, 421, "expected this machine's address, or localhost, as the host")
         if not self._access.allows(request.headers.get("Authorization")):
             asked = {"WWW-Authenticate": 'Basic realm="prequential", charset="UTF-8"'}
-            return _wrong(request, 401, "expected http.token as the password, of whichever user", asked)
+            return _wrong(request, 401, "expected http.token as the password, of whichever user", **asked)
         try:
             return await handler(request)
         except BadRequest as error:
@@ -298,7 +282,7 @@ class Server(HttpServer):
 
     async def _send(self, events: web.StreamResponse, view: str, params: dict[str, str]) -> None:
         """Send events until the client goes away, or the server stops."""
-        courses = self.board.courses()
+        courses = Courses(self.board.history)  # an open page receives only the new points each time
         sent, status, sent_at = -1, "", time.monotonic()
         while not self._over.is_set():
             began = time.monotonic()
@@ -325,15 +309,13 @@ async def _protected(_: web.Request, answer: web.StreamResponse) -> None:
     answer.headers.update(_HEADERS)
 
 
-def _json(request: web.Request, status: int, answer: Any, more: dict[str, str] | None = None) -> web.Response:
-    headers = {"Cache-Control": "no-store", **(more or {})}
+def _json(request: web.Request, status: int, answer: Any, **more: str) -> web.Response:
+    headers = {"Cache-Control": "no-store", **more}
     return response(request, status, "application/json", msgspec.json.encode(answer), headers)
 
 
-def _wrong(
-    request: web.Request, status: int, sentence: str, more: dict[str, str] | None = None
-) -> web.Response:
-    return _json(request, status, {"error": sentence}, more)
+def _wrong(request: web.Request, status: int, sentence: str, **more: str) -> web.Response:
+    return _json(request, status, {"error": sentence}, **more)
 
 
 def _is_loopback(host: str) -> bool:
@@ -374,13 +356,11 @@ _STOP_SECONDS = 5.0
 def board_of(config: Config, window: int) -> tuple[Board, Tail]:
     """Return a board for the last `window` (ms) of the output topics, and the reader of its messages.
 
-    The topic of incidents is read if it exists; clusters of earlier versions do not have it. Raises
-    WorkError as `Tail`.
+    Clusters of earlier versions have no topic of incidents. Raises WorkError as `Tail`.
     """
-    kafka = config.kafka
     since = max(0, now() - window)
-    tail = Tail(kafka, TOPICS, since=since, most=MOST_RECORDS, optional=[INCIDENTS])
-    board = Board(History(config, window=window), kafka.bootstrap_servers, now)
+    tail = Tail(config.kafka, TOPICS, since=since, most=MOST_RECORDS, optional=[INCIDENTS])
+    board = Board(History(config, window=window), config.kafka.bootstrap_servers, now)
     board.to_read = tail.size
     return board, tail
 
@@ -415,9 +395,7 @@ class Page:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._server.stop()
         self._thread.join(_STOP_SECONDS)

@@ -15,24 +15,13 @@ from prequential.configuration.settings.durations import shown_duration
 from prequential.engine.input.seen import Refusal
 from prequential.engine.tables.streams import OTHER_FORM
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
+from prequential.views.diagnosis import times
 from prequential.views.diagnosis.classes import LEAST_RECORDS, class_findings, mapping_findings, meaning
 from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
-from prequential.views.diagnosis.times import (
-    has_wrong_times,
-    rounded,
-    shown,
-    time_findings,
-    unmatched_findings,
-    untimed_findings,
-    zone_findings,
-)
 
 #: Share of a stream's labels that may be late without a finding, as in the alert PrequentialLateLabels;
 #: share of predictions that may be made after their labels; share of records that may be invalid.
 _LATE_LABELS, _LATE_PREDICTIONS, _UNUSABLE = 0.05, 0.5, 0.05
-
-#: A longer label latency (ms) means that labels and predictions have different units: ten years.
-_ABSURD = 10 * 31_556_952_000
 
 #: So many classes, all whole numbers, look like numbers.
 _MANY_CLASSES = 20
@@ -52,11 +41,11 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
 
     With `least` there are no findings on shares and matches among fewer labels or records than these.
     """
-    all_findings = [*_unusable(facts, least), *_misplaced(facts), *zone_findings(facts.clocks)]
-    all_findings += untimed_findings(facts.time_columns)
-    unmatched = partial(unmatched_findings, refused=_refused(facts))
+    all_findings = [*_unusable(facts, least), *_misplaced(facts), *times.zone_findings(facts.clocks)]
+    all_findings += times.untimed_findings(facts.time_columns)
+    unmatched = partial(times.unmatched_findings, refused=_refused(facts))
     checks: tuple[Callable[[StreamFacts, int], Iterator[Finding]], ...] = (
-        time_findings, _reused, _late_labels, _late_predictions, unmatched, _class_sets, _task, _lacking,
+        times.time_findings, _reused, _late_labels, _late_predictions, unmatched, _class_sets, _task, _lacking,
     )  # fmt: skip
     for check in checks:
         for stream in facts.streams:
@@ -184,11 +173,11 @@ def _late_labels(stream: StreamFacts, least: int) -> Iterator[Finding]:
     said = f"{late:,} labels came after the horizon of {shown_duration(stream.horizon)}"
     if stream.lateness is None:
         said += " by the stream's clock, although they were on time by their ts: "
-        wrong = has_wrong_times(stream)
+        wrong = times.has_wrong_times(stream)
         said += "a record far ahead has moved the clock, check clocks" if wrong else "raise label_horizon"
     else:
-        absurd, latency = stream.lateness > _ABSURD, stream.horizon + rounded(stream.lateness)
-        said += f"; their median latency is {shown(latency) if absurd else shown_duration(latency)}: "
+        absurd, latency = stream.lateness > times.ABSURD, stream.horizon + times.rounded(stream.lateness)
+        said += f"; their median latency is {times.shown(latency) if absurd else shown_duration(latency)}: "
         said += "use the same unit of ts for predictions and labels" if absurd else "raise label_horizon"
     yield Finding("late_labels", stream.name, said)
 

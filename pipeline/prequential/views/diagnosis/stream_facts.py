@@ -115,8 +115,10 @@ def _affix(
 
 def _of_both_affixes(ids: Unpaired) -> tuple[str, str, list[tuple[str, str]]]:
     """Return ids that differ in a prefix of one side."""
-    before = [_beginning(some) for some in (ids.labels, ids.predictions)]
-    if not all(before):
+    # The text before the first digit, in most ids of each side.
+    heads = (Counter(re.split(r"\d", one, maxsplit=1)[0] for one in some) for some in ids)
+    before = [count.most_common(1)[0][0] for count in heads if count]
+    if len(before) < 2 or not all(before):
         return "", "", []
     rests = {one[len(before[1]) :]: one for one in ids.predictions if one.startswith(before[1])}
     pairs = [
@@ -126,12 +128,6 @@ def _of_both_affixes(ids: Unpaired) -> tuple[str, str, list[tuple[str, str]]]:
     what = f"ids of labels begin with {before[0]!r}, ids of predictions with {before[1]!r}"
     pairs = pairs if len(pairs) >= max(2, _NEARLY_ALL * min(len(ids.labels), len(rests))) else []
     return what, "remove the prefix on both sides", pairs
-
-
-def _beginning(ids: Sequence[str]) -> str:
-    """Return the text before the first digit in most of these ids."""
-    heads = Counter(re.split(r"\d", one, maxsplit=1)[0] for one in ids)
-    return heads.most_common(1)[0][0] if heads else ""
 
 
 def _without_blanks(text: str) -> str:
@@ -178,10 +174,6 @@ def _plain(text: str) -> str:
     return _decimal(_ZEROS.sub("", _uuid(text).casefold()))
 
 
-def _alphanumeric(text: str) -> str:
-    return "".join(filter(str.isalnum, text))
-
-
 #: The description of each form, the fix, and the function that brings ids into it; simple ones first.
 _FORMS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("one side has decimal text", "write whole numbers without decimals", _decimal),
@@ -197,7 +189,7 @@ _FORMS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
         "characters are coded in two ways (Unicode forms)", "normalise ids to NFC",
         lambda text: unicodedata.normalize("NFKC", text),
     ),
-    ("ids have different separators", "use one separator", _alphanumeric),
+    ("ids have different separators", "use one separator", lambda text: "".join(filter(str.isalnum, text))),
     ("numbers were rounded to 64-bit floats", "read ids as text or integers, never as floats", _rounded),
     ("ids are written in several forms", "write ids in one form on both sides", _plain),
 )  # fmt: skip

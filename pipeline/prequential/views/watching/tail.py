@@ -195,17 +195,13 @@ def record_of(value: bytes) -> OutputRecord:
     ('drift-alarms', 'metrics')
     """
     kind = _decode(value)
-    if kind.against is not None:
-        topic = COMPARISONS
-    elif kind.measures is not ABSENT:
-        topic = METRICS
-    elif kind.detector is not None:
-        topic = DRIFT_ALARMS
-    elif kind.status is not None:
-        topic = INCIDENTS
-    else:
-        raise msgspec.ValidationError("neither metrics, nor a comparison, an alarm or an incident")
-    return OutputRecord(topic, value, kind.ts)
+    for topic, is_there in (
+        (COMPARISONS, kind.against is not None), (METRICS, kind.measures is not ABSENT),
+        (DRIFT_ALARMS, kind.detector is not None), (INCIDENTS, kind.status is not None),
+    ):
+        if is_there:
+            return OutputRecord(topic, value, kind.ts)
+    raise msgspec.ValidationError("neither metrics, nor a comparison, an alarm or an incident")
 
 
 def records_of(path: str, lines: Iterable[bytes]) -> Iterator[OutputRecord]:
