@@ -186,9 +186,7 @@ class _Formatter(logging.Formatter):
 
 def add_process_options(parser: argparse.ArgumentParser) -> None:
     """Add --http and --log-level."""
-    parser.add_argument(
-        "--http", metavar="HOST:PORT", help="where to serve /metrics, /live and /ready"
-    )
+    parser.add_argument("--http", metavar="HOST:PORT", help="where to serve /metrics, /live and /ready")
     parser.add_argument("--log-level", choices=list(_LEVELS), default="info", help="default: info")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from prequential.cli import common
 from prequential.configuration.settings.durations import DEFAULT_BUDGET, parse_budget
@@ -155,25 +155,21 @@ def _run_calibrate(args: argparse.Namespace) -> int:
     """Run the command."""
     given = common.given_sources(args, [args.out])
     with common.open_output(args.out) as file:
-        return _calibrate(args, given, file)
-
-
-def _calibrate(args: argparse.Namespace, given: list[str], file: IO[bytes] | None) -> int:
-    budget = None if args.budget is None else parse_budget(args.budget)
-    config = common.load(args)
-    compile_loops(complain, config)
-    pasts = watched(common.past_of(args, config, given), {"stream": args.stream})
-    with progress_bar() as progress:
-        task = progress.add_task("sequences", total=len(pasts))
-        settings = calibrating.CalibrationOptions(budget, args.change, args.outcomes, args.seed)
-        report = calibrating.calibrate(pasts, settings, partial(progress.advance, task))
-    common.print_report(report, calibrating.calibration_tables(report), json=args.json)
-    calibrating.check_found(report)
-    text = "".join(f"{line}\n" for line in calibrating.lines(report))
-    if file is not None:
-        file.write(text.encode())
-    elif not args.json:
-        write(f"\n{text}".encode())
+        budget = None if args.budget is None else parse_budget(args.budget)
+        config = common.load(args)
+        compile_loops(complain, config)
+        pasts = watched(common.past_of(args, config, given), {"stream": args.stream})
+        with progress_bar() as progress:
+            task = progress.add_task("sequences", total=len(pasts))
+            settings = calibrating.CalibrationOptions(budget, args.change, args.outcomes, args.seed)
+            report = calibrating.calibrate(pasts, settings, partial(progress.advance, task))
+        common.print_report(report, calibrating.calibration_tables(report), json=args.json)
+        calibrating.check_found(report)
+        text = "".join(f"{line}\n" for line in calibrating.lines(report))
+        if file is not None:
+            file.write(text.encode())
+        elif not args.json:
+            write(f"\n{text}".encode())
     return 0
 
 

@@ -73,9 +73,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _send(
-    kafka: KafkaConfig, args: argparse.Namespace, wide: frozenset[str], lines: Iterator[bytes]
-) -> int:
+def _send(kafka: KafkaConfig, args: argparse.Namespace, wide: frozenset[str], lines: Iterator[bytes]) -> int:
     """Send the lines; return the number of records delivered."""
     settings: dict[str, Any] = {"log_level": 0}  # the error reports a failure once
     if args.raw:
@@ -115,9 +113,7 @@ def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
             return None
         excerpt = value[:_QUOTED].decode(errors="replace")
         more = "…" if len(value) > _QUOTED else ""
-        raise ValueError(
-            f"expected a JSON object with a string `stream`, found {excerpt!r}{more}"
-        ) from error
+        raise ValueError(f"expected a JSON object with a string `stream`, found {excerpt!r}{more}") from error
     return key
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -62,9 +61,7 @@ def _check_counted(
 ) -> None:
     """Raise UsageError if a condition needs alarms, incidents or comparisons, and none were given."""
     alarms = any(past.alarm_counts for past in history.past.values())
-    read = {
-        "alarms": alarms, "incidents": bool(history.incidents.all()), "comparisons": bool(history.recent),
-    }
+    read = {"alarms": alarms, "incidents": bool(history.incidents.all()), "comparisons": bool(history.recent)}
     for one in conditions:
         if not read.get(one.measure, True) and getattr(args, one.measure) is None:
             what = "read" if one.measure == "comparisons" else "count"
@@ -157,9 +154,12 @@ def _run_explain(args: argparse.Namespace) -> int:
         raise UsageError("expected the id of an incident, or --stream, --model and --at")
     ts = None if args.at is None else _time(args.at)
     known = ExplainingMessages()
-    if args.files:
-        _read_files(known, args.files)
-    else:
+    for path in args.files:
+        with common.open_readable(path) as lines:
+            for line in lines_of(lines, DEAD_LETTER_MESSAGE_BYTES):
+                if line.strip():
+                    known.add(line)
+    if not args.files:
         _read_topics(known, common.load(args).kafka)
     if known.unreadable:
         complain(f"{known.unreadable:,} messages can't be read")
@@ -177,14 +177,6 @@ def _time(text: str) -> int:
         raise UsageError(
             f"--at {text!r}: expected a time such as 2026-08-30T00:00:00Z, or ms since the epoch"
         ) from error
-
-
-def _read_files(known: ExplainingMessages, paths: Sequence[str]) -> None:
-    for path in paths:
-        with common.open_readable(path) as lines:
-            for line in lines_of(lines, DEAD_LETTER_MESSAGE_BYTES):
-                if line.strip():
-                    known.add(line)
 
 
 def _read_topics(known: ExplainingMessages, kafka: KafkaConfig) -> None:

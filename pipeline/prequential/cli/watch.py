@@ -97,9 +97,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with (
             sigterm_as_ctrl_c(),
-            closing(
-                Tail(kafka, TOPICS, from_beginning=args.from_beginning, optional=(INCIDENTS,))
-            ) as tail,
+            closing(Tail(kafka, TOPICS, from_beginning=args.from_beginning, optional=(INCIDENTS,))) as tail,
         ):
             if args.once or not live:
                 for topic, value, when, _ in tail.to_end():

@@ -98,9 +98,7 @@ class GuardedProcess:
     file `log`. `stop_signal` is what `stop` sends.
     """
 
-    def __init__(
-        self, command: Sequence[str | os.PathLike[str]], log: Path, stop_signal: int
-    ) -> None:
+    def __init__(self, command: Sequence[str | os.PathLike[str]], log: Path, stop_signal: int) -> None:
         guard = [sys.executable, "-I", "-S", "-c", _GUARD]
         facts = [str(os.getpid()), str(int(stop_signal)), str(_GUARD_SECONDS)]
         with log.open("ab") as output:

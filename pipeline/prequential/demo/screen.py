@@ -222,10 +222,8 @@ def progress(board: DemoBoard, feed: Feed) -> str:
 
 def drift(server: ModelServer) -> str:
     """At which instance the drift is, and whether it has come, in one line of text."""
-    number = server.plan.drift
-    if server.instances < number:
-        return f"the drift comes at instance {number:,}"
-    return f"the drift came at instance {number:,}"
+    verb = "comes" if server.instances < server.plan.drift else "came"
+    return f"the drift {verb} at instance {server.plan.drift:,}"
 
 
 def recent_line(board: DemoBoard) -> str:
@@ -331,20 +329,13 @@ def detected(board: DemoBoard, server: ModelServer) -> list[str]:
         lines = [f"ended before the labels of the drift, which is at instance {number:,}"]
     else:
         after = next((alarm for alarm in board.alarms if alarm.outcome >= first), None)
-        lines = [
-            f"drift at instance {number:,}, outcome {first:,}; "
-            + (
-                "no alarm since"
-                if after is None
-                else f"first alarm {after.outcome - first:,} outcomes later: {_source(after)}"
-            )
-        ]
+        found = "no alarm since"
+        if after is not None:
+            source = f"{after.model} {after.stage}, {signal_name(after)}"
+            found = f"first alarm {after.outcome - first:,} outcomes later: {source}"
+        lines = [f"drift at instance {number:,}, outcome {first:,}; {found}"]
     lines += [incident_line(one, server) for one in board.incidents]
     incidents = len(lines) - 1
     if incidents:
         lines[0] += f"; {len(board.alarms)} alarms, {incidents} incident{'s' if incidents != 1 else ''}:"
     return lines
-
-
-def _source(alarm: Alarm) -> str:
-    return f"{alarm.model} {alarm.stage}, {signal_name(alarm)}"

@@ -186,9 +186,7 @@ def course_of(history: History, row: RankedModel, measure: str, points: int) -> 
     return columns(series, places, newest, [measure, *baselines])
 
 
-def _points(
-    course: dict[str, Any] | None, name: str, axis: _Axis, one_less: bool = False
-) -> dict[str, Any]:
+def _points(course: dict[str, Any] | None, name: str, axis: _Axis, one_less: bool = False) -> dict[str, Any]:
     """Return the points of a course: `x` from 0 to 1 on the axis, `y` None without a value."""
     if course is None:
         return {"x": [], "y": []}

@@ -159,9 +159,7 @@ class History(state.WatchState):
         #: The value of `version` at the newest message: by model, and by stream and partition for pairs.
         self.heard: dict[object, int] = {}
 
-    def update(
-        self, topic: str, value: bytes | None, time: int = 0, settings: bytes | None = None
-    ) -> bool:
+    def update(self, topic: str, value: bytes | None, time: int = 0, settings: bytes | None = None) -> bool:
         """Add a message of a topic; the result is that of `State.update`.
 
         `settings` is the message's header of that name, if it has one.

@@ -21,26 +21,17 @@ _MOST = 100
 
 
 class PageEvents(NamedTuple):
-    """The events of a model as the page's JSON.
+    """The events of a model as the page's JSON."""
 
-    Attributes
-    ----------
-    bands
-        Incidents with their beginning and end, their number (from 1, in the order of time) and their name.
-    marks
-        Versions, and alarms that belong to no incident.
-    incidents
-        Incidents for the table, open ones first, then the newest, each with its number and its `alarms`.
-    alarms
-        Alarms that belong to no incident, the newest first.
-    totals
-        The numbers of all incidents and of all alarms that belong to none, listed or not.
-    """
-
+    #: Incidents with their beginning and end, their number (from 1, in the order of time) and their name.
     bands: list[dict[str, Any]]
+    #: Versions, and alarms that belong to no incident.
     marks: list[dict[str, Any]]
+    #: Incidents for the table, open ones first, then the newest, each with its number and its `alarms`.
     incidents: list[dict[str, Any]]
+    #: Alarms that belong to no incident, the newest first.
     alarms: list[dict[str, Any]]
+    #: The numbers of all incidents and of all alarms that belong to none, listed or not.
     totals: dict[str, int]
 
 

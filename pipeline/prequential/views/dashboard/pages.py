@@ -19,7 +19,7 @@ from prequential.views.dashboard.status import Statuses, Verdicts, story
 from prequential.views.watching import ranking, state
 from prequential.views.watching.messages import Reading
 from prequential.views.wording import comparing, status
-from prequential.views.wording.expected import ASSUMPTION, expected_period
+from prequential.views.wording.expected import ASSUMPTION
 from prequential.views.wording.measures import baseline_references, stage_in_words
 
 #: Significant digits of drawn values.
@@ -125,22 +125,16 @@ def _measures(reading: Reading) -> Iterator[dict[str, Any]]:
 
 def _expected(model: state.ModelState) -> Iterator[dict[str, Any]]:
     """Yield the expected value of the newest whole period, or its final value."""
-    said = model.period
-    if said is None:
-        return
-    share = said.period.labelled / max(1, said.period.predictions)
-    expected = {} if said.expected is None else said.expected.measures
-    one = expected_period(
-        said.period.start, said.period.end, share, said.measures, expected, final=said.is_final
-    )  # fmt: skip
+    one = state.newest_period(model)
     if one is None:
         return
-    value = one.final if said.is_final else one.expected
+    is_final = one.final is not None
+    value = one.final if is_final else one.expected
     if value is not None:
         yield {
             "kind": "expected", "name": one.measure, "value": value, "interval": one.interval,
-            "final": said.is_final, "start": one.start, "end": one.end, "labelled": share,
-            "so_far": None if said.is_final else one.labelled_so_far,
+            "final": is_final, "start": one.start, "end": one.end, "labelled": one.labelled_share,
+            "so_far": None if is_final else one.labelled_so_far,
         }  # fmt: skip
 
 
@@ -280,31 +274,24 @@ def _about_measures(known: Set[str]) -> dict[str, Any]:
         "measures": [name for name in ranking.measures_shown(known, None) if name in known],
         "not_quality": [name for name in registry.NOT_QUALITY if name in known],
         "less_is_better": [name for name in registry.LESS_IS_BETTER if name in known],
-        "references": _references(known), "baselines": _baselines(known), "level": _LEVEL,
-    }
-
-
-def _references(known: Set[str]) -> dict[str, dict[str, Any]]:
-    """Return by measure the value that equals its reference, and a text for it."""
-    return {
-        one.name: {
-            "y": 0, "text": f"0: no better than {one.reference.name}", "short": one.reference.short,
-        }
-        for one in registry.MEASURES.values()
-        if one.name in known and one.quality and one.reference is not None
-    }
-
-
-def _baselines(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return by measure the baselines' accuracies to draw with it, if it is accuracy or 1 minus accuracy."""
-    return {
-        name: [
-            {"measure": one.measure, "name": one.line.name, "short": one.line.short, "one_less": one.one_less}
-            for one in lines
-            if one.measure in known
-        ]
-        for name in known
-        if (lines := baseline_references(name))
+        # By measure the value that equals its reference, and a text for it.
+        "references": {
+            one.name: {
+                "y": 0, "text": f"0: no better than {one.reference.name}", "short": one.reference.short,
+            }
+            for one in registry.MEASURES.values()
+            if one.name in known and one.quality and one.reference is not None
+        },
+        # The baselines' accuracies to draw with a measure, if it is accuracy or 1 minus accuracy.
+        "baselines": {
+            name: [
+                {"measure": one.measure, "name": one.line.name, "short": one.line.short,
+                 "one_less": one.one_less}
+                for one in lines if one.measure in known
+            ]
+            for name in known if (lines := baseline_references(name))
+        },
+        "level": _LEVEL,
     }
 
 

@@ -42,16 +42,10 @@ class Promotion(NamedTuple):
     - The stream compares the two models.
     - By the stream's first loss, in stage `final` and without segments, the recent verdict names the model.
     - The champion is not better by another loss or in a segment, over all history or recently.
-
-    Attributes
-    ----------
-    model
-        The challenger.
-    champion
-        The model to replace; None: the stream's `champion`, or each other model if the stream has none.
     """
 
     model: str
+    #: None: the stream's `champion`, or each other model if the stream has none.
     champion: str | None = None
 
     def check(self, history: History) -> list[Answer]:

@@ -89,9 +89,7 @@ def looks_alike(one: str, other: str) -> bool:
 
 
 def _visible(text: str) -> str:
-    return "".join(
-        one for one in text if unicodedata.category(one) != "Cf" and ord(one) not in _INVISIBLE
-    )
+    return "".join(one for one in text if unicodedata.category(one) != "Cf" and ord(one) not in _INVISIBLE)
 
 
 def _single_blanks(text: str) -> str:

@@ -45,7 +45,8 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
     all_findings += times.untimed_findings(facts.time_columns)
     unmatched = partial(times.unmatched_findings, refused=_refused(facts))
     checks: tuple[Callable[[StreamFacts, int], Iterator[Finding]], ...] = (
-        times.time_findings, _reused, _late_labels, _late_predictions, unmatched, _class_sets, _task, _lacking,
+        times.time_findings, _reused, _late_labels, _late_predictions, unmatched, _class_sets, _task,
+        _lacking,
     )  # fmt: skip
     for check in checks:
         for stream in facts.streams:
@@ -239,15 +240,13 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
 
 def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:
     classes = stream.classes
-    if stream.task == "classification" and len(classes) > _MANY_CLASSES and all(map(_is_whole, classes)):
+    if stream.task == "classification" and len(classes) > _MANY_CLASSES and all(
+        name.removeprefix("-").isdigit() for name in classes
+    ):
         yield Finding(
             "task", stream.name,
             f"{len(classes)} classes, all whole numbers: `task: regression` if they are numbers",
         )  # fmt: skip
-
-
-def _is_whole(name: str) -> bool:
-    return name.removeprefix("-").isdigit()
 
 
 #: What a measure lacks, by the reason for its missing value.

@@ -216,9 +216,7 @@ def may_lack_predictions(stream: StreamFacts) -> bool:
     return bool(stream.records[PREDICTIONS] and without and without >= least)
 
 
-def unmatched_findings(
-    stream: StreamFacts, least: int, refused: Refusal | None = None
-) -> Iterator[Finding]:  # fmt: skip
+def unmatched_findings(stream: StreamFacts, least: int, refused: Refusal | None = None) -> Iterator[Finding]:
     """Yield labels without predictions, and labels of instances that are settled and forgotten.
 
     `refused`: invalid predictions of any stream.

@@ -359,7 +359,10 @@ outcome 1,664 of 4,000'
     subject = f"{printable(one.stream)}/{printable(one.model)} {one.stage}"
     measure, segments = one.measure.replace("_", " "), f"segments of {printable(one.key)}"
     if one.verdict == VERDICTS[DIFFERS] and one.interval is not None:
-        largest, smallest = (_group(one.groups, name) for name in (one.largest, one.smallest))
+        largest, smallest = (
+            "" if name is None else f"{printable(name)} {one.groups[name]['value']:.3f}"
+            for name in (one.largest, one.smallest)
+        )
         return (
             f"{subject}: {measure} differs between {segments}: {largest}, {smallest}; by at least "
             f"{one.interval[0]:.3f}, since outcome {one.since:,} of {one.outcomes:,}"
@@ -367,10 +370,6 @@ outcome 1,664 of 4,000'
     if one.verdict == VERDICTS[NO_DIFFERENCE]:
         return f"{subject}: {measure} of {segments}: no difference found in {one.outcomes:,} outcomes"
     return f"{subject}: {measure} of {segments}: too few outcomes or clusters to compare, of {one.outcomes:,}"
-
-
-def _group(groups: dict[str, Any], name: str | None) -> str:
-    return "" if name is None else f"{printable(name)} {groups[name]['value']:.3f}"
 
 
 class ReferenceComparison(NamedTuple):
