@@ -281,4 +281,7 @@ def print_report(report: object, tables: Iterable[Table], *, json: bool) -> None
         write(as_json(report))
         return
     for table in tables:
-        print_wide(lambda _, table=table: table, Console())
+        def shown(_: Console, table: Table = table) -> Table:
+            return table
+
+        print_wide(shown, Console())

@@ -155,10 +155,10 @@ def _run_explain(args: argparse.Namespace) -> int:
     ts = None if args.at is None else _time(args.at)
     known = ExplainingMessages()
     for path in args.files:
-        with common.open_readable(path) as lines:
-            for line in lines_of(lines, DEAD_LETTER_MESSAGE_BYTES):
-                if line.strip():
-                    known.add(line)
+        with common.open_readable(path) as stream:
+            for message in lines_of(stream, DEAD_LETTER_MESSAGE_BYTES):
+                if message.strip():
+                    known.add(message)
     if not args.files:
         _read_topics(known, common.load(args).kafka)
     if known.unreadable:
