@@ -67,11 +67,7 @@ def case(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Case:
 
 
 def records(
-    count: int = 100,
-    *,
-    delay: int = 500,
-    step: int = 1000,
-    start: int = START,
+    count: int = 100, *, delay: int = 500, step: int = 1000, start: int = START,
     change: Callable[[int], Row] = lambda i: {},
 ) -> tuple[Rows, Rows]:
     """Predictions of a model that is right three times in four, and labels `delay` ms after them."""

@@ -35,9 +35,7 @@ def letter(**changed: Any) -> Letter:
 
 
 def shown(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    letters: Iterable[Letter],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], letters: Iterable[Letter],
     *options: str,
 ) -> list[str]:
     """What the program prints of these dead letters."""
@@ -113,8 +111,7 @@ class TestReasons:
                 "y_pred 'abc': expected a number up to 1e+150 (task: regression)",
                 "y_pred '…': expected a number up to 1e+150 (task: regression)",
             ),
-            ("", ""),
-            ("'", "'"),
+            ("", ""), ("'", "'"),
         ],
     )
     def test_of_the_engine(self, reason: str, expected: str) -> None:
@@ -163,12 +160,9 @@ class TestShown:
         letters += [letter(topic="predictions", reason=f"model 'm{i}': no", written=0) for i in range(1_200)]
         assert shown(monkeypatch, capsys, letters, "--last", "2") == [
             "2023-11-14T22:13:20.028Z labels/0 offset 28: the record has no value",
-            "  key   elec2",
-            f"  value {LABEL.decode()}",
+            "  key   elec2", f"  value {LABEL.decode()}",
             "2023-11-14T22:13:20.029Z labels/1 offset 29: the record has no value",
-            "  key   elec2",
-            f"  value {LABEL.decode()}",
-            "1,230 dead letters, by reason:",
+            "  key   elec2", f"  value {LABEL.decode()}", "1,230 dead letters, by reason:",
             "  1,200  predictions: model '…': no",
             "     30  labels: the record has no value",
         ]
@@ -267,9 +261,7 @@ class TestOnKafka:
         assert "prequential-dead-letters" not in group_ids(published)
 
     def test_by_time_and_reason(
-        self,
-        published: KafkaConfig,
-        monkeypatch: pytest.MonkeyPatch,
+        self, published: KafkaConfig, monkeypatch: pytest.MonkeyPatch,
         capsysbinary: pytest.CaptureFixture[bytes],
     ) -> None:
         assert main(["dead-letters", "--json", "--since", "1h", "--reason", "d", *place(published)]) == 0
@@ -330,8 +322,7 @@ class TestOnKafka:
         for wrong in (
             "line 2: object missing required field `instance_id`;",
             f"line 4: topic '{cluster.prefix}metrics': expected {cluster.prefix}instances, ",
-            "line 5: expected a JSON object",
-            "; and 2 other lines\n",
+            "line 5: expected a JSON object", "; and 2 other lines\n",
         ):
             assert wrong in said, said
         assert all(everything(cluster, cluster.topic(topic), 4) == [] for topic in INPUTS)

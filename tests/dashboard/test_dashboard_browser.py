@@ -152,9 +152,7 @@ class TestModel:
     def test_measures_over_time_with_what_happened_on_the_same_axis(self, page: Page) -> None:
         cut = {"model_version": "v2", "version_since": 3001}
         some = [
-            *(one for one in a_drift()),
-            *a_drift(stage="initial"),
-            *a_drift(estimator="all"),
+            *(one for one in a_drift()), *a_drift(stage="initial"), *a_drift(estimator="all"),
             metrics(6000, 0.5, segment="country=fr"),
             metrics(6001, 0.6, **cut, intervals={"accuracy": [0.55, 0.65]},
                     coverage={"waiting": 17, "oldest_waiting_ms": 90_000,

@@ -68,9 +68,7 @@ USUAL = {
     "estimator": usual("all", "window:5", "decay:1h", "fading:0.9", "x:y"),
     "loss": usual("error", "brier", "x"), "status": usual("open", "recovered", "closed", "x"),
     "verdict": usual("a_better", "b_better", "undecided", "x"),
-    "measures": st.dictionaries(
-        st.sampled_from(["accuracy", "mae", "difference", "x"]), NUMBERS, max_size=3
-    ),
+    "measures": st.dictionaries(st.sampled_from(["accuracy", "mae", "difference", "x"]), NUMBERS, max_size=3),
     "opened": PLACE, "change_point": PLACE, "recovered": PLACE, "before": LEVEL, "after": LEVEL,
     "causes": st.lists(shaped(cause=WORDS, share=NUMBERS, before=NUMBERS, after=NUMBERS), max_size=2),
     "former_alarms": shaped(alarms=INTEGERS, outcomes=INTEGERS),
@@ -84,9 +82,7 @@ USUAL = {
     ),
     "reference": shaped(
         outcomes=INTEGERS,
-        measures=st.dictionaries(
-            WORDS, shaped(value=NUMBERS, difference=NUMBERS, interval=BOTH), max_size=2
-        ),
+        measures=st.dictionaries(WORDS, shaped(value=NUMBERS, difference=NUMBERS, interval=BOTH), max_size=2),
     ),
     "period": shaped(start=INTEGERS, end=INTEGERS, predictions=INTEGERS, labelled=INTEGERS, status=WORDS),
     "expected": shaped(

@@ -99,8 +99,7 @@ class TestConditions:
         [
             ("acuracy < 0.9", "no measure 'acuracy'; did you mean accuracy?"),
             ("zzz < 0.9", "no measure 'zzz'; known: error, accuracy,"),
-            ("accuracy", "expected MEASURE"),
-            ("accuracy < ", "expected MEASURE"),
+            ("accuracy", "expected MEASURE"), ("accuracy < ", "expected MEASURE"),
             ("accuracy < x", "'x' is no number"),
             ("accuracy < nan", "'nan' is no number"),
             ("accuracy << 1", "expected MEASURE"),
@@ -162,9 +161,7 @@ class TestPromotion:
         assert [one[0] for one in self.said(*some, champion="nb")] == ["+"]
         config = Config(defaults=StreamConfig(champion="nb", compare="champion"))
         assert [one[0] for one in self.said(*some, config=config)] == ["+"]
-        assert self.said(*some, champion="x") == [
-            "-elec2: tree and 'x' aren't compared by their final error"
-        ]
+        assert self.said(*some, champion="x") == ["-elec2: tree and 'x' aren't compared by their final error"]
 
     def test_a_baseline_is_no_champion_unless_it_is_named(self) -> None:
         some = metrics(model="tree"), self.pair("b_better", model="@persistent")
@@ -294,8 +291,7 @@ class TestCommand:
     )
     def test_what_is_wrong_is_a_sentence(
         self, files: Path, words: list[str], status: int, said: str,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     ) -> None:  # fmt: skip
         monkeypatch.chdir(files)
         Path("wrong.jsonl").write_bytes(lines(metrics()) + b'{"stream": 1}\n')
