@@ -119,10 +119,8 @@ def why_nothing(facts: Facts, known: list[Finding]) -> str:
 # ---- records that can't be used
 
 _REMEDIES = (
-    (
-        r"at `\$\.ts`|^ts is ",
-        "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
-    ),
+    (r"at `\$\.ts`|^ts is ",
+     "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z"),
     (r"y_proba", 'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'),
     (r"segments", 'segments is an object of strings: {"arm": "A"}'),
     (r"is a fraction", "`task: regression` if these are numbers"),
@@ -131,11 +129,9 @@ _REMEDIES = (
     (r"limits\.", "raise the limit if that is intended"),
     (r"missing required field", "every record of this kind needs the field"),
     (r"^not UTF-8", "records are JSON in UTF-8"),
-    (
-        r"malformed|truncated|^expected `object`",
-        "each record is one JSON object, and a file has one JSON object per line; a CSV file needs a name "
-        "that ends in .csv",
-    ),
+    (r"malformed|truncated|^expected `object`",
+     "each record is one JSON object, and a file has one JSON object per line; a CSV file needs a name "
+     "that ends in .csv"),
 )  # fmt: skip
 
 _NANOSECONDS = re.compile(r"`int` <= \d+ - at `\$\.ts`|\bts is \W?[1-9]\d{17,18}\W?: ")

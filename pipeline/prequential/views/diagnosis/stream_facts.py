@@ -56,9 +56,7 @@ label='7.0', prediction='7')
     "ids of labels begin with 'order-'"
     >>> likely_cause(Unpaired(["a"], ["b"]))
     """
-    best: tuple[int, IdentifierDifference] | None = None
-    for what, fix, form in _FORMS:
-        best = _better(best, what, fix, _pairs(ids, form))
+    causes = [(what, fix, _pairs(ids, form)) for what, fix, form in _FORMS]
     for owner, ours, others in (
         ("labels", ids.labels, ids.predictions), ("predictions", ids.predictions, ids.labels)
     ):  # fmt: skip
@@ -70,18 +68,11 @@ label='7.0', prediction='7')
                 if owner == "predictions":
                     pairs = [(other, one) for one, other in pairs]
                 what = f"ids of {owner} {verb} with {affix!r}"
-                best = _better(best, what, "add it to or remove it from the ids of one side", pairs)
-    best = best or _better(None, *_of_both_affixes(ids))
-    return None if best is None else best[1]
-
-
-def _better(
-    best: tuple[int, IdentifierDifference] | None, what: str, fix: str, pairs: Sequence[tuple[str, str]]
-) -> tuple[int, IdentifierDifference] | None:
-    """Return the cause that explains more pairs; the first of equal ones."""
-    if len(pairs) <= (best[0] if best else 0):
-        return best
-    return len(pairs), IdentifierDifference(what, fix, *pairs[0])
+                causes.append((what, "add it to or remove it from the ids of one side", pairs))
+    what, fix, pairs = max(causes, key=lambda one: len(one[2]))  # the first of equal ones
+    if not pairs:
+        what, fix, pairs = _of_both_affixes(ids)
+    return IdentifierDifference(what, fix, *pairs[0]) if pairs else None
 
 
 def _pairs(ids: Unpaired, form: Callable[[str], str]) -> list[tuple[str, str]]:

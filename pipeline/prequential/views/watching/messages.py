@@ -63,9 +63,7 @@ class Reading(msgspec.Struct, gc=False):
     reference: dict[str, Any] = {}
     #: Deciles of predicted numbers.
     residuals: dict[str, Any] = {}
-    #: No record had a time: `ts` is none.
     untimed: bool = False
-    #: Stages that are the same up to now, and have no messages.
     same: tuple[str, ...] = ()
 
 
@@ -122,9 +120,7 @@ class Notice(msgspec.Struct, gc=False):
     partition: int = 0
     id: str = ""
     instance_id: str = ""
-    #: No record had a time: `ts` is none.
     untimed: bool = False
-    #: Stages that are the same up to now, and have no messages.
     same: tuple[str, ...] = ()
 
 

@@ -73,7 +73,8 @@ class Tail:
             }  # fmt: skip
             self._consumer = clients.new_consumer(kafka, _GROUP, **settings)
             places = []
-            self._size = 0
+            #: The number of offsets to read at the start: records, and some transaction markers.
+            self.size = 0
             #: Partitions that are read only from their tail on, until their first message arrives.
             self._cut: set[tuple[str, int]] = set()
             #: The initial end offset of each partition that hasn't been read to there yet.
@@ -90,14 +91,9 @@ class Tail:
                         self._cut.add((topic, partition))
                     places.append(place)
                     self._behind[topic, partition] = high
-                    self._size += high - place.offset
+                    self.size += high - place.offset
             self._consumer.assign(places)
         self._kafka = kafka
-
-    @property
-    def size(self) -> int:
-        """The number of offsets to read at the start: records, and some transaction markers."""
-        return self._size
 
     @property
     def catching_up(self) -> bool:

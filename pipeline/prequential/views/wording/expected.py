@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from prequential.configuration.settings.stages import PERIOD
@@ -122,17 +122,8 @@ def in_words(
         yield waiting_in_words(waiting)
 
 
-class AlarmFields(Protocol):
-    """The fields of an alarm that are needed."""
-
-    stage: str
-    detector: str
-    signal: str
-    statistic: float
-
-
-def of_period(alarm: AlarmFields) -> str | None:
-    """Return an alarm of a period in words; None if the alarm is about outcomes.
+def of_period(alarm: Any) -> str | None:
+    """Return an alarm of a period, in any form with the message's fields, in words; None for others.
 
     >>> from types import SimpleNamespace
     >>> one = SimpleNamespace(stage="period", detector="objective", signal="accuracy", statistic=0.971)
