@@ -13,9 +13,8 @@ from prequential.cli.common import add_kafka_options, as_json, load
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, HttpConfig
-from prequential.topics.clients import is_reference
+from prequential.topics import clients, specs
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.specs import METRICS
 from prequential.views.wording.console import say, write
 
 #: Default of --since.
@@ -82,10 +81,10 @@ def _starting_faults(config: Config) -> Iterator[str]:
     if (http.tls_certificate is None) != (http.tls_key is None):
         yield "http.tls_certificate and http.tls_key: only one is set, expected both PEM files or none"
     checks: list[Callable[[], object]] = [lambda: refuse_own_topics(config)]
-    if http.token is not None and not is_reference(http.token):
+    if http.token is not None and not clients.is_reference(http.token):
         checks.append(lambda: Access(HttpConfig(token=http.token)))
     url = config.notify.url
-    if url is not None and not is_reference(url):
+    if url is not None and not clients.is_reference(url):
         checks.append(lambda: checked_url(url))
     checks += [partial(refuse_without_registry, config.kafka, source.format) for source in config.ingest]
     for check in checks:
@@ -119,7 +118,7 @@ def _live(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(f"--since: {error}") from error
     config = load(args)
-    with closing(Tail(config.kafka, [METRICS], since=since)) as tail:
+    with closing(Tail(config.kafka, [specs.METRICS], since=since)) as tail:
         found = diff.live(diff.uses(tail.to_end()), config)
     for line in found.lines:
         say(line)

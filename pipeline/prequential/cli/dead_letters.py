@@ -15,15 +15,9 @@ from prequential.cli import common
 from prequential.configuration.settings.durations import duration
 from prequential.offline.replay.sources import read_lines
 from prequential.runtime.compilation import progress_bar
-from prequential.topics import dead_letters
-from prequential.topics.admin import partition_counts
-from prequential.topics.clients import KafkaConfig
-from prequential.topics.decoding import decode
+from prequential.topics import admin, clients, dead_letters, decoding, permissions, reading, specs
 from prequential.topics.errors import UsageError, WorkError, as_text, existing, kind_of, printable
-from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
-from prequential.topics.reading import TopicReader
-from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DEAD_LETTERS, INPUTS
 from prequential.views.wording.console import complain, say
 
 #: Dead letters that are shown: what fits a screen, three lines each, with room for the counts.
@@ -99,12 +93,14 @@ def _write(letters: Iterable[dead_letters.Letter], path: str) -> None:
 # ---- reading
 
 
-def _letters(kafka: KafkaConfig, since: int | None, reason: str | None) -> Iterator[dead_letters.Letter]:
+def _letters(
+    kafka: clients.KafkaConfig, since: int | None, reason: str | None
+) -> Iterator[dead_letters.Letter]:
     """Yield the dead letters so far, each partition in order; show a bar if standard error is a terminal."""
     start = None if since is None else max(0, time.time_ns() // 1_000_000 - since)
-    reader = TopicReader(kafka, kafka.topic(DEAD_LETTERS), "prequential-dead-letters", start)
+    reader = reading.TopicReader(kafka, kafka.topic(specs.DEAD_LETTERS), "prequential-dead-letters", start)
     with closing(reader), progress_bar(unit=None) as progress:
-        task = progress.add_task(DEAD_LETTERS, total=reader.size)
+        task = progress.add_task(specs.DEAD_LETTERS, total=reader.size)
         for message in reader.messages(lambda offsets: progress.advance(task, offsets)):
             letter = dead_letters.from_message(message)
             if reason is None or reason in letter.reason:
@@ -174,11 +170,11 @@ class _Repaired(NamedTuple):
     timed: bool  # whether it has a ts
 
 
-def _put_back(kafka: KafkaConfig, path: str) -> None:
+def _put_back(kafka: clients.KafkaConfig, path: str) -> None:
     """Send a file's records to their original topics, or refuse all of them."""
     repaired, refused = [], []
     with common.open_readable(path) as stream:
-        lines = read_lines(stream, DEAD_LETTER_MESSAGE_BYTES)
+        lines = read_lines(stream, specs.DEAD_LETTER_MESSAGE_BYTES)
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -194,12 +190,12 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
         )
     counts = Counter(record.topic for record in repaired)
     names = [kafka.topic(name) for name in counts]
-    require(kafka, dict.fromkeys(names, WRITE))
-    partition_counts(kafka, names)  # else a broker might create a topic
+    permissions.require(kafka, dict.fromkeys(names, permissions.WRITE))
+    admin.partition_counts(kafka, names)  # else a broker might create a topic
     with RecordProducer(kafka, log_level=0) as producer:  # the error reports a failure once
         for record in repaired:
             producer.send(record.topic, record.key, record.value)
-    for topic in INPUTS:
+    for topic in specs.INPUTS:
         if counts[topic]:
             say(f"{counts[topic]} records put back to {kafka.topic(topic)}")
     if not repaired:
@@ -208,17 +204,17 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
         complain(f"records without ts, which get the current time: {untimed}")
 
 
-def _repaired(kafka: KafkaConfig, line: bytes) -> _Repaired:
+def _repaired(kafka: clients.KafkaConfig, line: bytes) -> _Repaired:
     """Return a line's record; raise ValueError if it is invalid."""
     name, value = dead_letters.from_line(line)
-    names = [kafka.topic(topic) for topic in INPUTS]
+    names = [kafka.topic(topic) for topic in specs.INPUTS]
     if name not in names:
         raise ValueError(f"topic {name[:64]!r}: expected {', '.join(names)}")
     kind = names.index(name)
-    (record,), reasons = decode(kind, [value])
+    (record,), reasons = decoding.decode(kind, [value])
     if record is None:
         raise ValueError(reasons[0])
-    return _Repaired(INPUTS[kind], record.stream.encode(), value, record.ts is not None)
+    return _Repaired(specs.INPUTS[kind], record.stream.encode(), value, record.ts is not None)
 
 
 # ---- options

@@ -22,11 +22,8 @@ from prequential.demo.stream import Feed, ModelServer, StreamPlan, build_models
 from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker, evaluated, scrape
 from prequential.runtime.compilation import compile_loops
 from prequential.runtime.program import stop_signals
-from prequential.topics.admin import create
-from prequential.topics.clients import KafkaConfig
+from prequential.topics import admin, clients, outputs, specs
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Incident
-from prequential.topics.specs import topic_specs
 from prequential.views.dashboard.server import Page
 from prequential.views.watching.tail import Tail
 from prequential.views.wording.console import Console, is_read, say
@@ -161,12 +158,12 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     broker = None
     if args.bootstrap_servers:  # a cluster of the user's, with an unused prefix
         prefix = f"demo-{uuid4().hex[:8]}."
-        kafka = KafkaConfig(args.bootstrap_servers, prefix=prefix, partitions=_PARTITIONS)
+        kafka = clients.KafkaConfig(args.bootstrap_servers, prefix=prefix, partitions=_PARTITIONS)
     else:
         broker = stack.enter_context(EmbeddedBroker())
         settings = dict(CLIENT_SETTINGS)
-        kafka = KafkaConfig(broker.bootstrap_servers, partitions=_PARTITIONS, security=settings)
-    create(kafka, topic_specs(kafka))
+        kafka = clients.KafkaConfig(broker.bootstrap_servers, partitions=_PARTITIONS, security=settings)
+    admin.create(kafka, specs.topic_specs(kafka))
     page = stack.enter_context(Page(Config(kafka), _WINDOW, HOST, PORT))
     say(f"the page: {page.address} (open it in a browser; it updates live)")
     say(f"{broker.name if broker else 'Kafka'}: {kafka.bootstrap_servers}")
@@ -239,7 +236,7 @@ class _Session:
             if not is_read():
                 return
 
-    def _moments(self, last: float) -> Iterator[list[Incident]]:
+    def _moments(self, last: float) -> Iterator[list[outputs.Incident]]:
         """Yield the states over time, with the messages about incidents between them.
 
         Ends when the stream has ended and its last outcomes have arrived, or after `last` more seconds.
@@ -267,7 +264,7 @@ class _Session:
                 return
 
 
-def _watch(kafka: KafkaConfig) -> str:
+def _watch(kafka: clients.KafkaConfig) -> str:
     """Return the command that shows the metrics."""
     prefix = f" --prefix {kafka.prefix}" if kafka.prefix else ""
     return f"prequential watch --bootstrap-servers {kafka.bootstrap_servers}{prefix}"

@@ -11,14 +11,9 @@ from typing import IO, Any
 import msgspec
 from prequential.cli.common import add_kafka_options, load, open_input
 from prequential.offline.replay.sources import lines_of
-from prequential.topics.admin import partition_counts
-from prequential.topics.clients import KafkaConfig
+from prequential.topics import admin, clients, messages, partitioning, permissions, specs
 from prequential.topics.errors import WorkError
-from prequential.topics.messages import INPUT_MESSAGE_BYTES, MAX_VALUE_BYTES
-from prequential.topics.partitioning import key_of
-from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
-from prequential.topics.specs import INPUTS
 from prequential.views.wording.console import Console, say
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -49,7 +44,7 @@ def add_parser(subparsers: Any) -> None:
         description="Send every line of a file to a topic, byte for byte, without a byte order mark. The key "
         "is the line's stream, or its instance if the stream has key: instance.",
     )
-    parser.add_argument("topic", choices=INPUTS, metavar="TOPIC", help=", ".join(INPUTS))
+    parser.add_argument("topic", choices=specs.INPUTS, metavar="TOPIC", help=", ".join(specs.INPUTS))
     parser.add_argument("file", metavar="FILE", help="JSON lines; - is standard input, or .gz")
     parser.add_argument(
         "--raw", action="store_true",
@@ -63,17 +58,19 @@ def run(args: argparse.Namespace) -> int:
     """Send the file; print the number of records."""
     config = load(args)
     kafka = config.kafka
-    longest = _RAW_MESSAGE_BYTES if args.raw else INPUT_MESSAGE_BYTES
+    longest = _RAW_MESSAGE_BYTES if args.raw else messages.INPUT_MESSAGE_BYTES
     with open_input(args.file) as (stream, below):
         lines = _shown(args.file, lines_of(stream, longest), below)
-        require(kafka, {kafka.topic(args.topic): WRITE})
-        partition_counts(kafka, [kafka.topic(args.topic)])  # else a broker might create the topic
+        permissions.require(kafka, {kafka.topic(args.topic): permissions.WRITE})
+        admin.partition_counts(kafka, [kafka.topic(args.topic)])  # else a broker might create the topic
         sent = _send(kafka, args, frozenset(config.wide), lines)
     say(f"{sent} records sent to {kafka.topic(args.topic)}")
     return 0
 
 
-def _send(kafka: KafkaConfig, args: argparse.Namespace, wide: frozenset[str], lines: Iterator[bytes]) -> int:
+def _send(
+    kafka: clients.KafkaConfig, args: argparse.Namespace, wide: frozenset[str], lines: Iterator[bytes]
+) -> int:
     """Send the lines; return the number of records delivered."""
     settings: dict[str, Any] = {"log_level": 0}  # the error reports a failure once
     if args.raw:
@@ -102,12 +99,12 @@ def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
 
     Raises ValueError for an invalid line.
     """
-    if len(value) > MAX_VALUE_BYTES and not raw:
-        least = "at least " * (len(value) >= INPUT_MESSAGE_BYTES)  # `lines_of` reads no more of it
-        raise ValueError(f"it has {least}{len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
+    if len(value) > messages.MAX_VALUE_BYTES and not raw:
+        least = "at least " * (len(value) >= messages.INPUT_MESSAGE_BYTES)  # `lines_of` reads no more of it
+        raise ValueError(f"it has {least}{len(value)} bytes: at most {messages.MAX_VALUE_BYTES} are allowed")
     try:
         found = _decode(value)
-        key = key_of(found.stream, str(found.instance_id), wide)
+        key = partitioning.key_of(found.stream, str(found.instance_id), wide)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         if raw:
             return None

@@ -22,11 +22,9 @@ from prequential.offline.replay.summary import (
 )
 from prequential.offline.replay.text import show
 from prequential.runtime.compilation import compile_loops, loops_for, progress_bar
-from prequential.topics.decoding import KINDS
-from prequential.topics.encoding import encode
+from prequential.topics import decoding, encoding, specs
 from prequential.topics.errors import WorkError, as_text, printable
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output
-from prequential.topics.specs import COMPARISONS, DISPARITIES, METRICS
 from prequential.views.diagnosis.findings import findings
 from prequential.views.report import Report
 from prequential.views.wording.console import Console, complain
@@ -126,7 +124,7 @@ def _from_files(
     with progress_bar() as progress:
         sources = common.read_sources(args, given, progress, config)
     out.sources.update((source.kind, source) for source in sources)
-    out.account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
+    out.account.clocks = {decoding.KINDS[source.kind]: source.clocks for source in sources}
     total = sum(map(len, sources))
     metrics = _asks_for_metrics(args)
     with loops_for(config, total, complain), progress_bar() as progress:
@@ -153,9 +151,9 @@ class _Writer:
     def __init__(self, stack: ExitStack, args: argparse.Namespace, config: Config) -> None:
         files = [stack.enter_context(common.open_output(getattr(args, name))) for name in _OUTPUTS]
         *encoded, self._alarms, self._incidents, self._dead_letters = files
-        self._encoded = dict(zip((METRICS, COMPARISONS, DISPARITIES), encoded))
+        self._encoded = dict(zip((specs.METRICS, specs.COMPARISONS, specs.DISPARITIES), encoded))
         self.sources: dict[int, Located] = {}
-        paths = [getattr(args, kind) for kind in KINDS]
+        paths = [getattr(args, kind) for kind in decoding.KINDS]
         names = ["standard input" if path == "-" else as_text(path) for path in paths if path is not None]
         title = ", ".join(dict.fromkeys(names)) or config.kafka.bootstrap_servers
         self.report = Report(title, config) if args.report is not None else None
@@ -170,10 +168,10 @@ class _Writer:
         if isinstance(output, Encoded):
             _write(self._encoded[output.topic], output.json)
         elif isinstance(output, Alarm):
-            _write(self._alarms, encode(output))
+            _write(self._alarms, encoding.encode(output))
             self.account.alarms.append(output)
         elif isinstance(output, Incident):
-            _write(self._incidents, encode(output))
+            _write(self._incidents, encoding.encode(output))
             self.account.incidents.add(output)
         else:
             source = self.sources[output.kind]
@@ -185,7 +183,8 @@ class _Writer:
         """Write an invalid record; bytes that are not UTF-8 become U+FFFD."""
         if self._dead_letters is not None:
             row = {
-                "error": letter.reason, "topic": KINDS[letter.kind], "partition": partition, "offset": offset,
+                "error": letter.reason,
+                "topic": decoding.KINDS[letter.kind], "partition": partition, "offset": offset,
                 "key": None if key is None else key.decode("utf-8", "replace"),
                 "value": None if value is None else value.decode("utf-8", "replace"),
             }

@@ -8,10 +8,8 @@ from typing import Any
 
 from prequential.cli import common
 from prequential.offline.replay.sources import lines_of
-from prequential.topics.clients import KafkaConfig
-from prequential.topics.decoding import milliseconds
+from prequential.topics import clients, decoding, specs
 from prequential.topics.errors import UsageError, WorkError, as_text, printable
-from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.views.dashboard.history import History
 from prequential.views.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
 from prequential.views.watching.tail import records_of
@@ -85,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     report = Report(args.title or names, common.load(args))
     for path in paths:
         with common.open_readable(path) as stream:
-            for record in records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES)):
+            for record in records_of(path, lines_of(stream, specs.DEAD_LETTER_MESSAGE_BYTES)):
                 report.history.update(*record)
     history = report.history
     if not any(model.sequences for model in history.models.values()):
@@ -156,7 +154,7 @@ def _run_explain(args: argparse.Namespace) -> int:
     known = ExplainingMessages()
     for path in args.files:
         with common.open_readable(path) as stream:
-            for message in lines_of(stream, DEAD_LETTER_MESSAGE_BYTES):
+            for message in lines_of(stream, specs.DEAD_LETTER_MESSAGE_BYTES):
                 if message.strip():
                     known.add(message)
     if not args.files:
@@ -172,18 +170,18 @@ def _run_explain(args: argparse.Namespace) -> int:
 def _time(text: str) -> int:
     """A time, in the forms that records have."""
     try:
-        return int(text) if text.lstrip("-").isdecimal() else milliseconds(text)
+        return int(text) if text.lstrip("-").isdecimal() else decoding.milliseconds(text)
     except ValueError as error:
         raise UsageError(
             f"--at {text!r}: expected a time such as 2026-08-30T00:00:00Z, or ms since the epoch"
         ) from error
 
 
-def _read_topics(known: ExplainingMessages, kafka: KafkaConfig) -> None:
+def _read_topics(known: ExplainingMessages, kafka: clients.KafkaConfig) -> None:
     """Return all incidents and alarms, which are few, and the newest metrics."""
     from prequential.views.watching.tail import Tail  # only this path needs a broker's clients
 
-    for topics, whole in (((INCIDENTS, DRIFT_ALARMS), True), ((METRICS,), False)):
+    for topics, whole in (((specs.INCIDENTS, specs.DRIFT_ALARMS), True), ((specs.METRICS,), False)):
         with closing(Tail(kafka, topics, from_beginning=whole)) as tail:
             for record in tail.to_end():
                 known.add(record.value or b"")

@@ -11,10 +11,8 @@ from prequential.cli.common import add_kafka_options, load
 from prequential.configuration.settings.model import Config
 from prequential.engine.comparisons.measuring import NAMES as OF_PAIRS
 from prequential.engine.measures.registry import MEASURES
-from prequential.topics.admin import check, create
-from prequential.topics.avro import avro_schema
+from prequential.topics import admin, avro, schemas
 from prequential.topics.errors import UsageError
-from prequential.topics.schemas import STRUCTS, connect_schema, schema
 from prequential.topics.specs import COMPARISONS, topic_specs
 from prequential.views.wording.console import say, write
 
@@ -51,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
     horizon = config.longest_horizon
     specs = topic_specs(kafka, horizon, wide=bool(config.wide), disparity=config.finds_disparity)
     if args.action == "create":
-        report = create(kafka, specs, horizon)
+        report = admin.create(kafka, specs, horizon)
         misfits = report.misfits
         for verb, names in (("created", report.created), ("exists, unchanged:", report.existing)):
             for name in names:
                 say(f"{verb} {name}")
     else:
-        misfits = check(kafka, specs, horizon=horizon)
+        misfits = admin.check(kafka, specs, horizon=horizon)
     for kind, sentences in (("error", misfits.errors), ("remark", misfits.remarks)):
         for sentence in sentences:
             say(f"{kind}: {sentence}")
@@ -91,7 +89,8 @@ def add_schema_parser(subparsers: Any) -> None:
         description="Print the JSON Schema (2020-12) of the messages of an output topic, or of all topics. "
         "Dead letters are the original records; their schema is that of the lines of `dead-letters --json`.",
     )
-    parser.add_argument("topic", nargs="?", choices=tuple(STRUCTS), metavar="TOPIC", help=", ".join(STRUCTS))
+    names = tuple(schemas.STRUCTS)
+    parser.add_argument("topic", nargs="?", choices=names, metavar="TOPIC", help=", ".join(names))
     other = parser.add_mutually_exclusive_group()
     other.add_argument(
         "--connect", action="store_true",
@@ -112,10 +111,10 @@ def _run_schema(args: argparse.Namespace) -> int:
         raise UsageError(f"{option} needs one topic: expected e.g. schema metrics {option}")
     if args.connect:
         measures = OF_PAIRS if args.topic == COMPARISONS else MEASURES
-        text = json.dumps(connect_schema(args.topic, measures), separators=(",", ":"))
+        text = json.dumps(schemas.connect_schema(args.topic, measures), separators=(",", ":"))
     else:
-        form = avro_schema if args.avro else schema
-        found = {topic: form(topic) for topic in STRUCTS} if args.topic is None else form(args.topic)
+        form = avro.avro_schema if args.avro else schemas.schema
+        found = {topic: form(topic) for topic in schemas.STRUCTS} if args.topic is None else form(args.topic)
         text = json.dumps(found, indent=2, ensure_ascii=False)
     write(text.encode() + b"\n")  # UTF-8 in every locale
     return 0

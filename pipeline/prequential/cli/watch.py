@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 from prequential.cli.common import add_kafka_options, load, sigterm_as_ctrl_c
 from prequential.engine.measures.registry import NAMES
-from prequential.topics.clients import KafkaConfig
+from prequential.topics import clients, specs
 from prequential.topics.errors import UsageError, as_text
-from prequential.topics.specs import INCIDENTS, METRICS
 from prequential.views.watching import table
 from prequential.views.watching.ranking import OTHER_WAYS, Choice, Ranking
 from prequential.views.watching.screen import Keyboard, Screen
@@ -89,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     if args.sort not in (None, *NAMES, *OTHER_WAYS):
         ways = ", ".join(OTHER_WAYS)
         raise UsageError(f"--sort is {args.sort!r}: expected a measure, such as kappa, or {ways}")
-    kafka = load(args).kafka
+    kafka, optional = load(args).kafka, (specs.INCIDENTS,)
     state = WatchState(args.stream, args.model)
     choice = Choice(args.stage, args.estimator, args.sort)
     console = Console()
@@ -97,12 +96,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         with (
             sigterm_as_ctrl_c(),
-            closing(Tail(kafka, TOPICS, from_beginning=args.from_beginning, optional=(INCIDENTS,))) as tail,
+            closing(Tail(kafka, TOPICS, from_beginning=args.from_beginning, optional=optional)) as tail,
         ):
             if args.once or not live:
                 for topic, value, when, _ in tail.to_end():
                     state.update(topic, value, when)
-                state.since = tail.since.get(METRICS)
+                state.since = tail.since.get(specs.METRICS)
                 _show(state, choice, console, live)
                 if (nothing := _nothing(state, args, kafka)) is not None:
                     complain(nothing)
@@ -116,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _nothing(state: WatchState, args: argparse.Namespace, kafka: KafkaConfig) -> str | None:
+def _nothing(state: WatchState, args: argparse.Namespace, kafka: clients.KafkaConfig) -> str | None:
     """Return why nothing is shown, in a sentence; None if something is shown."""
     if not state.messages:
         topics = ", ".join(map(kafka.topic, TOPICS))
@@ -188,7 +187,7 @@ def _follow_live(tail: Tail, screen: Screen, state: WatchState, console: Console
 def _take(tail: Tail, state: WatchState) -> None:
     """Process new messages."""
     until = monotonic() + _TAKE_SECONDS
-    state.since = tail.since.get(METRICS)
+    state.since = tail.since.get(specs.METRICS)
     while records := tail.take(0):
         for topic, value, when, _ in records:
             state.update(topic, value, when)

@@ -11,9 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, add_process_options, load_process, start_log
-from prequential.runtime.compilation import compile_loops
-from prequential.runtime.http import TEXT, Endpoint
-from prequential.runtime.program import share_arenas
+from prequential.runtime import compilation, http, program
 from prequential.topics.clients import resolved
 from prequential.topics.errors import UsageError
 
@@ -50,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     # Until the worker has a loop to stop, nothing needs to be cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    share_arenas()
+    program.share_arenas()
     config = load_process(args)
     if accepted := (*config.worker.accept_loss, *args.accept_loss):
         config = replace(config, worker=replace(config.worker, accept_loss=accepted))
@@ -59,15 +57,15 @@ def run(args: argparse.Namespace) -> int:
     # Faust logs too many details about its services.
     start_log(args, ("faust", "mode", "prequential.runtime.kafka.transport"))
     # It answers from the beginning, so that no supervisor kills a worker that compiles and is not ready yet.
-    endpoint = Endpoint(config.http, {})
+    endpoint = http.Endpoint(config.http, {})
 
     def report(progress: str) -> None:
         said = f"{progress}\n".encode()
-        endpoint.serve({"/live": lambda: (200, TEXT, said), "/ready": lambda: (503, TEXT, said)})
+        endpoint.serve({"/live": lambda: (200, http.TEXT, said), "/ready": lambda: (503, http.TEXT, said)})
 
     report("starting")
     # Before the worker joins its group: compiling in the middle of a stream would look like a crash.
-    compile_loops(log.info, config, report)
+    compilation.compile_loops(log.info, config, report)
     report("starting: the engine's loops are loaded")
     from prequential.runtime.worker.app import run_worker  # Faust is slow to import: only where it is needed
 

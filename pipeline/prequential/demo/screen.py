@@ -10,10 +10,8 @@ from prequential.demo.worker import EMIT_OUTCOMES, RATIO, Readings
 from prequential.offline.replay.text import ModelRow, models_table, number, print_wide, with_courses
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.views.wording.comparing import WHOLE, NewestPairs, report
+from prequential.views.wording import comparing, measures, status
 from prequential.views.wording.console import Console
-from prequential.views.wording.measures import caption_of_stages, marked
-from prequential.views.wording.status import NewestIncidents, cause_in_words, levels_in_words
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -40,9 +38,9 @@ class DemoBoard:
         self.newest: dict[tuple[str, str, str], Metrics] = {}
         #: By model and stage: recent accuracies, with the numbers of outcomes after which they were.
         self.course: dict[tuple[str, str], list[tuple[int, float]]] = {}
-        self.pairs = NewestPairs()
+        self.pairs = comparing.NewestPairs()
         self.alarms: list[Alarm] = []
-        self.incidents = NewestIncidents()
+        self.incidents = status.NewestIncidents()
         self.readings: Readings | None = None
         self.rate = 0.0
         self._read_at = 0.0
@@ -169,10 +167,10 @@ def table(board: DemoBoard, server: ModelServer, console: Console) -> Table:
             rows.append(
                 ModelRow(
                     (
-                        model if stage == stages[0] else "", marked(stage, board.same(model, stage)),
+                        model if stage == stages[0] else "", measures.marked(stage, board.same(model, stage)),
                     ),
                     (
-                        board.measure(model, stage, WHOLE, "accuracy"),
+                        board.measure(model, stage, comparing.WHOLE, "accuracy"),
                         board.since(model, stage, server.drift_outcome),
                         *recent,
                     ),
@@ -189,7 +187,7 @@ def table(board: DemoBoard, server: ModelServer, console: Console) -> Table:
         "accuracy over time" if with_courses(console) else None,
         title=f"after {board.outcomes:,} outcomes; at drift: {LATEST:,} from it on; "
         f"latest: the last {LATEST:,}",
-        caption=caption_of_stages(board.same(model, STAGES[-1]) for model in board.models)
+        caption=measures.caption_of_stages(board.same(model, STAGES[-1]) for model in board.models)
         + "kappa_per: gain over repeating the latest label known at the prediction; "
         "below 0: a loss",
     )  # fmt: skip
@@ -247,10 +245,10 @@ def incident_line(incident: Incident, server: ModelServer) -> str:
     began, drift = incident.change_point["outcome"], ""
     if server.drift_outcome is not None:
         drift = f" (drift: {server.drift_outcome:,})"
-    causes = ", ".join(map(cause_in_words, incident.causes[:2]))
+    causes = ", ".join(map(status.cause_in_words, incident.causes[:2]))
     return (
         f"INCIDENT {incident.status}: {incident.model} began at outcome {began:,}{drift}: "
-        f"{levels_in_words(incident)}; {causes}; {incident.alarm_count} alarms"
+        f"{status.levels_in_words(incident)}; {causes}; {incident.alarm_count} alarms"
     )
 
 
@@ -297,7 +295,7 @@ def worth(board: DemoBoard, server: ModelServer) -> list[str]:
     lines = []
     later = []
     for model in server.learning:
-        initial, final = (board.measure(model, stage, WHOLE, "accuracy") for stage in STAGES)
+        initial, final = (board.measure(model, stage, comparing.WHOLE, "accuracy") for stage in STAGES)
         if initial is not None and final is not None:
             lines.append(
                 f"{model}: accuracy {initial:.3f} initial, {final:.3f} final: "
@@ -313,7 +311,7 @@ def worth(board: DemoBoard, server: ModelServer) -> list[str]:
 
 def compared(board: DemoBoard, server: ModelServer) -> list[str]:
     """Return lines about pairs: which model is better, by how much, by which verdict, and since when."""
-    return list(report(board.pairs.known()))
+    return list(comparing.report(board.pairs.known()))
 
 
 def _gain(initial: float, final: float) -> str:

@@ -19,11 +19,9 @@ from prequential.configuration.settings.stages import FINAL
 from prequential.runtime.http import Access, HttpServer, address, in_thread, response
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INCIDENTS
+from prequential.views.dashboard import incident, overview, pages
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.history import History, PairKey
-from prequential.views.dashboard.incident import incident_list, incident_page
-from prequential.views.dashboard.overview import Overview
-from prequential.views.dashboard.pages import model_page
 from prequential.views.dashboard.pair import pair_page
 from prequential.views.watching.ranking import Choice
 from prequential.views.watching.state import TOPICS, ModelKey
@@ -60,7 +58,7 @@ class Board:
         #: The number of records read, and the number of initial records to read.
         self.read, self.to_read = 0, 0
         self._clock = clock
-        self._overview = Overview(history, clock is not None)
+        self._overview = overview.Overview(history, clock is not None)
         self._lock = threading.Lock()
 
     def take(self, records: Iterable[OutputRecord]) -> None:
@@ -120,15 +118,15 @@ class Board:
         clock = now if self.live else None
         if view == "model":
             key, names = _model(params, history), (params.get("estimator"), params.get("segment"))
-            return model_page(history, key, *names, courses, clock)
+            return pages.model_page(history, key, *names, courses, clock)
         if view == "pair":
             return pair_page(history, _pair(params, history), courses, clock)
         if view == "incident":
-            return incident_page(history, _text(params, "id"), courses)
+            return incident.incident_page(history, _text(params, "id"), courses)
         if view == "configurations":
             return history.configurations.page()
         if view == "incidents":
-            return incident_list(history)
+            return incident.incident_list(history)
         raise Absent(f"there is no view {view!r}")
 
 

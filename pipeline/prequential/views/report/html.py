@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 from prequential.configuration.settings.model import Config
 from prequential.engine.measures.registry import LESS_IS_BETTER
+from prequential.topics import outputs, specs
 from prequential.topics.errors import Fault, printable
-from prequential.topics.outputs import Alarm, Comparison, Encoded, Incident, Metrics, decoded
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.views.dashboard.courses import COVERAGE, Courses, by_stream, columns
 from prequential.views.dashboard.history import History, PairKey
 from prequential.views.dashboard.incident import incident_list, incident_page
@@ -278,7 +277,8 @@ def _source(text: str) -> str:
 
 #: The topics of messages that a report shows.
 _TOPICS: dict[type[object], str] = {
-    Metrics: METRICS, Comparison: COMPARISONS, Alarm: DRIFT_ALARMS, Incident: INCIDENTS,
+    outputs.Metrics: specs.METRICS, outputs.Comparison: specs.COMPARISONS,
+    outputs.Alarm: specs.DRIFT_ALARMS, outputs.Incident: specs.INCIDENTS,
 }
 
 
@@ -296,7 +296,7 @@ class Report:
 
     def put(self, output: object) -> None:
         """Take an output of a shard; ignore dead letters, which are not shown."""
-        message: Any = decoded(output) if isinstance(output, Encoded) else output
+        message: Any = outputs.decoded(output) if isinstance(output, outputs.Encoded) else output
         topic = _TOPICS.get(type(message))
         if topic is not None:
             self.history.update(topic, msgspec.json.encode(message), message.ts)

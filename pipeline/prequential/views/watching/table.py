@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION
 from prequential.engine.measures.registry import OF_NUMBERS, OF_SETS
+from prequential.topics import outputs, specs
 from prequential.topics.errors import printable
-from prequential.topics.outputs import ALL_PARTITIONS, Incident
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS
 from prequential.views.watching import messages
 from prequential.views.watching.incidents import AlarmGroup, ShownIncident, decode_incident, incident_line
 from prequential.views.watching.ranking import RankedModel, Ranking, is_baseline, is_recent, measures_shown
@@ -28,13 +27,13 @@ def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
 
     `split` are the streams in several partitions. For these, the line ends with the partition.
     """
-    if topic == DRIFT_ALARMS:
+    if topic == specs.DRIFT_ALARMS:
         alarm = messages.decode_notice(value)
         return alarm_line(alarm) + _place(alarm, split)
-    if topic == INCIDENTS:
+    if topic == specs.INCIDENTS:
         incident = decode_incident(value)
         return plain_incident_line(incident) + _place(incident, split)
-    if topic == COMPARISONS:
+    if topic == specs.COMPARISONS:
         pair = comparing.pair_of(messages.decode_comparison(value))
         return comparison_line(pair) + _place(pair, split)
     heading = messages.decode_heading(value)
@@ -44,7 +43,7 @@ def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
 def newest_lines(state: WatchState) -> Iterator[str]:
     """Yield the newest message of each sequence by name with its pairs; then alarms and incidents."""
     alarms: list[messages.Notice] = []
-    incidents: list[Incident] = []
+    incidents: list[outputs.Incident] = []
     for key, model in sorted(state.models.items()):
         for sequence in sorted(model.sequences, key=lambda one: (one.segment or "", *one[1:])):
             if (reading := state.reading(model.sequences[sequence])) is not None:
@@ -110,7 +109,7 @@ def alarm_line(alarm: messages.Notice) -> str:
     )
 
 
-def plain_incident_line(incident: Incident) -> str:
+def plain_incident_line(incident: outputs.Incident) -> str:
     """Return an incident as a line: its first outcome, its severity, and its causes."""
     causes = ",".join(f"{one['cause']}:{one['share']:.2f}" for one in incident.causes)
     return _line(
@@ -122,7 +121,7 @@ def plain_incident_line(incident: Incident) -> str:
     )
 
 
-_Message = messages.Heading | comparing.Pair | messages.Notice | Incident
+_Message = messages.Heading | comparing.Pair | messages.Notice | outputs.Incident
 
 
 def _line(ts: int | None, about: _Message, *details: str) -> str:
@@ -142,7 +141,7 @@ def partition_name(partition: int) -> str:
     >>> partition_name(3), partition_name(-1)
     ('3', 'all')
     """
-    return "all" if partition == ALL_PARTITIONS else str(partition)
+    return "all" if partition == outputs.ALL_PARTITIONS else str(partition)
 
 
 #: The least width of a name, which usually distinguishes names.

@@ -8,12 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import KafkaError, Message, TopicPartition
-from prequential.topics import clients
-from prequential.topics.admin import partition_counts, present
+from prequential.topics import admin, clients, permissions, reading, specs
 from prequential.topics.errors import WorkError
-from prequential.topics.permissions import READ, require, why_unread
-from prequential.topics.reading import first_since, watermarks
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS, SETTINGS_HEADER
 from prequential.views.watching.messages import ABSENT
 
 #: librdkafka requires the name of a group, although assigned partitions need none.
@@ -58,11 +54,11 @@ class Tail:
         self, kafka: clients.KafkaConfig, topics: Sequence[str], *, from_beginning: bool = False,
         since: int | None = None, most: int | None = None, optional: Sequence[str] = (),
     ) -> None:
-        require(kafka, dict.fromkeys(map(kafka.topic, topics), READ))
-        there = present(kafka, [kafka.topic(name) for name in optional]) if optional else set()
+        permissions.require(kafka, dict.fromkeys(map(kafka.topic, topics), permissions.READ))
+        there = admin.present(kafka, [kafka.topic(name) for name in optional]) if optional else set()
         needed = [name for name in topics if name not in optional or kafka.topic(name) in there]
         self._names = {kafka.topic(name): name for name in needed}
-        counts = partition_counts(kafka, list(self._names))
+        counts = admin.partition_counts(kafka, list(self._names))
         self.trouble: str | None = None
         #: By topic (without prefix) with only its tail read: the time (epoch ms) since which all is read.
         self.since: dict[str, int] = {}
@@ -82,9 +78,9 @@ class Tail:
             for topic, count in counts.items():
                 for partition in range(count):
                     place = TopicPartition(topic, partition)
-                    low, high = watermarks(self._consumer, place)
+                    low, high = reading.watermarks(self._consumer, place)
                     place.offset = low if from_beginning else max(low, high - (most or TAIL_RECORDS))
-                    asked = None if since is None else first_since(self._consumer, place, since, high)
+                    asked = None if since is None else reading.first_since(self._consumer, place, since, high)
                     if asked is not None and asked >= place.offset:
                         place.offset = asked  # earlier records aren't asked for, so nothing is cut off
                     elif place.offset > low:
@@ -117,7 +113,7 @@ class Tail:
                     if self._behind:
                         self._note_place(message)
                     time, headers = message.timestamp()[1], message.headers()
-                    settings = dict(headers).get(SETTINGS_HEADER) if headers else None
+                    settings = dict(headers).get(specs.SETTINGS_HEADER) if headers else None
                     taken.append(OutputRecord(names[message.topic()], message.value(), time, settings))
                 else:
                     self._note_error(message)
@@ -165,7 +161,8 @@ class Tail:
             self._note(error)
         else:
             topic = message.topic()
-            raise WorkError(why_unread(self._kafka, error, topic, _GROUP, f"can't read {topic!r}"))
+            what = f"can't read {topic!r}"
+            raise WorkError(permissions.why_unread(self._kafka, error, topic, _GROUP, what))
 
     def _note(self, error: KafkaError) -> None:
         self.trouble = error.str()
@@ -192,8 +189,8 @@ def record_of(value: bytes) -> OutputRecord:
     """
     kind = _decode(value)
     for topic, is_there in (
-        (COMPARISONS, kind.against is not None), (METRICS, kind.measures is not ABSENT),
-        (DRIFT_ALARMS, kind.detector is not None), (INCIDENTS, kind.status is not None),
+        (specs.COMPARISONS, kind.against is not None), (specs.METRICS, kind.measures is not ABSENT),
+        (specs.DRIFT_ALARMS, kind.detector is not None), (specs.INCIDENTS, kind.status is not None),
     ):
         if is_there:
             return OutputRecord(topic, value, kind.ts)
