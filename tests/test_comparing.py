@@ -51,72 +51,48 @@ def test_merged_comparisons_can_be_read() -> None:
     assert (read.missing_partitions, read.is_decided, contradicted(read)) == ([2], False, False)
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({}, "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000"),  # noqa: E501
-        (
-            {"difference": -0.031, "interval": (-0.05, -0.012), "verdict": "a_better"},
-            "nb beats tree over the whole run: "
-            "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000",
-        ),
-        (
-            {"difference": -0.0004, "interval": (-0.02, 0.01), **UNDECIDED},
-            "nb vs tree over the whole run: "
-            "error lower by 0.0004 (-0.010 to 0.020), undecided at level 5% after 4,000 outcomes",
-        ),
-        (
-            {"difference": 0.0, "interval": (-0.02, 0.01), **UNDECIDED},
-            "nb and tree over the whole run: "
-            "no difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes",
-        ),
-        (
-            {"difference": 1234.5, "interval": None, "loss": "squared", **UNDECIDED},
-            "tree vs nb over the whole run: squared error lower by 1,234.500, after 4,000 outcomes; "
-            "no verdict, because the loss has no bound",
-        ),
-        (
-            MERGED,
-            "tree vs nb over the whole run: error lower by 0.031, after 4,000 outcomes; "
-            "each partition has its own verdict",
-        ),
-        (
-            MERGED | {"difference": -0.031, "missing_partitions": [2, 3]},
-            "nb vs tree over the whole run: error lower by 0.031, after 4,000 outcomes, without those of "
-            "partitions 2, 3, which reached a limit; each partition has its own verdict",
-        ),
-        (
-            {"against": "nb", "stage": "initial/final"},
-            "final of nb beats initial of nb over the whole run: "
-            "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 "
-            "of 4,000",
-        ),
-        (
-            {"difference": None},
-            "tree beats nb over the whole run: "
-            "error lower (0.012 to 0.050), at level 5% since outcome 712 of 4,000",
-        ),
-        (
-            {"difference": None, "interval": (-0.02, 0.01), **UNDECIDED},
-            "nb and tree over the whole run: "
-            "difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changed", "said"), [
+    ({}, "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000"),  # noqa: E501
+    ({"difference": -0.031, "interval": (-0.05, -0.012), "verdict": "a_better"},
+     "nb beats tree over the whole run: "
+     "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000"),
+    ({"difference": -0.0004, "interval": (-0.02, 0.01), **UNDECIDED},
+     "nb vs tree over the whole run: "
+     "error lower by 0.0004 (-0.010 to 0.020), undecided at level 5% after 4,000 outcomes"),
+    ({"difference": 0.0, "interval": (-0.02, 0.01), **UNDECIDED},
+     "nb and tree over the whole run: "
+     "no difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes"),
+    ({"difference": 1234.5, "interval": None, "loss": "squared", **UNDECIDED},
+     "tree vs nb over the whole run: squared error lower by 1,234.500, after 4,000 outcomes; "
+     "no verdict, because the loss has no bound"),
+    (MERGED,
+     "tree vs nb over the whole run: error lower by 0.031, after 4,000 outcomes; "
+     "each partition has its own verdict"),
+    (MERGED | {"difference": -0.031, "missing_partitions": [2, 3]},
+     "nb vs tree over the whole run: error lower by 0.031, after 4,000 outcomes, without those of "
+     "partitions 2, 3, which reached a limit; each partition has its own verdict"),
+    ({"against": "nb", "stage": "initial/final"},
+     "final of nb beats initial of nb over the whole run: "
+     "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 "
+     "of 4,000"),
+    ({"difference": None},
+     "tree beats nb over the whole run: "
+     "error lower (0.012 to 0.050), at level 5% since outcome 712 of 4,000"),
+    ({"difference": None, "interval": (-0.02, 0.01), **UNDECIDED},
+     "nb and tree over the whole run: "
+     "difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes"),
+])  # fmt: skip
 def test_who_leads_by_how_much_is_it_sure_since_when(changed: dict[str, Any], said: str) -> None:
     assert standing(pair(**changed)) == said
 
 
-@pytest.mark.parametrize(
-    ("difference", "begins", "ends", "against"),
-    [
-        (-0.04, "in the latest 1,000 outcomes nb vs tree: error lower by 0.040; but tree beats nb over the "
-                "whole run: error lower by 0.031", "since outcome 712 of 4,000", True),
-        (0.02, "tree beats nb over the whole run: error", "; also in the latest 1,000 outcomes: by 0.020",
-         False),
-        (0.0, "tree beats nb over the whole run: error", "outcomes there is no difference", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("difference", "begins", "ends", "against"), [
+    (-0.04, "in the latest 1,000 outcomes nb vs tree: error lower by 0.040; but tree beats nb over the "
+            "whole run: error lower by 0.031", "since outcome 712 of 4,000", True),
+    (0.02, "tree beats nb over the whole run: error", "; also in the latest 1,000 outcomes: by 0.020",
+     False),
+    (0.0, "tree beats nb over the whole run: error", "outcomes there is no difference", False),
+])  # fmt: skip
 def test_what_the_latest_window_says_stands_beside_and_first_where_it_contradicts(
     difference: float, begins: str, ends: str, against: bool
 ) -> None:
@@ -126,16 +102,13 @@ def test_what_the_latest_window_says_stands_beside_and_first_where_it_contradict
     assert contradicted(one) == against
 
 
-@pytest.mark.parametrize(
-    ("changed", "difference", "said", "against"),
-    [
-        ({}, -0.04, ", in the latest 1,000 outcomes error is lower by 0.040; but tree beats nb over", True),
-        ({}, 0.01, ", in the latest 1,000 outcomes tree vs nb: error lower by 0.010; but tree", True),
-        ({}, 0.0, ", in the latest 1,000 outcomes there is no difference; but", True),
-        ({}, None, "; but tree beats nb over the whole run: ", True),
-        (UNDECIDED, -0.04, ", in the latest 1,000 outcomes error is lower by 0.040; tree vs nb", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changed", "difference", "said", "against"), [
+    ({}, -0.04, ", in the latest 1,000 outcomes error is lower by 0.040; but tree beats nb over", True),
+    ({}, 0.01, ", in the latest 1,000 outcomes tree vs nb: error lower by 0.010; but tree", True),
+    ({}, 0.0, ", in the latest 1,000 outcomes there is no difference; but", True),
+    ({}, None, "; but tree beats nb over the whole run: ", True),
+    (UNDECIDED, -0.04, ", in the latest 1,000 outcomes error is lower by 0.040; tree vs nb", False),
+])  # fmt: skip
 def test_who_is_better_now_comes_first_where_it_isnt_who_is_over_the_whole_run(
     changed: dict[str, Any], difference: float | None, said: str, against: bool
 ) -> None:

@@ -220,36 +220,23 @@ class TestFindings:
 class TestUnusable:
     """Records that can't be used, with the commonest reason and its remedy."""
 
-    @pytest.mark.parametrize(
-        ("change", "config", "reason", "remedy"),
-        [
-            (
-                {"ts": "2024-05-01T12:00:00"}, "",
-                "ts is '2024-05-01T12:00:00': expected epoch milliseconds or an RFC 3339 time with offset",
-                "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
-            ),
-            (
-                {"ts": 1714564800.5}, "", "expected `int | str | null`, got `float` - at `$.ts`",
-                "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
-            ),
-            (
-                {"y_proba": 0.7}, "", "expected `object | null`, got `float` - at `$.y_proba`",
-                'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}',
-            ),
-            (
-                {"y_pred": 0.5}, "", "class 0.5 is a fraction: expected a string, an integer or a boolean",
-                "`task: regression` if these are numbers",
-            ),
-            (
-                {}, "defaults: {task: regression}",
-                "y_pred 'UP': expected a number up to 1e+100 (task: regression)",
-                "`task: classification` if these are classes",
-            ),
-            (
-                {"instance_id": None}, "", "expected `int | str`, got `null` - at `$.instance_id`", None,
-            ),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("change", "config", "reason", "remedy"), [
+        ({"ts": "2024-05-01T12:00:00"}, "",
+         "ts is '2024-05-01T12:00:00': expected epoch milliseconds or an RFC 3339 time with offset",
+         "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z"),
+        ({"ts": 1714564800.5}, "", "expected `int | str | null`, got `float` - at `$.ts`",
+         "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z"),
+        ({"y_proba": 0.7}, "", "expected `object | null`, got `float` - at `$.y_proba`",
+         'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'),
+        ({"y_pred": 0.5}, "", "class 0.5 is a fraction: expected a string, an integer or a boolean",
+         "`task: regression` if these are numbers"),
+        ({}, "defaults: {task: regression}",
+         "y_pred 'UP': expected a number up to 1e+100 (task: regression)",
+         "`task: classification` if these are classes"),
+        (
+            {"instance_id": None}, "", "expected `int | str`, got `null` - at `$.instance_id`", None,
+        ),
+    ])  # fmt: skip
     def test_why(self, case: Case, change: Row, config: str, reason: str, remedy: str | None) -> None:
         given = records(change=lambda i: change)
         summary = case.run(*given, config)

@@ -276,10 +276,8 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [section] = found["sections"]
     assert section["names"] == ["defaults"]
     assert section["changes"] == [
-        {
-            "key": "estimators", "values": ["with decay:1h"], "state": "", "ends": [],
-            "begins_empty": ["comparison by error: estimator decay:1h", "estimator decay:1h"],
-        }
+        {"key": "estimators", "values": ["with decay:1h"], "state": "", "ends": [],
+         "begins_empty": ["comparison by error: estimator decay:1h", "estimator decay:1h"]}
     ]  # fmt: skip
     assert found["digests"][0] != found["digests"][1]
 

@@ -46,10 +46,8 @@ def test_messages_are_counted_by_configuration() -> None:
 
 def test_what_was_before_is_said_and_is_no_difference() -> None:
     found = live(
-        [
-            Use("a", 0, FORMER.digest, 2, START, START + 1),
-            Use("a", 0, PRESENT.digest, 1, START + 2, START + 2),
-        ],
+        [Use("a", 0, FORMER.digest, 2, START, START + 1),
+         Use("a", 0, PRESENT.digest, 1, START + 2, START + 2)],
         Config(),
     )
     assert found.everywhere

@@ -54,47 +54,41 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 class TestReasons:
     """Reasons of the same kind count together, whatever they quote."""
 
-    @pytest.mark.parametrize(
-        ("kind", "values", "expected"),
-        [
-            (LABELS, [b"\xff", b'{"a":"\xc0"}'], "not UTF-8: byte … can't be decoded"),
-            (LABELS, [b'{"stream":]', b'{"stream":"s","x":]'], None),
-            (LABELS, [b'{"stream":"s","instance_id":%d}' % i for i in range(3)], None),
-            (LABELS,
-             [b'{"stream":"s","instance_id":1,"y_true":1,"ts":"%s"}' % ts for ts in (b"now", b"it's: 7")],
-             "ts is '…': expected epoch milliseconds or an RFC 3339 time with offset"),
-            (LABELS,
-             [b'{"stream":"s","instance_id":"%s","y_true":1}' % (b"x" * n) for n in (257, 300)], None),
-            (PREDICTIONS,
-             [PREDICTION % (b'"%s":%s' % pair)
-              for pair in ((b"a", b"-0.5"), (b'\\"b: 9\\"', b"1.5"), (b"it's", b"1e300"))],
-             "y_proba of '…' is N: expected a probability from 0 to 1"),
-            (PREDICTIONS, [PREDICTION % (b'"a":%s,"b":1' % share) for share in (b"0.5", b"0.75")],
-             "y_proba sums to N over N classes: expected at most 1.001"),
-            (LABELS, [b'{"stream":"s","x":"%s"}' % (b"x" * (n << 20)) for n in (1, 2)],
-             "value has N bytes: at most 1048576 are allowed"),
-        ],
-    )
+    @pytest.mark.parametrize(("kind", "values", "expected"), [
+        (LABELS, [b"\xff", b'{"a":"\xc0"}'], "not UTF-8: byte … can't be decoded"),
+        (LABELS, [b'{"stream":]', b'{"stream":"s","x":]'], None),
+        (LABELS, [b'{"stream":"s","instance_id":%d}' % i for i in range(3)], None),
+        (LABELS,
+         [b'{"stream":"s","instance_id":1,"y_true":1,"ts":"%s"}' % ts for ts in (b"now", b"it's: 7")],
+         "ts is '…': expected epoch milliseconds or an RFC 3339 time with offset"),
+        (LABELS,
+         [b'{"stream":"s","instance_id":"%s","y_true":1}' % (b"x" * n) for n in (257, 300)], None),
+        (PREDICTIONS,
+         [PREDICTION % (b'"%s":%s' % pair)
+          for pair in ((b"a", b"-0.5"), (b'\\"b: 9\\"', b"1.5"), (b"it's", b"1e300"))],
+         "y_proba of '…' is N: expected a probability from 0 to 1"),
+        (PREDICTIONS, [PREDICTION % (b'"a":%s,"b":1' % share) for share in (b"0.5", b"0.75")],
+         "y_proba sums to N over N classes: expected at most 1.001"),
+        (LABELS, [b'{"stream":"s","x":"%s"}' % (b"x" * (n << 20)) for n in (1, 2)],
+         "value has N bytes: at most 1048576 are allowed"),
+    ])
     def test_of_decoding(self, kind: int, values: list[bytes], expected: str | None) -> None:
         reasons = decode(kind, values).reasons
         assert len(reasons) == len(values)
         [found] = {kind_of(reason) for reason in reasons.values()}
         assert found == (expected or found)
 
-    @pytest.mark.parametrize(
-        ("reason", "expected"),
-        [
-            ("model 'a' is one too many: limits.models_per_stream is 200",
-             "model '…' is one too many: limits.models_per_stream is 200"),
-            ("instance '17' has 1000 predictions waiting: limits.predictions_per_instance is 1000",
-             "instance '…' has N predictions waiting: limits.predictions_per_instance is 1000"),
-            ("class 1.5 is a fraction: expected a string, an integer or a boolean",
-             "class N is a fraction: expected a string, an integer or a boolean"),
-            ("y_pred 'abc': expected a number up to 1e+150 (task: regression)",
-             "y_pred '…': expected a number up to 1e+150 (task: regression)"),
-            ("", ""), ("'", "'"),
-        ],
-    )
+    @pytest.mark.parametrize(("reason", "expected"), [
+        ("model 'a' is one too many: limits.models_per_stream is 200",
+         "model '…' is one too many: limits.models_per_stream is 200"),
+        ("instance '17' has 1000 predictions waiting: limits.predictions_per_instance is 1000",
+         "instance '…' has N predictions waiting: limits.predictions_per_instance is 1000"),
+        ("class 1.5 is a fraction: expected a string, an integer or a boolean",
+         "class N is a fraction: expected a string, an integer or a boolean"),
+        ("y_pred 'abc': expected a number up to 1e+150 (task: regression)",
+         "y_pred '…': expected a number up to 1e+150 (task: regression)"),
+        ("", ""), ("'", "'"),
+    ])
     def test_of_the_engine(self, reason: str, expected: str) -> None:
         assert kind_of(reason) == expected
 
@@ -115,19 +109,16 @@ class TestLines:
         fields = json.loads(line)
         assert fields["key"] == fields["value"]
 
-    @pytest.mark.parametrize(
-        ("line", "quoted"),
-        [
-            (b"", "expected a JSON object with `topic` and `value`"),
-            (b"{}", "missing required field `topic`"),
-            (b'{"topic":"labels"}', "missing required field `value`"),
-            (b'{"topic":"labels","value":null}', "expected the record in `value`"),
-            (b'{"topic":"labels","value":[1]}', "expected the record in `value`"),
-            (b'{"topic":"labels","value":{"base64":"?"}}', "expected base64"),
-            (b'{"topic":"labels","value":{"base64":7}}', "expected base64"),
-            (b'{"topic":"labels","value":"\xff"}', "expected a JSON object"),
-        ],
-    )
+    @pytest.mark.parametrize(("line", "quoted"), [
+        (b"", "expected a JSON object with `topic` and `value`"),
+        (b"{}", "missing required field `topic`"),
+        (b'{"topic":"labels"}', "missing required field `value`"),
+        (b'{"topic":"labels","value":null}', "expected the record in `value`"),
+        (b'{"topic":"labels","value":[1]}', "expected the record in `value`"),
+        (b'{"topic":"labels","value":{"base64":"?"}}', "expected base64"),
+        (b'{"topic":"labels","value":{"base64":7}}', "expected base64"),
+        (b'{"topic":"labels","value":"\xff"}', "expected a JSON object"),
+    ])
     def test_that_hold_no_record(self, line: bytes, quoted: str) -> None:
         with pytest.raises(ValueError, match=quoted):
             from_line(line)
@@ -174,16 +165,13 @@ class TestShown:
         assert gzip.decompress(path.read_bytes()).splitlines() == [to_line(one) for one in letters]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--last", "-1"], "expected a number of dead letters"),
-        (["--since", "soon"], "'soon' is no duration"),
-        (["--json", "--put-back", "x"], "not allowed with"),
-        (["--since", "1h", "--put-back", "x"], "--since and --put-back exclude each other"),
-        (["--put-back", "no/such"], "can't read 'no/such'"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), [
+    (["--last", "-1"], "expected a number of dead letters"),
+    (["--since", "soon"], "'soon' is no duration"),
+    (["--json", "--put-back", "x"], "not allowed with"),
+    (["--since", "1h", "--put-back", "x"], "--since and --put-back exclude each other"),
+    (["--put-back", "no/such"], "can't read 'no/such'"),
+])
 def test_wrong_usage(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         status: Any = main(["dead-letters", *options])

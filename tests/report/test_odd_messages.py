@@ -154,11 +154,9 @@ def test_a_report_does_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     for seed in ("0", "1", "2"):
         out, text = tmp_path / f"{seed}.html", tmp_path / f"{seed}.md"
         done = subprocess.run(
-            [
-                sys.executable, "-m", "prequential.cli.main", "report", "metrics", f"--out={out}",
-                f"--markdown={text}", *(f"--{name}={name}" for name in others), "--fail-if=accuracy < 2",
-                "--promote=tree",
-            ],
+            [sys.executable, "-m", "prequential.cli.main", "report", "metrics", f"--out={out}",
+             f"--markdown={text}", *(f"--{name}={name}" for name in others), "--fail-if=accuracy < 2",
+             "--promote=tree"],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}, cwd=tmp_path,
             capture_output=True, check=False,
         )  # fmt: skip

@@ -176,13 +176,10 @@ class TestOrder:
             "@majority", "bad@random",
         ]  # fmt: skip
 
-    @pytest.mark.parametrize(
-        ("measure", "values", "worst"),
-        [
-            ("kappa", (-0.5, 0.5), -0.5), ("log_loss", (0.5, 2.0), 2.0), ("bias", (-3.0, 2.0), -3.0),
-            ("r2", (0.9, 0.1), 0.1),
-        ],
-    )
+    @pytest.mark.parametrize(("measure", "values", "worst"), [
+        ("kappa", (-0.5, 0.5), -0.5), ("log_loss", (0.5, 2.0), 2.0), ("bias", (-3.0, 2.0), -3.0),
+        ("r2", (0.9, 0.1), 0.1),
+    ])
     def test_by_a_measure_the_worse_value_comes_first(
         self, measure: str, values: tuple[float, float], worst: float
     ) -> None:

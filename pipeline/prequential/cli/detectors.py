@@ -103,7 +103,6 @@ def _changes(given: str | None) -> list[changes.KnownChange]:
 
 
 def _whole(least: int, most: int) -> Any:
-    """A whole number within bounds."""
 
     def parse(text: str) -> int:
         if not text.isascii() or not text.isdigit() or not least <= int(text[:20]) <= most:
@@ -152,7 +151,6 @@ def add_calibrate_parser(subparsers: Any) -> None:
 
 
 def _run_calibrate(args: argparse.Namespace) -> int:
-    """Run the command."""
     given = common.given_sources(args, [args.out])
     with common.open_output(args.out) as file:
         budget = None if args.budget is None else parse_budget(args.budget)
@@ -174,7 +172,6 @@ def _run_calibrate(args: argparse.Namespace) -> int:
 
 
 def _above_zero(text: str) -> float:
-    """A number above 0."""
     try:
         number = float(text)
     except ValueError:

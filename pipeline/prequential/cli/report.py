@@ -146,7 +146,6 @@ def add_explain_parser(subparsers: Any) -> None:
 
 
 def _run_explain(args: argparse.Namespace) -> int:
-    """Run the command."""
     named = [args.stream, args.model, args.at]
     if (args.incident is None) == (None in named) or (args.incident and any(named)):
         raise UsageError("expected the id of an incident, or --stream, --model and --at")

@@ -105,7 +105,6 @@ def add_schema_parser(subparsers: Any) -> None:
 
 
 def _run_schema(args: argparse.Namespace) -> int:
-    """Print it."""
     if args.topic is None and (args.connect or args.avro):
         option = "--connect" if args.connect else "--avro"
         raise UsageError(f"{option} needs one topic: expected e.g. schema metrics {option}")

@@ -185,7 +185,6 @@ def _follow_live(tail: Tail, screen: Screen, state: WatchState, console: Console
 
 
 def _take(tail: Tail, state: WatchState) -> None:
-    """Process new messages."""
     until = monotonic() + _TAKE_SECONDS
     state.since = tail.since.get(specs.METRICS)
     while records := tail.take(0):

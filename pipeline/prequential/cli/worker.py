@@ -98,7 +98,6 @@ def add_ingest_parser(subparsers: Any) -> None:
 
 
 def _run_ingest(args: argparse.Namespace) -> int:
-    """Run the command."""
     config = load_process(args)
     if args.dry_run is not None:
         if args.dry_run < 1:
@@ -131,7 +130,6 @@ def add_notify_parser(subparsers: Any) -> None:
 
 
 def _run_notify(args: argparse.Namespace) -> int:
-    """Run the command."""
     config = load_process(args)
     # Its detailed log has addresses, which are secrets.
     start_log(args, ("aiohttp", "asyncio"))

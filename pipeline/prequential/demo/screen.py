@@ -169,21 +169,17 @@ def table(board: DemoBoard, server: ModelServer, console: Console) -> Table:
                     (
                         model if stage == stages[0] else "", measures.marked(stage, board.same(model, stage)),
                     ),
-                    (
-                        board.measure(model, stage, comparing.WHOLE, "accuracy"),
-                        board.since(model, stage, server.drift_outcome),
-                        *recent,
-                    ),
+                    (board.measure(model, stage, comparing.WHOLE, "accuracy"),
+                     board.since(model, stage, server.drift_outcome),
+                     *recent),
                     [accuracy for _, accuracy in board.course.get((model, stage), [])],
                     stage == stages[-1],
                 )
             )
     return models_table(
         rows, ("model", "stage"),
-        (
-            "accuracy\nwhole run", "accuracy\nat drift", "accuracy\nlatest", "kappa\nlatest",
-            "kappa_per\nlatest",
-        ),
+        ("accuracy\nwhole run", "accuracy\nat drift", "accuracy\nlatest", "kappa\nlatest",
+         "kappa_per\nlatest"),
         "accuracy over time" if with_courses(console) else None,
         title=f"after {board.outcomes:,} outcomes; at drift: {LATEST:,} from it on; "
         f"latest: the last {LATEST:,}",
@@ -315,7 +311,6 @@ def compared(board: DemoBoard, server: ModelServer) -> list[str]:
 
 
 def _gain(initial: float, final: float) -> str:
-    """Return the difference of the two numbers as printed."""
     return f"{round(final, 3) - round(initial, 3):.3f}"
 
 

@@ -65,11 +65,9 @@ def events_of(history: History, key: ModelKey) -> PageEvents:
     return PageEvents(
         [band(one, numbers[one.id]) for one in incidents][::-1],
         sorted(marks, key=lambda mark: (mark["t"], mark["outcome"])),
-        [
-            {**overview.incident_line(one), "number": numbers[one.id], "alarm_count": one.alarm_count,
-             "alarms": alarms_of[one.id][::-1]}
-            for one in sorted(incidents, key=lambda one: one.status != OPEN)
-        ],
+        [{**overview.incident_line(one), "number": numbers[one.id], "alarm_count": one.alarm_count,
+          "alarms": alarms_of[one.id][::-1]}
+         for one in sorted(incidents, key=lambda one: one.status != OPEN)],
         [alarm_line(one) for one in alone[::-1]], totals,
     )  # fmt: skip
 

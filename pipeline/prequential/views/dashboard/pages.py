@@ -258,7 +258,6 @@ def _tables(
 
 
 def _newest(reading: Reading | None) -> dict[str, Any]:
-    """Return the facts of the model's newest message."""
     return {
         "outcomes": reading.outcomes if reading else None,
         "ts": reading.ts if reading else None,

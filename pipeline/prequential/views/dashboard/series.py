@@ -309,7 +309,6 @@ class PeriodSeries(Series):
         return values
 
     def _insert(self, place: int) -> None:
-        """Insert an empty point at a place."""
         if self.size == len(self._axes):
             self._widen(min(2 * self.size, self.capacity), len(self._columns))
         for rows in (self._axes, self._values):

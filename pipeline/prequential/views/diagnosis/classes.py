@@ -118,7 +118,6 @@ def _way_of(one: str, other: str) -> tuple[str, str]:
 
 
 def _forms(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
-    """Yield classes that may be one."""
     named = dict.fromkeys(one for part in parts for one in part.named)
     written = _written(parts)
     for part in parts:  # `_configured` reports a class that no record has

@@ -143,7 +143,6 @@ def _decimal(text: str) -> str:
 
 
 def _rounded(text: str) -> str:
-    """Return long numbers as floats represent them."""
     if not _NUMBER.fullmatch(text) or sum(map(str.isdigit, text)) < _EXACT_DIGITS:
         return text
     return repr(float(text))
@@ -160,7 +159,6 @@ def _unquoted(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return an id in all forms at once."""
     text = _without_blanks(_unquoted(unicodedata.normalize("NFKC", text)))
     return _decimal(_ZEROS.sub("", _uuid(text).casefold()))
 
@@ -170,16 +168,12 @@ _FORMS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("one side has decimal text", "write whole numbers without decimals", _decimal),
     ("one side has blanks or invisible characters", "strip them", _without_blanks),
     ("ids differ in upper and lower case", "use one case", str.casefold),
-    (
-        "one side has leading zeros", "keep ids as text, or remove leading zeros on both sides",
-        lambda text: _ZEROS.sub("", text),
-    ),
+    ("one side has leading zeros", "keep ids as text, or remove leading zeros on both sides",
+     lambda text: _ZEROS.sub("", text)),
     ("UUIDs are written in two forms", "use one form, such as lower case with hyphens", _uuid),
     ("one side has quotes", "remove them", _unquoted),
-    (
-        "characters are coded in two ways (Unicode forms)", "normalise ids to NFC",
-        lambda text: unicodedata.normalize("NFKC", text),
-    ),
+    ("characters are coded in two ways (Unicode forms)", "normalise ids to NFC",
+     lambda text: unicodedata.normalize("NFKC", text)),
     ("ids have different separators", "use one separator", lambda text: "".join(filter(str.isalnum, text))),
     ("numbers were rounded to 64-bit floats", "read ids as text or integers, never as floats", _rounded),
     ("ids are written in several forms", "write ids in one form on both sides", _plain),

@@ -186,10 +186,8 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
         "split": sorted(history.misplaced)[:5], "findings": findings, "left_out": left_out,
     }  # fmt: skip
     return msgspec.json.encode(
-        {
-            "board": board, "overview": table, "models": models, "pairs": pairs,
-            "incident_list": listed, "incidents": incidents,
-        }
+        {"board": board, "overview": table, "models": models, "pairs": pairs,
+         "incident_list": listed, "incidents": incidents}
     )
 
 

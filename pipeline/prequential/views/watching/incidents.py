@@ -98,22 +98,16 @@ OPEN, CLOSED = "open", "closed"
 
 
 class _Place(msgspec.Struct):
-    """A place in a sequence."""
-
     outcome: int
     ts: int
 
 
 class _Level(msgspec.Struct):
-    """A mean loss."""
-
     level: float
     interval: tuple[float, float]
 
 
 class _Cause(msgspec.Struct):
-    """A cause of an incident, and its share of the difference."""
-
     cause: str
     share: float
 

@@ -135,7 +135,6 @@ def _since(incident: Incident) -> Iterator[str]:
 
 
 def _labels_of(incident: Incident, place: dict[str, int]) -> str:
-    """Return the label time of a place, if there are times."""
     return "" if incident.untimed else f", labels of {clock(place['ts'])}"
 
 
