@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import boards
+import msgspec
 import pytest
 from prequential.topics.encoding import encode
 from prequential.topics.outputs import Comparison
@@ -29,14 +31,9 @@ def pair(**changed: Any) -> Pair:
     return Pair(**{**about, **changed})
 
 
-def comparison(**changed: Any) -> Comparison:
-    about: dict[str, Any] = {
-        "id": "x", "stream": "elec2", "partition": 0, "model": "nb", "against": "tree", "segment": None,
-        "stage": "final", "estimator": "all", "loss": "error", "n": 4_000, "outcomes": 4_000, "ts": 0,
-        "measures": {"difference": 0.031}, "undefined": {}, "interval": (0.012, 0.05), "level": 0.05,
-        "pairs": 1, "verdict": "b_better", "since": 712, "config": "sha",
-    }  # fmt: skip
-    return Comparison(**{**about, **changed})
+def comparison(outcomes: int = 4_000, **changed: Any) -> Comparison:
+    said = boards.comparison(outcomes, **{"n": 4_000, "ts": 0, **changed})
+    return msgspec.json.decode(said.value or b"", type=Comparison)
 
 
 UNDECIDED = {"verdict": "undecided", "since": None}

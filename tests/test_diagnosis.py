@@ -284,15 +284,11 @@ class TestUnusable:
 
 
 class TestExitStatus:
-    def test_1_where_there_are_no_labels(self, case: Case) -> None:
-        case.run(records()[0], [])
-        assert case.status == 1
-        assert case.said.endswith("prequential: nothing was evaluated: there are no labels\n")
-
-    def test_1_where_files_are_empty(self, case: Case) -> None:
-        summary = case.run([], [])
+    @pytest.mark.parametrize(("predictions", "kind"), [(records()[0], "labels"), ([], "predictions")])
+    def test_1_where_files_are_empty(self, case: Case, predictions: Rows, kind: str) -> None:
+        summary = case.run(predictions, [])
         assert (case.status, summary["evaluated"]) == (1, False)
-        assert case.said.endswith("prequential: nothing was evaluated: there are no predictions\n")
+        assert case.said.endswith(f"prequential: nothing was evaluated: there are no {kind}\n")
 
     def test_0_for_a_single_outcome(self, case: Case) -> None:
         predictions, labels = records()

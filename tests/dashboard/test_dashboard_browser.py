@@ -6,10 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, period, served
+from boards import START, a_drift, alarm, comparison, incident, live, metrics, period, served
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
-from prequential.views.dashboard.server import Board, Server
 from prequential.views.watching.state import ModelKey, SequenceName
 
 from tests.browser import opened, ready
@@ -425,13 +424,9 @@ class TestIncident:
 
 class TestAge:
     def test_live_only_while_it_is_and_silent_models_stand_out(self, page: Page) -> None:
-        now = [START + 600_000]
-        history = history_of(
-            (metrics(n) for n in range(1, 300)), (metrics(n, model="tree") for n in range(1, 600))
-        )
-        board = Board(history, "a cluster", lambda: now[0])
-        server = Server(board, "127.0.0.1", 0)
-        try:
+        both = (metrics(n) for n in range(1, 300)), (metrics(n, model="tree") for n in range(1, 600))
+        with live(*both) as (server, board, now):
+            now[0] = START + 600_000
             ready(page, server.address + TABLE)
             assert "live, newest message" in page.inner_text(".status")
             assert "not live" not in page.inner_text(".status")
@@ -445,18 +440,12 @@ class TestAge:
             assert "steady" not in page.inner_text("table.models")
             assert page.inner_text(".need").split("\n")[:2] == ["○ silent", "elec2 / 2 models"]
             assert "labels stopped, or all predictions" in page.inner_text("table.models")
-        finally:
-            server.stop()
 
     def test_a_lost_connection_isnt_live(self, page: Page) -> None:
-        board = Board(history_of(a_drift()), "a cluster", lambda: START + 6_000_000)
-        server = Server(board, "127.0.0.1", 0)
-        try:
+        with live(a_drift()) as (server, _, _):
             ready(page, server.address)
             page.evaluate("Date.now = ((before) => () => before() + 50000)(Date.now)")
             page.wait_for_selector(".status:has-text('not live, newest message')")
-        finally:
-            server.stop()
 
 
 class TestSafety:

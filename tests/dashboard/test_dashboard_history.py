@@ -71,7 +71,7 @@ class TestEnded:
         assert shown["absent_estimator"] == "window:9"
         assert shown["series"]["final"]["outcomes"] == [10, 20, 30, 40]
         assert Overview(history).page(Choice(), history.newest_ts)["options"]["estimators"] == ["all"]
-        assert (history.points(), capacity.width) == (4, width // 2)
+        assert (sum(one.size for one in history._all_series()), capacity.width) == (4, width // 2)
 
 
 class TestModel:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, period, served
-from prequential.views.dashboard.server import Board, Server
+from boards import START, a_drift, alarm, comparison, incident, live, metrics, period, served
 
 from tests.browser import opened, ready
 
@@ -22,18 +19,6 @@ MODEL = "#/model?stream=elec2&model=nb&partition=0"
 
 #: Names of 256 characters: without a place to break, and as markup.
 LONG, MARKUP = "W" * 256, "<b onclick=alert(1)>x</b>".ljust(256, "&")
-
-
-@contextmanager
-def live(*records: Any) -> Iterator[tuple[Server, Board, list[int]]]:
-    """A page over topics; the last value is its clock, in a list."""
-    now = [START + 6_001_000]
-    board = Board(history_of(*records), "a cluster", lambda: now[0])
-    server = Server(board, "127.0.0.1", 0)
-    try:
-        yield server, board, now
-    finally:
-        server.stop()
 
 
 class TestStates:

@@ -116,7 +116,6 @@ class Configurations:
             "first": min(run.first for run in runs),
             "newest": max(run.newest for run in runs),
             "messages": sum(run.messages for run in runs),
-            "told": config in self._settings or config in self._of_page,
         }
 
     def _changes(self, by_config: Mapping[str, list[ConfigurationPlace]]) -> list[dict[str, Any]]:

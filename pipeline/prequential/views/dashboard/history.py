@@ -171,10 +171,6 @@ class History(state.WatchState):
         self.pace.add(time)
         return super().update(topic, value, time)
 
-    def points(self) -> int:
-        """Return the number of points in the courses of all models and pairs."""
-        return sum(one.size for one in self._all_series())
-
     def comparisons(self, stream: str, partition: int) -> list[PairKey]:
         """Return the comparisons of a stream in a partition, in the order in which they arrived."""
         return list(self._pairs_of.get((stream, partition), ()))

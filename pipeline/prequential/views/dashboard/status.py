@@ -182,8 +182,13 @@ class Statuses:
 
     def urgent(self, rows: list[RankedModel], now: int) -> list[tuple[RankedModel, str]]:
         """Return the models that need attention with the name of their status, the most urgent first."""
-        found = [(row, kind) for row in rows if (kind := self.kind(row, now)) in URGENT]
-        return sorted(found, key=lambda one: (_ORDER.index(one[1]), -self._severity(one[0])))
+        def urgency(one: tuple[RankedModel, str]) -> tuple[int, float]:
+            incident = self._incident(one[0])
+            return _ORDER.index(one[1]), 0.0 if incident is None else -incident.severity
+
+        return sorted(
+            ((row, kind) for row in rows if (kind := self.kind(row, now)) in URGENT), key=urgency
+        )
 
     def of(self, row: RankedModel, now: int) -> dict[str, Any]:
         """Return a model's status as the page's JSON.

@@ -30,7 +30,7 @@ class ExplainingMessages:
     """Messages that explain: all incidents and alarms, and the newest metrics of each sequence."""
 
     def __init__(self) -> None:
-        self.incidents: dict[str, list[Incident]] = {}
+        self.incidents = status.NewestIncidents()
         self.alarms: dict[str, Alarm] = {}
         self.metrics: dict[tuple[str, str, str], Metrics] = {}
         self.unreadable = 0
@@ -51,7 +51,7 @@ class ExplainingMessages:
     def put(self, message: object) -> None:
         """Store a decoded message; ignore one that explains nothing."""
         if isinstance(message, Incident):
-            self.incidents.setdefault(message.id, []).append(message)
+            self.incidents.add(message)
         elif isinstance(message, Alarm):
             self.alarms[message.id] = message
         elif isinstance(message, Metrics) and message.segment is None and message.stage != PERIOD:
@@ -60,8 +60,7 @@ class ExplainingMessages:
 
     def newest(self) -> list[Incident]:
         """Return the newest message about each incident, in the order in which they opened."""
-        incidents = [max(messages, key=lambda one: one.revision) for messages in self.incidents.values()]
-        return sorted(incidents, key=lambda one: (one.opened["ts"], one.stream, one.model))
+        return sorted(self.incidents, key=lambda one: (one.opened["ts"], one.stream, one.model))
 
     def by_id(self, wanted: str) -> Incident:
         """Return the incident whose id begins so; raise WorkError if there is none, or are several."""
