@@ -16,7 +16,8 @@ from prequential.views.watching.ranking import Ranking
 from prequential.views.watching.state import ModelKey
 from prequential.views.wording import explaining, measures, status
 
-#: The largest numbers of a model's versions, alarms without an incident, and incidents: the newest of each.
+#: The largest numbers of a model's versions, alarms without an incident, and incidents, also of those before
+#: one: the newest of each.
 _MOST = 100
 
 
@@ -107,10 +108,6 @@ def alarm_line(alarm: Notice) -> dict[str, Any]:
     }  # fmt: skip
 
 
-#: The largest number of earlier incidents that are listed: the newest.
-_EARLIER = 100
-
-
 def incident_page(history: History, identifier: str, courses: Courses | None = None) -> dict[str, Any]:
     """Return an incident, in the order of an on-call engineer's questions. Raises Absent if it is unknown."""
     courses = courses or Courses(history)
@@ -164,7 +161,7 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
             in sorted(earlier_alarms.items(), key=lambda one: (-one[1], one[0]))
         ],
         "alarm_count": one.alarm_count, "noisy": status.noise_sentence(one),
-        "incidents_before": [overview.incident_line(other) for other in earlier[:_EARLIER]],
+        "incidents_before": [overview.incident_line(other) for other in earlier[:_MOST]],
         "incidents_before_total": len(earlier), "examples": one.examples,
         "estimator": sequence.estimator if sequence is not None else None,
         "series": {one.stage: courses.course(one.stage, series, newest_point(newest))},

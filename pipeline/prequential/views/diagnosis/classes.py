@@ -11,7 +11,7 @@ from prequential.engine.input.seen import Refusal
 from prequential.engine.tables.streams import OTHER_FORM
 from prequential.mapping.model import Uses
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
-from prequential.views.diagnosis.stream_facts import Finding, StreamFacts
+from prequential.views.diagnosis.stream_facts import Finding, StreamFacts, by_name, listed
 
 #: Ways to write two classes.
 _MEANINGS = {
@@ -32,8 +32,8 @@ _WITHOUT_OWN = 0.05
 #: With fewer predictions or labels the set of classes is not known.
 LEAST_RECORDS = 10
 
-#: Names, pairs of forms and code points that are shown of many.
-_SHOWN, _PAIRS, _POINTS = 5, 3, 8
+#: Pairs of forms and code points that are shown of many.
+_PAIRS, _POINTS = 3, 8
 
 
 def class_findings(
@@ -43,10 +43,7 @@ def class_findings(
 
     With `least`, streams with fewer labels, or predictions with probabilities, have no such finding.
     """
-    by_name: dict[str, list[StreamFacts]] = {}
-    for stream in streams:
-        by_name.setdefault(stream.name, []).append(stream)
-    for name, parts in by_name.items():
+    for name, parts in by_name(streams).items():
         if parts[0].task != "regression":
             yield from _probabilities(name, parts, least)
             yield from _forms(name, parts, least)
@@ -271,10 +268,8 @@ def _dropped(reasons: Sequence[Refusal]) -> Iterator[Finding]:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Return names for a sentence, the first few of many."""
-    names = list(names)
-    shown = ", ".join(map(repr, names[:_SHOWN]))
-    return shown if len(names) <= _SHOWN else f"{shown}, … ({len(names)} in all)"
+    """Return names in quotes for a sentence, the first few of many."""
+    return listed(list(map(repr, names)))
 
 
 def mapping_findings(all_uses: Iterable[Uses], least: int = 1) -> Iterator[Finding]:

@@ -283,6 +283,24 @@ class StreamFacts:
     lost: bool = False  # whether records are missing, so that labels may have lost their predictions
 
 
+def by_name(streams: Iterable[StreamFacts]) -> dict[str, list[StreamFacts]]:
+    """Return the partitions of each stream."""
+    found: dict[str, list[StreamFacts]] = {}
+    for one in streams:
+        found.setdefault(one.name, []).append(one)
+    return found
+
+
+#: Names that are listed of many.
+_LISTED = 5
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a sentence, the first few of many."""
+    shown = ", ".join(names[:_LISTED])
+    return shown if len(names) <= _LISTED else f"{shown}, … ({len(names)} in all)"
+
+
 @dataclass(frozen=True)
 class Facts:
     """The facts of some shards together, in which `findings` searches for mistakes."""

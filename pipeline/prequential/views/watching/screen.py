@@ -475,4 +475,3 @@ class Screen:
         if self._state.since is not None:
             parts.append(f"messages since {moment(self._state.since, self._now)}")
         return "   ".join(parts)
-
