@@ -11,7 +11,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.views.watching.state import ModelKey, SequenceName
 
-from tests.browser import opened, ready
+from tests.browser import ready
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -482,30 +482,3 @@ class TestSafety:
             ready(page, address + MODEL)
             assert asked
             assert all(url.startswith(address) for url in asked)
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_text_can_be_read_on_light_and_dark(chromium: Browser, dark: bool) -> None:
-    """Contrast of text and marks against what is behind them, by WCAG 2's formula: 4.5 for text."""
-    with opened(chromium, dark) as page, served(a_drift(), alarm(5990), incident()) as (address, _):
-        ready(page, address)
-        found = page.evaluate(
-            """() => {
-              const light = (name) => {
-                const colour = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-                const parts = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16) / 255)
-                  .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-                return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
-              };
-              const back = light("--back");
-              return ["text", "quiet", "link", "alarm", "incident", "version", "verdict", "worse", "better",
-                "warn", "beaten",
-                "line-1", "line-2", "line-3", "line-4", "line-5", "line-6"].map((name) => {
-                const one = light(`--${name}`);
-                return [name, (Math.max(one, back) + 0.05) / (Math.min(one, back) + 0.05)];
-              });
-            }"""
-        )
-        assert all(contrast >= 4.5 for _, contrast in found), found
-        back = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (back == "rgb(248, 248, 247)") == (not dark)

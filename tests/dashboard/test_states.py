@@ -134,7 +134,7 @@ def test_nothing_overflows(chromium: Browser, models: int, incidents: int) -> No
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_all_text_has_contrast(chromium: Browser, dark: bool) -> None:
-    """Each text against what is drawn behind it, by WCAG 2's formula: 4.5, also quiet text."""
+    """Each text against what is behind it, and each colour of marks, by WCAG 2's formula: 4.5."""
     some = [*a_drift(), *a_drift("tree"), alarm(300), alarm(5000), incident(), comparison(),
             incident(2000, status="closed"), period(0, 0.84, 0.93, interval=(0.81, 0.87))]  # fmt: skip
     with opened(chromium, dark) as page, served(some) as (address, _):
@@ -153,6 +153,16 @@ def test_all_text_has_contrast(chromium: Browser, dark: bool) -> None:
                     return sum + share * (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
                   }, 0);
                   const found = [];
+                  const check = (name, front, back) => {
+                    const [a, b] = [light(front), light(back)];
+                    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+                    if (ratio < 4.5) found.push([name, ratio]);
+                  };
+                  const root = getComputedStyle(document.documentElement);
+                  const named = (name) => over([root.getPropertyValue(`--${name}`).trim()]);
+                  for (const name of ["text", "quiet", "link", "alarm", "incident", "version", "verdict", "worse",
+                    "better", "warn", "beaten", ...[1, 2, 3, 4, 5, 6].map((n) => `line-${n}`)])
+                    check(name, named(name), named("back"));
                   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
                   while (walker.nextNode()) {
                     const element = walker.currentNode.parentElement;
@@ -162,12 +172,11 @@ def test_all_text_has_contrast(chromium: Browser, dark: bool) -> None:
                     for (let one = element; one; one = one.parentElement) behind.unshift(getComputedStyle(one).backgroundColor);
                     const style = getComputedStyle(element);
                     const back = over(behind);
-                    const front = over([...behind, element instanceof SVGElement ? style.fill : style.color]);
-                    const [a, b] = [light(front), light(back)];
-                    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-                    if (ratio < 4.5) found.push([text, ratio]);
+                    check(text, over([...behind, element instanceof SVGElement ? style.fill : style.color]), back);
                   }
                   return found;
                 }"""  # noqa: E501
             )
             assert low == [], view
+            back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (back == "rgb(248, 248, 247)") == (not dark)

@@ -28,16 +28,12 @@ def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
     `split` are the streams in several partitions. For these, the line ends with the partition.
     """
     if topic == specs.DRIFT_ALARMS:
-        alarm = messages.decode_notice(value)
-        return alarm_line(alarm) + _place(alarm, split)
+        return alarm_line(messages.decode_notice(value), split)
     if topic == specs.INCIDENTS:
-        incident = decode_incident(value)
-        return plain_incident_line(incident) + _place(incident, split)
+        return plain_incident_line(decode_incident(value), split)
     if topic == specs.COMPARISONS:
-        pair = comparing.pair_of(messages.decode_comparison(value))
-        return comparison_line(pair) + _place(pair, split)
-    heading = messages.decode_heading(value)
-    return metrics_line(heading, messages.decode_reading(value)) + _place(heading, split)
+        return comparison_line(comparing.pair_of(messages.decode_comparison(value)), split)
+    return metrics_line(messages.decode_heading(value), messages.decode_reading(value), split)
 
 
 def newest_lines(state: WatchState) -> Iterator[str]:
@@ -48,23 +44,24 @@ def newest_lines(state: WatchState) -> Iterator[str]:
         for sequence in sorted(model.sequences, key=lambda one: (one.segment or "", *one[1:])):
             if (reading := state.reading(model.sequences[sequence])) is not None:
                 heading = messages.Heading(
-                    key.stream, key.model, *sequence, key.partition, same=model.sequences[sequence].same
+                    key.stream, key.model, *sequence, key.partition, ts=reading.ts, untimed=reading.untimed,
+                    same=model.sequences[sequence].same,
                 )
-                yield metrics_line(heading, reading) + _place(heading, state.split)
+                yield metrics_line(heading, reading, state.split)
         for pair in state.pairs(key.stream, key.partition):
             # A pair is listed with its first model, unless that model is not selected.
             first = key._replace(model=pair.model)
             if key.model == (pair.model if first in state.models else pair.against):
-                yield comparison_line(pair) + _place(pair, state.split)
+                yield comparison_line(pair, state.split)
         incidents += [one.message for one in model.incidents.newest_first()]
         alarms += [alarm for change in model.changes.newest_first() for alarm in change.alarms]
     for alarm in sorted(alarms, key=lambda alarm: alarm.ts):
-        yield alarm_line(alarm) + _place(alarm, state.split)
+        yield alarm_line(alarm, state.split)
     for incident in sorted(incidents, key=lambda one: one.ts):
-        yield plain_incident_line(incident) + _place(incident, state.split)
+        yield plain_incident_line(incident, state.split)
 
 
-def metrics_line(heading: messages.Heading, reading: messages.Reading) -> str:
+def metrics_line(heading: messages.Heading, reading: messages.Reading, split: Collection[str] = ()) -> str:
     """Return a metrics message as a line; `-` stands for a missing time or value.
 
     >>> heading = messages.Heading("s", "nb", None, "final", "all")
@@ -76,13 +73,12 @@ def metrics_line(heading: messages.Heading, reading: messages.Reading) -> str:
         task = CLASSIFICATION if known.isdisjoint(OF_SETS) else MULTILABEL
     values = ((name, reading.measures.get(name)) for name in measures.COLUMNS[task][: _MEASURES[task]])
     return _line(
-        None if reading.untimed else reading.ts, heading,
-        f"{heading.estimator} n={reading.n:.0f} outcomes={reading.outcomes}",
+        heading, split, f"{heading.estimator} n={reading.n:.0f} outcomes={reading.outcomes}",
         *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
     )
 
 
-def comparison_line(pair: comparing.Pair) -> str:
+def comparison_line(pair: comparing.Pair, split: Collection[str]) -> str:
     """Return the verdicts about two models over all history, and over the latest outcomes, as a line.
 
     `-` stands for an unknown or undecided verdict.
@@ -94,46 +90,43 @@ def comparison_line(pair: comparing.Pair) -> str:
     )  # fmt: skip
     values = (("difference", pair.difference), ("low", low), ("high", high))
     return _line(
-        None if pair.untimed else pair.ts, pair,
-        f"COMPARED against={pair.against} loss={pair.loss} outcomes={pair.outcomes}",
+        pair, split, f"COMPARED against={pair.against} loss={pair.loss} outcomes={pair.outcomes}",
         *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
-        f"verdict={pair.verdict} since={pair.since or '-'}",
-        *of_latest,
+        f"verdict={pair.verdict} since={pair.since or '-'}", *of_latest,
     )
 
 
-def alarm_line(alarm: messages.Notice) -> str:
+def alarm_line(alarm: messages.Notice, split: Collection[str]) -> str:
     """Return an alarm as a line: its signal, and its place in its sequence."""
     return _line(
-        None if alarm.untimed else alarm.ts, alarm, f"ALARM {alarm.detector} {alarm.signal}",
+        alarm, split, f"ALARM {alarm.detector} {alarm.signal}",
         f"outcome={alarm.outcome}", f"statistic={alarm.statistic:.6g}", f"threshold={alarm.threshold:g}",
     )
 
 
-def plain_incident_line(incident: outputs.Incident) -> str:
+def plain_incident_line(incident: outputs.Incident, split: Collection[str]) -> str:
     """Return an incident as a line: its first outcome, its severity, and its causes."""
     causes = ",".join(f"{one['cause']}:{one['share']:.2f}" for one in incident.causes)
     return _line(
-        None if incident.untimed else incident.ts, incident,
-        f"INCIDENT {incident.id[:8]} {incident.status}",
+        incident, split, f"INCIDENT {incident.id[:8]} {incident.status}",
         f"since={incident.change_point['outcome']}", f"before={incident.before['level']:.4f}",
         f"after={incident.after['level']:.4f}", f"severity={incident.severity:.2f}", f"causes={causes}",
         f"alarms={incident.alarm_count}",
     )
 
 
-_Message = messages.Heading | comparing.Pair | messages.Notice | outputs.Incident
-
-
-def _line(ts: int | None, about: _Message, *details: str) -> str:
-    names = [about.stream, about.model, about.segment, about.stage]
-    when = "-" if ts is None else console.clock(ts)
-    same = f"same={','.join(about.same)}" if about.same else None
-    return printable(" ".join((when, *(name for name in (*names, *details, same) if name is not None))))
-
-
-def _place(about: _Message, split: Collection[str]) -> str:
-    return f" partition={partition_name(about.partition)}" if about.stream in split else ""
+def _line(
+    about: messages.Heading | comparing.Pair | messages.Notice | outputs.Incident, split: Collection[str],
+    *details: str,
+) -> str:
+    """Return a line of details, after the time and the names; with the partition of a stream in several."""
+    when = "-" if about.untimed else console.clock(about.ts)
+    words = [when, about.stream, about.model, about.segment, about.stage, *details]
+    if about.same:
+        words.append(f"same={','.join(about.same)}")
+    if about.stream in split:
+        words.append(f"partition={partition_name(about.partition)}")
+    return printable(" ".join(word for word in words if word is not None))
 
 
 def partition_name(partition: int) -> str:
