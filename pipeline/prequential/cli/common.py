@@ -19,6 +19,7 @@ from typing import IO, Any
 
 import msgspec
 from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.offline.backtesting.sequences import PastSequence, read_past
 from prequential.offline.replay.sources import Located
@@ -182,6 +183,14 @@ class _Formatter(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
         return printable_lines(super().formatException(ei))
+
+
+def as_duration(text: str) -> int:
+    """Return the ms of an option such as `30m`; an error of argparse otherwise."""
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def add_process_options(parser: argparse.ArgumentParser) -> None:

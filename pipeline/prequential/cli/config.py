@@ -9,9 +9,8 @@ from functools import partial
 from time import time
 from typing import Any
 
-from prequential.cli.common import add_kafka_options, as_json, load
+from prequential.cli.common import add_kafka_options, as_duration, as_json, load
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.topics import clients, specs
 from prequential.topics.errors import UsageError, WorkError
@@ -56,7 +55,8 @@ def add_parser(subparsers: Any) -> None:
         "nothing. Exit status 1 if there are such streams.",
     )
     now.add_argument(
-        "--since", default=_SINCE, metavar="TIME", help=f"how far back to look, e.g. 10m (default: {_SINCE})"
+        "--since", type=as_duration, default=_SINCE, metavar="TIME",
+        help=f"how far back to look, e.g. 10m (default: {_SINCE})",
     )
     add_kafka_options(now)
     now.set_defaults(run=_live)
@@ -113,11 +113,8 @@ def _live(args: argparse.Namespace) -> int:
     from prequential.configuration.changes import diff
     from prequential.views.watching.tail import Tail  # only this action needs a broker's clients
 
-    try:
-        since = int(time() * 1000) - duration(args.since)
-    except ValueError as error:
-        raise UsageError(f"--since: {error}") from error
     config = load(args)
+    since = int(time() * 1000) - args.since
     with closing(Tail(config.kafka, [specs.METRICS], since=since)) as tail:
         found = diff.live(diff.uses(tail.to_end()), config)
     for line in found.lines:

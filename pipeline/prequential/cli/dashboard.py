@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from prequential.cli.common import add_kafka_options, load, open_readable, sigterm_as_ctrl_c
-from prequential.configuration.settings.durations import duration
+from prequential.cli.common import add_kafka_options, as_duration, load, open_readable, sigterm_as_ctrl_c
 from prequential.configuration.settings.model import Config
 from prequential.offline.replay.sources import lines_of
 from prequential.runtime.http import Access
@@ -46,7 +45,7 @@ def add_parser(subparsers: Any) -> None:
         "--port", type=int, default=PORT, metavar="N", help=f"port, 0 takes a free one (default: {PORT})"
     )
     parser.add_argument(
-        "--since", default=_SINCE, metavar="TIME",
+        "--since", type=as_duration, default=_SINCE, metavar="TIME",
         help=f"start of the messages that are read, e.g. 30m, 7d (default: {_SINCE}); at most "
         f"{MOST_RECORDS:,} records per partition",
     )
@@ -59,10 +58,6 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM; return status 0."""
-    try:
-        since = duration(args.since)
-    except ValueError as error:
-        raise UsageError(f"--since: {error}") from error
     if not 0 <= args.port <= 65_535:
         raise UsageError(f"--port is {args.port}: expected 0 to 65535")
     config = load(args)
@@ -71,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             if args.from_files:
                 _serve_files(args, config)
             else:
-                _serve_topics(args, config, since)
+                _serve_topics(args, config)
     except KeyboardInterrupt:
         pass
     return 0
@@ -90,9 +85,9 @@ def _serve_files(args: argparse.Namespace, config: Config) -> None:
         threading.Event().wait()
 
 
-def _serve_topics(args: argparse.Namespace, config: Config, window: int) -> None:
+def _serve_topics(args: argparse.Namespace, config: Config) -> None:
     access = Access(config.http)
-    board, tail = board_of(config, window)
+    board, tail = board_of(config, args.since)
     with closing(tail), _serving(Server(board, args.host, args.port, access)):
         while True:
             take(tail, board)

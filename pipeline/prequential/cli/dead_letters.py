@@ -12,7 +12,6 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from prequential.cli import common
-from prequential.configuration.settings.durations import duration
 from prequential.offline.replay.sources import read_lines
 from prequential.runtime.compilation import progress_bar
 from prequential.topics import admin, clients, dead_letters, decoding, permissions, reading, specs
@@ -43,7 +42,8 @@ def add_parser(subparsers: Any) -> None:
         "--last", type=_count, metavar="N", help=f"only the newest N (shown: {_SHOWN}; written: all)"
     )
     parser.add_argument(
-        "--since", type=_duration, metavar="D", help="only those of the last 30m, 2h or 1d, for example"
+        "--since", type=common.as_duration, metavar="D",
+        help="only those of the last 30m, 2h or 1d, for example",
     )
     parser.add_argument(
         "--reason", type=as_text, metavar="TEXT", help="only those whose reason contains TEXT"
@@ -224,10 +224,3 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r}: expected a number of dead letters")
     return int(text)
-
-
-def _duration(text: str) -> int:
-    try:
-        return duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error

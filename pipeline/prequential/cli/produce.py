@@ -11,11 +11,11 @@ from typing import IO, Any
 import msgspec
 from prequential.cli.common import add_kafka_options, load, open_input
 from prequential.offline.replay.sources import lines_of
+from prequential.runtime.compilation import progress_bar, reading
 from prequential.topics import admin, clients, messages, partitioning, permissions, specs
 from prequential.topics.errors import WorkError
 from prequential.topics.producer import RecordProducer
-from prequential.views.wording.console import Console, say
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from prequential.views.wording.console import say
 
 #: Lines between two updates of the progress bar: about a hundred updates per second at full speed.
 _UPDATE_LINES = 1_000
@@ -116,21 +116,10 @@ def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
 
 def _shown(path: str, lines: Iterator[bytes], below: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines, with a bar on standard error if that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield from lines
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(), TaskProgressColumn(),
-        TextColumn("{task.fields[records]:,} lines"),
-        TimeRemainingColumn(),
-    )
-    total = Path(path).stat().st_size if Path(path).is_file() else None
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(path, total=total, records=0)
+    size = Path(path).stat().st_size if Path(path).is_file() else 0
+    with progress_bar(unit="lines") as progress:
+        advance = reading(progress, path)
         for number, line in enumerate(lines, start=1):
             yield line
             if number % _UPDATE_LINES == 0:
-                position = None if total is None else below.tell()
-                progress.update(task, completed=position, records=number)
+                advance(number, below.tell() / size if size else None)
