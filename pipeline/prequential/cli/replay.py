@@ -11,15 +11,8 @@ import msgspec
 from prequential.cli import common
 from prequential.configuration.settings.model import Config
 from prequential.engine.past import PastCourses
+from prequential.offline.replay import summary
 from prequential.offline.replay.sources import Located, place_of, replay
-from prequential.offline.replay.summary import (
-    Account,
-    EmissionTimes,
-    Place,
-    emission_of,
-    refuse_reused_ids,
-    why,
-)
 from prequential.offline.replay.text import show
 from prequential.runtime.compilation import compile_loops, loops_for, progress_bar
 from prequential.topics import decoding, encoding, specs
@@ -88,23 +81,23 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
         replayed = _from_topics if args.from_topics else _from_files
         emission = replayed(args, config, given, out)
         account = out.account
-        summary = account.summary(emission)
+        result = account.summary(emission)
         if report_out is not None and out.report is not None:
             out.report.findings += map(str, findings(account.facts()))
             report_out.write(out.report.html())
         if summary_out is not None:
-            summary_out.write(common.as_json(summary))
+            summary_out.write(common.as_json(result))
     if not (args.reused_ids or args.from_topics):
-        refuse_reused_ids(summary, "--reused-ids")
-    show(summary, config, Console(stderr=True))  # after all files are written
-    if not summary.evaluated:
-        raise WorkError(printable(why(summary, account.facts())))
+        summary.refuse_reused_ids(result, "--reused-ids")
+    show(result, config, Console(stderr=True))  # after all files are written
+    if not result.evaluated:
+        raise WorkError(printable(summary.why(result, account.facts())))
     return 0
 
 
 def _from_topics(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer
-) -> list[EmissionTimes] | None:
+) -> list[summary.EmissionTimes] | None:
     """Replay the cluster's topics; return the times of metrics messages, if there were any."""
     from prequential.offline.replay import from_topics  # only this path needs a broker's clients
 
@@ -114,12 +107,12 @@ def _from_topics(
         from_topics.replay_topics(
             config, out.put, out.dead_letter, progress, out.account.add, metrics=metrics
         )
-    return emission_of(config, config) if metrics else None
+    return summary.emission_of(config, config) if metrics else None
 
 
 def _from_files(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer
-) -> list[EmissionTimes] | None:
+) -> list[summary.EmissionTimes] | None:
     """Replay files; return the times of metrics messages, if there were any."""
     with progress_bar() as progress:
         sources = common.read_sources(args, given, progress, config)
@@ -136,7 +129,7 @@ def _from_files(
     out.account.time_columns = [one for source in sources for one in source.time_columns]
     out.account.uses = [uses for source in sources for uses in source.uses]
     out.account.add(shard)
-    return emission_of(shard.config, config, untimed=shard.catalog.untimed) if metrics else None
+    return summary.emission_of(shard.config, config, untimed=shard.catalog.untimed) if metrics else None
 
 
 def _asks_for_metrics(args: argparse.Namespace) -> bool:
@@ -157,9 +150,9 @@ class _Writer:
         names = ["standard input" if path == "-" else as_text(path) for path in paths if path is not None]
         title = ", ".join(dict.fromkeys(names)) or config.kafka.bootstrap_servers
         self.report = Report(title, config) if args.report is not None else None
-        self.account = Account(place_of(self.sources, config), self._find)
+        self.account = summary.Account(place_of(self.sources, config), self._find)
 
-    def _find(self, kind: int, stream: str, instance_id: str) -> Place | None:
+    def _find(self, kind: int, stream: str, instance_id: str) -> summary.Place | None:
         return self.sources[kind].find(stream, instance_id) if kind in self.sources else None
 
     def put(self, output: Output) -> None:
