@@ -10,25 +10,16 @@ import pytest
 from prequential.topics.encoding import encode
 from prequential.topics.outputs import Comparison
 from prequential.views.watching.messages import decode_comparison
-from prequential.views.wording.comparing import (
-    LatestDifference,
-    NewestPairs,
-    Pair,
-    Recent,
-    contradicted,
-    pair_of,
-    report,
-    standing,
-)
+from prequential.views.wording import comparing
 
 
-def pair(**changed: Any) -> Pair:
+def pair(**changed: Any) -> comparing.Pair:
     about: dict[str, Any] = {
         "stream": "elec2", "partition": 0, "model": "nb", "against": "tree", "segment": None,
         "stage": "final", "loss": "error", "outcomes": 4_000, "ts": 0, "difference": 0.031,
         "interval": (0.012, 0.05), "level": 0.05, "verdict": "b_better", "since": 712,
     }  # fmt: skip
-    return Pair(**{**about, **changed})
+    return comparing.Pair(**{**about, **changed})
 
 
 def comparison(outcomes: int = 4_000, **changed: Any) -> Comparison:
@@ -44,8 +35,8 @@ MERGED = {"partition": -1, "verdict": "by_partition", "interval": None, "since":
 
 def test_merged_comparisons_can_be_read() -> None:
     said = comparison(**MERGED, missing_partitions=[2])
-    read = pair_of(decode_comparison(encode(said)))
-    assert (read.missing_partitions, read.is_decided, contradicted(read)) == ([2], False, False)
+    read = comparing.pair_of(decode_comparison(encode(said)))
+    assert (read.missing_partitions, read.is_decided, comparing.contradicted(read)) == ([2], False, False)
 
 
 @pytest.mark.parametrize(("changed", "said"), [
@@ -80,7 +71,7 @@ def test_merged_comparisons_can_be_read() -> None:
      "difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes"),
 ])  # fmt: skip
 def test_who_leads_by_how_much_is_it_sure_since_when(changed: dict[str, Any], said: str) -> None:
-    assert standing(pair(**changed)) == said
+    assert comparing.standing(pair(**changed)) == said
 
 
 @pytest.mark.parametrize(("difference", "begins", "ends", "against"), [
@@ -93,10 +84,10 @@ def test_who_leads_by_how_much_is_it_sure_since_when(changed: dict[str, Any], sa
 def test_what_the_latest_window_says_stands_beside_and_first_where_it_contradicts(
     difference: float, begins: str, ends: str, against: bool
 ) -> None:
-    one = pair(latest=LatestDifference("window:1000", 1_000, difference))
-    assert standing(one).startswith(begins)
-    assert standing(one).endswith(ends)
-    assert contradicted(one) == against
+    one = pair(latest=comparing.LatestDifference("window:1000", 1_000, difference))
+    assert comparing.standing(one).startswith(begins)
+    assert comparing.standing(one).endswith(ends)
+    assert comparing.contradicted(one) == against
 
 
 @pytest.mark.parametrize(("changed", "difference", "said", "against"), [
@@ -109,20 +100,21 @@ def test_what_the_latest_window_says_stands_beside_and_first_where_it_contradict
 def test_who_is_better_now_comes_first_where_it_isnt_who_is_over_the_whole_run(
     changed: dict[str, Any], difference: float | None, said: str, against: bool
 ) -> None:
-    latest = None if difference is None else LatestDifference("window:1000", 1_000, difference)
-    one = pair(**changed, latest=latest, recent=Recent("a_better", 2_900))
-    assert standing(one).startswith(f"recently nb is better than tree, since about outcome 2,900{said}")
-    assert contradicted(one) == against
+    latest = None if difference is None else comparing.LatestDifference("window:1000", 1_000, difference)
+    one = pair(**changed, latest=latest, recent=comparing.Recent("a_better", 2_900))
+    first = "recently nb is better than tree, since about outcome 2,900"
+    assert comparing.standing(one).startswith(first + said)
+    assert comparing.contradicted(one) == against
 
 
 def test_who_is_better_now_as_over_the_whole_run_isnt_said_twice() -> None:
-    assert standing(pair(recent=Recent("b_better", 2_900))) == standing(pair())
+    assert comparing.standing(pair(recent=comparing.Recent("b_better", 2_900))) == comparing.standing(pair())
 
 
 def test_a_message_says_who_is_better_now() -> None:
-    pairs = NewestPairs()
+    pairs = comparing.NewestPairs()
     pairs.update(comparison(recent={"verdict": "a_better", "since": 2_900}))
-    assert pairs.known()[0].recent == Recent("a_better", 2_900)
+    assert pairs.known()[0].recent == comparing.Recent("a_better", 2_900)
     pairs.update(comparison(outcomes=4_100, recent={"verdict": "undecided", "since": None}))
     assert pairs.known()[0].recent is None
     pairs.update(comparison(outcomes=4_200))  # of an earlier version
@@ -130,19 +122,19 @@ def test_a_message_says_who_is_better_now() -> None:
 
 
 def test_an_undecided_pair_is_contradicted_by_nothing() -> None:
-    one = pair(**UNDECIDED, latest=LatestDifference("fading:0.99", 100.0, -0.04))
-    assert standing(one).endswith("; recently (fading:0.99) nb vs tree: error lower by 0.040")
-    assert not contradicted(one)
+    one = pair(**UNDECIDED, latest=comparing.LatestDifference("fading:0.99", 100.0, -0.04))
+    assert comparing.standing(one).endswith("; recently (fading:0.99) nb vs tree: error lower by 0.040")
+    assert not comparing.contradicted(one)
 
 
 class TestReport:
     def test_nothing_without_pairs(self) -> None:
-        assert list(report([])) == []
+        assert list(comparing.report([])) == []
 
     def test_of_each_stream_one_stage(self) -> None:
         stages = [pair(stage=stage) for stage in ("initial", "final", "after:1h")]
         itself = pair(against="nb", stage="initial/final")
-        head, one, two, three = report([itself, *stages, pair(stream="other", stage="initial")])
+        head, one, two, three = comparing.report([itself, *stages, pair(stream="other", stage="initial")])
         assert "at any number of looks, if dependence is short" in head
         assert one.startswith("  elec2 final: tree beats nb")
         assert two.startswith("  other initial: tree beats nb")
@@ -150,7 +142,7 @@ class TestReport:
 
     def test_one_stream_isnt_named_and_many_pairs_are_cut(self) -> None:
         baseline = pair(against="@majority")
-        lines = list(report([baseline, *(pair(model=f"m{i}") for i in range(12))], ": see there"))
+        lines = list(comparing.report([baseline, *(pair(model=f"m{i}") for i in range(12))], ": see there"))
         assert len(lines) == 12
         assert lines[1].startswith("  final: tree beats m0")
         assert lines[-1] == "  … and 3 more pairs: see there"
@@ -158,7 +150,7 @@ class TestReport:
 
 class TestPairs:
     def test_one_is_said_of_all_estimators(self) -> None:
-        pairs = NewestPairs()
+        pairs = comparing.NewestPairs()
         window = comparison(estimator="window:1000", measures={"difference": 0.5})
         assert pairs.update(window)
         assert [one.difference for one in pairs.known()] == [None]
@@ -167,22 +159,22 @@ class TestPairs:
         assert pairs.known() == [pair()]
 
     def test_the_shortest_window_says_who_is_better_now(self) -> None:
-        pairs = NewestPairs()
+        pairs = comparing.NewestPairs()
         for estimator, n, difference in (
             ("all", 4_000, 0.031), ("window:5000", 4_000, 0.5), ("fading:0.9", 9.9, 0.2),
             ("window:1000", 1_000, -0.04), ("window:2000", 2_000, 0.1),
         ):  # fmt: skip
             pairs.update(comparison(estimator=estimator, n=n, measures={"difference": difference}))
-        assert pairs.known() == [pair(latest=LatestDifference("window:1000", 1_000, -0.04))]
+        assert pairs.known() == [pair(latest=comparing.LatestDifference("window:1000", 1_000, -0.04))]
         assert pairs.update(comparison(outcomes=5_000, measures={"difference": 0.02}))
         assert not pairs.update(comparison(outcomes=5_000, measures={"difference": 0.02}))
         newer = {"estimator": "window:1000", "n": 1_000, "outcomes": 5_000}
         assert pairs.update(comparison(**newer, measures={"difference": -0.05}))
         [one] = pairs.known()
-        assert (one.difference, one.latest) == (0.02, LatestDifference("window:1000", 1_000, -0.05))
+        assert (one.difference, one.latest) == (0.02, comparing.LatestDifference("window:1000", 1_000, -0.05))
 
     def test_the_newest_counts(self) -> None:
-        pairs = NewestPairs()
+        pairs = comparing.NewestPairs()
         assert pairs.update(comparison(outcomes=3_000))
         assert pairs.update(comparison())
         assert not pairs.update(comparison())
