@@ -183,9 +183,7 @@ class _Session:
     """The run, from the start of the stream."""
 
     def __init__(self, feed: Feed, tail: Tail, worker: DemoWorker, broker: EmbeddedBroker | None) -> None:
-        self._feed = feed
-        self._tail = tail
-        self._worker = worker
+        self._feed, self._tail, self._worker = feed, tail, worker
         self._broker = broker
         self._server = feed.server
         self._board = screen.DemoBoard()

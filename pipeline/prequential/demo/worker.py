@@ -38,7 +38,7 @@ class Readings(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """Return whether a worker holds its shards, and the body of its answer."""
+    """Whether a worker holds its shards, and the body of its answer."""
 
     ready: bool
     text: str

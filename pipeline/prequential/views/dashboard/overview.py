@@ -31,8 +31,7 @@ class Overview:
     """Pages of models in the order of a choice; with `live`, models may be silent by the current time."""
 
     def __init__(self, history: History, live: bool = False) -> None:
-        self._history = history
-        self._live = live
+        self._history, self._live = history, live
         #: The current time (epoch ms) by which models are silent; None for files.
         self._now: int | None = None
         self._ranking = ranking.Ranking(history, self._urgency, live)

@@ -49,8 +49,7 @@ class Board:
     """
 
     def __init__(self, history: History, title: str, clock: Callable[[], int] | None = None) -> None:
-        self.history = history
-        self.title = title
+        self.history, self.title = history, title
         #: The error that prevents reading, and whether the initial messages are still being read.
         self.trouble: str | None = None
         self.catching_up = False

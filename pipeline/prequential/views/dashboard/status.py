@@ -160,9 +160,7 @@ class Statuses:
     """One status for each model, by urgency; with `live`, models may be silent by the current time."""
 
     def __init__(self, history: History, verdicts: Verdicts, live: bool) -> None:
-        self._history = history
-        self._verdicts = verdicts
-        self._live = live
+        self._history, self._verdicts, self._live = history, verdicts, live
 
     def kind(self, row: RankedModel, now: int) -> str:
         """Return the name of a model's status, a key of `WORDS`; `now` is in epoch ms."""

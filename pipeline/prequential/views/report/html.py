@@ -76,8 +76,7 @@ class ThinCourses(Courses):
 
     def __init__(self, history: History, points: int, measures: int | None = None) -> None:
         super().__init__(history)
-        self._points = points
-        self._measures = measures
+        self._points, self._measures = points, measures
 
     def course(self, name: str, series: Series | None, newest: Point | None = None) -> dict[str, Any]:
         """One sequence's course, thinned, up to its newest message."""

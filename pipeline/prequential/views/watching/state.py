@@ -252,8 +252,7 @@ class WatchState:
     """
 
     def __init__(self, stream: str | None = None, model: str | None = None) -> None:
-        self._stream = stream
-        self._model = model
+        self._stream, self._model = stream, model
         self._handlers = {
             METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm,
             INCIDENTS: self._incident,
