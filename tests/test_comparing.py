@@ -4,39 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import boards
+import msgspec
 import pytest
 from prequential.topics.encoding import encode
 from prequential.topics.outputs import Comparison
 from prequential.views.watching.messages import decode_comparison
-from prequential.views.wording.comparing import (
-    LatestDifference,
-    NewestPairs,
-    Pair,
-    Recent,
-    contradicted,
-    pair_of,
-    report,
-    standing,
-)
+from prequential.views.wording import comparing
 
 
-def pair(**changed: Any) -> Pair:
+def pair(**changed: Any) -> comparing.Pair:
     about: dict[str, Any] = {
         "stream": "elec2", "partition": 0, "model": "nb", "against": "tree", "segment": None,
         "stage": "final", "loss": "error", "outcomes": 4_000, "ts": 0, "difference": 0.031,
         "interval": (0.012, 0.05), "level": 0.05, "verdict": "b_better", "since": 712,
     }  # fmt: skip
-    return Pair(**{**about, **changed})
+    return comparing.Pair(**{**about, **changed})
 
 
-def comparison(**changed: Any) -> Comparison:
-    about: dict[str, Any] = {
-        "id": "x", "stream": "elec2", "partition": 0, "model": "nb", "against": "tree", "segment": None,
-        "stage": "final", "estimator": "all", "loss": "error", "n": 4_000, "outcomes": 4_000, "ts": 0,
-        "measures": {"difference": 0.031}, "undefined": {}, "interval": (0.012, 0.05), "level": 0.05,
-        "pairs": 1, "verdict": "b_better", "since": 712, "config": "sha",
-    }  # fmt: skip
-    return Comparison(**{**about, **changed})
+def comparison(outcomes: int = 4_000, **changed: Any) -> Comparison:
+    said = boards.comparison(outcomes, **{"n": 4_000, "ts": 0, **changed})
+    return msgspec.json.decode(said.value or b"", type=Comparison)
 
 
 UNDECIDED = {"verdict": "undecided", "since": None}
@@ -47,112 +35,86 @@ MERGED = {"partition": -1, "verdict": "by_partition", "interval": None, "since":
 
 def test_merged_comparisons_can_be_read() -> None:
     said = comparison(**MERGED, missing_partitions=[2])
-    read = pair_of(decode_comparison(encode(said)))
-    assert (read.missing_partitions, read.is_decided, contradicted(read)) == ([2], False, False)
+    read = comparing.pair_of(decode_comparison(encode(said)))
+    assert (read.missing_partitions, read.is_decided, comparing.contradicted(read)) == ([2], False, False)
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({}, "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000"),  # noqa: E501
-        (
-            {"difference": -0.031, "interval": (-0.05, -0.012), "verdict": "a_better"},
-            "nb beats tree over the whole run: "
-            "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000",
-        ),
-        (
-            {"difference": -0.0004, "interval": (-0.02, 0.01), **UNDECIDED},
-            "nb vs tree over the whole run: "
-            "error lower by 0.0004 (-0.010 to 0.020), undecided at level 5% after 4,000 outcomes",
-        ),
-        (
-            {"difference": 0.0, "interval": (-0.02, 0.01), **UNDECIDED},
-            "nb and tree over the whole run: "
-            "no difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes",
-        ),
-        (
-            {"difference": 1234.5, "interval": None, "loss": "squared", **UNDECIDED},
-            "tree vs nb over the whole run: squared error lower by 1,234.500, after 4,000 outcomes; "
-            "no verdict, because the loss has no bound",
-        ),
-        (
-            MERGED,
-            "tree vs nb over the whole run: error lower by 0.031, after 4,000 outcomes; "
-            "each partition has its own verdict",
-        ),
-        (
-            MERGED | {"difference": -0.031, "missing_partitions": [2, 3]},
-            "nb vs tree over the whole run: error lower by 0.031, after 4,000 outcomes, without those of "
-            "partitions 2, 3, which reached a limit; each partition has its own verdict",
-        ),
-        (
-            {"against": "nb", "stage": "initial/final"},
-            "final of nb beats initial of nb over the whole run: "
-            "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 "
-            "of 4,000",
-        ),
-        (
-            {"difference": None},
-            "tree beats nb over the whole run: "
-            "error lower (0.012 to 0.050), at level 5% since outcome 712 of 4,000",
-        ),
-        (
-            {"difference": None, "interval": (-0.02, 0.01), **UNDECIDED},
-            "nb and tree over the whole run: "
-            "difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changed", "said"), [
+    ({}, "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000"),  # noqa: E501
+    ({"difference": -0.031, "interval": (-0.05, -0.012), "verdict": "a_better"},
+     "nb beats tree over the whole run: "
+     "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000"),
+    ({"difference": -0.0004, "interval": (-0.02, 0.01), **UNDECIDED},
+     "nb vs tree over the whole run: "
+     "error lower by 0.0004 (-0.010 to 0.020), undecided at level 5% after 4,000 outcomes"),
+    ({"difference": 0.0, "interval": (-0.02, 0.01), **UNDECIDED},
+     "nb and tree over the whole run: "
+     "no difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes"),
+    ({"difference": 1234.5, "interval": None, "loss": "squared", **UNDECIDED},
+     "tree vs nb over the whole run: squared error lower by 1,234.500, after 4,000 outcomes; "
+     "no verdict, because the loss has no bound"),
+    (MERGED,
+     "tree vs nb over the whole run: error lower by 0.031, after 4,000 outcomes; "
+     "each partition has its own verdict"),
+    (MERGED | {"difference": -0.031, "missing_partitions": [2, 3]},
+     "nb vs tree over the whole run: error lower by 0.031, after 4,000 outcomes, without those of "
+     "partitions 2, 3, which reached a limit; each partition has its own verdict"),
+    ({"against": "nb", "stage": "initial/final"},
+     "final of nb beats initial of nb over the whole run: "
+     "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 "
+     "of 4,000"),
+    ({"difference": None},
+     "tree beats nb over the whole run: "
+     "error lower (0.012 to 0.050), at level 5% since outcome 712 of 4,000"),
+    ({"difference": None, "interval": (-0.02, 0.01), **UNDECIDED},
+     "nb and tree over the whole run: "
+     "difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes"),
+])  # fmt: skip
 def test_who_leads_by_how_much_is_it_sure_since_when(changed: dict[str, Any], said: str) -> None:
-    assert standing(pair(**changed)) == said
+    assert comparing.standing(pair(**changed)) == said
 
 
-@pytest.mark.parametrize(
-    ("difference", "begins", "ends", "against"),
-    [
-        (-0.04, "in the latest 1,000 outcomes nb vs tree: error lower by 0.040; but tree beats nb over the "
-                "whole run: error lower by 0.031", "since outcome 712 of 4,000", True),
-        (0.02, "tree beats nb over the whole run: error", "; also in the latest 1,000 outcomes: by 0.020",
-         False),
-        (0.0, "tree beats nb over the whole run: error", "outcomes there is no difference", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("difference", "begins", "ends", "against"), [
+    (-0.04, "in the latest 1,000 outcomes nb vs tree: error lower by 0.040; but tree beats nb over the "
+            "whole run: error lower by 0.031", "since outcome 712 of 4,000", True),
+    (0.02, "tree beats nb over the whole run: error", "; also in the latest 1,000 outcomes: by 0.020",
+     False),
+    (0.0, "tree beats nb over the whole run: error", "outcomes there is no difference", False),
+])  # fmt: skip
 def test_what_the_latest_window_says_stands_beside_and_first_where_it_contradicts(
     difference: float, begins: str, ends: str, against: bool
 ) -> None:
-    one = pair(latest=LatestDifference("window:1000", 1_000, difference))
-    assert standing(one).startswith(begins)
-    assert standing(one).endswith(ends)
-    assert contradicted(one) == against
+    one = pair(latest=comparing.LatestDifference("window:1000", 1_000, difference))
+    assert comparing.standing(one).startswith(begins)
+    assert comparing.standing(one).endswith(ends)
+    assert comparing.contradicted(one) == against
 
 
-@pytest.mark.parametrize(
-    ("changed", "difference", "said", "against"),
-    [
-        ({}, -0.04, ", in the latest 1,000 outcomes error is lower by 0.040; but tree beats nb over", True),
-        ({}, 0.01, ", in the latest 1,000 outcomes tree vs nb: error lower by 0.010; but tree", True),
-        ({}, 0.0, ", in the latest 1,000 outcomes there is no difference; but", True),
-        ({}, None, "; but tree beats nb over the whole run: ", True),
-        (UNDECIDED, -0.04, ", in the latest 1,000 outcomes error is lower by 0.040; tree vs nb", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changed", "difference", "said", "against"), [
+    ({}, -0.04, ", in the latest 1,000 outcomes error is lower by 0.040; but tree beats nb over", True),
+    ({}, 0.01, ", in the latest 1,000 outcomes tree vs nb: error lower by 0.010; but tree", True),
+    ({}, 0.0, ", in the latest 1,000 outcomes there is no difference; but", True),
+    ({}, None, "; but tree beats nb over the whole run: ", True),
+    (UNDECIDED, -0.04, ", in the latest 1,000 outcomes error is lower by 0.040; tree vs nb", False),
+])  # fmt: skip
 def test_who_is_better_now_comes_first_where_it_isnt_who_is_over_the_whole_run(
     changed: dict[str, Any], difference: float | None, said: str, against: bool
 ) -> None:
-    latest = None if difference is None else LatestDifference("window:1000", 1_000, difference)
-    one = pair(**changed, latest=latest, recent=Recent("a_better", 2_900))
-    assert standing(one).startswith(f"recently nb is better than tree, since about outcome 2,900{said}")
-    assert contradicted(one) == against
+    latest = None if difference is None else comparing.LatestDifference("window:1000", 1_000, difference)
+    one = pair(**changed, latest=latest, recent=comparing.Recent("a_better", 2_900))
+    first = "recently nb is better than tree, since about outcome 2,900"
+    assert comparing.standing(one).startswith(first + said)
+    assert comparing.contradicted(one) == against
 
 
 def test_who_is_better_now_as_over_the_whole_run_isnt_said_twice() -> None:
-    assert standing(pair(recent=Recent("b_better", 2_900))) == standing(pair())
+    assert comparing.standing(pair(recent=comparing.Recent("b_better", 2_900))) == comparing.standing(pair())
 
 
 def test_a_message_says_who_is_better_now() -> None:
-    pairs = NewestPairs()
+    pairs = comparing.NewestPairs()
     pairs.update(comparison(recent={"verdict": "a_better", "since": 2_900}))
-    assert pairs.known()[0].recent == Recent("a_better", 2_900)
+    assert pairs.known()[0].recent == comparing.Recent("a_better", 2_900)
     pairs.update(comparison(outcomes=4_100, recent={"verdict": "undecided", "since": None}))
     assert pairs.known()[0].recent is None
     pairs.update(comparison(outcomes=4_200))  # of an earlier version
@@ -160,19 +122,19 @@ def test_a_message_says_who_is_better_now() -> None:
 
 
 def test_an_undecided_pair_is_contradicted_by_nothing() -> None:
-    one = pair(**UNDECIDED, latest=LatestDifference("fading:0.99", 100.0, -0.04))
-    assert standing(one).endswith("; recently (fading:0.99) nb vs tree: error lower by 0.040")
-    assert not contradicted(one)
+    one = pair(**UNDECIDED, latest=comparing.LatestDifference("fading:0.99", 100.0, -0.04))
+    assert comparing.standing(one).endswith("; recently (fading:0.99) nb vs tree: error lower by 0.040")
+    assert not comparing.contradicted(one)
 
 
 class TestReport:
     def test_nothing_without_pairs(self) -> None:
-        assert list(report([])) == []
+        assert list(comparing.report([])) == []
 
     def test_of_each_stream_one_stage(self) -> None:
         stages = [pair(stage=stage) for stage in ("initial", "final", "after:1h")]
         itself = pair(against="nb", stage="initial/final")
-        head, one, two, three = report([itself, *stages, pair(stream="other", stage="initial")])
+        head, one, two, three = comparing.report([itself, *stages, pair(stream="other", stage="initial")])
         assert "at any number of looks, if dependence is short" in head
         assert one.startswith("  elec2 final: tree beats nb")
         assert two.startswith("  other initial: tree beats nb")
@@ -180,7 +142,7 @@ class TestReport:
 
     def test_one_stream_isnt_named_and_many_pairs_are_cut(self) -> None:
         baseline = pair(against="@majority")
-        lines = list(report([baseline, *(pair(model=f"m{i}") for i in range(12))], ": see there"))
+        lines = list(comparing.report([baseline, *(pair(model=f"m{i}") for i in range(12))], ": see there"))
         assert len(lines) == 12
         assert lines[1].startswith("  final: tree beats m0")
         assert lines[-1] == "  … and 3 more pairs: see there"
@@ -188,7 +150,7 @@ class TestReport:
 
 class TestPairs:
     def test_one_is_said_of_all_estimators(self) -> None:
-        pairs = NewestPairs()
+        pairs = comparing.NewestPairs()
         window = comparison(estimator="window:1000", measures={"difference": 0.5})
         assert pairs.update(window)
         assert [one.difference for one in pairs.known()] == [None]
@@ -197,22 +159,22 @@ class TestPairs:
         assert pairs.known() == [pair()]
 
     def test_the_shortest_window_says_who_is_better_now(self) -> None:
-        pairs = NewestPairs()
+        pairs = comparing.NewestPairs()
         for estimator, n, difference in (
             ("all", 4_000, 0.031), ("window:5000", 4_000, 0.5), ("fading:0.9", 9.9, 0.2),
             ("window:1000", 1_000, -0.04), ("window:2000", 2_000, 0.1),
         ):  # fmt: skip
             pairs.update(comparison(estimator=estimator, n=n, measures={"difference": difference}))
-        assert pairs.known() == [pair(latest=LatestDifference("window:1000", 1_000, -0.04))]
+        assert pairs.known() == [pair(latest=comparing.LatestDifference("window:1000", 1_000, -0.04))]
         assert pairs.update(comparison(outcomes=5_000, measures={"difference": 0.02}))
         assert not pairs.update(comparison(outcomes=5_000, measures={"difference": 0.02}))
         newer = {"estimator": "window:1000", "n": 1_000, "outcomes": 5_000}
         assert pairs.update(comparison(**newer, measures={"difference": -0.05}))
         [one] = pairs.known()
-        assert (one.difference, one.latest) == (0.02, LatestDifference("window:1000", 1_000, -0.05))
+        assert (one.difference, one.latest) == (0.02, comparing.LatestDifference("window:1000", 1_000, -0.05))
 
     def test_the_newest_counts(self) -> None:
-        pairs = NewestPairs()
+        pairs = comparing.NewestPairs()
         assert pairs.update(comparison(outcomes=3_000))
         assert pairs.update(comparison())
         assert not pairs.update(comparison())

@@ -67,11 +67,7 @@ def case(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Case:
 
 
 def records(
-    count: int = 100,
-    *,
-    delay: int = 500,
-    step: int = 1000,
-    start: int = START,
+    count: int = 100, *, delay: int = 500, step: int = 1000, start: int = START,
     change: Callable[[int], Row] = lambda i: {},
 ) -> tuple[Rows, Rows]:
     """Predictions of a model that is right three times in four, and labels `delay` ms after them."""
@@ -89,7 +85,52 @@ def codes(summary: Row) -> list[str]:
     return [one["code"] for one in summary["findings"]]
 
 
+def of_segments(key: str) -> Row:
+    return {"change": lambda i: {"segments": {key.format(i): "A"}}}
+
+
+#: The code of a finding, the records (arguments of `records`) and the configuration that provoke it, the
+#: sentence, and the exit status.
+FINDINGS: list[tuple[str, Row, str, str, int]] = [
+    ("seconds", {"start": START // 1000, "step": 1, "delay": 0}, "",
+     "all ts are in January 1970: are they in seconds instead of milliseconds?", 0),
+    ("future", {"start": START * 1000}, "",
+     "all ts are in the year 55840: are they in microseconds instead of milliseconds?", 0),
+    ("late_labels", {"count": 2_000, "step": HOUR, "delay": 21 * DAY}, "",
+     "none of 2,000 labels came within the horizon of 7d; the median time from predictions to labels "
+     "with the same instance_id is 21d: raise label_horizon", 1),
+    ("late_predictions", {"delay": -500}, "",
+     "all 100 predictions were made after their labels, by ts, and don't count. "
+     "Set ts of predictions to when they were made, of labels to when the truth was known", 1),
+    ("segments", of_segments("customer_segment"), "defaults: {segments: [customer_segmnt]}",
+     "no record has the key `customer_segmnt` in its field segments; seen: customer_segment", 0),
+    ("segments", {}, "defaults: {segments: [customer_segmnt]}",
+     "no record has the key `customer_segmnt` in its field segments, nor any other key", 0),
+    ("segments", of_segments("key-{:02}"), "defaults: {segments: [arm]}",
+     "no record has the key `arm` in its field segments; "
+     "seen: key-00, key-01, key-02, key-03, key-04, … (20 in all)", 0),
+    ("streams", {}, "streams: {elec: {settle: 1m}, elec2: {settle: 2m}}",
+     "streams.elec: no such stream occurs; streams: elec2", 0),
+    ("names", {"change": lambda i: {"stream": "elec2-v2"}}, "",
+     "100 predictions and no label; streams with labels and no predictions: elec2; "
+     "check that the field stream is the same in both", 1),
+    ("positive_class", {}, "defaults: {positive_class: up}",
+     "positive_class `up` never occurs among labels; labels: UP, DOWN", 0),
+    ("champion", {}, "defaults: {compare: champion, champion: best}",
+     "champion `best` never occurs among models, so no models are compared; models: nb", 0),
+    ("estimate", {}, "defaults: {objective: {accuracy: 0.9, estimate: judge}}",
+     "objective.estimate `judge` never occurs among models, so no errors are estimated; models: nb", 0),
+]
+
+
 class TestFindings:
+    @pytest.mark.parametrize(("code", "given", "config", "said", "status"), FINDINGS)
+    def test_of_one_kind(
+        self, case: Case, code: str, given: Row, config: str, said: str, status: int
+    ) -> None:
+        assert case.finding(code, *records(**given), config) == said
+        assert case.status == status
+
     def test_none_where_nothing_is_wrong(self, case: Case) -> None:
         config = "{defaults: {positive_class: UP, segments: [arm]}, streams: {elec2: {settle: 1m}}}"
         given = records(change=lambda i: {"segments": {"arm": "A", "zone": "B"}})
@@ -110,13 +151,8 @@ class TestFindings:
         assert case.run(predictions, labels, "defaults: {label_horizon: 8d}")["findings"] == []
 
     def test_labels_so_late_that_nothing_is_known_of_their_instances(self, case: Case) -> None:
-        predictions, labels = records(2_000, step=HOUR, delay=21 * DAY)
-        assert case.finding("late_labels", predictions, labels) == (
-            "none of 2,000 labels came within the horizon of 7d; the median time from predictions to labels "
-            "with the same instance_id is 21d: raise label_horizon"
-        )
-        assert case.status == 1
-        assert case.run(predictions, labels, "defaults: {label_horizon: 22d}")["findings"] == []
+        given = records(2_000, step=HOUR, delay=21 * DAY)
+        assert case.run(*given, "defaults: {label_horizon: 22d}")["findings"] == []
 
     def test_some_late_labels_are_usual(self, case: Case) -> None:
         predictions, labels = records()
@@ -126,12 +162,6 @@ class TestFindings:
         dropped = [(drop["code"], drop["count"]) for drop in summary["dropped"]]
         assert dropped == [("late_label", 5), ("expired", 5)]
         assert codes(summary) == []
-
-    def test_seconds(self, case: Case) -> None:
-        given = records(start=START // 1000, step=1, delay=0)
-        assert case.finding("seconds", *given) == (
-            "all ts are in January 1970: are they in seconds instead of milliseconds?"
-        )
 
     def test_seconds_in_one_file(self, case: Case) -> None:
         predictions, _ = records(start=START // 1000, step=1)
@@ -144,12 +174,6 @@ class TestFindings:
 
     def test_numbers_of_instances_are_no_seconds(self, case: Case) -> None:
         assert case.run(*records(start=0, step=1, delay=0))["findings"] == []
-
-    def test_microseconds(self, case: Case) -> None:
-        given = records(start=START * 1000)
-        assert case.finding("future", *given) == (
-            "all ts are in the year 55840: are they in microseconds instead of milliseconds?"
-        )
 
     def test_one_clock_that_is_wrong(self, case: Case) -> None:
         predictions, labels = records()
@@ -166,28 +190,6 @@ class TestFindings:
             "`$.ts` (ts is milliseconds since 1970: are these nanoseconds?)"
         )
 
-    def test_a_segments_key_that_is_never_seen(self, case: Case) -> None:
-        given = records(change=lambda i: {"segments": {"customer_segment": "A"}})
-        config = "defaults: {segments: [customer_segmnt]}"
-        assert case.finding("segments", *given, config) == (
-            "no record has the key `customer_segmnt` in its field segments; seen: customer_segment"
-        )
-        assert case.finding("segments", *records(), config) == (
-            "no record has the key `customer_segmnt` in its field segments, nor any other key"
-        )
-
-    def test_few_names_of_keys_are_kept(self, case: Case) -> None:
-        given = records(change=lambda i: {"segments": {f"key-{i:02}": "A"}})
-        assert case.finding("segments", *given, "defaults: {segments: [arm]}") == (
-            "no record has the key `arm` in its field segments; "
-            "seen: key-00, key-01, key-02, key-03, key-04, … (20 in all)"
-        )
-
-    def test_a_section_of_a_stream_that_isnt_there(self, case: Case) -> None:
-        config = "streams: {elec: {settle: 1m}, elec2: {settle: 2m}}"
-        said = case.finding("streams", *records(), config)
-        assert said == "streams.elec: no such stream occurs; streams: elec2"
-
     def test_ids_that_never_meet(self, case: Case) -> None:
         given = records(change=lambda i: {"instance_id": f"trip-{i}"})
         assert case.finding("ids", *given) == (
@@ -198,30 +200,6 @@ class TestFindings:
         assert case.status == 1
         assert "prequential: nothing was evaluated: elec2: none of 100 labels has" in case.said
 
-    def test_streams_under_two_names(self, case: Case) -> None:
-        given = records(change=lambda i: {"stream": "elec2-v2"})
-        assert case.finding("names", *given) == (
-            "100 predictions and no label; streams with labels and no predictions: elec2; "
-            "check that the field stream is the same in both"
-        )
-
-    def test_a_positive_class_that_is_no_label(self, case: Case) -> None:
-        assert case.finding("positive_class", *records(), "defaults: {positive_class: up}") == (
-            "positive_class `up` never occurs among labels; labels: UP, DOWN"
-        )
-
-    def test_a_champion_that_is_no_model(self, case: Case) -> None:
-        config = "defaults: {compare: champion, champion: best}"
-        assert case.finding("champion", *records(), config) == (
-            "champion `best` never occurs among models, so no models are compared; models: nb"
-        )
-
-    def test_a_judge_that_is_no_model(self, case: Case) -> None:
-        config = "defaults: {objective: {accuracy: 0.9, estimate: judge}}"
-        assert case.finding("estimate", *records(), config) == (
-            "objective.estimate `judge` never occurs among models, so no errors are estimated; models: nb"
-        )
-
     def test_pairs_that_are_not_compared(self, case: Case) -> None:
         predictions, labels = records()
         predictions += [{**row, "model": name} for row in predictions for name in ("n", "o")]
@@ -229,13 +207,6 @@ class TestFindings:
             "pairs of models that are not compared: 1; limits.pairs_per_stream is 2: "
             "raise it, or compare: champion"
         )
-
-    def test_labels_before_their_predictions(self, case: Case) -> None:
-        assert case.finding("late_predictions", *records(delay=-500)) == (
-            "all 100 predictions were made after their labels, by ts, and don't count. "
-            "Set ts of predictions to when they were made, of labels to when the truth was known"
-        )
-        assert case.status == 1
 
     def test_classes_that_are_numbers(self, case: Case) -> None:
         predictions, labels = records()
@@ -249,36 +220,23 @@ class TestFindings:
 class TestUnusable:
     """Records that can't be used, with the commonest reason and its remedy."""
 
-    @pytest.mark.parametrize(
-        ("change", "config", "reason", "remedy"),
-        [
-            (
-                {"ts": "2024-05-01T12:00:00"}, "",
-                "ts is '2024-05-01T12:00:00': expected epoch milliseconds or an RFC 3339 time with offset",
-                "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
-            ),
-            (
-                {"ts": 1714564800.5}, "", "expected `int | str | null`, got `float` - at `$.ts`",
-                "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
-            ),
-            (
-                {"y_proba": 0.7}, "", "expected `object | null`, got `float` - at `$.y_proba`",
-                'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}',
-            ),
-            (
-                {"y_pred": 0.5}, "", "class 0.5 is a fraction: expected a string, an integer or a boolean",
-                "`task: regression` if these are numbers",
-            ),
-            (
-                {}, "defaults: {task: regression}",
-                "y_pred 'UP': expected a number up to 1e+100 (task: regression)",
-                "`task: classification` if these are classes",
-            ),
-            (
-                {"instance_id": None}, "", "expected `int | str`, got `null` - at `$.instance_id`", None,
-            ),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("change", "config", "reason", "remedy"), [
+        ({"ts": "2024-05-01T12:00:00"}, "",
+         "ts is '2024-05-01T12:00:00': expected epoch milliseconds or an RFC 3339 time with offset",
+         "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z"),
+        ({"ts": 1714564800.5}, "", "expected `int | str | null`, got `float` - at `$.ts`",
+         "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z"),
+        ({"y_proba": 0.7}, "", "expected `object | null`, got `float` - at `$.y_proba`",
+         'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'),
+        ({"y_pred": 0.5}, "", "class 0.5 is a fraction: expected a string, an integer or a boolean",
+         "`task: regression` if these are numbers"),
+        ({}, "defaults: {task: regression}",
+         "y_pred 'UP': expected a number up to 1e+100 (task: regression)",
+         "`task: classification` if these are classes"),
+        (
+            {"instance_id": None}, "", "expected `int | str`, got `null` - at `$.instance_id`", None,
+        ),
+    ])  # fmt: skip
     def test_why(self, case: Case, change: Row, config: str, reason: str, remedy: str | None) -> None:
         given = records(change=lambda i: change)
         summary = case.run(*given, config)
@@ -326,15 +284,11 @@ class TestUnusable:
 
 
 class TestExitStatus:
-    def test_1_where_there_are_no_labels(self, case: Case) -> None:
-        case.run(records()[0], [])
-        assert case.status == 1
-        assert case.said.endswith("prequential: nothing was evaluated: there are no labels\n")
-
-    def test_1_where_files_are_empty(self, case: Case) -> None:
-        summary = case.run([], [])
+    @pytest.mark.parametrize(("predictions", "kind"), [(records()[0], "labels"), ([], "predictions")])
+    def test_1_where_files_are_empty(self, case: Case, predictions: Rows, kind: str) -> None:
+        summary = case.run(predictions, [])
         assert (case.status, summary["evaluated"]) == (1, False)
-        assert case.said.endswith("prequential: nothing was evaluated: there are no predictions\n")
+        assert case.said.endswith(f"prequential: nothing was evaluated: there are no {kind}\n")
 
     def test_0_for_a_single_outcome(self, case: Case) -> None:
         predictions, labels = records()

@@ -17,40 +17,27 @@ START = "period from 1970-01-01T00:00:00Z, "
 EXPECTED = "expected 0.840 [0.810, 0.870] (held in 92% of 50 earlier periods)"
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({}, f"accuracy: {EXPECTED}, labelled so far 0.870 (22% of predictions)"),
-        ({"labelled_so_far": None}, f"accuracy: {EXPECTED}, labelled so far - (22% of predictions)"),
-        (
-            {"labelled_so_far": 0.871},
-            f"accuracy: labelled so far 0.871 (22% of predictions), {EXPECTED}: labels of right "
-            "predictions come sooner",
-        ),
-        (
-            {"labelled_so_far": 0.8},
-            f"accuracy: labelled so far 0.800 (22% of predictions), {EXPECTED}: labels of wrong "
-            "predictions come sooner",
-        ),
-        (
-            {"measure": "error", "labelled_so_far": 0.9},
-            f"error: labelled so far 0.900 (22% of predictions), {EXPECTED}: labels of wrong "
-            "predictions come sooner",
-        ),
-        (
-            {"measure": "mae", "labelled_so_far": 12.345},
-            f"mae: labelled so far 12.35 (22% of predictions), {EXPECTED}: the predictions "
-            "labelled so far differ from the others",
-        ),
-        (
-            {"interval": None, "coverage": None, "finals": None},
-            "accuracy: expected 0.840 (no interval until 20 periods are graded), labelled so far 0.870 "
-            "(22% of predictions)",
-        ),
-        ({"expected": None}, "accuracy: labelled so far 0.870 (22% of predictions)"),
-        ({"final": 0.85, "expected": None}, "accuracy: final 0.850 (22% of predictions labelled)"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "said"), [
+    ({}, f"accuracy: {EXPECTED}, labelled so far 0.870 (22% of predictions)"),
+    ({"labelled_so_far": None}, f"accuracy: {EXPECTED}, labelled so far - (22% of predictions)"),
+    ({"labelled_so_far": 0.871},
+     f"accuracy: labelled so far 0.871 (22% of predictions), {EXPECTED}: labels of right "
+     "predictions come sooner"),
+    ({"labelled_so_far": 0.8},
+     f"accuracy: labelled so far 0.800 (22% of predictions), {EXPECTED}: labels of wrong "
+     "predictions come sooner"),
+    ({"measure": "error", "labelled_so_far": 0.9},
+     f"error: labelled so far 0.900 (22% of predictions), {EXPECTED}: labels of wrong "
+     "predictions come sooner"),
+    ({"measure": "mae", "labelled_so_far": 12.345},
+     f"mae: labelled so far 12.35 (22% of predictions), {EXPECTED}: the predictions "
+     "labelled so far differ from the others"),
+    ({"interval": None, "coverage": None, "finals": None},
+     "accuracy: expected 0.840 (no interval until 20 periods are graded), labelled so far 0.870 "
+     "(22% of predictions)"),
+    ({"expected": None}, "accuracy: labelled so far 0.870 (22% of predictions)"),
+    ({"final": 0.85, "expected": None}, "accuracy: final 0.850 (22% of predictions labelled)"),
+])
 def test_a_period(changed: dict[str, Any], said: str) -> None:
     assert period_in_words(msgspec.structs.replace(ONE, **changed)) == START + said
 

@@ -57,20 +57,17 @@ def test_each_fault_has_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert len(lines) == len(NAMED)
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("http: {token: hush-hush}", "http.token has 9 characters: expected at least 16"),
-        ("http: {tls_key: /key.pem}", "http.tls_certificate and http.tls_key: only one is set"),
-        ("notify: {url: 'https://me:hush-hush@h/x'}", "notify.url has a user or password"),
-        ("ingest: {labels: {as: labels, stream: {const: s}, instance_id: value.i, y_true: value.y}}",
-         "ingest reads labels, which are our own topics"),
-        ("ingest: {x: {as: labels, format: avro, stream: {const: s}, instance_id: value.i, y_true: value.y}}",
-         "ingest reads avro, but kafka.schema_registry.url is missing"),
-        ("defaults: {compare: champion}", "defaults.compare: champion requires defaults.champion"),
-        ("a: b: c", "not YAML"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "fault"), [
+    ("http: {token: hush-hush}", "http.token has 9 characters: expected at least 16"),
+    ("http: {tls_key: /key.pem}", "http.tls_certificate and http.tls_key: only one is set"),
+    ("notify: {url: 'https://me:hush-hush@h/x'}", "notify.url has a user or password"),
+    ("ingest: {labels: {as: labels, stream: {const: s}, instance_id: value.i, y_true: value.y}}",
+     "ingest reads labels, which are our own topics"),
+    ("ingest: {x: {as: labels, format: avro, stream: {const: s}, instance_id: value.i, y_true: value.y}}",
+     "ingest reads avro, but kafka.schema_registry.url is missing"),
+    ("defaults: {compare: champion}", "defaults.compare: champion requires defaults.champion"),
+    ("a: b: c", "not YAML"),
+])  # fmt: skip
 def test_a_fault_that_a_program_would_report_at_its_start(
     text: str, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,15 +29,7 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.topics.clients import KafkaConfig
 
 SECRETS = (
-    "hush-1",
-    "hush-2",
-    "alice",
-    "bob",
-    "env:ONE",
-    "env:OTHER",
-    "file:/run/one",
-    "registry-1",
-    "registry-2",
+    "hush-1", "hush-2", "alice", "bob", "env:ONE", "env:OTHER", "file:/run/one", "registry-1", "registry-2",
 )
 
 
@@ -67,8 +59,7 @@ def test_what_is_kept_begins_and_ends() -> None:
         "  estimators: without window:1000, fading:0.999; with fading:0.9",
         "    begins empty: comparison by error: estimator fading:0.9, estimator fading:0.9",
         "    ends: estimator fading:0.999, estimator window:1000",
-        "  stages: without initial",
-        "    ends: stage initial",
+        "  stages: without initial", "    ends: stage initial",
     ]
     assert found[-2] == "  kept: comparison by error, estimator all, stage final"
     assert found[-1] == f"config {before.digest[:12]} -> {after.digest[:12]} (prequential_config_info)"
@@ -81,8 +72,7 @@ def test_durations_have_their_units() -> None:
     assert said(before, after)[:4] == [
         "worker.session_timeout: 10s -> 1500ms",
         "  kept; each worker uses it after its restart",
-        "defaults:",
-        "  label_horizon: 7d -> 1d",
+        "defaults:", "  label_horizon: 7d -> 1d",
     ]
 
 
@@ -253,12 +243,9 @@ def test_its_status_is_that_of_diff(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     assert main(["config", "diff", before, other]) == 1
     assert capsys.readouterr().out.splitlines()[:-1] == [
-        "http.token: changed",
-        "  kept; it is of /metrics and pages",
-        "ingest.a: changed",
+        "http.token: changed", "  kept; it is of /metrics and pages", "ingest.a: changed",
         "  kept; a new topic is read from its beginning, and others continue at their offsets",
-        "defaults:",
-        "  label_horizon: 7d -> 1d",
+        "defaults:", "  label_horizon: 7d -> 1d",
         "    kept; deadlines of pending predictions move with it",
     ]
     assert (
@@ -289,10 +276,8 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [section] = found["sections"]
     assert section["names"] == ["defaults"]
     assert section["changes"] == [
-        {
-            "key": "estimators", "values": ["with decay:1h"], "state": "", "ends": [],
-            "begins_empty": ["comparison by error: estimator decay:1h", "estimator decay:1h"],
-        }
+        {"key": "estimators", "values": ["with decay:1h"], "state": "", "ends": [],
+         "begins_empty": ["comparison by error: estimator decay:1h", "estimator decay:1h"]}
     ]  # fmt: skip
     assert found["digests"][0] != found["digests"][1]
 

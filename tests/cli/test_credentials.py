@@ -50,8 +50,7 @@ FIELDS: dict[str, dict[str, Any]] = {
             "bearer.auth.issuer.endpoint.url": f"https://me:{IN_URL}@idp",
         },
     },
-    "http": {"token": f"{HUSH}-0123456789"},
-    "notify": {"url": WEBHOOK},
+    "http": {"token": f"{HUSH}-0123456789"}, "notify": {"url": WEBHOOK},
 }  # fmt: skip
 
 #: Credentials where none belong, or written wrongly.
@@ -69,13 +68,9 @@ MISTAKES = [
     "kafka: {schema_registry: 'https://me:HUSH@registry'}",
     "kafka: {schema_registry: {url: ['https://me:HUSH@registry']}}",
     "kafka: {schema_registry: {basic.auth.user.info: {me: HUSH}, bearer.auth.token: [HUSH]}}",
-    "http: {token: [HUSH]}",
-    "http: {token=HUSH}",
-    "http: {token HUSH}",
+    "http: {token: [HUSH]}", "http: {token=HUSH}", "http: {token HUSH}",
     "http: {host: ['https://me:HUSH@host']}",
-    "notify: {url: 'ftp://me:HUSH@hooks'}",
-    "notify: {url: ['https://hooks/HUSH']}",
-    "notify: {secret: HUSH}",
+    "notify: {url: 'ftp://me:HUSH@hooks'}", "notify: {url: ['https://hooks/HUSH']}", "notify: {secret: HUSH}",
     "worker: {group: ['https://me:HUSH@host']}",
     "files: 'https://me:HUSH@host'",
 ]

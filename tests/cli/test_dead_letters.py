@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,96 +27,68 @@ from tests.worker.processes import await_markers
 
 LABEL = b'{"stream":"elec2","instance_id":7,"y_true":"UP","ts":5}'
 
+#: A prediction without its probabilities.
+PREDICTION = b'{"stream":"s","model":"m","instance_id":1,"y_pred":1,"y_proba":{%s}}'
+
 
 def letter(**changed: Any) -> Letter:
-    return Letter("labels", 3, 17, "the record has no value", b"elec2", LABEL, 1_700_000_000_000)._replace(
-        **changed
-    )
+    one = Letter("labels", 3, 17, "the record has no value", b"elec2", LABEL, 1_700_000_000_000)
+    return one._replace(**changed)
 
 
-def shown(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    letters: Iterable[Letter],
-    *options: str,
-) -> list[str]:
-    """What the program prints of these dead letters."""
-    monkeypatch.setattr(dead_letters, "_letters", lambda *_: iter(letters))
-    assert main(["dead-letters", *options]) == 0
-    return capsys.readouterr().out.splitlines()
+Shown = Callable[..., list[str]]
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shown:
+    """What the program prints of dead letters."""
+
+    def shown(letters: Iterable[Letter], *options: str) -> list[str]:
+        monkeypatch.setattr(dead_letters, "_letters", lambda *_: iter(letters))
+        assert main(["dead-letters", *options]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return shown
 
 
 class TestReasons:
     """Reasons of the same kind count together, whatever they quote."""
 
-    @pytest.mark.parametrize(
-        ("kind", "values", "expected"),
-        [
-            (LABELS, [b"\xff", b'{"a":"\xc0"}'], "not UTF-8: byte … can't be decoded"),
-            (LABELS, [b'{"stream":]', b'{"stream":"s","x":]'], None),
-            (LABELS, [b'{"stream":"s","instance_id":%d}' % i for i in range(3)], None),
-            (
-                LABELS,
-                [b'{"stream":"s","instance_id":1,"y_true":1,"ts":"%s"}' % ts for ts in (b"now", b"it's: 7")],
-                "ts is '…': expected epoch milliseconds or an RFC 3339 time with offset",
-            ),
-            (
-                LABELS,
-                [b'{"stream":"s","instance_id":"%s","y_true":1}' % (b"x" * n) for n in (257, 300)],
-                None,
-            ),
-            (
-                PREDICTIONS,
-                [
-                    b'{"stream":"s","model":"m","instance_id":1,"y_pred":1,"y_proba":{"%s":%s}}' % pair
-                    for pair in ((b"a", b"-0.5"), (b'\\"b: 9\\"', b"1.5"), (b"it's", b"1e300"))
-                ],
-                "y_proba of '…' is N: expected a probability from 0 to 1",
-            ),
-            (
-                PREDICTIONS,
-                [
-                    b'{"stream":"s","model":"m","instance_id":1,"y_pred":1,"y_proba":{"a":%s,"b":1}}' % share
-                    for share in (b"0.5", b"0.75")
-                ],
-                "y_proba sums to N over N classes: expected at most 1.001",
-            ),
-            (
-                LABELS,
-                [b'{"stream":"s","x":"%s"}' % (b"x" * (n << 20)) for n in (1, 2)],
-                "value has N bytes: at most 1048576 are allowed",
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("kind", "values", "expected"), [
+        (LABELS, [b"\xff", b'{"a":"\xc0"}'], "not UTF-8: byte … can't be decoded"),
+        (LABELS, [b'{"stream":]', b'{"stream":"s","x":]'], None),
+        (LABELS, [b'{"stream":"s","instance_id":%d}' % i for i in range(3)], None),
+        (LABELS,
+         [b'{"stream":"s","instance_id":1,"y_true":1,"ts":"%s"}' % ts for ts in (b"now", b"it's: 7")],
+         "ts is '…': expected epoch milliseconds or an RFC 3339 time with offset"),
+        (LABELS,
+         [b'{"stream":"s","instance_id":"%s","y_true":1}' % (b"x" * n) for n in (257, 300)], None),
+        (PREDICTIONS,
+         [PREDICTION % (b'"%s":%s' % pair)
+          for pair in ((b"a", b"-0.5"), (b'\\"b: 9\\"', b"1.5"), (b"it's", b"1e300"))],
+         "y_proba of '…' is N: expected a probability from 0 to 1"),
+        (PREDICTIONS, [PREDICTION % (b'"a":%s,"b":1' % share) for share in (b"0.5", b"0.75")],
+         "y_proba sums to N over N classes: expected at most 1.001"),
+        (LABELS, [b'{"stream":"s","x":"%s"}' % (b"x" * (n << 20)) for n in (1, 2)],
+         "value has N bytes: at most 1048576 are allowed"),
+    ])
     def test_of_decoding(self, kind: int, values: list[bytes], expected: str | None) -> None:
         reasons = decode(kind, values).reasons
         assert len(reasons) == len(values)
         [found] = {kind_of(reason) for reason in reasons.values()}
         assert found == (expected or found)
 
-    @pytest.mark.parametrize(
-        ("reason", "expected"),
-        [
-            (
-                "model 'a' is one too many: limits.models_per_stream is 200",
-                "model '…' is one too many: limits.models_per_stream is 200",
-            ),
-            (
-                "instance '17' has 1000 predictions waiting: limits.predictions_per_instance is 1000",
-                "instance '…' has N predictions waiting: limits.predictions_per_instance is 1000",
-            ),
-            (
-                "class 1.5 is a fraction: expected a string, an integer or a boolean",
-                "class N is a fraction: expected a string, an integer or a boolean",
-            ),
-            (
-                "y_pred 'abc': expected a number up to 1e+150 (task: regression)",
-                "y_pred '…': expected a number up to 1e+150 (task: regression)",
-            ),
-            ("", ""),
-            ("'", "'"),
-        ],
-    )
+    @pytest.mark.parametrize(("reason", "expected"), [
+        ("model 'a' is one too many: limits.models_per_stream is 200",
+         "model '…' is one too many: limits.models_per_stream is 200"),
+        ("instance '17' has 1000 predictions waiting: limits.predictions_per_instance is 1000",
+         "instance '…' has N predictions waiting: limits.predictions_per_instance is 1000"),
+        ("class 1.5 is a fraction: expected a string, an integer or a boolean",
+         "class N is a fraction: expected a string, an integer or a boolean"),
+        ("y_pred 'abc': expected a number up to 1e+150 (task: regression)",
+         "y_pred '…': expected a number up to 1e+150 (task: regression)"),
+        ("", ""), ("'", "'"),
+    ])
     def test_of_the_engine(self, reason: str, expected: str) -> None:
         assert kind_of(reason) == expected
 
@@ -137,57 +109,45 @@ class TestLines:
         fields = json.loads(line)
         assert fields["key"] == fields["value"]
 
-    @pytest.mark.parametrize(
-        ("line", "quoted"),
-        [
-            (b"", "expected a JSON object with `topic` and `value`"),
-            (b"{}", "missing required field `topic`"),
-            (b'{"topic":"labels"}', "missing required field `value`"),
-            (b'{"topic":"labels","value":null}', "expected the record in `value`"),
-            (b'{"topic":"labels","value":[1]}', "expected the record in `value`"),
-            (b'{"topic":"labels","value":{"base64":"?"}}', "expected base64"),
-            (b'{"topic":"labels","value":{"base64":7}}', "expected base64"),
-            (b'{"topic":"labels","value":"\xff"}', "expected a JSON object"),
-        ],
-    )
+    @pytest.mark.parametrize(("line", "quoted"), [
+        (b"", "expected a JSON object with `topic` and `value`"),
+        (b"{}", "missing required field `topic`"),
+        (b'{"topic":"labels"}', "missing required field `value`"),
+        (b'{"topic":"labels","value":null}', "expected the record in `value`"),
+        (b'{"topic":"labels","value":[1]}', "expected the record in `value`"),
+        (b'{"topic":"labels","value":{"base64":"?"}}', "expected base64"),
+        (b'{"topic":"labels","value":{"base64":7}}', "expected base64"),
+        (b'{"topic":"labels","value":"\xff"}', "expected a JSON object"),
+    ])
     def test_that_hold_no_record(self, line: bytes, quoted: str) -> None:
         with pytest.raises(ValueError, match=quoted):
             from_line(line)
 
 
 class TestShown:
-    def test_the_newest_with_reasons_then_counts(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_the_newest_with_reasons_then_counts(self, shown: Shown) -> None:
         letters = [letter(offset=i, partition=i % 2, written=1_700_000_000_000 + i) for i in range(30)]
         letters += [letter(topic="predictions", reason=f"model 'm{i}': no", written=0) for i in range(1_200)]
-        assert shown(monkeypatch, capsys, letters, "--last", "2") == [
+        assert shown(letters, "--last", "2") == [
             "2023-11-14T22:13:20.028Z labels/0 offset 28: the record has no value",
-            "  key   elec2",
-            f"  value {LABEL.decode()}",
+            "  key   elec2", f"  value {LABEL.decode()}",
             "2023-11-14T22:13:20.029Z labels/1 offset 29: the record has no value",
-            "  key   elec2",
-            f"  value {LABEL.decode()}",
-            "1,230 dead letters, by reason:",
+            "  key   elec2", f"  value {LABEL.decode()}", "1,230 dead letters, by reason:",
             "  1,200  predictions: model '…': no",
             "     30  labels: the record has no value",
         ]
 
-    def test_twenty_unless_said_otherwise(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_twenty_unless_said_otherwise(self, shown: Shown) -> None:
         letters = [letter()] * 50
-        assert sum("offset 17" in line for line in shown(monkeypatch, capsys, letters)) == 20
-        assert shown(monkeypatch, capsys, letters, "--last", "0")[0] == "50 dead letters, by reason:"
-        assert shown(monkeypatch, capsys, []) == ["0 dead letters"]
+        assert sum("offset 17" in line for line in shown(letters)) == 20
+        assert shown(letters, "--last", "0")[0] == "50 dead letters, by reason:"
+        assert shown([]) == ["0 dead letters"]
 
-    def test_nothing_of_it_writes_to_the_terminal(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_nothing_of_it_writes_to_the_terminal(self, shown: Shown) -> None:
         evil = "\x1b[31m\r\u202e"
         value = b"\xff" + evil.encode() * 99
         odd = letter(topic=evil, reason=f"{evil} is wrong", key=evil.encode(), value=value)
-        text = "\n".join(shown(monkeypatch, capsys, [odd, letter(reason="", key=None, value=None)]))
+        text = "\n".join(shown([odd, letter(reason="", key=None, value=None)]))
         assert not any(character in text for character in evil if character not in "[31m")
         assert "… (892 bytes)" in text
         assert "  key   (none)\n  value (none)" in text
@@ -205,16 +165,13 @@ class TestShown:
         assert gzip.decompress(path.read_bytes()).splitlines() == [to_line(one) for one in letters]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--last", "-1"], "expected a number of dead letters"),
-        (["--since", "soon"], "'soon' is no duration"),
-        (["--json", "--put-back", "x"], "not allowed with"),
-        (["--since", "1h", "--put-back", "x"], "--since and --put-back exclude each other"),
-        (["--put-back", "no/such"], "can't read 'no/such'"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), [
+    (["--last", "-1"], "expected a number of dead letters"),
+    (["--since", "soon"], "'soon' is no duration"),
+    (["--json", "--put-back", "x"], "not allowed with"),
+    (["--since", "1h", "--put-back", "x"], "--since and --put-back exclude each other"),
+    (["--put-back", "no/such"], "can't read 'no/such'"),
+])
 def test_wrong_usage(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         status: Any = main(["dead-letters", *options])
@@ -267,9 +224,7 @@ class TestOnKafka:
         assert "prequential-dead-letters" not in group_ids(published)
 
     def test_by_time_and_reason(
-        self,
-        published: KafkaConfig,
-        monkeypatch: pytest.MonkeyPatch,
+        self, published: KafkaConfig, monkeypatch: pytest.MonkeyPatch,
         capsysbinary: pytest.CaptureFixture[bytes],
     ) -> None:
         assert main(["dead-letters", "--json", "--since", "1h", "--reason", "d", *place(published)]) == 0
@@ -330,8 +285,7 @@ class TestOnKafka:
         for wrong in (
             "line 2: object missing required field `instance_id`;",
             f"line 4: topic '{cluster.prefix}metrics': expected {cluster.prefix}instances, ",
-            "line 5: expected a JSON object",
-            "; and 2 other lines\n",
+            "line 5: expected a JSON object", "; and 2 other lines\n",
         ):
             assert wrong in said, said
         assert all(everything(cluster, cluster.topic(topic), 4) == [] for topic in INPUTS)

@@ -209,10 +209,7 @@ def test_the_summary_says_what_the_labels_that_arrived_meanwhile_were_worth() ->
         board.update("metrics", _metrics("nb", "initial", "window:1000", outcomes, initial))
         board.update("metrics", _metrics("nb", "final", "window:1000", outcomes, final))
     server.drift_outcome = 1450
-    assert worth(board, server) == [
-        whole,
-        "in the 1,000 outcomes after the drift it added 0.060 to nb",
-    ]
+    assert worth(board, server) == [whole, "in the 1,000 outcomes after the drift it added 0.060 to nb"]
 
 
 def test_the_summary_says_which_model_is_better() -> None:

@@ -82,15 +82,12 @@ def test_a_model_and_a_time_name_it_too(files: dict[str, Path], capsys: pytest.C
         assert explained(files, capsys, "--stream=s", "--model=m", f"--at={ts}") == by_id
 
 
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        (["ffffffff"], "'ffffffff': there is no such incident; known: "),
-        (["no id"], "'no id': there is no such incident; known: "),
-        (["--stream=s", "--model=m", f"--at={LATENCY}"], "s/m had no incident at 1970-01-01T00:00:05Z;"),
-        (["--stream=s", "--model=n", "--at=0"], "s/n had no incident at 1970-01-01T00:00:00Z; known: "),
-    ],
-)
+@pytest.mark.parametrize(("asked", "says"), [
+    (["ffffffff"], "'ffffffff': there is no such incident; known: "),
+    (["no id"], "'no id': there is no such incident; known: "),
+    (["--stream=s", "--model=m", f"--at={LATENCY}"], "s/m had no incident at 1970-01-01T00:00:05Z;"),
+    (["--stream=s", "--model=n", "--at=0"], "s/n had no incident at 1970-01-01T00:00:00Z; known: "),
+])
 def test_what_isnt_there_is_said_with_status_1(
     files: dict[str, Path], capsys: pytest.CaptureFixture[str], asked: list[str], says: str
 ) -> None:

@@ -88,9 +88,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
     for number in range(60):
         ts = 1_700_000_000_000 + number
         predictions.append(f"{STREAM},{MODEL},{number},{ts},{RIGHT if number < 30 else WRONG}")
-        labels.append(
-            f'{{"stream": "{STREAM}", "instance_id": "{number}", "y_true": "{RIGHT}", "ts": {ts}}}'
-        )
+        labels.append(f'{{"stream": "{STREAM}", "instance_id": "{number}", "y_true": "{RIGHT}", "ts": {ts}}}')
     made = {name: tmp_path / f"ö {name}" for name in ("predictions.csv", "labels.jsonl.gz", "config.yaml")}
     made["predictions.csv"].write_text("\n".join(predictions) + "\n", encoding="utf-8")
     made["labels.jsonl.gz"].write_bytes(gzip.compress("\n".join(labels).encode()))
@@ -167,10 +165,7 @@ def test_commands_with_a_broker(embedded: Broker, files: dict[str, Path], tmp_pa
     kafka = fresh_cluster(embedded, 2)
     fields = ("stream", "instance_id", "y_true")
     source = {"as": "labels", **{name: f"value.{name}" for name in fields}}
-    config = write_config(
-        tmp_path, kafka, streams={STREAM: {}},
-        notify={"url": "http://127.0.0.1:1/"},
-    )  # fmt: skip
+    config = write_config(tmp_path, kafka, streams={STREAM: {}}, notify={"url": "http://127.0.0.1:1/"})
     use = f"--config={config}"
     (tmp_path / "other").mkdir()
     other = write_config(

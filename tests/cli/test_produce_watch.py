@@ -70,8 +70,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(
     way: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[tuple[str, bytes | None, bytes]] = []
-    monkeypatch.setattr(produce, "partition_counts", lambda *_: None)
-    monkeypatch.setattr(produce, "require", lambda *_: None)
+    monkeypatch.setattr(produce.admin, "partition_counts", lambda *_: None)
+    monkeypatch.setattr(produce.permissions, "require", lambda *_: None)
     monkeypatch.setattr(RecordProducer, "send", lambda _, *record: sent.append(record))
     content = codecs.BOM_UTF8 + b'{"stream":"a"}\n{"stream":"b"}\n'
     path = tmp_path / ("lines.gz" if way == "gz" else "lines")

@@ -52,7 +52,7 @@ def test_a_worker_answers_while_its_loops_are_compiled(
         endpoint.stop()
         return 0
 
-    monkeypatch.setattr(command, "compile_loops", compile_loops)
+    monkeypatch.setattr(command.compilation, "compile_loops", compile_loops)
     monkeypatch.setattr(command, "quiet_collector", gc.collect)
     monkeypatch.setattr("prequential.runtime.worker.app.run_worker", run_worker)
     former = signal.getsignal(signal.SIGTERM)

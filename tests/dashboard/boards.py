@@ -130,6 +130,18 @@ def history_of(
 
 
 @contextmanager
+def live(*records: Any) -> Iterator[tuple[Server, Board, list[int]]]:
+    """A page over topics; the last value is its clock, in a list: a second after 6,000 outcomes."""
+    now = [START + 6_001_000]
+    board = Board(history_of(*records), "a cluster", lambda: now[0])
+    server = Server(board, "127.0.0.1", 0)
+    try:
+        yield server, board, now
+    finally:
+        server.stop()
+
+
+@contextmanager
 def served(
     *records: Iterable[OutputRecord] | OutputRecord, config: Config | None = None
 ) -> Iterator[tuple[str, Board]]:

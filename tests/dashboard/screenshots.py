@@ -183,8 +183,7 @@ def take(address: str, views: dict[str, tuple[str, int]], before: Any = lambda: 
             shown = {
                 "status": page.locator("header").inner_text(),
                 "alerts": [one.inner_text() for one in alerts if one.is_visible()],
-                "live": address.startswith("http"),
-                "cut": page.evaluate(_CUT),
+                "live": address.startswith("http"), "cut": page.evaluate(_CUT),
             }
             problems = wrong(shown)
             assert not problems, problems

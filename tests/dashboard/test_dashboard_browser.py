@@ -6,13 +6,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, period, served
+from boards import START, a_drift, alarm, comparison, incident, live, metrics, period, served
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
-from prequential.views.dashboard.server import Board, Server
 from prequential.views.watching.state import ModelKey, SequenceName
 
-from tests.browser import opened, ready
+from tests.browser import ready
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -152,9 +151,7 @@ class TestModel:
     def test_measures_over_time_with_what_happened_on_the_same_axis(self, page: Page) -> None:
         cut = {"model_version": "v2", "version_since": 3001}
         some = [
-            *(one for one in a_drift()),
-            *a_drift(stage="initial"),
-            *a_drift(estimator="all"),
+            *(one for one in a_drift()), *a_drift(stage="initial"), *a_drift(estimator="all"),
             metrics(6000, 0.5, segment="country=fr"),
             metrics(6001, 0.6, **cut, intervals={"accuracy": [0.55, 0.65]},
                     coverage={"waiting": 17, "oldest_waiting_ms": 90_000,
@@ -427,13 +424,9 @@ class TestIncident:
 
 class TestAge:
     def test_live_only_while_it_is_and_silent_models_stand_out(self, page: Page) -> None:
-        now = [START + 600_000]
-        history = history_of(
-            (metrics(n) for n in range(1, 300)), (metrics(n, model="tree") for n in range(1, 600))
-        )
-        board = Board(history, "a cluster", lambda: now[0])
-        server = Server(board, "127.0.0.1", 0)
-        try:
+        both = (metrics(n) for n in range(1, 300)), (metrics(n, model="tree") for n in range(1, 600))
+        with live(*both) as (server, board, now):
+            now[0] = START + 600_000
             ready(page, server.address + TABLE)
             assert "live, newest message" in page.inner_text(".status")
             assert "not live" not in page.inner_text(".status")
@@ -447,18 +440,12 @@ class TestAge:
             assert "steady" not in page.inner_text("table.models")
             assert page.inner_text(".need").split("\n")[:2] == ["○ silent", "elec2 / 2 models"]
             assert "labels stopped, or all predictions" in page.inner_text("table.models")
-        finally:
-            server.stop()
 
     def test_a_lost_connection_isnt_live(self, page: Page) -> None:
-        board = Board(history_of(a_drift()), "a cluster", lambda: START + 6_000_000)
-        server = Server(board, "127.0.0.1", 0)
-        try:
+        with live(a_drift()) as (server, _, _):
             ready(page, server.address)
             page.evaluate("Date.now = ((before) => () => before() + 50000)(Date.now)")
             page.wait_for_selector(".status:has-text('not live, newest message')")
-        finally:
-            server.stop()
 
 
 class TestSafety:
@@ -495,30 +482,3 @@ class TestSafety:
             ready(page, address + MODEL)
             assert asked
             assert all(url.startswith(address) for url in asked)
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_text_can_be_read_on_light_and_dark(chromium: Browser, dark: bool) -> None:
-    """Contrast of text and marks against what is behind them, by WCAG 2's formula: 4.5 for text."""
-    with opened(chromium, dark) as page, served(a_drift(), alarm(5990), incident()) as (address, _):
-        ready(page, address)
-        found = page.evaluate(
-            """() => {
-              const light = (name) => {
-                const colour = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-                const parts = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16) / 255)
-                  .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-                return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
-              };
-              const back = light("--back");
-              return ["text", "quiet", "link", "alarm", "incident", "version", "verdict", "worse", "better",
-                "warn", "beaten",
-                "line-1", "line-2", "line-3", "line-4", "line-5", "line-6"].map((name) => {
-                const one = light(`--${name}`);
-                return [name, (Math.max(one, back) + 0.05) / (Math.min(one, back) + 0.05)];
-              });
-            }"""
-        )
-        assert all(contrast >= 4.5 for _, contrast in found), found
-        back = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (back == "rgb(248, 248, 247)") == (not dark)

@@ -35,8 +35,7 @@ class TestOrder:
             metrics(9000, 0.99, model="mild"), incident(model="mild", severity=0.1, id="a"),
             metrics(9000, 0.98, model="severe"), incident(model="severe", severity=0.4, id="b"),
             metrics(9000, 0.5, model="over"), incident(model="over", status="closed", id="c"),
-            metrics(9000, 0.1, model="@majority"),
-            config=config,
+            metrics(9000, 0.1, model="@majority"), config=config,
         )  # fmt: skip
         assert order(history) == [
             "severe", "mild", "over", "missing", "alarmed", "within-tolerance", "calm", "@majority",
@@ -72,7 +71,7 @@ class TestEnded:
         assert shown["absent_estimator"] == "window:9"
         assert shown["series"]["final"]["outcomes"] == [10, 20, 30, 40]
         assert Overview(history).page(Choice(), history.newest_ts)["options"]["estimators"] == ["all"]
-        assert (history.points(), capacity.width) == (4, width // 2)
+        assert (sum(one.size for one in history._all_series()), capacity.width) == (4, width // 2)
 
 
 class TestModel:

@@ -43,18 +43,15 @@ def test_every_answer_says_what_may_be_loaded_and_what_it_is(site: tuple[str, Bo
     assert "Python" not in (answer.getheader("Server") or "")
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "said"),
-    [
-        ("/api/overview?page=x", 400, "page is 'x': expected a whole number"),
-        ("/api/model?stream=elec2", 400, "the parameter 'model' is missing"),
-        ("/api/model?stream=elec2&model=x", 404, "no message of model 'x' on stream 'elec2' was seen"),
-        ("/api/events?view=nothing", 404, "there is no view 'nothing'"),
-        ("/static/../server.py", 404, "not found"),
-        ("/static/%2e%2e/server.py", 404, "not found"),
-        ("/etc/passwd", 404, "not found"),
-    ],
-)
+@pytest.mark.parametrize(("path", "status", "said"), [
+    ("/api/overview?page=x", 400, "page is 'x': expected a whole number"),
+    ("/api/model?stream=elec2", 400, "the parameter 'model' is missing"),
+    ("/api/model?stream=elec2&model=x", 404, "no message of model 'x' on stream 'elec2' was seen"),
+    ("/api/events?view=nothing", 404, "there is no view 'nothing'"),
+    ("/static/../server.py", 404, "not found"),
+    ("/static/%2e%2e/server.py", 404, "not found"),
+    ("/etc/passwd", 404, "not found"),
+])
 def test_what_is_wrong_is_a_sentence(site: tuple[str, Board], path: str, status: int, said: str) -> None:
     answer, body = ask(site[0], path)
     assert (answer.status, json.loads(body)) == (status, {"error": said})

@@ -22,9 +22,7 @@ NB = ModelKey("elec2", "nb", 0)
 MODEL = "#/model?stream=elec2&model=nb&partition=0"
 
 CONFUSION = {"UP": {"UP": 410, "DOWN": 90}, "DOWN": {"DOWN": 450, "UP": 50}}
-SCORES = {
-    "bins": [20, 90, 110, 180], "negatives": [900, 50, 10, 0], "positives": [1, 50, 40, 9],
-}  # fmt: skip
+SCORES = {"bins": [20, 90, 110, 180], "negatives": [900, 50, 10, 0], "positives": [1, 50, 40, 9]}
 
 
 RESIDUALS = {

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from boards import START, a_drift, alarm, comparison, history_of, incident, metrics, period, served
-from prequential.views.dashboard.server import Board, Server
+from boards import START, a_drift, alarm, comparison, incident, live, metrics, period, served
 
 from tests.browser import opened, ready
 
@@ -22,18 +19,6 @@ MODEL = "#/model?stream=elec2&model=nb&partition=0"
 
 #: Names of 256 characters: without a place to break, and as markup.
 LONG, MARKUP = "W" * 256, "<b onclick=alert(1)>x</b>".ljust(256, "&")
-
-
-@contextmanager
-def live(*records: Any) -> Iterator[tuple[Server, Board, list[int]]]:
-    """A page over topics; the last value is its clock, in a list."""
-    now = [START + 6_001_000]
-    board = Board(history_of(*records), "a cluster", lambda: now[0])
-    server = Server(board, "127.0.0.1", 0)
-    try:
-        yield server, board, now
-    finally:
-        server.stop()
 
 
 class TestStates:
@@ -149,7 +134,7 @@ def test_nothing_overflows(chromium: Browser, models: int, incidents: int) -> No
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_all_text_has_contrast(chromium: Browser, dark: bool) -> None:
-    """Each text against what is drawn behind it, by WCAG 2's formula: 4.5, also quiet text."""
+    """Each text against what is behind it, and each colour of marks, by WCAG 2's formula: 4.5."""
     some = [*a_drift(), *a_drift("tree"), alarm(300), alarm(5000), incident(), comparison(),
             incident(2000, status="closed"), period(0, 0.84, 0.93, interval=(0.81, 0.87))]  # fmt: skip
     with opened(chromium, dark) as page, served(some) as (address, _):
@@ -168,6 +153,16 @@ def test_all_text_has_contrast(chromium: Browser, dark: bool) -> None:
                     return sum + share * (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
                   }, 0);
                   const found = [];
+                  const check = (name, front, back) => {
+                    const [a, b] = [light(front), light(back)];
+                    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+                    if (ratio < 4.5) found.push([name, ratio]);
+                  };
+                  const root = getComputedStyle(document.documentElement);
+                  const named = (name) => over([root.getPropertyValue(`--${name}`).trim()]);
+                  for (const name of ["text", "quiet", "link", "alarm", "incident", "version", "verdict", "worse",
+                    "better", "warn", "beaten", ...[1, 2, 3, 4, 5, 6].map((n) => `line-${n}`)])
+                    check(name, named(name), named("back"));
                   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
                   while (walker.nextNode()) {
                     const element = walker.currentNode.parentElement;
@@ -177,12 +172,11 @@ def test_all_text_has_contrast(chromium: Browser, dark: bool) -> None:
                     for (let one = element; one; one = one.parentElement) behind.unshift(getComputedStyle(one).backgroundColor);
                     const style = getComputedStyle(element);
                     const back = over(behind);
-                    const front = over([...behind, element instanceof SVGElement ? style.fill : style.color]);
-                    const [a, b] = [light(front), light(back)];
-                    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-                    if (ratio < 4.5) found.push([text, ratio]);
+                    check(text, over([...behind, element instanceof SVGElement ? style.fill : style.color]), back);
                   }
                   return found;
                 }"""  # noqa: E501
             )
             assert low == [], view
+            back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (back == "rgb(248, 248, 247)") == (not dark)

@@ -68,9 +68,7 @@ USUAL = {
     "estimator": usual("all", "window:5", "decay:1h", "fading:0.9", "x:y"),
     "loss": usual("error", "brier", "x"), "status": usual("open", "recovered", "closed", "x"),
     "verdict": usual("a_better", "b_better", "undecided", "x"),
-    "measures": st.dictionaries(
-        st.sampled_from(["accuracy", "mae", "difference", "x"]), NUMBERS, max_size=3
-    ),
+    "measures": st.dictionaries(st.sampled_from(["accuracy", "mae", "difference", "x"]), NUMBERS, max_size=3),
     "opened": PLACE, "change_point": PLACE, "recovered": PLACE, "before": LEVEL, "after": LEVEL,
     "causes": st.lists(shaped(cause=WORDS, share=NUMBERS, before=NUMBERS, after=NUMBERS), max_size=2),
     "former_alarms": shaped(alarms=INTEGERS, outcomes=INTEGERS),
@@ -84,9 +82,7 @@ USUAL = {
     ),
     "reference": shaped(
         outcomes=INTEGERS,
-        measures=st.dictionaries(
-            WORDS, shaped(value=NUMBERS, difference=NUMBERS, interval=BOTH), max_size=2
-        ),
+        measures=st.dictionaries(WORDS, shaped(value=NUMBERS, difference=NUMBERS, interval=BOTH), max_size=2),
     ),
     "period": shaped(start=INTEGERS, end=INTEGERS, predictions=INTEGERS, labelled=INTEGERS, status=WORDS),
     "expected": shaped(
@@ -158,11 +154,9 @@ def test_a_report_does_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     for seed in ("0", "1", "2"):
         out, text = tmp_path / f"{seed}.html", tmp_path / f"{seed}.md"
         done = subprocess.run(
-            [
-                sys.executable, "-m", "prequential.cli.main", "report", "metrics", f"--out={out}",
-                f"--markdown={text}", *(f"--{name}={name}" for name in others), "--fail-if=accuracy < 2",
-                "--promote=tree",
-            ],
+            [sys.executable, "-m", "prequential.cli.main", "report", "metrics", f"--out={out}",
+             f"--markdown={text}", *(f"--{name}={name}" for name in others), "--fail-if=accuracy < 2",
+             "--promote=tree"],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}, cwd=tmp_path,
             capture_output=True, check=False,
         )  # fmt: skip

@@ -94,23 +94,19 @@ class TestConditions:
         assert "no model that it is about" in self.failures("accuracy[model=x] < 0.5", metrics())[0]
         assert "no model that it is about" in self.failures("accuracy[stage=bin:3] < 0.5", metrics())[0]
 
-    @pytest.mark.parametrize(
-        ("text", "said"),
-        [
-            ("acuracy < 0.9", "no measure 'acuracy'; did you mean accuracy?"),
-            ("zzz < 0.9", "no measure 'zzz'; known: error, accuracy,"),
-            ("accuracy", "expected MEASURE"),
-            ("accuracy < ", "expected MEASURE"),
-            ("accuracy < x", "'x' is no number"),
-            ("accuracy < nan", "'nan' is no number"),
-            ("accuracy << 1", "expected MEASURE"),
-            ("accuracy[modl=nb] < 1", "'modl' is no selector; expected NAME=VALUE of stream, model"),
-            ("accuracy[nb] < 1", "'nb' is no selector"),
-            ("alarms[segment=a] > 0", "alarms can't be chosen by segment; expected stream, model, stage"),
-            ("incidents[stage=final] > 0", "incidents can't be chosen by stage; expected stream, model"),
-            ("", "expected MEASURE"),
-        ],
-    )
+    @pytest.mark.parametrize(("text", "said"), [
+        ("acuracy < 0.9", "no measure 'acuracy'; did you mean accuracy?"),
+        ("zzz < 0.9", "no measure 'zzz'; known: error, accuracy,"),
+        ("accuracy", "expected MEASURE"), ("accuracy < ", "expected MEASURE"),
+        ("accuracy < x", "'x' is no number"),
+        ("accuracy < nan", "'nan' is no number"),
+        ("accuracy << 1", "expected MEASURE"),
+        ("accuracy[modl=nb] < 1", "'modl' is no selector; expected NAME=VALUE of stream, model"),
+        ("accuracy[nb] < 1", "'nb' is no selector"),
+        ("alarms[segment=a] > 0", "alarms can't be chosen by segment; expected stream, model, stage"),
+        ("incidents[stage=final] > 0", "incidents can't be chosen by stage; expected stream, model"),
+        ("", "expected MEASURE"),
+    ])
     def test_what_is_no_condition_is_quoted(self, text: str, said: str) -> None:
         with pytest.raises(UsageError) as raised:
             parse_condition(text)
@@ -162,9 +158,7 @@ class TestPromotion:
         assert [one[0] for one in self.said(*some, champion="nb")] == ["+"]
         config = Config(defaults=StreamConfig(champion="nb", compare="champion"))
         assert [one[0] for one in self.said(*some, config=config)] == ["+"]
-        assert self.said(*some, champion="x") == [
-            "-elec2: tree and 'x' aren't compared by their final error"
-        ]
+        assert self.said(*some, champion="x") == ["-elec2: tree and 'x' aren't compared by their final error"]
 
     def test_a_baseline_is_no_champion_unless_it_is_named(self) -> None:
         some = metrics(model="tree"), self.pair("b_better", model="@persistent")
@@ -275,27 +269,23 @@ class TestCommand:
             "--fail-if holds: accuracy[model=tree] > 0.9\n"
         )
 
-    @pytest.mark.parametrize(
-        ("words", "status", "said"),
-        [
-            (["metrics.jsonl"], 2, "expected --out, --markdown, --fail-if or --promote"),
-            (["none.jsonl", "--out", "x.html"], 2, "can't read 'none.jsonl': No such file or directory"),
-            (["alarms.jsonl.gz", "--out", "x.html"], 1, "no metrics message in alarms.jsonl.gz"),
-            (["wrong.jsonl", "--out", "x.html"], 1, "wrong.jsonl, line 2: "),
-            (["empty.jsonl", "--out", "x.html"], 1, "no metrics message in empty.jsonl"),
-            (["metrics.jsonl", "--fail-if", "accuracy"], 2, "--fail-if 'accuracy': expected MEASURE"),
-            (["metrics.jsonl", "--fail-if", "alarms > 0"], 2, "expected --alarms FILE, to count them"),
-            (["metrics.jsonl", "--fail-if", "tree not better"], 2, "expected --comparisons FILE, to read"),
-            (["metrics.jsonl", "--fail-if", "incidents > 0"], 2, "expected --incidents FILE, to count them"),
-            (["metrics.jsonl", "--alarms", "alarms.jsonl.gz", "--fail-if", "alarms > 0"], 1, "nb: alarms 1"),
-            (["metrics.jsonl", "alarms.jsonl.gz", "--fail-if", "alarms > 0"], 1, "nb: alarms 1"),
-            (["metrics.jsonl", "--alarms", "empty.jsonl", "--fail-if", "alarms > 0"], 0, ""),
-        ],
-    )
+    @pytest.mark.parametrize(("words", "status", "said"), [
+        (["metrics.jsonl"], 2, "expected --out, --markdown, --fail-if or --promote"),
+        (["none.jsonl", "--out", "x.html"], 2, "can't read 'none.jsonl': No such file or directory"),
+        (["alarms.jsonl.gz", "--out", "x.html"], 1, "no metrics message in alarms.jsonl.gz"),
+        (["wrong.jsonl", "--out", "x.html"], 1, "wrong.jsonl, line 2: "),
+        (["empty.jsonl", "--out", "x.html"], 1, "no metrics message in empty.jsonl"),
+        (["metrics.jsonl", "--fail-if", "accuracy"], 2, "--fail-if 'accuracy': expected MEASURE"),
+        (["metrics.jsonl", "--fail-if", "alarms > 0"], 2, "expected --alarms FILE, to count them"),
+        (["metrics.jsonl", "--fail-if", "tree not better"], 2, "expected --comparisons FILE, to read"),
+        (["metrics.jsonl", "--fail-if", "incidents > 0"], 2, "expected --incidents FILE, to count them"),
+        (["metrics.jsonl", "--alarms", "alarms.jsonl.gz", "--fail-if", "alarms > 0"], 1, "nb: alarms 1"),
+        (["metrics.jsonl", "alarms.jsonl.gz", "--fail-if", "alarms > 0"], 1, "nb: alarms 1"),
+        (["metrics.jsonl", "--alarms", "empty.jsonl", "--fail-if", "alarms > 0"], 0, ""),
+    ])
     def test_what_is_wrong_is_a_sentence(
         self, files: Path, words: list[str], status: int, said: str,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     ) -> None:  # fmt: skip
         monkeypatch.chdir(files)
         Path("wrong.jsonl").write_bytes(lines(metrics()) + b'{"stream": 1}\n')

@@ -17,7 +17,7 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective, StreamConfig
 from prequential.topics.outputs import Alarm, Metrics
 from prequential.views.dashboard.server import static_files
-from prequential.views.report import Report, write_report
+from prequential.views.report import Report
 from prequential.views.report.html import MOST_BYTES, bundle
 from prequential.views.watching.tail import OutputRecord
 
@@ -32,7 +32,7 @@ EVIL = "</script><script>document.title='taken'</script><!--"
 def report_of(*records: OutputRecord, title: str = "a replay", config: Config | None = None) -> Report:
     report = Report(title, config)
     for record in records:
-        report.add(*record[:3])
+        report.history.update(*record[:3])
     return report
 
 
@@ -61,10 +61,10 @@ class TestSize:
     def test_it_stays_below_two_megabytes(self, streams: int, models: int, messages: int) -> None:
         report = Report("large")
         for record in self.many(streams, models, messages):
-            report.add(*record[:3])
+            report.history.update(*record[:3])
         for number in range(1, 600):
-            report.add(*incident(number, id=f"i{number}")[:3])
-            report.add(*comparison(4000, model=f"m{number}")[:3])
+            report.history.update(*incident(number, id=f"i{number}")[:3])
+            report.history.update(*comparison(4000, model=f"m{number}")[:3])
         written = report.html()
         assert len(written) < MOST_BYTES == 2_000_000
         data = data_of(written)
@@ -83,7 +83,7 @@ class TestSize:
         report = Report("<" * 5_000)
         report.findings += [f"{'<' * 200} {number}: ids never meet" for number in range(3_000)]
         for number in range(600):
-            report.add(*metrics(model=f"{'<' * 250}{number}", stage="initial")[:3])
+            report.history.update(*metrics(model=f"{'<' * 250}{number}", stage="initial")[:3])
         written = report.html()
         assert len(written) < MOST_BYTES
         data = data_of(written)
@@ -138,26 +138,18 @@ class TestSafety:
         assert "</script" not in script
 
 
-class TestWriting:
-    def test_dicts_structs_and_json_are_the_same(self, tmp_path: Path) -> None:
-        sent = [record.value or b"" for record in (metrics(1000), metrics(2000, 0.7))]
-        raised = alarm(1500).value or b""
-        forms: list[tuple[list[Any], list[Any]]] = [
-            (sent, [raised]),
-            ([json.loads(one) for one in sent], [json.loads(raised)]),
-            ([msgspec.json.decode(one, type=Metrics) for one in sent], [msgspec.json.decode(raised,
-                type=Alarm)]),
-        ]
-        written = set()
-        for number, (said, alarms) in enumerate(forms):
-            path = tmp_path / f"{number}.html"
-            size = write_report(path, iter(said), alarms=alarms, title="t", findings=["look here"])
-            assert size == path.stat().st_size
-            written.add(path.read_bytes())
-        assert len(written) == 1
-        data = data_of(written.pop())
-        assert data["board"]["findings"] == ["look here"]
-        assert data["models"][0]["marks"][0]["t"] == START + 1_500_000
+def test_outputs_of_a_shard_are_shown_as_messages_of_files_are() -> None:
+    records = metrics(1000), metrics(2000, 0.7), alarm(1500)
+    report = Report("a replay")
+    for record, form in zip(records, (Metrics, Metrics, Alarm)):
+        report.put(msgspec.json.decode(record.value or b"", type=form))
+    report.findings.append("look here")
+    expected = report_of(*records)
+    expected.findings.append("look here")
+    assert report.html() == expected.html()
+    data = data_of(report.html())
+    assert data["board"]["findings"] == ["look here"]
+    assert data["models"][0]["marks"][0]["t"] == START + 1_500_000
 
 
 @pytest.mark.slow

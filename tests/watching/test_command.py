@@ -95,9 +95,7 @@ class TestWithoutATerminal:
     def test_each_message_is_a_line_until_control_c(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run("watch") == 0
         assert capsys.readouterr().out.splitlines() == [
-            METRICS_LINE,
-            ALARM_LINE,
-            METRICS_LINE.replace("45312", "45313"),
+            METRICS_LINE, ALARM_LINE, METRICS_LINE.replace("45312", "45313"),
             ALARM_LINE.replace("17342", "17343"),
         ]
 
@@ -134,8 +132,7 @@ class TestWithoutATerminal:
         monkeypatch.setattr(FakeTail, "later", ((later,), ()))
         assert run("watch") == 0
         assert capsys.readouterr().out.splitlines() == [
-            METRICS_LINE,
-            COMPARISON_LINE,
+            METRICS_LINE, COMPARISON_LINE,
             "2023-11-14T22:13:20Z elec2 nb arm=A final COMPARED against=tree loss=error outcomes=5000 "
             "difference=- low=- high=- verdict=undecided since=-",
         ]

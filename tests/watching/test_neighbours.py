@@ -65,9 +65,7 @@ class TestSilence:
     def test_by_its_own_former_pace(self) -> None:
         own = pace(*range(0, 600_000, 10_000))
         assert silent(own, own.newest + MINUTE, own) is None
-        found = silent(own, own.newest + MINUTE + 1, own)
-        assert found is not None
-        assert (found.since, found.alone) == (own.newest, False)
+        assert silent(own, own.newest + MINUTE + 1, own) == ModelSilence(own.newest, alone=False)
 
     def test_a_night_that_it_knows_is_none(self) -> None:
         night = 8 * 60 * MINUTE

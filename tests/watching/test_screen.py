@@ -20,11 +20,8 @@ from watched import LABELLED, alarm, comparison, metrics, state_of
 
 #: Six streams as a platform names them: some differ only at their ends.
 STREAMS = (
-    "fraud-cards-authorisation-europe-west",
-    "fraud-cards-authorisation-europe-east",
-    "recommendations-homepage-desktop",
-    "recommendations-homepage-mobile",
-    "churn-monthly-subscription",
+    "fraud-cards-authorisation-europe-west", "fraud-cards-authorisation-europe-east",
+    "recommendations-homepage-desktop", "recommendations-homepage-mobile", "churn-monthly-subscription",
     "house-prices-netherlands",
 )
 MODELS = ("gradient-boosting-v12", "gradient-boosting-v13")
@@ -257,35 +254,25 @@ class TestKeys:
                     "label_latency_ms": {"p50": 1234.5, "p99": 60000.0}, "prediction_psi": None,
                     "labelled_by_class": {"UP": 0.9},
                 },
-                model_version="12.3",
-                version_since=40_001,
+                model_version="12.3", version_since=40_001,
             ),
             metrics(stage="initial", estimator="all", outcomes=7),
-            metrics(segment="arm=A", outcomes=300),
-            alarm(stage="initial"),
+            metrics(segment="arm=A", outcomes=300), alarm(stage="initial"),
             alarm(segment="arm=A", outcome=200),
             comparison(segment="arm=A", stage="initial"),
-            comparison(model="lr", against="nb"),
-            comparison(model="lr", against="tree"),
+            comparison(model="lr", against="nb"), comparison(model="lr", against="tree"),
         )  # fmt: skip
         terminal = Terminal(state, width=130, height=60)
         text = "\n".join(re.sub(" +", " ", line) for line in terminal.press("enter"))
         for expected in (
-            "model nb",
-            "12.3 since outcome 40,001",
-            "2 alarms since 22:13:20",
+            "model nb", "12.3 since outcome 40,001", "2 alarms since 22:13:20",
             "\nfinal: nb beats lr over the whole run: "
             "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000\n"
             "initial arm=A: tree beats nb over the whole run: error lower by 0.031 (",
-            "initial all 1,000 7",
-            "kappa_plus - p_per_one",
-            "arm=A 1,000 300",
-            "late 3 expired 45",
+            "initial all 1,000 7", "kappa_plus - p_per_one", "arm=A 1,000 300", "late 3 expired 45",
             "label latency p50 1.23 s, p99 1 m",
             "labelled by age 1s 50.0%, horizon 99.0%",
-            "oldest waiting 3 s",
-            "waiting 12",
-            "labelled_by_class UP 0.900",
+            "oldest waiting 3 s", "waiting 12", "labelled_by_class UP 0.900",
             "2023-11-14T22:13:20Z final arm=A page-hinkley error at outcome 200: 50.30 > 50",
         ):
             assert expected in text
@@ -317,8 +304,7 @@ class TestKeys:
     def test_the_stage_and_estimator_that_are_asked_for(self) -> None:
         state = state_of(
             metrics(model="both", stage="initial", estimator="all", measures={"accuracy": 0.25}),
-            metrics(model="both"),
-            metrics(model="late"),
+            metrics(model="both"), metrics(model="late"),
         )
         terminal = Terminal(state, choice=Choice("initial", "all"))
         assert "initial, all" in terminal.lines[1]

@@ -72,8 +72,7 @@ class TestState:
     def test_periods_do_not_hide_the_state_and_coverage_stays(self) -> None:
         waiting = {"waiting": 12, "label_latency_ms": {"p50": 5.4}}
         state = state_of(
-            metrics(outcomes=7, coverage=waiting),
-            metrics(outcomes=8),
+            metrics(outcomes=7, coverage=waiting), metrics(outcomes=8),
             metrics(stage="period", estimator="period:2023", period={"start": 1}),
         )
         [model] = state.models.values()
@@ -109,8 +108,7 @@ class TestState:
         state = state_of(metrics(partition=2), metrics(partition=0, outcomes=9), metrics(stream="whole"))
         assert state.split == {"elec2": [0, 2]}
         assert [key for key in state.models if key.stream == "elec2"] == [
-            ModelKey("elec2", "nb", 2),
-            ModelKey("elec2", "nb", 0),
+            ModelKey("elec2", "nb", 2), ModelKey("elec2", "nb", 0),
         ]
 
     def test_two_models_of_a_stream_in_two_partitions_are_such_a_stream_too(self) -> None:
@@ -178,15 +176,10 @@ class TestOrder:
             "@majority", "bad@random",
         ]  # fmt: skip
 
-    @pytest.mark.parametrize(
-        ("measure", "values", "worst"),
-        [
-            ("kappa", (-0.5, 0.5), -0.5),
-            ("log_loss", (0.5, 2.0), 2.0),
-            ("bias", (-3.0, 2.0), -3.0),
-            ("r2", (0.9, 0.1), 0.1),
-        ],
-    )
+    @pytest.mark.parametrize(("measure", "values", "worst"), [
+        ("kappa", (-0.5, 0.5), -0.5), ("log_loss", (0.5, 2.0), 2.0), ("bias", (-3.0, 2.0), -3.0),
+        ("r2", (0.9, 0.1), 0.1),
+    ])
     def test_by_a_measure_the_worse_value_comes_first(
         self, measure: str, values: tuple[float, float], worst: float
     ) -> None:
@@ -226,16 +219,13 @@ class TestWhatIsShown:
 
     def test_of_each_its_own(self) -> None:
         assert shown(state_of(*self.STATE)) == [
-            ("a", "final window:500", True),
-            ("b", "after:1h all", True),
-            ("c", None, False),
+            ("a", "final window:500", True), ("b", "after:1h all", True), ("c", None, False),
         ]
 
     def test_a_stage_and_an_estimator(self) -> None:
         state = state_of(*self.STATE)
         assert shown(state, stage="initial")[:2] == [
-            ("a", "initial fading:0.9", True),
-            ("b", "after:1h all", False),
+            ("a", "initial fading:0.9", True), ("b", "after:1h all", False),
         ]
         assert shown(state, estimator="all")[:2] == [("a", "final all", True), ("b", "after:1h all", True)]
 

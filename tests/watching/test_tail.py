@@ -56,8 +56,8 @@ class BusyConsumer:
 
 def test_what_is_there_has_an_end_where_messages_come_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prequential.topics.clients.Consumer", BusyConsumer)
-    monkeypatch.setattr(tail, "partition_counts", lambda *_: {"eu.metrics": 1})
-    monkeypatch.setattr(tail, "require", lambda *_: None)
+    monkeypatch.setattr(tail.admin, "partition_counts", lambda *_: {"eu.metrics": 1})
+    monkeypatch.setattr(tail.permissions, "require", lambda *_: None)
     monkeypatch.setattr(tail, "TAIL_RECORDS", 4)
     reading = Tail(KafkaConfig(prefix="eu."), ("metrics",), from_beginning=False)
     assert reading.catching_up

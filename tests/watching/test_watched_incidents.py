@@ -48,9 +48,7 @@ def test_when_it_is_over_its_alarms_are_there_again() -> None:
 
 def test_it_stays_however_long_it_takes_and_puts_its_model_first() -> None:
     day = 86_400_000
-    state = state_of(
-        metrics(model="worse", measures={"accuracy": 0.1}), metrics(model="nb"), incident()
-    )
+    state = state_of(metrics(model="worse", measures={"accuracy": 0.1}), metrics(model="nb"), incident())
     ranking = Ranking(state)
     assert [row.model.key.model for row in ranking.rows(LABELLED + day)] == ["nb", "worse"]
 

@@ -23,9 +23,7 @@ def alarm(**changed: Any) -> bytes:
 def incident(**changed: Any) -> bytes:
     about: Any = {
         "id": "0a1b2c3d4e5f", "opened": {"outcome": 17342, "ts": LABELLED},
-        "change_point": {
-            "outcome": 17100, "ts": LABELLED - 300_000, "prediction_ts": LABELLED - 86_400_000,
-        },
+        "change_point": {"outcome": 17100, "ts": LABELLED - 300_000, "prediction_ts": LABELLED - 86_400_000},
         "alarms": ["x"], "alarm_count": 12, "signals": [], "severity": 0.6,
         "before": {"level": 0.111, "interval": [0.1, 0.12], "n": 17000},
         "after": {"level": 0.352, "interval": [0.3, 0.4], "n": 200},

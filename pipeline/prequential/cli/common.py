@@ -17,13 +17,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
 from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.offline.backtesting.sequences import PastSequence, read_past
 from prequential.offline.replay.sources import Located
+from prequential.offline.replay.text import print_wide
 from prequential.offline.tables.opening import open_sources
 from prequential.runtime.compilation import progress_bar, reading
-from prequential.topics.clients import KafkaConfig
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError, printable, redacted
 from prequential.topics.outputs import Output
@@ -47,16 +49,8 @@ def load(args: argparse.Namespace) -> Config:
 
     Raises UsageError if the file can't be used.
     """
-    given = {
-        "kafka.bootstrap_servers": args.bootstrap_servers,
-        "kafka.prefix": args.prefix,
-    }
+    given = {"kafka.bootstrap_servers": args.bootstrap_servers, "kafka.prefix": args.prefix}
     return load_config(args.config, {k: value for k, value in given.items() if value is not None})
-
-
-def kafka_from(args: argparse.Namespace) -> KafkaConfig:
-    """The configuration's `kafka` section, for commands that need nothing else of it."""
-    return load(args).kafka
 
 
 @contextmanager
@@ -168,10 +162,7 @@ class _NamingFile(io.FileIO):
 
 
 _LEVELS = {
-    "crit": logging.CRITICAL,
-    "error": logging.ERROR,
-    "warn": logging.WARNING,
-    "info": logging.INFO,
+    "crit": logging.CRITICAL, "error": logging.ERROR, "warn": logging.WARNING, "info": logging.INFO,
     "debug": logging.DEBUG,
 }
 
@@ -194,16 +185,23 @@ class _Formatter(logging.Formatter):
         return printable_lines(super().formatException(ei))
 
 
+def as_duration(text: str) -> int:
+    """Return the ms of an option such as `30m`; an error of argparse otherwise."""
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def add_process_options(parser: argparse.ArgumentParser) -> None:
     """Add --http and --log-level."""
-    parser.add_argument(
-        "--http", metavar="HOST:PORT", help="where to serve /metrics, /live and /ready"
-    )
+    parser.add_argument("--http", metavar="HOST:PORT", help="where to serve /metrics, /live and /ready")
     parser.add_argument("--log-level", choices=list(_LEVELS), default="info", help="default: info")
 
 
-def with_address(config: Config, args: argparse.Namespace) -> Config:
-    """Return the configuration with the address of --http, if it is given."""
+def load_process(args: argparse.Namespace) -> Config:
+    """The configuration of `load`, with the address of --http, if it is given."""
+    config = load(args)
     if args.http is None:
         return config
     given = address(args.http)
@@ -239,8 +237,7 @@ def add_source_options(parser: argparse.ArgumentParser) -> Any:
     for kind in KINDS:
         files.add_argument(f"--{kind}", metavar="F", help=f"the {kind} (JSON lines, CSV, Parquet, Arrow)")
     files.add_argument(
-        "--from-topics",
-        action="store_true",
+        "--from-topics", action="store_true",
         help="read the cluster's input topics up to their current ends instead, in the order "
         "that workers used; joins no group and changes nothing",
     )
@@ -282,6 +279,18 @@ def past_of(
     return past
 
 
-def as_it_is(table: Table, console: Console) -> Table:
-    """Return a table for `print_wide` that is the same for every output."""
-    return table
+def as_json(report: object) -> bytes:
+    """Return a result as indented JSON with an end of line."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
+
+
+def print_report(report: object, tables: Iterable[Table], *, json: bool) -> None:
+    """Print a report as one JSON object, or its tables."""
+    if json:
+        write(as_json(report))
+        return
+    for table in tables:
+        def shown(_: Console, table: Table = table) -> Table:
+            return table
+
+        print_wide(shown, Console())

@@ -9,14 +9,11 @@ from functools import partial
 from time import time
 from typing import Any
 
-import msgspec
-from prequential.cli.common import add_kafka_options, load
+from prequential.cli.common import add_kafka_options, as_duration, as_json, load
 from prequential.configuration.reading.reader import load_config
-from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, HttpConfig
-from prequential.topics.clients import is_reference
+from prequential.topics import clients, specs
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.specs import METRICS
 from prequential.views.wording.console import say, write
 
 #: Default of --since.
@@ -58,7 +55,8 @@ def add_parser(subparsers: Any) -> None:
         "nothing. Exit status 1 if there are such streams.",
     )
     now.add_argument(
-        "--since", default=_SINCE, metavar="TIME", help=f"how far back to look, e.g. 10m (default: {_SINCE})"
+        "--since", type=as_duration, default=_SINCE, metavar="TIME",
+        help=f"how far back to look, e.g. 10m (default: {_SINCE})",
     )
     add_kafka_options(now)
     now.set_defaults(run=_live)
@@ -83,10 +81,10 @@ def _starting_faults(config: Config) -> Iterator[str]:
     if (http.tls_certificate is None) != (http.tls_key is None):
         yield "http.tls_certificate and http.tls_key: only one is set, expected both PEM files or none"
     checks: list[Callable[[], object]] = [lambda: refuse_own_topics(config)]
-    if http.token is not None and not is_reference(http.token):
+    if http.token is not None and not clients.is_reference(http.token):
         checks.append(lambda: Access(HttpConfig(token=http.token)))
     url = config.notify.url
-    if url is not None and not is_reference(url):
+    if url is not None and not clients.is_reference(url):
         checks.append(lambda: checked_url(url))
     checks += [partial(refuse_without_registry, config.kafka, source.format) for source in config.ingest]
     for check in checks:
@@ -97,34 +95,28 @@ def _starting_faults(config: Config) -> Iterator[str]:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from prequential.configuration.changes.diff import (
-        compare,  # the engine is slow to import: only where it is needed
-        lines,
-    )
+    from prequential.configuration.changes import diff  # the engine is slow to import
 
     try:
-        difference = compare(load_config(args.before), load_config(args.after))
+        difference = diff.compare(load_config(args.before), load_config(args.after))
     except WorkError as error:  # status 1 means that something differs
         raise UsageError(str(error)) from error
     if args.json:
-        write(msgspec.json.format(msgspec.json.encode(difference), indent=1) + b"\n")
+        write(as_json(difference))
     else:
-        for line in lines(difference):
+        for line in diff.lines(difference):
             say(line)
     return 0 if difference.same else 1
 
 
 def _live(args: argparse.Namespace) -> int:
-    from prequential.configuration.changes.diff import live, uses
+    from prequential.configuration.changes import diff
     from prequential.views.watching.tail import Tail  # only this action needs a broker's clients
 
-    try:
-        since = int(time() * 1000) - duration(args.since)
-    except ValueError as error:
-        raise UsageError(f"--since: {error}") from error
     config = load(args)
-    with closing(Tail(config.kafka, [METRICS], since=since)) as tail:
-        found = live(uses(tail.to_end()), config)
+    since = int(time() * 1000) - args.since
+    with closing(Tail(config.kafka, [specs.METRICS], since=since)) as tail:
+        found = diff.live(diff.uses(tail.to_end()), config)
     for line in found.lines:
         say(line)
     return 0 if found.everywhere else 1

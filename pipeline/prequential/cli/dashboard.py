@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
-from prequential.cli.common import add_kafka_options, load, open_readable, sigterm_as_ctrl_c
-from prequential.configuration.settings.durations import duration
+from prequential.cli.common import add_kafka_options, as_duration, load, open_readable, sigterm_as_ctrl_c
 from prequential.configuration.settings.model import Config
 from prequential.offline.replay.sources import lines_of
 from prequential.runtime.http import Access
@@ -45,16 +45,12 @@ def add_parser(subparsers: Any) -> None:
         "--port", type=int, default=PORT, metavar="N", help=f"port, 0 takes a free one (default: {PORT})"
     )
     parser.add_argument(
-        "--since",
-        default=_SINCE,
-        metavar="TIME",
+        "--since", type=as_duration, default=_SINCE, metavar="TIME",
         help=f"start of the messages that are read, e.g. 30m, 7d (default: {_SINCE}); at most "
         f"{MOST_RECORDS:,} records per partition",
     )
     parser.add_argument(
-        "--from-files",
-        nargs="+",
-        metavar="F",
+        "--from-files", nargs="+", metavar="F",
         help="messages of a replay (JSON lines; - and .gz as elsewhere), in place of the topics",
     )
     parser.set_defaults(run=run)
@@ -62,10 +58,6 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM; return status 0."""
-    try:
-        since = duration(args.since)
-    except ValueError as error:
-        raise UsageError(f"--since: {error}") from error
     if not 0 <= args.port <= 65_535:
         raise UsageError(f"--port is {args.port}: expected 0 to 65535")
     config = load(args)
@@ -74,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             if args.from_files:
                 _serve_files(args, config)
             else:
-                _serve_topics(args, config, since)
+                _serve_topics(args, config)
     except KeyboardInterrupt:
         pass
     return 0
@@ -83,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 def _serve_files(args: argparse.Namespace, config: Config) -> None:
     board = Board(History(config), ", ".join(map(as_text, args.from_files)))
     board.catching_up = True
-    with closing_server(Server(board, args.host, args.port, Access(config.http))):
+    with _serving(Server(board, args.host, args.port, Access(config.http))):
         for path in args.from_files:
             with open_readable(path) as stream:
                 records = records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES))
@@ -93,23 +85,19 @@ def _serve_files(args: argparse.Namespace, config: Config) -> None:
         threading.Event().wait()
 
 
-def _serve_topics(args: argparse.Namespace, config: Config, window: int) -> None:
+def _serve_topics(args: argparse.Namespace, config: Config) -> None:
     access = Access(config.http)
-    board, tail = board_of(config, window)
-    with closing(tail), closing_server(Server(board, args.host, args.port, access)):
+    board, tail = board_of(config, args.since)
+    with closing(tail), _serving(Server(board, args.host, args.port, access)):
         while True:
             take(tail, board)
 
 
-class closing_server:  # noqa: N801 - a context manager, as contextlib.closing
-    """Prints the address of the server, and stops it at the end."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def __enter__(self) -> Server:
-        say(f"the page is at {self._server.address} (Ctrl-C ends it)")
-        return self._server
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop()
+@contextmanager
+def _serving(server: Server) -> Iterator[None]:
+    """Print the address of the server, and stop it at the end."""
+    say(f"the page is at {server.address} (Ctrl-C ends it)")
+    try:
+        yield
+    finally:
+        server.stop()

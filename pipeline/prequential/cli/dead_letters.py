@@ -12,24 +12,11 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from prequential.cli import common
-from prequential.configuration.settings.durations import duration
 from prequential.offline.replay.sources import read_lines
 from prequential.runtime.compilation import progress_bar
-from prequential.topics.admin import partition_counts
-from prequential.topics.clients import KafkaConfig
-from prequential.topics.dead_letters import (
-    Letter,
-    clock,
-    from_line,
-    from_message,
-    to_line,
-)
-from prequential.topics.decoding import decode
+from prequential.topics import admin, clients, dead_letters, decoding, permissions, reading, specs
 from prequential.topics.errors import UsageError, WorkError, as_text, existing, kind_of, printable
-from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
-from prequential.topics.reading import TopicReader
-from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DEAD_LETTERS, INPUTS
 from prequential.views.wording.console import complain, say
 
 #: Dead letters that are shown: what fits a screen, three lines each, with room for the counts.
@@ -55,7 +42,8 @@ def add_parser(subparsers: Any) -> None:
         "--last", type=_count, metavar="N", help=f"only the newest N (shown: {_SHOWN}; written: all)"
     )
     parser.add_argument(
-        "--since", type=_duration, metavar="D", help="only those of the last 30m, 2h or 1d, for example"
+        "--since", type=common.as_duration, metavar="D",
+        help="only those of the last 30m, 2h or 1d, for example",
     )
     parser.add_argument(
         "--reason", type=as_text, metavar="TEXT", help="only those whose reason contains TEXT"
@@ -66,8 +54,7 @@ def add_parser(subparsers: Any) -> None:
     )
     what.add_argument("--out", metavar="FILE", help="write JSON lines; - is standard output, or .gz")
     what.add_argument(
-        "--put-back",
-        metavar="FILE",
+        "--put-back", metavar="FILE",
         help="send the records of JSON lines to their original topics, as --out wrote them and you repaired "
         "them; if one is invalid, nothing is sent",
     )
@@ -77,7 +64,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show, write, or put back."""
-    kafka = common.kafka_from(args)
+    kafka = common.load(args).kafka
     if args.put_back is not None:
         if given := [f"--{name}" for name in ("last", "since", "reason") if getattr(args, name) is not None]:
             raise UsageError(f"{given[0]} and --put-back exclude each other")
@@ -88,16 +75,16 @@ def run(args: argparse.Namespace) -> int:
     if args.out is None:
         _show(letters, _SHOWN if args.last is None else args.last)
     else:
-        _write(letters if args.last is None else _Newest.among(letters, args.last), args.out)
+        _write(letters if args.last is None else _newest(letters, args.last), args.out)
     return 0
 
 
-def _write(letters: Iterable[Letter], path: str) -> None:
+def _write(letters: Iterable[dead_letters.Letter], path: str) -> None:
     written = 0
     with common.open_output(path) as output:
         stream = existing(output, "the output")
         for letter in letters:
-            stream.write(to_line(letter) + b"\n")
+            stream.write(dead_letters.to_line(letter) + b"\n")
             written += 1
     if path != "-":
         say(f"{written} dead letters written to {path}")
@@ -106,41 +93,27 @@ def _write(letters: Iterable[Letter], path: str) -> None:
 # ---- reading
 
 
-def _letters(kafka: KafkaConfig, since: int | None, reason: str | None) -> Iterator[Letter]:
+def _letters(
+    kafka: clients.KafkaConfig, since: int | None, reason: str | None
+) -> Iterator[dead_letters.Letter]:
     """Yield the dead letters so far, each partition in order; show a bar if standard error is a terminal."""
     start = None if since is None else max(0, time.time_ns() // 1_000_000 - since)
-    reader = TopicReader(kafka, kafka.topic(DEAD_LETTERS), "prequential-dead-letters", start)
+    reader = reading.TopicReader(kafka, kafka.topic(specs.DEAD_LETTERS), "prequential-dead-letters", start)
     with closing(reader), progress_bar(unit=None) as progress:
-        task = progress.add_task(DEAD_LETTERS, total=reader.size)
+        task = progress.add_task(specs.DEAD_LETTERS, total=reader.size)
         for message in reader.messages(lambda offsets: progress.advance(task, offsets)):
-            letter = from_message(message)
+            letter = dead_letters.from_message(message)
             if reason is None or reason in letter.reason:
                 yield letter
 
 
-class _Newest:
-    """Keep the newest dead letters. Each partition comes in order, so a fixed number of each is enough."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._ends: dict[int, deque[Letter]] = {}
-
-    @classmethod
-    def among(cls, letters: Iterable[Letter], number: int) -> list[Letter]:
-        """Return the newest ones, in order of time."""
-        newest = cls(number)
-        for letter in letters:
-            newest.add(letter)
-        return newest.in_order()
-
-    def add(self, letter: Letter) -> None:
-        """Take one; dead letters lie in the partition of their original."""
-        self._ends.setdefault(letter.partition, deque(maxlen=self._number)).append(letter)
-
-    def in_order(self) -> list[Letter]:
-        """Return the newest ones of all partitions, in order of time."""
-        letters = sorted(chain(*self._ends.values()), key=attrgetter("written"))
-        return letters[len(letters) - self._number :] if len(letters) > self._number else letters
+def _newest(letters: Iterable[dead_letters.Letter], number: int) -> list[dead_letters.Letter]:
+    """Return the newest dead letters, in order of time; those of each partition must come in this order."""
+    ends: dict[int, deque[dead_letters.Letter]] = {}
+    for letter in letters:
+        ends.setdefault(letter.partition, deque(maxlen=number)).append(letter)
+    newest = sorted(chain(*ends.values()), key=attrgetter("written"))
+    return newest[max(0, len(newest) - number) :]
 
 
 # ---- showing
@@ -150,32 +123,25 @@ class _Newest:
 _NO_REASON = "(no reason is given)"
 
 
-class _Reason(NamedTuple):
-    """A topic and a kind of reason, for counting."""
+def _show(letters: Iterable[dead_letters.Letter], last: int) -> None:
+    """Print the newest ones in order of time, and the number for each topic and kind of reason."""
+    counts: Counter[tuple[str, str]] = Counter()
 
-    topic: str
-    kind: str
+    def counted() -> Iterator[dead_letters.Letter]:
+        for letter in letters:
+            counts[letter.topic, kind_of(letter.reason)] += 1
+            yield letter
 
-
-def _show(letters: Iterable[Letter], last: int) -> None:
-    """Print the newest ones in order of time, and the number for each reason."""
-    newest = _Newest(last)
-    counts: Counter[_Reason] = Counter()
-    for letter in letters:
-        newest.add(letter)
-        counts[_Reason(letter.topic, kind_of(letter.reason))] += 1
-    for letter in newest.in_order():
-        say(
-            f"{clock(letter.written)} {letter.topic or '?'}/{letter.partition} offset {letter.offset}: "
-            f"{letter.reason or _NO_REASON}"
-        )
+    for letter in _newest(counted(), last):
+        place = f"{letter.topic or '?'}/{letter.partition} offset {letter.offset}"
+        say(f"{dead_letters.clock(letter.written)} {place}: {letter.reason or _NO_REASON}")
         say(f"  key   {_shortened(letter.key, _KEY)}")
         say(f"  value {_shortened(letter.value, _VALUE)}")
     total = sum(counts.values())
     say(f"{total:,} dead letters" + (", by reason:" if total else ""))
     width = len(f"{max(counts.values(), default=0):,}")
-    for reason, count in counts.most_common():
-        say(f"  {count:>{width},}  {reason.topic or '?'}: {reason.kind or _NO_REASON}")
+    for (topic, kind), count in counts.most_common():
+        say(f"  {count:>{width},}  {topic or '?'}: {kind or _NO_REASON}")
 
 
 def _shortened(content: bytes | None, characters: int) -> str:
@@ -204,11 +170,11 @@ class _Repaired(NamedTuple):
     timed: bool  # whether it has a ts
 
 
-def _put_back(kafka: KafkaConfig, path: str) -> None:
+def _put_back(kafka: clients.KafkaConfig, path: str) -> None:
     """Send a file's records to their original topics, or refuse all of them."""
     repaired, refused = [], []
     with common.open_readable(path) as stream:
-        lines = read_lines(stream, DEAD_LETTER_MESSAGE_BYTES)
+        lines = read_lines(stream, specs.DEAD_LETTER_MESSAGE_BYTES)
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -224,12 +190,12 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
         )
     counts = Counter(record.topic for record in repaired)
     names = [kafka.topic(name) for name in counts]
-    require(kafka, dict.fromkeys(names, WRITE))
-    partition_counts(kafka, names)  # else a broker might create a topic
+    permissions.require(kafka, dict.fromkeys(names, permissions.WRITE))
+    admin.partition_counts(kafka, names)  # else a broker might create a topic
     with RecordProducer(kafka, log_level=0) as producer:  # the error reports a failure once
         for record in repaired:
             producer.send(record.topic, record.key, record.value)
-    for topic in INPUTS:
+    for topic in specs.INPUTS:
         if counts[topic]:
             say(f"{counts[topic]} records put back to {kafka.topic(topic)}")
     if not repaired:
@@ -238,17 +204,17 @@ def _put_back(kafka: KafkaConfig, path: str) -> None:
         complain(f"records without ts, which get the current time: {untimed}")
 
 
-def _repaired(kafka: KafkaConfig, line: bytes) -> _Repaired:
+def _repaired(kafka: clients.KafkaConfig, line: bytes) -> _Repaired:
     """Return a line's record; raise ValueError if it is invalid."""
-    name, value = from_line(line)
-    names = [kafka.topic(topic) for topic in INPUTS]
+    name, value = dead_letters.from_line(line)
+    names = [kafka.topic(topic) for topic in specs.INPUTS]
     if name not in names:
         raise ValueError(f"topic {name[:64]!r}: expected {', '.join(names)}")
     kind = names.index(name)
-    (record,), reasons = decode(kind, [value])
+    (record,), reasons = decoding.decode(kind, [value])
     if record is None:
         raise ValueError(reasons[0])
-    return _Repaired(INPUTS[kind], record.stream.encode(), value, record.ts is not None)
+    return _Repaired(specs.INPUTS[kind], record.stream.encode(), value, record.ts is not None)
 
 
 # ---- options
@@ -258,10 +224,3 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r}: expected a number of dead letters")
     return int(text)
-
-
-def _duration(text: str) -> int:
-    try:
-        return duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error

@@ -22,11 +22,8 @@ from prequential.demo.stream import Feed, ModelServer, StreamPlan, build_models
 from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker, evaluated, scrape
 from prequential.runtime.compilation import compile_loops
 from prequential.runtime.program import stop_signals
-from prequential.topics.admin import create
-from prequential.topics.clients import KafkaConfig
+from prequential.topics import admin, clients, outputs, specs
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.outputs import Incident
-from prequential.topics.specs import topic_specs
 from prequential.views.dashboard.server import Page
 from prequential.views.watching.tail import Tail
 from prequential.views.wording.console import Console, is_read, say
@@ -42,17 +39,13 @@ _LOOK_SECONDS = 0.5
 def add_broker_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "broker",
-        help="run an embedded broker",
+        "broker", help="run an embedded broker",
         description="Run a Kafka-compatible broker in the foreground, for trying out and tests: "
         "it listens on the loopback interface only and keeps everything in memory. "
         "Ctrl-C or SIGTERM ends it.",
     )
     parser.add_argument(
-        "--port",
-        type=int,
-        default=DEFAULT_PORT,
-        metavar="N",
+        "--port", type=int, default=DEFAULT_PORT, metavar="N",
         help=f"port to listen on, 0 for any that is free (default: {DEFAULT_PORT})",
     )
     parser.set_defaults(run=_run_broker)
@@ -107,24 +100,18 @@ def add_parser(subparsers: Any) -> None:
         "Prints the metrics and, at the end, the findings. Ctrl-C ends the demo earlier.",
     )
     parser.add_argument(
-        "--duration",
-        type=_seconds,
-        default=_DURATION,
-        metavar="SECONDS",
+        "--duration", type=_seconds, default=_DURATION, metavar="SECONDS",
         help=f"length of the stream in seconds, without start and end (default: {_DURATION:g})",
     )
     parser.add_argument(
         "--seed", type=int, default=_SEED, metavar="N", help=f"seed of the stream (default: {_SEED})"
     )
     parser.add_argument(
-        "--http",
-        default="127.0.0.1:0",
-        metavar="HOST:PORT",
+        "--http", default="127.0.0.1:0", metavar="HOST:PORT",
         help="address of the worker's /metrics (default: a free port on 127.0.0.1)",
     )
     parser.add_argument(
-        "--bootstrap-servers",
-        metavar="ADDR",
+        "--bootstrap-servers", metavar="ADDR",
         help="Kafka to use in place of an embedded broker; the demo gets topics of its own",
     )
     parser.set_defaults(run=run)
@@ -168,9 +155,15 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     plan = StreamPlan(duration=args.duration, seed=args.seed)
     compile_loops(say, evaluated())  # before any clock starts
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prequential-demo-")))
-    broker = None if args.bootstrap_servers else stack.enter_context(EmbeddedBroker())
-    kafka = _cluster(args.bootstrap_servers, broker)
-    create(kafka, topic_specs(kafka))
+    broker = None
+    if args.bootstrap_servers:  # a cluster of the user's, with an unused prefix
+        prefix = f"demo-{uuid4().hex[:8]}."
+        kafka = clients.KafkaConfig(args.bootstrap_servers, prefix=prefix, partitions=_PARTITIONS)
+    else:
+        broker = stack.enter_context(EmbeddedBroker())
+        settings = dict(CLIENT_SETTINGS)
+        kafka = clients.KafkaConfig(broker.bootstrap_servers, partitions=_PARTITIONS, security=settings)
+    admin.create(kafka, specs.topic_specs(kafka))
     page = stack.enter_context(Page(Config(kafka), _WINDOW, HOST, PORT))
     say(f"the page: {page.address} (open it in a browser; it updates live)")
     say(f"{broker.name if broker else 'Kafka'}: {kafka.bootstrap_servers}")
@@ -190,9 +183,7 @@ class _Session:
     """The run, from the start of the stream."""
 
     def __init__(self, feed: Feed, tail: Tail, worker: DemoWorker, broker: EmbeddedBroker | None) -> None:
-        self._feed = feed
-        self._tail = tail
-        self._worker = worker
+        self._feed, self._tail, self._worker = feed, tail, worker
         self._broker = broker
         self._server = feed.server
         self._board = screen.DemoBoard()
@@ -243,7 +234,7 @@ class _Session:
             if not is_read():
                 return
 
-    def _moments(self, last: float) -> Iterator[list[Incident]]:
+    def _moments(self, last: float) -> Iterator[list[outputs.Incident]]:
         """Yield the states over time, with the messages about incidents between them.
 
         Ends when the stream has ended and its last outcomes have arrived, or after `last` more seconds.
@@ -261,29 +252,17 @@ class _Session:
             if over or now >= next_reading:
                 self._board.read(scrape(self._worker.base), now)
                 next_reading = now + _READ_SECONDS
-            self._check()
+            if self._broker is not None and not self._broker.running:
+                raise WorkError(f"the {self._broker.name} stopped unexpectedly")
+            self._worker.check()
+            if self._feed.error is not None:
+                raise self._feed.error
             yield [message for message in messages if message is not None]
             if over:
                 return
 
-    def _check(self) -> None:
-        """Raise the error that ended the run, if there is one."""
-        if self._broker is not None and not self._broker.running:
-            raise WorkError(f"the {self._broker.name} stopped unexpectedly")
-        self._worker.check()
-        if self._feed.error is not None:
-            raise self._feed.error
 
-
-def _cluster(address: str | None, broker: EmbeddedBroker | None) -> KafkaConfig:
-    """Yield the embedded broker, or a cluster of the user's with an unused prefix."""
-    if broker is not None:
-        return KafkaConfig(broker.bootstrap_servers, partitions=_PARTITIONS, security=dict(CLIENT_SETTINGS))
-    prefix = f"demo-{uuid4().hex[:8]}."
-    return KafkaConfig(str(address), prefix=prefix, partitions=_PARTITIONS)
-
-
-def _watch(kafka: KafkaConfig) -> str:
+def _watch(kafka: clients.KafkaConfig) -> str:
     """Return the command that shows the metrics."""
     prefix = f" --prefix {kafka.prefix}" if kafka.prefix else ""
     return f"prequential watch --bootstrap-servers {kafka.bootstrap_servers}{prefix}"

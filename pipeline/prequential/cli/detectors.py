@@ -5,30 +5,19 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import msgspec
 from prequential.cli import common
 from prequential.configuration.settings.durations import DEFAULT_BUDGET, parse_budget
 from prequential.offline.backtesting import changes, making
 from prequential.offline.backtesting.report import plot, tables
 from prequential.offline.backtesting.sequences import CHOICES, watched
-from prequential.offline.calibration.calibrating import (
-    LEAST_OUTCOMES,
-    MOST_OF_CALIBRATION,
-    OUTCOMES,
-    CalibrationOptions,
-    calibrate,
-    calibration_tables,
-    check_found,
-    lines,
-)
+from prequential.offline.calibration import calibrating
 from prequential.offline.replay.sources import lines_of
-from prequential.offline.replay.text import print_wide
 from prequential.runtime.compilation import compile_loops, progress_bar
 from prequential.topics.errors import UsageError, as_text
 from prequential.topics.outputs import Output
-from prequential.views.wording.console import Console, complain, write
+from prequential.views.wording.console import complain, write
 
 _HELP = "backtest drift detectors: their alarms on the past, and how many changes they find"
 
@@ -100,11 +89,7 @@ def run(args: argparse.Namespace) -> int:
             Path(args.plot).write_text(plot(report, past), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"can't write {args.plot!r}: {error.strerror}") from error
-    if args.json:
-        write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
-    else:
-        for table in tables(report):
-            print_wide(partial(common.as_it_is, table), Console())
+    common.print_report(report, tables(report), json=args.json)
     return 0
 
 
@@ -118,7 +103,6 @@ def _changes(given: str | None) -> list[changes.KnownChange]:
 
 
 def _whole(least: int, most: int) -> Any:
-    """A whole number within bounds."""
 
     def parse(text: str) -> int:
         if not text.isascii() or not text.isdigit() or not least <= int(text[:20]) <= most:
@@ -154,8 +138,10 @@ def add_calibrate_parser(subparsers: Any) -> None:
         help="rise of the mean loss whose delay is reported (default: the stream's alarm_change)",
     )  # fmt: skip
     what.add_argument(
-        "--outcomes", metavar="N", type=_outcomes, default=OUTCOMES,
-        help=f"simulated outcomes per sequence; more give narrower bounds (default: {OUTCOMES:,})",
+        "--outcomes", metavar="N", type=_whole(calibrating.LEAST_OUTCOMES, calibrating.MOST_OF_CALIBRATION),
+        default=calibrating.OUTCOMES,
+        help="simulated outcomes per sequence; more give narrower bounds "
+        f"(default: {calibrating.OUTCOMES:,})",
     )  # fmt: skip
     what.add_argument("--seed", metavar="N", type=int, default=1, help="seed of random numbers (default: 1)")
     what.add_argument("--stream", metavar="NAME", type=as_text, help="only sequences of this stream")
@@ -165,37 +151,27 @@ def add_calibrate_parser(subparsers: Any) -> None:
 
 
 def _run_calibrate(args: argparse.Namespace) -> int:
-    """Run the command."""
     given = common.given_sources(args, [args.out])
     with common.open_output(args.out) as file:
-        return _calibrate(args, given, file)
-
-
-def _calibrate(args: argparse.Namespace, given: list[str], file: IO[bytes] | None) -> int:
-    budget = None if args.budget is None else parse_budget(args.budget)
-    config = common.load(args)
-    compile_loops(complain, config)
-    pasts = watched(common.past_of(args, config, given), {"stream": args.stream})
-    with progress_bar() as progress:
-        task = progress.add_task("sequences", total=len(pasts))
-        settings = CalibrationOptions(budget, args.change, args.outcomes, args.seed)
-        report = calibrate(pasts, settings, partial(progress.advance, task))
-    if args.json:
-        write(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
-    else:
-        for table in calibration_tables(report):
-            print_wide(partial(common.as_it_is, table), Console())
-    check_found(report)
-    text = "".join(f"{line}\n" for line in lines(report))
-    if file is not None:
-        file.write(text.encode())
-    elif not args.json:
-        write(f"\n{text}".encode())
+        budget = None if args.budget is None else parse_budget(args.budget)
+        config = common.load(args)
+        compile_loops(complain, config)
+        pasts = watched(common.past_of(args, config, given), {"stream": args.stream})
+        with progress_bar() as progress:
+            task = progress.add_task("sequences", total=len(pasts))
+            settings = calibrating.CalibrationOptions(budget, args.change, args.outcomes, args.seed)
+            report = calibrating.calibrate(pasts, settings, partial(progress.advance, task))
+        common.print_report(report, calibrating.calibration_tables(report), json=args.json)
+        calibrating.check_found(report)
+        text = "".join(f"{line}\n" for line in calibrating.lines(report))
+        if file is not None:
+            file.write(text.encode())
+        elif not args.json:
+            write(f"\n{text}".encode())
     return 0
 
 
 def _above_zero(text: str) -> float:
-    """A number above 0."""
     try:
         number = float(text)
     except ValueError:
@@ -203,12 +179,3 @@ def _above_zero(text: str) -> float:
     if not 0.0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r}: expected a number above 0")
     return number
-
-
-def _outcomes(text: str) -> int:
-    """Return a number of outcomes to simulate."""
-    if not text.isdigit() or not LEAST_OUTCOMES <= int(text[:20]) <= MOST_OF_CALIBRATION:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: expected a whole number from {LEAST_OUTCOMES} to {MOST_OF_CALIBRATION}"
-        )
-    return int(text)

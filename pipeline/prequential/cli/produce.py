@@ -11,16 +11,11 @@ from typing import IO, Any
 import msgspec
 from prequential.cli.common import add_kafka_options, load, open_input
 from prequential.offline.replay.sources import lines_of
-from prequential.topics.admin import partition_counts
-from prequential.topics.clients import KafkaConfig
+from prequential.runtime.compilation import progress_bar, reading
+from prequential.topics import admin, clients, messages, partitioning, permissions, specs
 from prequential.topics.errors import WorkError
-from prequential.topics.messages import INPUT_MESSAGE_BYTES, MAX_VALUE_BYTES
-from prequential.topics.partitioning import key_of
-from prequential.topics.permissions import WRITE, require
 from prequential.topics.producer import RecordProducer
-from prequential.topics.specs import INPUTS
-from prequential.views.wording.console import Console, say
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from prequential.views.wording.console import say
 
 #: Lines between two updates of the progress bar: about a hundred updates per second at full speed.
 _UPDATE_LINES = 1_000
@@ -45,16 +40,14 @@ _decode = msgspec.json.Decoder(_Keyed).decode
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "produce",
-        help="send JSON lines to a topic",
+        "produce", help="send JSON lines to a topic",
         description="Send every line of a file to a topic, byte for byte, without a byte order mark. The key "
         "is the line's stream, or its instance if the stream has key: instance.",
     )
-    parser.add_argument("topic", choices=INPUTS, metavar="TOPIC", help=", ".join(INPUTS))
+    parser.add_argument("topic", choices=specs.INPUTS, metavar="TOPIC", help=", ".join(specs.INPUTS))
     parser.add_argument("file", metavar="FILE", help="JSON lines; - is standard input, or .gz")
     parser.add_argument(
-        "--raw",
-        action="store_true",
+        "--raw", action="store_true",
         help="also send lines that are not JSON objects with a stream, to try out invalid input",
     )
     add_kafka_options(parser)
@@ -65,18 +58,18 @@ def run(args: argparse.Namespace) -> int:
     """Send the file; print the number of records."""
     config = load(args)
     kafka = config.kafka
-    longest = _RAW_MESSAGE_BYTES if args.raw else INPUT_MESSAGE_BYTES
+    longest = _RAW_MESSAGE_BYTES if args.raw else messages.INPUT_MESSAGE_BYTES
     with open_input(args.file) as (stream, below):
         lines = _shown(args.file, lines_of(stream, longest), below)
-        require(kafka, {kafka.topic(args.topic): WRITE})
-        partition_counts(kafka, [kafka.topic(args.topic)])  # else a broker might create the topic
+        permissions.require(kafka, {kafka.topic(args.topic): permissions.WRITE})
+        admin.partition_counts(kafka, [kafka.topic(args.topic)])  # else a broker might create the topic
         sent = _send(kafka, args, frozenset(config.wide), lines)
     say(f"{sent} records sent to {kafka.topic(args.topic)}")
     return 0
 
 
 def _send(
-    kafka: KafkaConfig, args: argparse.Namespace, wide: frozenset[str], lines: Iterator[bytes]
+    kafka: clients.KafkaConfig, args: argparse.Namespace, wide: frozenset[str], lines: Iterator[bytes]
 ) -> int:
     """Send the lines; return the number of records delivered."""
     settings: dict[str, Any] = {"log_level": 0}  # the error reports a failure once
@@ -106,41 +99,27 @@ def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
 
     Raises ValueError for an invalid line.
     """
-    if len(value) > MAX_VALUE_BYTES and not raw:
-        least = "at least " * (len(value) >= INPUT_MESSAGE_BYTES)  # `lines_of` reads no more of it
-        raise ValueError(f"it has {least}{len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
+    if len(value) > messages.MAX_VALUE_BYTES and not raw:
+        least = "at least " * (len(value) >= messages.INPUT_MESSAGE_BYTES)  # `lines_of` reads no more of it
+        raise ValueError(f"it has {least}{len(value)} bytes: at most {messages.MAX_VALUE_BYTES} are allowed")
     try:
         found = _decode(value)
-        key = key_of(found.stream, str(found.instance_id), wide)
+        key = partitioning.key_of(found.stream, str(found.instance_id), wide)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         if raw:
             return None
         excerpt = value[:_QUOTED].decode(errors="replace")
         more = "…" if len(value) > _QUOTED else ""
-        raise ValueError(
-            f"expected a JSON object with a string `stream`, found {excerpt!r}{more}"
-        ) from error
+        raise ValueError(f"expected a JSON object with a string `stream`, found {excerpt!r}{more}") from error
     return key
 
 
 def _shown(path: str, lines: Iterator[bytes], below: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines, with a bar on standard error if that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield from lines
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[records]:,} lines"),
-        TimeRemainingColumn(),
-    )
-    total = Path(path).stat().st_size if Path(path).is_file() else None
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(path, total=total, records=0)
+    size = Path(path).stat().st_size if Path(path).is_file() else 0
+    with progress_bar(unit="lines") as progress:
+        advance = reading(progress, path)
         for number, line in enumerate(lines, start=1):
             yield line
             if number % _UPDATE_LINES == 0:
-                position = None if total is None else below.tell()
-                progress.update(task, completed=position, records=number)
+                advance(number, below.tell() / size if size else None)

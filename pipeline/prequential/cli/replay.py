@@ -11,22 +11,13 @@ import msgspec
 from prequential.cli import common
 from prequential.configuration.settings.model import Config
 from prequential.engine.past import PastCourses
+from prequential.offline.replay import summary
 from prequential.offline.replay.sources import Located, place_of, replay
-from prequential.offline.replay.summary import (
-    Account,
-    EmissionTimes,
-    Place,
-    emission_of,
-    refuse_reused_ids,
-    why,
-)
 from prequential.offline.replay.text import show
 from prequential.runtime.compilation import compile_loops, loops_for, progress_bar
-from prequential.topics.decoding import KINDS
-from prequential.topics.encoding import encode
+from prequential.topics import decoding, encoding, specs
 from prequential.topics.errors import WorkError, as_text, printable
 from prequential.topics.outputs import Alarm, DeadLetter, Encoded, Incident, Output
-from prequential.topics.specs import COMPARISONS, DISPARITIES, METRICS
 from prequential.views.diagnosis.findings import findings
 from prequential.views.report import Report
 from prequential.views.wording.console import Console, complain
@@ -44,17 +35,21 @@ records read and dropped, outcomes, models, incidents and likely mistakes. Exit 
 evaluated."""
 
 
+#: The options that name files of messages, in which `-` is `_`, and the contents of these files.
+_OUTPUTS = {
+    "metrics_out": "metrics messages", "comparisons_out": "comparisons of models",
+    "disparities_out": "disparity between segments", "alarms_out": "drift alarms",
+    "incidents_out": "incidents", "dead_letters_out": "invalid records",
+}
+
+
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser("replay", help=_HELP, description=_DESCRIPTION)
     common.add_kafka_options(parser)
     common.add_source_options(parser)
-    parser.add_argument("--metrics-out", metavar="F", help="metrics messages (JSON lines)")
-    parser.add_argument("--comparisons-out", metavar="F", help="comparisons of models (JSON lines)")
-    parser.add_argument("--disparities-out", metavar="F", help="disparity between segments (JSON lines)")
-    parser.add_argument("--alarms-out", metavar="F", help="drift alarms (JSON lines)")
-    parser.add_argument("--incidents-out", metavar="F", help="incidents (JSON lines)")
-    parser.add_argument("--dead-letters-out", metavar="F", help="invalid records (JSON lines)")
+    for name, content in _OUTPUTS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="F", help=f"{content} (JSON lines)")
     parser.add_argument("--report", metavar="FILE.html", help="report in one HTML file")
     parser.add_argument("--summary", metavar="F", help="the summary as JSON")
     parser.add_argument(
@@ -66,10 +61,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    outputs = (
-        args.metrics_out, args.comparisons_out, args.disparities_out, args.alarms_out, args.incidents_out,
-        args.dead_letters_out, args.report, args.summary,
-    )  # fmt: skip
+    outputs = (getattr(args, name) for name in (*_OUTPUTS, "report", "summary"))
     given = common.given_sources(args, outputs)
     config = common.load(args)
     gc.freeze()  # objects so far stay: rows of files are many small objects, and collections are frequent
@@ -89,43 +81,43 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
         replayed = _from_topics if args.from_topics else _from_files
         emission = replayed(args, config, given, out)
         account = out.account
-        summary = account.summary(emission)
+        result = account.summary(emission)
         if report_out is not None and out.report is not None:
             out.report.findings += map(str, findings(account.facts()))
             report_out.write(out.report.html())
         if summary_out is not None:
-            summary_out.write(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
+            summary_out.write(common.as_json(result))
     if not (args.reused_ids or args.from_topics):
-        refuse_reused_ids(summary, "--reused-ids")
-    show(summary, config, Console(stderr=True))  # after all files are written
-    if not summary.evaluated:
-        raise WorkError(printable(why(summary, account.facts())))
+        summary.refuse_reused_ids(result, "--reused-ids")
+    show(result, config, Console(stderr=True))  # after all files are written
+    if not result.evaluated:
+        raise WorkError(printable(summary.why(result, account.facts())))
     return 0
 
 
 def _from_topics(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer
-) -> list[EmissionTimes] | None:
-    """Replay the cluster's topics; return whether there were metrics messages."""
-    from prequential.offline.replay.from_topics import (
-        replay_topics,  # only this path needs a broker's clients
-    )
+) -> list[summary.EmissionTimes] | None:
+    """Replay the cluster's topics; return the times of metrics messages, if there were any."""
+    from prequential.offline.replay import from_topics  # only this path needs a broker's clients
 
     metrics = _asks_for_metrics(args)
     compile_loops(complain, config)
     with progress_bar() as progress:
-        replay_topics(config, out.put, out.dead_letter, progress, out.account.add, metrics=metrics)
-    return emission_of(config, config) if metrics else None
+        from_topics.replay_topics(
+            config, out.put, out.dead_letter, progress, out.account.add, metrics=metrics
+        )
+    return summary.emission_of(config, config) if metrics else None
 
 
 def _from_files(
     args: argparse.Namespace, config: Config, given: list[str], out: _Writer
-) -> list[EmissionTimes] | None:
-    """Replay files; return whether there were metrics messages."""
+) -> list[summary.EmissionTimes] | None:
+    """Replay files; return the times of metrics messages, if there were any."""
     with progress_bar() as progress:
         sources = common.read_sources(args, given, progress, config)
     out.sources.update((source.kind, source) for source in sources)
-    out.account.clocks = {KINDS[source.kind]: source.clocks for source in sources}
+    out.account.clocks = {decoding.KINDS[source.kind]: source.clocks for source in sources}
     total = sum(map(len, sources))
     metrics = _asks_for_metrics(args)
     with loops_for(config, total, complain), progress_bar() as progress:
@@ -137,7 +129,7 @@ def _from_files(
     out.account.time_columns = [one for source in sources for one in source.time_columns]
     out.account.uses = [uses for source in sources for uses in source.uses]
     out.account.add(shard)
-    return emission_of(shard.config, config, untimed=shard.catalog.untimed) if metrics else None
+    return summary.emission_of(shard.config, config, untimed=shard.catalog.untimed) if metrics else None
 
 
 def _asks_for_metrics(args: argparse.Namespace) -> bool:
@@ -150,23 +142,17 @@ class _Writer:
     """Writes outputs to their files, and counts them."""
 
     def __init__(self, stack: ExitStack, args: argparse.Namespace, config: Config) -> None:
-        self._encoded = {
-            topic: stack.enter_context(common.open_output(path)) for topic, path in (
-                (METRICS, args.metrics_out), (COMPARISONS, args.comparisons_out),
-                (DISPARITIES, args.disparities_out),
-            )
-        }  # fmt: skip
-        self._alarms = stack.enter_context(common.open_output(args.alarms_out))
-        self._incidents = stack.enter_context(common.open_output(args.incidents_out))
-        self._dead_letters = stack.enter_context(common.open_output(args.dead_letters_out))
+        files = [stack.enter_context(common.open_output(getattr(args, name))) for name in _OUTPUTS]
+        *encoded, self._alarms, self._incidents, self._dead_letters = files
+        self._encoded = dict(zip((specs.METRICS, specs.COMPARISONS, specs.DISPARITIES), encoded))
         self.sources: dict[int, Located] = {}
-        paths = [getattr(args, kind) for kind in KINDS]
+        paths = [getattr(args, kind) for kind in decoding.KINDS]
         names = ["standard input" if path == "-" else as_text(path) for path in paths if path is not None]
         title = ", ".join(dict.fromkeys(names)) or config.kafka.bootstrap_servers
         self.report = Report(title, config) if args.report is not None else None
-        self.account = Account(place_of(self.sources, config), self._find)
+        self.account = summary.Account(place_of(self.sources, config), self._find)
 
-    def _find(self, kind: int, stream: str, instance_id: str) -> Place | None:
+    def _find(self, kind: int, stream: str, instance_id: str) -> summary.Place | None:
         return self.sources[kind].find(stream, instance_id) if kind in self.sources else None
 
     def put(self, output: Output) -> None:
@@ -175,10 +161,10 @@ class _Writer:
         if isinstance(output, Encoded):
             _write(self._encoded[output.topic], output.json)
         elif isinstance(output, Alarm):
-            _write(self._alarms, encode(output))
+            _write(self._alarms, encoding.encode(output))
             self.account.alarms.append(output)
         elif isinstance(output, Incident):
-            _write(self._incidents, encode(output))
+            _write(self._incidents, encoding.encode(output))
             self.account.incidents.add(output)
         else:
             source = self.sources[output.kind]
@@ -191,9 +177,7 @@ class _Writer:
         if self._dead_letters is not None:
             row = {
                 "error": letter.reason,
-                "topic": KINDS[letter.kind],
-                "partition": partition,
-                "offset": offset,
+                "topic": decoding.KINDS[letter.kind], "partition": partition, "offset": offset,
                 "key": None if key is None else key.decode("utf-8", "replace"),
                 "value": None if value is None else value.decode("utf-8", "replace"),
             }

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
 from prequential.cli import common
 from prequential.offline.replay.sources import lines_of
-from prequential.topics.clients import KafkaConfig
-from prequential.topics.decoding import milliseconds
+from prequential.topics import clients, decoding, specs
 from prequential.topics.errors import UsageError, WorkError, as_text, printable
-from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.views.dashboard.history import History
 from prequential.views.report import Challenge, Condition, Promotion, Report, markdown, parse_condition
 from prequential.views.watching.tail import records_of
@@ -39,24 +36,16 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--out", metavar="FILE.html", help="the report")
     parser.add_argument("--markdown", metavar="F", help="tables as Markdown (- is standard output)")
     parser.add_argument(
-        "--fail-if",
-        type=as_text,
-        action="append",
-        default=[],
-        metavar="CONDITION",
+        "--fail-if", type=as_text, action="append", default=[], metavar="CONDITION",
         help='e.g. "accuracy < 0.9", "kappa[model=nb,stage=initial,estimator=window:1000] < 0.5", '
         '"error[segment=country=*] > 0.2", "alarms > 0", "tree not better"; repeatable',
     )
     parser.add_argument(
-        "--promote",
-        type=as_text,
-        metavar="MODEL",
+        "--promote", type=as_text, metavar="MODEL",
         help="print whether this model may replace the champion, and why; exit status 1 if not",
     )
     parser.add_argument(
-        "--champion",
-        type=as_text,
-        metavar="MODEL",
+        "--champion", type=as_text, metavar="MODEL",
         help="model that it would replace (default: the stream's champion, else each other model)",
     )
     parser.add_argument(
@@ -70,11 +59,7 @@ def _check_counted(
 ) -> None:
     """Raise UsageError if a condition needs alarms, incidents or comparisons, and none were given."""
     alarms = any(past.alarm_counts for past in history.past.values())
-    read = {
-        "alarms": alarms,
-        "incidents": bool(history.incidents.all()),
-        "comparisons": bool(history.recent),
-    }
+    read = {"alarms": alarms, "incidents": bool(history.incidents.all()), "comparisons": bool(history.recent)}
     for one in conditions:
         if not read.get(one.measure, True) and getattr(args, one.measure) is None:
             what = "read" if one.measure == "comparisons" else "count"
@@ -98,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     report = Report(args.title or names, common.load(args))
     for path in paths:
         with common.open_readable(path) as stream:
-            for record in records_of(path, lines_of(stream, DEAD_LETTER_MESSAGE_BYTES)):
+            for record in records_of(path, lines_of(stream, specs.DEAD_LETTER_MESSAGE_BYTES)):
                 report.history.update(*record)
     history = report.history
     if not any(model.sequences for model in history.models.values()):
@@ -161,16 +146,18 @@ def add_explain_parser(subparsers: Any) -> None:
 
 
 def _run_explain(args: argparse.Namespace) -> int:
-    """Run the command."""
     named = [args.stream, args.model, args.at]
     if (args.incident is None) == (None in named) or (args.incident and any(named)):
         raise UsageError("expected the id of an incident, or --stream, --model and --at")
     ts = None if args.at is None else _time(args.at)
     known = ExplainingMessages()
-    if args.files:
-        _read_files(known, args.files)
-    else:
-        _read_topics(known, common.kafka_from(args))
+    for path in args.files:
+        with common.open_readable(path) as stream:
+            for message in lines_of(stream, specs.DEAD_LETTER_MESSAGE_BYTES):
+                if message.strip():
+                    known.add(message)
+    if not args.files:
+        _read_topics(known, common.load(args).kafka)
     if known.unreadable:
         complain(f"{known.unreadable:,} messages can't be read")
     incidents = known.by_id(args.incident) if ts is None else known.at(args.stream, args.model, ts)
@@ -182,26 +169,18 @@ def _run_explain(args: argparse.Namespace) -> int:
 def _time(text: str) -> int:
     """A time, in the forms that records have."""
     try:
-        return int(text) if text.lstrip("-").isdecimal() else milliseconds(text)
+        return int(text) if text.lstrip("-").isdecimal() else decoding.milliseconds(text)
     except ValueError as error:
         raise UsageError(
             f"--at {text!r}: expected a time such as 2026-08-30T00:00:00Z, or ms since the epoch"
         ) from error
 
 
-def _read_files(known: ExplainingMessages, paths: Sequence[str]) -> None:
-    for path in paths:
-        with common.open_readable(path) as lines:
-            for line in lines_of(lines, DEAD_LETTER_MESSAGE_BYTES):
-                if line.strip():
-                    known.add(line)
-
-
-def _read_topics(known: ExplainingMessages, kafka: KafkaConfig) -> None:
+def _read_topics(known: ExplainingMessages, kafka: clients.KafkaConfig) -> None:
     """Return all incidents and alarms, which are few, and the newest metrics."""
     from prequential.views.watching.tail import Tail  # only this path needs a broker's clients
 
-    for topics, whole in (((INCIDENTS, DRIFT_ALARMS), True), ((METRICS,), False)):
+    for topics, whole in (((specs.INCIDENTS, specs.DRIFT_ALARMS), True), ((specs.METRICS,), False)):
         with closing(Tail(kafka, topics, from_beginning=whole)) as tail:
             for record in tail.to_end():
                 known.add(record.value or b"")

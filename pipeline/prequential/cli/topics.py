@@ -11,10 +11,8 @@ from prequential.cli.common import add_kafka_options, load
 from prequential.configuration.settings.model import Config
 from prequential.engine.comparisons.measuring import NAMES as OF_PAIRS
 from prequential.engine.measures.registry import MEASURES
-from prequential.topics.admin import check, create
-from prequential.topics.avro import avro_schema
+from prequential.topics import admin, avro, schemas
 from prequential.topics.errors import UsageError
-from prequential.topics.schemas import STRUCTS, connect_schema, schema
 from prequential.topics.specs import COMPARISONS, topic_specs
 from prequential.views.wording.console import say, write
 
@@ -24,8 +22,7 @@ log = logging.getLogger(__name__)
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "topics",
-        help="create, check or grow the topics",
+        "topics", help="create, check or grow the topics",
         description="Create missing topics, or report every way in which existing topics don't fit. "
         "Existing topics are never changed. Exit status 1 for an error: a worker "
         "would refuse the topics, evaluate wrongly or lose data. A remark is about a topic that works, but "
@@ -52,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
     horizon = config.longest_horizon
     specs = topic_specs(kafka, horizon, wide=bool(config.wide), disparity=config.finds_disparity)
     if args.action == "create":
-        report = create(kafka, specs, horizon)
+        report = admin.create(kafka, specs, horizon)
         misfits = report.misfits
         for verb, names in (("created", report.created), ("exists, unchanged:", report.existing)):
             for name in names:
                 say(f"{verb} {name}")
     else:
-        misfits = check(kafka, specs, horizon=horizon)
+        misfits = admin.check(kafka, specs, horizon=horizon)
     for kind, sentences in (("error", misfits.errors), ("remark", misfits.remarks)):
         for sentence in sentences:
             say(f"{kind}: {sentence}")
@@ -70,9 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _grow(config: Config, partitions: int | None) -> int:
     from prequential.runtime.compilation import compile_loops
-    from prequential.runtime.worker.growing import (
-        grow,  # the engine is slow to import: only where it is needed
-    )
+    from prequential.runtime.worker.growing import grow  # the engine is slow to import
 
     wanted = config.kafka.partitions if partitions is None else partitions
     compile_loops(log.info, config)
@@ -94,7 +89,8 @@ def add_schema_parser(subparsers: Any) -> None:
         description="Print the JSON Schema (2020-12) of the messages of an output topic, or of all topics. "
         "Dead letters are the original records; their schema is that of the lines of `dead-letters --json`.",
     )
-    parser.add_argument("topic", nargs="?", choices=tuple(STRUCTS), metavar="TOPIC", help=", ".join(STRUCTS))
+    names = tuple(schemas.STRUCTS)
+    parser.add_argument("topic", nargs="?", choices=names, metavar="TOPIC", help=", ".join(names))
     other = parser.add_mutually_exclusive_group()
     other.add_argument(
         "--connect", action="store_true",
@@ -109,21 +105,15 @@ def add_schema_parser(subparsers: Any) -> None:
 
 
 def _run_schema(args: argparse.Namespace) -> int:
-    """Print it."""
+    if args.topic is None and (args.connect or args.avro):
+        option = "--connect" if args.connect else "--avro"
+        raise UsageError(f"{option} needs one topic: expected e.g. schema metrics {option}")
     if args.connect:
-        if args.topic is None:
-            raise UsageError("--connect needs one topic: expected e.g. schema metrics --connect")
         measures = OF_PAIRS if args.topic == COMPARISONS else MEASURES
-        return _write(json.dumps(connect_schema(args.topic, measures), separators=(",", ":")))
-    if args.avro:
-        if args.topic is None:
-            raise UsageError("--avro needs one topic: expected e.g. schema metrics --avro")
-        return _write(json.dumps(avro_schema(args.topic), indent=2, ensure_ascii=False))
-    found = {topic: schema(topic) for topic in STRUCTS} if args.topic is None else schema(args.topic)
-    return _write(json.dumps(found, indent=2, ensure_ascii=False))
-
-
-def _write(text: str) -> int:
-    """Write JSON, in UTF-8 in every locale, to standard output; return the exit status."""
-    write(text.encode() + b"\n")
+        text = json.dumps(schemas.connect_schema(args.topic, measures), separators=(",", ":"))
+    else:
+        form = avro.avro_schema if args.avro else schemas.schema
+        found = {topic: form(topic) for topic in schemas.STRUCTS} if args.topic is None else form(args.topic)
+        text = json.dumps(found, indent=2, ensure_ascii=False)
+    write(text.encode() + b"\n")  # UTF-8 in every locale
     return 0

@@ -8,15 +8,14 @@ from time import monotonic, time
 from typing import Any
 
 import msgspec
-from prequential.cli.common import add_kafka_options, kafka_from, sigterm_as_ctrl_c
+from prequential.cli.common import add_kafka_options, load, sigterm_as_ctrl_c
 from prequential.engine.measures.registry import NAMES
-from prequential.topics.clients import KafkaConfig
+from prequential.topics import clients, specs
 from prequential.topics.errors import UsageError, as_text
-from prequential.topics.specs import INCIDENTS, METRICS
+from prequential.views.watching import table
 from prequential.views.watching.ranking import OTHER_WAYS, Choice, Ranking
 from prequential.views.watching.screen import Keyboard, Screen
 from prequential.views.watching.state import TOPICS, WatchState
-from prequential.views.watching.table import line, newest_lines, split_warning, warnings, whole_table
 from prequential.views.watching.tail import TAIL_RECORDS, Tail
 from prequential.views.wording.console import Console, complain, is_read, say
 from rich.console import Group
@@ -58,8 +57,7 @@ _TAKE_SECONDS = 0.3
 def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
-        "watch",
-        help="live table of the metrics",
+        "watch", help="live table of the metrics",
         description="Show the newest metrics and comparisons of models, open incidents, and drift alarms.\n"
         "Reads committed messages only, joins no consumer group and changes nothing. If standard\n"
         "output is not a terminal, prints a plain line for each message.",
@@ -68,8 +66,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--once", action="store_true", help="print the current state and exit")
     parser.add_argument(
-        "--from-beginning",
-        action="store_true",
+        "--from-beginning", action="store_true",
         help=f"read the topics from their start (default: the last {TAIL_RECORDS:,} records per partition)",
     )
     parser.add_argument("--stream", type=as_text, metavar="NAME", help="only this stream")
@@ -91,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     if args.sort not in (None, *NAMES, *OTHER_WAYS):
         ways = ", ".join(OTHER_WAYS)
         raise UsageError(f"--sort is {args.sort!r}: expected a measure, such as kappa, or {ways}")
-    kafka = kafka_from(args)
+    kafka, optional = load(args).kafka, (specs.INCIDENTS,)
     state = WatchState(args.stream, args.model)
     choice = Choice(args.stage, args.estimator, args.sort)
     console = Console()
@@ -99,14 +96,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         with (
             sigterm_as_ctrl_c(),
-            closing(
-                Tail(kafka, TOPICS, from_beginning=args.from_beginning, optional=(INCIDENTS,))
-            ) as tail,
+            closing(Tail(kafka, TOPICS, from_beginning=args.from_beginning, optional=optional)) as tail,
         ):
             if args.once or not live:
                 for topic, value, when, _ in tail.to_end():
                     state.update(topic, value, when)
-                state.since = tail.since.get(METRICS)
+                state.since = tail.since.get(specs.METRICS)
                 _show(state, choice, console, live)
                 if (nothing := _nothing(state, args, kafka)) is not None:
                     complain(nothing)
@@ -120,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _nothing(state: WatchState, args: argparse.Namespace, kafka: KafkaConfig) -> str | None:
+def _nothing(state: WatchState, args: argparse.Namespace, kafka: clients.KafkaConfig) -> str | None:
     """Return why nothing is shown, in a sentence; None if something is shown."""
     if not state.messages:
         topics = ", ".join(map(kafka.topic, TOPICS))
@@ -138,11 +133,11 @@ def _show(state: WatchState, choice: Choice, console: Console, live: bool) -> No
     if live:
         ranking = Ranking(state)
         ranking.choice = choice
-        console.print(Group(*whole_table(state, _now(), console.width, ranking)))
+        console.print(Group(*table.whole_table(state, _now(), console.width, ranking)))
         return
-    for shown in newest_lines(state):
+    for shown in table.newest_lines(state):
         say(shown)
-    for warning in warnings(state, None, _now()):
+    for warning in table.warnings(state, None, _now()):
         complain(warning.plain)
 
 
@@ -153,14 +148,14 @@ def _follow_plainly(tail: Tail, state: WatchState) -> None:
             if not state.update(topic, value, when) or value is None:
                 continue
             try:
-                say(line(topic, value, state.split))
+                say(table.line(topic, value, state.split))
                 if not is_read():
                     return
             except msgspec.MsgspecError:
                 state.unreadable += 1
         if len(misplaced := state.misplaced) > warned:
             warned = len(misplaced)
-            complain(split_warning(misplaced))
+            complain(table.split_warning(misplaced))
 
 
 def _follow_live(tail: Tail, screen: Screen, state: WatchState, console: Console) -> None:
@@ -190,9 +185,8 @@ def _follow_live(tail: Tail, screen: Screen, state: WatchState, console: Console
 
 
 def _take(tail: Tail, state: WatchState) -> None:
-    """Process new messages."""
     until = monotonic() + _TAKE_SECONDS
-    state.since = tail.since.get(METRICS)
+    state.since = tail.since.get(specs.METRICS)
     while records := tail.take(0):
         for topic, value, when, _ in records:
             state.update(topic, value, when)

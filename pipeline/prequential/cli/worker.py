@@ -10,10 +10,8 @@ import signal
 from dataclasses import replace
 from typing import Any
 
-from prequential.cli.common import add_kafka_options, add_process_options, load, start_log, with_address
-from prequential.runtime.compilation import compile_loops
-from prequential.runtime.http import TEXT, Endpoint
-from prequential.runtime.program import share_arenas
+from prequential.cli.common import add_kafka_options, add_process_options, load_process, start_log
+from prequential.runtime import compilation, http, program
 from prequential.topics.clients import resolved
 from prequential.topics.errors import UsageError
 
@@ -35,8 +33,7 @@ def add_parser(subparsers: Any) -> None:
     add_kafka_options(parser)
     add_process_options(parser)
     parser.add_argument(
-        "--rebuild",
-        action="store_true",
+        "--rebuild", action="store_true",
         help="ignore snapshots, and compute the state from the input topics and the journal",
     )
     parser.add_argument(
@@ -51,9 +48,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the command."""
     # Until the worker has a loop to stop, nothing needs to be cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    share_arenas()
-    config = load(args)
-    config = with_address(config, args)
+    program.share_arenas()
+    config = load_process(args)
     if accepted := (*config.worker.accept_loss, *args.accept_loss):
         config = replace(config, worker=replace(config.worker, accept_loss=accepted))
     if config.worker.instance_id is not None:
@@ -61,15 +57,15 @@ def run(args: argparse.Namespace) -> int:
     # Faust logs too many details about its services.
     start_log(args, ("faust", "mode", "prequential.runtime.kafka.transport"))
     # It answers from the beginning, so that no supervisor kills a worker that compiles and is not ready yet.
-    endpoint = Endpoint(config.http, {})
+    endpoint = http.Endpoint(config.http, {})
 
     def report(progress: str) -> None:
         said = f"{progress}\n".encode()
-        endpoint.serve({"/live": lambda: (200, TEXT, said), "/ready": lambda: (503, TEXT, said)})
+        endpoint.serve({"/live": lambda: (200, http.TEXT, said), "/ready": lambda: (503, http.TEXT, said)})
 
     report("starting")
     # Before the worker joins its group: compiling in the middle of a stream would look like a crash.
-    compile_loops(log.info, config, report)
+    compilation.compile_loops(log.info, config, report)
     report("starting: the engine's loops are loaded")
     from prequential.runtime.worker.app import run_worker  # Faust is slow to import: only where it is needed
 
@@ -102,8 +98,7 @@ def add_ingest_parser(subparsers: Any) -> None:
 
 
 def _run_ingest(args: argparse.Namespace) -> int:
-    """Run the command."""
-    config = load(args)
+    config = load_process(args)
     if args.dry_run is not None:
         if args.dry_run < 1:
             raise UsageError(f"--dry-run is {args.dry_run}: expected a number of records from 1 on")
@@ -112,7 +107,6 @@ def _run_ingest(args: argparse.Namespace) -> int:
         return dry_run(config, args.dry_run)
     # Until there is a loop to stop, nothing needs to be cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    config = with_address(config, args)
     # Faust logs too many details about its services.
     start_log(args, ("faust", "mode", "prequential.runtime.kafka.transport", "httpx"))
     from prequential.runtime.ingest.app import run_ingest  # Faust is slow to import: only where it is needed
@@ -136,9 +130,7 @@ def add_notify_parser(subparsers: Any) -> None:
 
 
 def _run_notify(args: argparse.Namespace) -> int:
-    """Run the command."""
-    config = load(args)
-    config = with_address(config, args)
+    config = load_process(args)
     # Its detailed log has addresses, which are secrets.
     start_log(args, ("aiohttp", "asyncio"))
     from prequential.runtime.notifying.app import run_notify  # its clients are slow to import

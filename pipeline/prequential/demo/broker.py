@@ -98,17 +98,12 @@ class GuardedProcess:
     file `log`. `stop_signal` is what `stop` sends.
     """
 
-    def __init__(
-        self, command: Sequence[str | os.PathLike[str]], log: Path, stop_signal: int
-    ) -> None:
+    def __init__(self, command: Sequence[str | os.PathLike[str]], log: Path, stop_signal: int) -> None:
         guard = [sys.executable, "-I", "-S", "-c", _GUARD]
         facts = [str(os.getpid()), str(int(stop_signal)), str(_GUARD_SECONDS)]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*guard, *facts, *command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                [*guard, *facts, *command], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
 

@@ -74,12 +74,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run it until SIGTERM or Ctrl-C: 0. Kafka can't be reached, or river is missing: 1. Wrong usage: 2."""
     parser = argparse.ArgumentParser(prog="python -m prequential.demo.feeder", description=__doc__)
     parser.add_argument("--config", metavar="FILE", help="configuration (YAML), for its section kafka")
-    parser.add_argument(
-        "--rate", type=float, default=_RATE, help=f"instances a second (default: {_RATE:g})"
-    )
-    parser.add_argument(
-        "--minutes", type=float, default=_MINUTES, help=f"of a round (default: {_MINUTES:g})"
-    )
+    parser.add_argument("--rate", type=float, default=_RATE, help=f"instances a second (default: {_RATE:g})")
+    parser.add_argument("--minutes", type=float, default=_MINUTES, help=f"of a round (default: {_MINUTES:g})")
     args = parser.parse_args(argv)
     try:
         kafka = load_config(args.config).kafka

@@ -10,10 +10,8 @@ from prequential.demo.worker import EMIT_OUTCOMES, RATIO, Readings
 from prequential.offline.replay.text import ModelRow, models_table, number, print_wide, with_courses
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
-from prequential.views.wording.comparing import WHOLE, NewestPairs, report
+from prequential.views.wording import comparing, measures, status
 from prequential.views.wording.console import Console
-from prequential.views.wording.measures import caption_of_stages, marked
-from prequential.views.wording.status import NewestIncidents, cause_in_words, levels_in_words
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -40,9 +38,9 @@ class DemoBoard:
         self.newest: dict[tuple[str, str, str], Metrics] = {}
         #: By model and stage: recent accuracies, with the numbers of outcomes after which they were.
         self.course: dict[tuple[str, str], list[tuple[int, float]]] = {}
-        self.pairs = NewestPairs()
+        self.pairs = comparing.NewestPairs()
         self.alarms: list[Alarm] = []
-        self.incidents = NewestIncidents()
+        self.incidents = status.NewestIncidents()
         self.readings: Readings | None = None
         self.rate = 0.0
         self._read_at = 0.0
@@ -148,8 +146,7 @@ def read_snapshot(board: DemoBoard, feed: Feed, console: Console) -> Group:
     """All that is known by now, for rich to draw: progress, the drift, the models' table, incidents."""
     server = feed.server
     parts: list[Text | Table] = [
-        Text(progress(board, feed)),
-        Text(drift(server)),
+        Text(progress(board, feed)), Text(drift(server)),
         table(board, server, console) if board.newest else Text("waiting for the first labels"),
     ]
     for incident in list(board.incidents)[-_INCIDENTS:]:
@@ -170,29 +167,23 @@ def table(board: DemoBoard, server: ModelServer, console: Console) -> Table:
             rows.append(
                 ModelRow(
                     (
-                        model if stage == stages[0] else "",
-                        marked(stage, board.same(model, stage)),
+                        model if stage == stages[0] else "", measures.marked(stage, board.same(model, stage)),
                     ),
-                    (
-                        board.measure(model, stage, WHOLE, "accuracy"),
-                        board.since(model, stage, server.drift_outcome),
-                        *recent,
-                    ),
+                    (board.measure(model, stage, comparing.WHOLE, "accuracy"),
+                     board.since(model, stage, server.drift_outcome),
+                     *recent),
                     [accuracy for _, accuracy in board.course.get((model, stage), [])],
                     stage == stages[-1],
                 )
             )
     return models_table(
-        rows,
-        ("model", "stage"),
-        (
-            "accuracy\nwhole run", "accuracy\nat drift", "accuracy\nlatest", "kappa\nlatest",
-            "kappa_per\nlatest",
-        ),
+        rows, ("model", "stage"),
+        ("accuracy\nwhole run", "accuracy\nat drift", "accuracy\nlatest", "kappa\nlatest",
+         "kappa_per\nlatest"),
         "accuracy over time" if with_courses(console) else None,
         title=f"after {board.outcomes:,} outcomes; at drift: {LATEST:,} from it on; "
         f"latest: the last {LATEST:,}",
-        caption=caption_of_stages(board.same(model, STAGES[-1]) for model in board.models)
+        caption=measures.caption_of_stages(board.same(model, STAGES[-1]) for model in board.models)
         + "kappa_per: gain over repeating the latest label known at the prediction; "
         "below 0: a loss",
     )  # fmt: skip
@@ -215,9 +206,7 @@ def progress(board: DemoBoard, feed: Feed) -> str:
     behind = f" ({feed.behind:.0f} s behind: busy machine)" if feed.behind >= _BEHIND else ""
     parts = [
         f"{feed.at:.0f} s of {server.plan.duration:g} s{behind}",
-        f"{server.instances:,} instances",
-        f"{server.labels:,} labels",
-        f"{board.rate:,.0f} records/s",
+        f"{server.instances:,} instances", f"{server.labels:,} labels", f"{board.rate:,.0f} records/s",
     ]
     if readings is not None and readings.latency is not None:
         parts.append(f"labels take {readings.latency:.1f} s (median)")
@@ -227,10 +216,8 @@ def progress(board: DemoBoard, feed: Feed) -> str:
 
 def drift(server: ModelServer) -> str:
     """At which instance the drift is, and whether it has come, in one line of text."""
-    number = server.plan.drift
-    if server.instances < number:
-        return f"the drift comes at instance {number:,}"
-    return f"the drift came at instance {number:,}"
+    verb = "comes" if server.instances < server.plan.drift else "came"
+    return f"the drift {verb} at instance {server.plan.drift:,}"
 
 
 def recent_line(board: DemoBoard) -> str:
@@ -254,10 +241,10 @@ def incident_line(incident: Incident, server: ModelServer) -> str:
     began, drift = incident.change_point["outcome"], ""
     if server.drift_outcome is not None:
         drift = f" (drift: {server.drift_outcome:,})"
-    causes = ", ".join(map(cause_in_words, incident.causes[:2]))
+    causes = ", ".join(map(status.cause_in_words, incident.causes[:2]))
     return (
         f"INCIDENT {incident.status}: {incident.model} began at outcome {began:,}{drift}: "
-        f"{levels_in_words(incident)}; {causes}; {incident.alarm_count} alarms"
+        f"{status.levels_in_words(incident)}; {causes}; {incident.alarm_count} alarms"
     )
 
 
@@ -304,7 +291,7 @@ def worth(board: DemoBoard, server: ModelServer) -> list[str]:
     lines = []
     later = []
     for model in server.learning:
-        initial, final = (board.measure(model, stage, WHOLE, "accuracy") for stage in STAGES)
+        initial, final = (board.measure(model, stage, comparing.WHOLE, "accuracy") for stage in STAGES)
         if initial is not None and final is not None:
             lines.append(
                 f"{model}: accuracy {initial:.3f} initial, {final:.3f} final: "
@@ -320,11 +307,10 @@ def worth(board: DemoBoard, server: ModelServer) -> list[str]:
 
 def compared(board: DemoBoard, server: ModelServer) -> list[str]:
     """Return lines about pairs: which model is better, by how much, by which verdict, and since when."""
-    return list(report(board.pairs.known()))
+    return list(comparing.report(board.pairs.known()))
 
 
 def _gain(initial: float, final: float) -> str:
-    """Return the difference of the two numbers as printed."""
     return f"{round(final, 3) - round(initial, 3):.3f}"
 
 
@@ -336,20 +322,13 @@ def detected(board: DemoBoard, server: ModelServer) -> list[str]:
         lines = [f"ended before the labels of the drift, which is at instance {number:,}"]
     else:
         after = next((alarm for alarm in board.alarms if alarm.outcome >= first), None)
-        lines = [
-            f"drift at instance {number:,}, outcome {first:,}; "
-            + (
-                "no alarm since"
-                if after is None
-                else f"first alarm {after.outcome - first:,} outcomes later: {_source(after)}"
-            )
-        ]
+        found = "no alarm since"
+        if after is not None:
+            source = f"{after.model} {after.stage}, {signal_name(after)}"
+            found = f"first alarm {after.outcome - first:,} outcomes later: {source}"
+        lines = [f"drift at instance {number:,}, outcome {first:,}; {found}"]
     lines += [incident_line(one, server) for one in board.incidents]
     incidents = len(lines) - 1
     if incidents:
         lines[0] += f"; {len(board.alarms)} alarms, {incidents} incident{'s' if incidents != 1 else ''}:"
     return lines
-
-
-def _source(alarm: Alarm) -> str:
-    return f"{alarm.model} {alarm.stage}, {signal_name(alarm)}"

@@ -204,7 +204,8 @@ class DemoModel:
 
     def __init__(self, classifier: Any, *, static: bool = False) -> None:
         self._classifier = classifier
-        self._static = static
+        #: Whether it may say something else about an instance when further labels have come.
+        self.learns = not static
 
     def predict(self, x: Features) -> str:
         """The class of an instance."""
@@ -213,11 +214,6 @@ class DemoModel:
     def train(self, x: Features, y: str) -> None:
         """Learn from history, as all models did."""
         self._classifier.learn_one(x, y == CLASSES[1])
-
-    @property
-    def learns(self) -> bool:
-        """Whether it may say something else about an instance when further labels have come."""
-        return not self._static
 
     def learn(self, x: Features, y: str) -> None:
         """Learn from a label of the live stream; static models don't."""
@@ -292,7 +288,9 @@ class ModelServer:
             self.labels += 1
             if (arrival := self._waiting.label(number)) is not None:  # its first one
                 if at - arrival.at <= HORIZON:
-                    self._count(number)
+                    self.outcomes += 1
+                    if self.drift_outcome is None and number >= self.plan.drift:
+                        self.drift_outcome = self.outcomes
                 for model in self._models.values():
                     model.learn(arrival.x, event.y)
 
@@ -302,11 +300,6 @@ class ModelServer:
             yield PreparedMessage(
                 at, "predictions", {"model": name, "instance_id": arrival.number, "y_pred": y}
             )
-
-    def _count(self, number: int) -> None:
-        self.outcomes += 1
-        if self.drift_outcome is None and number >= self.plan.drift:
-            self.drift_outcome = self.outcomes
 
 
 #: Seconds that a message may be early: a hundred pauses a second make the stream even enough.
@@ -357,9 +350,7 @@ class Feed:
 
     def _send(self, producer: StreamProducer) -> None:
         say: Mapping[str, Callable[..., None]] = {
-            "instances": producer.instance,
-            "predictions": producer.prediction,
-            "labels": producer.label,
+            "instances": producer.instance, "predictions": producer.prediction, "labels": producer.label,
         }
         begun, epoch = time.monotonic(), round(time.time() * 1000)
         for at, topic, fields in self.server.messages():
@@ -367,8 +358,7 @@ class Feed:
             self.behind = time.monotonic() - begun - self.at
             if self.behind < -_EARLY:
                 self._wanted_end.wait(-self.behind)
-            if self._wanted_end.is_set():
-                break
-            if self.at + self.behind > self.server.plan.duration + _OVERRUN:
+            overrun = self.at + self.behind > self.server.plan.duration + _OVERRUN
+            if overrun or self._wanted_end.is_set():
                 break
             say[topic](STREAM, ts=epoch + at, **fields)

@@ -38,7 +38,7 @@ class Readings(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """Return whether a worker holds its shards, and the body of its answer."""
+    """Whether a worker holds its shards, and the body of its answer."""
 
     ready: bool
     text: str
@@ -110,12 +110,7 @@ RATIO = "fading:0.997/fading:0.9994"
 #: (tried with ten seeds).
 _DETECTORS = [
     {"detector": "page-hinkley", "signal": "error", "delta": 0.02, "lambda": 40},
-    {
-        "detector": "page-hinkley",
-        "signal": RATIO,
-        "delta": 0.2,
-        "lambda": 100,
-    },
+    {"detector": "page-hinkley", "signal": RATIO, "delta": 0.2, "lambda": 100},
 ]
 
 #: Seconds between two questions whether it is ready, and between two lines that say what it waits for.
@@ -130,9 +125,7 @@ _LAST_LINES = 15
 
 #: What the worker evaluates, as the section `defaults` of its configuration.
 _DEFAULTS: dict[str, Any] = {
-    "label_horizon": f"{HORIZON}ms",
-    "positive_class": CLASSES[1],
-    "details": ["confusion", "scores"],
+    "label_horizon": f"{HORIZON}ms", "positive_class": CLASSES[1], "details": ["confusion", "scores"],
     "detectors": _DETECTORS,
     "emit": {"outcomes": EMIT_OUTCOMES, "every": "1s"},
 }
@@ -148,12 +141,9 @@ def configuration(kafka: KafkaConfig, group: str) -> dict[str, Any]:
     return {
         "kafka": {
             "bootstrap_servers": kafka.bootstrap_servers,
-            "prefix": kafka.prefix,
-            "partitions": kafka.partitions,
-            "security": dict(kafka.security),
+            "prefix": kafka.prefix, "partitions": kafka.partitions, "security": dict(kafka.security),
         },
-        "worker": {"group": group},
-        "defaults": _DEFAULTS,
+        "worker": {"group": group}, "defaults": _DEFAULTS,
     }
 
 
@@ -205,8 +195,6 @@ class DemoWorker:
     def check(self) -> None:
         """Raise WorkError if the worker stopped unexpectedly."""
         if self._process is not None and not self._process.running:
-            raise WorkError(f"the worker stopped unexpectedly{self._last_lines()}")
-
-    def _last_lines(self) -> str:
-        lines = self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]
-        return "; the end of its log:\n" + "\n".join(lines) if lines else "; its log is empty"
+            lines = self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]
+            end = "the end of its log:\n" + "\n".join(lines) if lines else "its log is empty"
+            raise WorkError(f"the worker stopped unexpectedly; {end}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -100,8 +100,7 @@ class Configurations:
             **self.counts(),
             "at_work": [self._line(config, places) for config, places in at_work[:_MOST_AT_WORK]],
             "more_at_work": max(0, len(at_work) - _MOST_AT_WORK),
-            "changes": self._changes(by_config),
-            "beside_own": self._beside_own(by_config),
+            "changes": self._changes(by_config), "beside_own": self._beside_own(),
         }
 
     def _line(self, config: str, places: list[ConfigurationPlace]) -> dict[str, Any]:
@@ -117,7 +116,6 @@ class Configurations:
             "first": min(run.first for run in runs),
             "newest": max(run.newest for run in runs),
             "messages": sum(run.messages for run in runs),
-            "told": config in self._settings or config in self._of_page,
         }
 
     def _changes(self, by_config: Mapping[str, list[ConfigurationPlace]]) -> list[dict[str, Any]]:
@@ -140,13 +138,12 @@ class Configurations:
         found.sort(key=lambda one: (-one["until"], one["before"], one["after"]))
         return found[:_MOST_CHANGES]
 
-    def _beside_own(self, by_config: Mapping[str, list[ConfigurationPlace]]) -> list[dict[str, Any]]:
+    def _beside_own(self) -> list[dict[str, Any]]:
         """Return the differences between the page's own settings and the current ones."""
         pairs: dict[tuple[str, str], list[ConfigurationPlace]] = {}
-        for config, places in by_config.items():
-            for place in places:
-                if self._own(place) != config:
-                    pairs.setdefault((self._own(place), config), []).append(place)
+        for place, run in self._runs.items():
+            if self._own(place) != run.config:
+                pairs.setdefault((self._own(place), run.config), []).append(place)
         found = sorted(pairs.items(), key=lambda one: (-len(one[1]), one[0]))[:_MOST_CHANGES]
         return [
             {"own": own, "config": config, **_where(places), **self._difference(own, config)}
@@ -155,24 +152,20 @@ class Configurations:
 
     def _difference(self, before: str, after: str) -> dict[str, Any]:
         """Return the differences by key; `untold` lists digests whose settings were in no message."""
-        both = [self._texts(config) for config in (before, after)]
-        untold = [config for config, one in zip((before, after), both) if one is None]
-        was, now = (one or {} for one in both)
-        return {"untold": untold, "keys": [] if untold else list(_differing(was, now))}
-
-    def _texts(self, config: str) -> Texts | None:
-        of_page = self._of_page.get(config)
-        return self._settings.get(config) if of_page is None else texts(of_page)
+        both = {
+            config: texts(self._of_page[config]) if config in self._of_page else self._settings.get(config)
+            for config in (before, after)
+        }
+        untold = [config for config, one in both.items() if one is None]
+        was, now = both[before] or {}, both[after] or {}
+        keys = [
+            {"key": key, "values": list(between(old, new))} for key in dict.fromkeys((*was, *now))
+            if (old := was.get(key, _NOT_SET)) != (new := now.get(key, _NOT_SET))
+        ]
+        return {"untold": untold, "keys": [] if untold else keys}
 
     def _own(self, place: ConfigurationPlace) -> str:
         return self._config.stream(place.stream).digest
-
-
-def _differing(before: Texts, after: Texts) -> Iterable[dict[str, Any]]:
-    for key in dict.fromkeys((*before, *after)):
-        was, now = before.get(key, _NOT_SET), after.get(key, _NOT_SET)
-        if was != now:
-            yield {"key": key, "values": list(between(was, now))}
 
 
 def _where(places: list[ConfigurationPlace]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.topics.errors import printable
@@ -12,8 +12,7 @@ from prequential.topics.outputs import Incident
 from prequential.views.dashboard.history import History, newest_point
 from prequential.views.dashboard.series import Point, Series
 from prequential.views.watching.ranking import RankedModel, is_baseline, measures_shown
-from prequential.views.wording.measures import baseline_references
-from prequential.views.wording.status import change_in_words, span_of
+from prequential.views.wording import measures, status
 
 #: The name of the course of coverage, which no stage can have.
 COVERAGE = "@coverage"
@@ -95,23 +94,13 @@ def by_stream(rows: Sequence[RankedModel]) -> dict[Place, list[RankedModel]]:
 
 
 def stream_plots(
-    history: History,
-    streams: dict[Place, list[RankedModel]],
-    by: str | None,
+    history: History, streams: dict[Place, list[RankedModel]], by: str | None,
     line: Callable[[RankedModel, list[str]], Any],
 ) -> list[dict[str, Any]]:
     """Return plots of these streams, with the result of `line` for each model with a name.
 
-    Parameters
-    ----------
-    history
-        The history of the output topics.
-    streams
-        Models by stream and partition, in their order.
-    by
-        The measure that sorts the models, which the plot shows if they have it; None: the usual measure.
-    line
-        Returns a model's line of the overview, with the values of these measures.
+    The plots show the measure `by`, which sorts the models, if they have it; else (None) the usual one.
+    `line` returns a model's line of the overview, with the values of these measures.
     """
     thin = sum(max(0, len(rows) - NAMED) for rows in streams.values())
     points = max(_LEAST_POINTS, min(_POINTS // 2, _THIN_POINTS // max(1, thin)))
@@ -131,48 +120,44 @@ def _plot(
         for place, row in enumerate(rows)
     ]
     untimed = any(row.model.untimed for row in rows)
-    timed = not untimed and any(one is not None and _moves(one["t"]) for one in courses)
-    axis = "ts" if timed else "outcome"
-    axes = [xs for one in courses if one is not None and (xs := _places(one, timed))]
-    low, high = min((xs[0] for xs in axes), default=0), max((xs[-1] for xs in axes), default=1)
+    timed = not untimed and any(one is not None and one["t"][:1] < one["t"][-1:] for one in courses)
+    column = "t" if timed else "outcomes"
+    ends = [xs for one in courses if one is not None and (xs := one[column])]
+    axis = _Axis(column, min((xs[0] for xs in ends), default=0), max((xs[-1] for xs in ends), default=1))
     first = rows[0].sequence
     objective = history.config.stream(place[0]).objective
     return {
-        "stream": place[0],
-        "partition": place[1],
-        "split": place[0] in history.split,
-        "measure": measure,
-        "less_is_better": measure in LESS_IS_BETTER,
-        "bounds": _bounds(measure),
+        "stream": place[0], "partition": place[1], "split": place[0] in history.split, "measure": measure,
+        "less_is_better": measure in LESS_IS_BETTER, "bounds": _bounds(measure),
         "stage": None if first is None else first.stage,
         "estimator": None if first is None else first.estimator,
-        "axis": "t" if timed else "outcomes",
-        "untimed": untimed,
-        "low": low,
-        "high": high,
-        "models": len(rows),
+        "axis": column, "untimed": untimed, "low": axis.low, "high": axis.high, "models": len(rows),
         "lines": [
-            {
-                **line(row, [measure]),
-                **_points(course, measure, timed, low, high),
-                "expected": _expected(row, measure),
-            }
+            {**line(row, [measure]), **_points(course, measure, axis), "expected": _expected(row, measure)}
             for row, course in zip(rows[:NAMED], courses)
         ],
-        "thin": [
-            _points(course, measure, timed, low, high)
-            for course in courses[NAMED:]
-            if course is not None
-        ],
-        "baselines": _baselines(rows, courses, measure, timed, low, high),
+        "thin": [_points(course, measure, axis) for course in courses[NAMED:] if course is not None],
+        "baselines": _baselines(rows, courses, measure, axis),
         "objective": None if objective is None else dict(objective.bounds).get(measure),
         "bands": [
-            _band(one, axis, low, high)
+            band
             for row in rows
-            for one in history.incidents.of_model(row.model.key.stream, row.model.key.model, place[1])
-            if (end := span_of(one, axis)[1]) is None or end >= low
+            for one in history.incidents.of_model(*row.model.key)
+            if (band := _band(one, axis)) is not None
         ][:_BANDS],
     }
+
+
+class _Axis(NamedTuple):
+    """The axis of a plot: a column of courses, and its ends."""
+
+    column: str
+    low: int
+    high: int
+
+    def place(self, at: int) -> float:
+        """Return a value's place: 0 at the low end, 1 at the high one."""
+        return round((at - self.low) / max(1, self.high - self.low), _PLACE_DIGITS)
 
 
 def _bounds(measure: str) -> tuple[float | None, float | None]:
@@ -197,39 +182,23 @@ def course_of(history: History, row: RankedModel, measure: str, points: int) -> 
     history.within(series)
     newest = newest_point(row.reading)
     places = [place for place in series.at_most(points) if place < series.before(newest)]
-    return columns(series, places, newest, [measure, *(one.measure for one in baseline_references(measure))])
+    baselines = (one.measure for one in measures.baseline_references(measure))
+    return columns(series, places, newest, [measure, *baselines])
 
 
-def _moves(times: list[int]) -> bool:
-    return bool(times) and times[-1] > times[0]
-
-
-def _places(course: dict[str, Any], timed: bool) -> list[int]:
-    places: list[int] = course["t" if timed else "outcomes"]
-    return places
-
-
-def _points(
-    course: dict[str, Any] | None, name: str, timed: bool, low: int, high: int, one_less: bool = False
-) -> dict[str, Any]:
+def _points(course: dict[str, Any] | None, name: str, axis: _Axis, one_less: bool = False) -> dict[str, Any]:
     """Return the points of a course: `x` from 0 to 1 on the axis, `y` None without a value."""
     if course is None:
         return {"x": [], "y": []}
-    width = max(1, high - low)
     values = [1 - y if one_less and y is not None else y for y in course["values"][name]]
     return {
-        "x": [round((x - low) / width, _PLACE_DIGITS) for x in _places(course, timed)],
+        "x": [axis.place(x) for x in course[axis.column]],
         "y": [None if y is None else float(f"{y:.{_DIGITS}g}") for y in values],
     }
 
 
 def _baselines(
-    rows: list[RankedModel],
-    courses: list[dict[str, Any] | None],
-    measure: str,
-    timed: bool,
-    low: int,
-    high: int,
+    rows: list[RankedModel], courses: list[dict[str, Any] | None], measure: str, axis: _Axis
 ) -> list[dict[str, Any]]:
     """Return baselines from the first model's messages, unless they are also evaluated as models."""
     course = next((one for one in courses if one is not None), None)
@@ -237,8 +206,8 @@ def _baselines(
         return []
     return [
         {"name": one.line.name, "short": one.line.short,
-         **_points(course, one.measure, timed, low, high, one.one_less)}
-        for one in baseline_references(measure)
+         **_points(course, one.measure, axis, one.one_less)}
+        for one in measures.baseline_references(measure)
         if one.measure in course["values"]
     ]  # fmt: skip
 
@@ -258,16 +227,15 @@ def _expected(row: RankedModel, measure: str) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _text(one: Incident) -> str:
-    """Return an incident in a line: its model, its levels, and since when."""
-    return f"{printable(one.model)}: {change_in_words(one)}, {one.status}"
-
-
-def _band(one: Incident, axis: str, low: int, high: int) -> dict[str, Any]:
-    """Return an incident's beginning and end, from 0 to 1 on the plot's axis."""
-    width = max(1, high - low)
-    start, end = span_of(one, axis)
-    end = high if end is None else max(start, end)
-    places = [round(min(1.0, max(0.0, (at - low) / width)), _PLACE_DIGITS) for at in (start, end)]
-    return {"id": one.id, "model": one.model, "from": places[0], "to": places[1], "better": one.severity < 0,
-            "open": one.status == "open", "text": _text(one)}
+def _band(one: Incident, axis: _Axis) -> dict[str, Any] | None:
+    """Return an incident's beginning and end, from 0 to 1 on the axis; None if it ended before that."""
+    start, end = status.span_of(one, "ts" if axis.column == "t" else "outcome")
+    if end is not None and end < axis.low:
+        return None
+    ends = (start, axis.high if end is None else max(start, end))
+    places = [min(1.0, max(0.0, axis.place(at))) for at in ends]
+    return {
+        "id": one.id, "model": one.model, "from": places[0], "to": places[1], "better": one.severity < 0,
+        "open": one.status == "open",
+        "text": f"{printable(one.model)}: {status.change_in_words(one)}, {one.status}",
+    }

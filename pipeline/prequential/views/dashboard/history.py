@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from prequential.configuration.settings.model import Config
 from prequential.topics.outputs import Comparison, Incident
 from prequential.views.dashboard.configurations import Configurations
 from prequential.views.dashboard.series import Capacity, PeriodSeries, Point, Series
-from prequential.views.watching import messages
-from prequential.views.watching.state import (
-    ModelKey,
-    ModelState,
-    NewestReading,
-    Pace,
-    SequenceName,
-    WatchState,
-    coverage_of,
-)
+from prequential.views.watching import messages, state
 
 #: The largest number of incidents that are kept. The oldest ended incidents are dropped first.
 _KEPT = 2_000
 
 OPEN = "open"
+
+_AnySeries = TypeVar("_AnySeries", Series, PeriodSeries)
 
 
 class IncidentLog:
@@ -48,7 +41,13 @@ class IncidentLog:
         self._incidents[said.id] = said
         self._by_model.setdefault((said.stream, said.model, said.partition), {})[said.id] = None
         if len(self._incidents) > _KEPT:
-            self._forget(min(self._incidents.values(), key=lambda one: (one.status == OPEN, began(one))))
+            old = min(self._incidents.values(), key=lambda one: (one.status == OPEN, began(one)))
+            self.dropped += 1
+            del self._incidents[old.id]
+            model = old.stream, old.model, old.partition
+            del self._by_model[model][old.id]
+            if not self._by_model[model]:
+                del self._by_model[model]
 
     def find(self, identifier: str) -> Incident | None:
         """Return the incident with this id; None if it is unknown."""
@@ -73,14 +72,6 @@ class IncidentLog:
     def open_count(self) -> int:
         """Return the number of open incidents."""
         return sum(one.status == OPEN for one in self._incidents.values())
-
-    def _forget(self, one: Incident) -> None:
-        self.dropped += 1
-        del self._incidents[one.id]
-        model = one.stream, one.model, one.partition
-        del self._by_model[model][one.id]
-        if not self._by_model[model]:
-            del self._by_model[model]
 
 
 def began(incident: Incident) -> int:
@@ -125,7 +116,7 @@ class Past:
     """The history of a model, in addition to its newest messages."""
 
     def __init__(self) -> None:
-        self.series: dict[SequenceName, Series] = {}
+        self.series: dict[state.SequenceName, Series] = {}
         self.coverage: Series | None = None
         #: Label time (epoch ms) and number of outcomes of the newest message with `coverage`.
         self.coverage_at = 0, 0
@@ -138,7 +129,7 @@ class Past:
         self.first = 0
 
 
-class History(WatchState):
+class History(state.WatchState):
     """The newest messages, as in `watch`, and their courses, within a budget of memory (see `Capacity`).
 
     Each course drops points that are more than `window` (ms) older than its newest point; None keeps all.
@@ -150,7 +141,7 @@ class History(WatchState):
         super().__init__()
         self.config = config if config is not None else Config()
         self.window = window
-        self.past: dict[ModelKey, Past] = {}
+        self.past: dict[state.ModelKey, Past] = {}
         self.incidents = IncidentLog()
         self.configurations = Configurations(self.config)
         self.pair_series: dict[PairKey, Series] = {}
@@ -162,15 +153,13 @@ class History(WatchState):
         #: The newest label time and Kafka time (epoch ms) of all messages.
         self.newest_ts = 0
         self.newest_time = 0
-        self.pace = Pace()
+        self.pace = state.Pace()
         #: The number of messages received; a reader with the same number has seen all of them.
         self.version = 0
         #: The value of `version` at the newest message: by model, and by stream and partition for pairs.
         self.heard: dict[object, int] = {}
 
-    def update(
-        self, topic: str, value: bytes | None, time: int = 0, settings: bytes | None = None
-    ) -> bool:
+    def update(self, topic: str, value: bytes | None, time: int = 0, settings: bytes | None = None) -> bool:
         """Add a message of a topic; the result is that of `State.update`.
 
         `settings` is the message's header of that name, if it has one.
@@ -181,10 +170,6 @@ class History(WatchState):
         self.newest_time = max(self.newest_time, time)
         self.pace.add(time)
         return super().update(topic, value, time)
-
-    def points(self) -> int:
-        """Return the number of points in the courses of all models and pairs."""
-        return sum(one.size for one in self._all_series())
 
     def comparisons(self, stream: str, partition: int) -> list[PairKey]:
         """Return the comparisons of a stream in a partition, in the order in which they arrived."""
@@ -200,7 +185,8 @@ class History(WatchState):
         self.configurations.add(heading.stream, heading.partition, heading.config, time)
 
     def _noted(
-        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: messages.Heading
+        self, model: state.ModelState, sequence: state.SequenceName, newest: state.NewestReading,
+        heading: messages.Heading,
     ) -> None:
         past = self.past.get(model.key)
         if past is None:
@@ -215,8 +201,7 @@ class History(WatchState):
                 past.versions.append(Version(version, since, heading.ts))
         series = past.series.get(sequence)
         if series is None:
-            series = past.series[sequence] = Series(self._capacity.points)
-            self._grew(series, 0)
+            series = past.series[sequence] = self._new(Series)
         if series.wants(heading.ts, heading.outcomes):
             # Decoded readings are kept only for shown sequences, and this is called for all of them.
             reading = messages.decode_reading(newest.value or b"")
@@ -224,7 +209,7 @@ class History(WatchState):
         if heading.coverage is not messages.ABSENT:
             self._note_coverage(past, heading)
 
-    def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None:
+    def _dropped(self, model: state.ModelState, gone: list[state.SequenceName]) -> None:
         past = self.past[model.key]
         for sequence in gone:
             self._capacity.add(-past.series.pop(sequence).width)
@@ -233,8 +218,7 @@ class History(WatchState):
         """Add a point to the course of coverage; messages with the same number of outcomes share it."""
         past.coverage_at = heading.ts, heading.outcomes
         if past.coverage is None:
-            past.coverage = Series(self._capacity.points)
-            self._grew(past.coverage, 0)
+            past.coverage = self._new(Series)
         if past.coverage.wants(heading.ts, heading.outcomes):
             try:
                 coverage = messages.decode_coverage(heading.coverage)
@@ -242,16 +226,14 @@ class History(WatchState):
                 return
             self._add(past.coverage, heading.ts, heading.outcomes, _coverage_values(coverage))
 
-    def _period_said(self, model: ModelState, said: messages.PeriodReading) -> None:
+    def _period_said(self, model: state.ModelState, said: messages.PeriodReading) -> None:
         past = self.past.setdefault(model.key, Past())
         self.heard[model.key] = self.version
         if past.periods is None:
-            past.periods = PeriodSeries(self._capacity.points)
-            self._grew(past.periods, 0)
+            past.periods = self._new(PeriodSeries)
         before = past.periods.width
         past.periods.put(said)
-        if past.periods.width > before:
-            self._grew(past.periods, before)
+        self._grew(past.periods, before)
 
     def _compared(self, said: Comparison) -> None:
         key = PairKey(
@@ -263,9 +245,8 @@ class History(WatchState):
             self.recent[key._replace(estimator="")] = said.recent, said.same or []
         series = self.pair_series.get(key)
         if series is None:
-            series = self.pair_series[key] = Series(self._capacity.points)
+            series = self.pair_series[key] = self._new(Series)
             self._pairs_of.setdefault((said.stream, said.partition), {})[key] = None
-            self._grew(series, 0)
         values = dict(said.measures)
         if said.interval is not None:
             values["low"], values["high"] = said.interval
@@ -273,7 +254,7 @@ class History(WatchState):
         if series.wants(said.ts, said.outcomes):
             self._add(series, said.ts, said.outcomes, values)
 
-    def _alarmed(self, model: ModelState, alarm: messages.Notice) -> None:
+    def _alarmed(self, model: state.ModelState, alarm: messages.Notice) -> None:
         past = self.past.setdefault(model.key, Past())
         self.heard[model.key] = self.version
         self.newest_ts = max(self.newest_ts, alarm.ts)
@@ -281,7 +262,7 @@ class History(WatchState):
         kind = alarm.detector, alarm.signal, (alarm.stage, *alarm.same)
         past.alarm_counts[kind] = past.alarm_counts.get(kind, 0) + 1
 
-    def _incident_said(self, model: ModelState, said: Incident) -> None:
+    def _incident_said(self, model: state.ModelState, said: Incident) -> None:
         self.heard[model.key] = self.version
         self.newest_ts = max(self.newest_ts, said.ts)
         self.incidents.add(said)
@@ -291,11 +272,17 @@ class History(WatchState):
         if series.size == series.capacity:
             self.within(series)
         series.add(ts, outcomes, values)
-        if series.width > before:
-            self._grew(series, before)
+        self._grew(series, before)
+
+    def _new(self, kind: type[_AnySeries]) -> _AnySeries:
+        """Return an empty course, which counts towards the budget."""
+        series = kind(self._capacity.points)
+        self._grew(series, 0)
+        self._capacity.shrink([series])
+        return series
 
     def _grew(self, series: Series, before: int) -> None:
-        if self._capacity.add(series.width - before):
+        if series.width > before and self._capacity.add(series.width - before):
             self._capacity.shrink(self._all_series())
 
     def _all_series(self) -> Iterator[Series]:
@@ -313,9 +300,9 @@ def newest_point(reading: messages.Reading | None) -> Point | None:
     return None if reading is None else Point(reading.ts, reading.outcomes, _values(reading))
 
 
-def newest_coverage(past: Past, model: ModelState) -> Point | None:
+def newest_coverage(past: Past, model: state.ModelState) -> Point | None:
     """Return the coverage in a model's newest message as a point; None without one."""
-    coverage: dict[str, Any] = coverage_of(model)
+    coverage: dict[str, Any] = state.coverage_of(model)
     return Point(*past.coverage_at, _coverage_values(coverage)) if coverage else None
 
 

@@ -2,62 +2,44 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
 from prequential.topics.outputs import Incident
+from prequential.views.dashboard import overview
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.history import OPEN, History, Past, began, newest_point
-from prequential.views.dashboard.overview import incident_line
 from prequential.views.watching.messages import Notice
 from prequential.views.watching.ranking import Ranking
 from prequential.views.watching.state import ModelKey
-from prequential.views.wording.explaining import evidence
-from prequential.views.wording.measures import COMPARED, stage_in_words
-from prequential.views.wording.status import (
-    cause_name,
-    cause_sentence,
-    changed_with,
-    finding,
-    level,
-    noise_sentence,
-    span_of,
-    unchanged,
-)
+from prequential.views.wording import explaining, measures, status
 
-#: The largest numbers of a model's versions, alarms without an incident, and incidents: the newest of each.
+#: The largest numbers of a model's versions, alarms without an incident, and incidents, also of those before
+#: one: the newest of each.
 _MOST = 100
 
 
 class PageEvents(NamedTuple):
-    """The events of a model as the page's JSON.
+    """The events of a model as the page's JSON."""
 
-    Attributes
-    ----------
-    bands
-        Incidents with their beginning and end, their number (from 1, in the order of time) and their name.
-    marks
-        Versions, and alarms that belong to no incident.
-    incidents
-        Incidents for the table, open ones first, then the newest, each with its number and its `alarms`.
-    alarms
-        Alarms that belong to no incident, the newest first.
-    totals
-        The numbers of all incidents and of all alarms that belong to none, listed or not.
-    """
-
+    #: Incidents with their beginning and end, their number (from 1, in the order of time) and their name.
     bands: list[dict[str, Any]]
+    #: Versions, and alarms that belong to no incident.
     marks: list[dict[str, Any]]
+    #: Incidents for the table, open ones first, then the newest, each with its number and its `alarms`.
     incidents: list[dict[str, Any]]
+    #: Alarms that belong to no incident, the newest first.
     alarms: list[dict[str, Any]]
+    #: The numbers of all incidents and of all alarms that belong to none, listed or not.
     totals: dict[str, int]
 
 
 def events_of(history: History, key: ModelKey) -> PageEvents:
     """Return the known events of a model."""
     past = history.past.get(key, Past())
-    known = history.incidents.of_model(key.stream, key.model, key.partition)
+    known = history.incidents.of_model(*key)
     incidents = known[:_MOST]
     alarms_of: dict[str, list[dict[str, Any]]] = {one.id: [] for one in incidents}
     alone: list[Notice] = []
@@ -76,17 +58,18 @@ def events_of(history: History, key: ModelKey) -> PageEvents:
         for one in list(past.versions)[-_MOST:]
         if one.since > 1  # the first version is no change
     ]
-    marks += map(_mark, alone)
+    marks += [
+        {"kind": "alarm", "t": one.ts, "outcome": one.outcome, "stage": one.stage, "segment": one.segment,
+         "text": " ".join(filter(None, (f"{one.detector} on {one.signal}, {one.stage}", one.segment)))}
+        for one in alone
+    ]
     return PageEvents(
         [band(one, numbers[one.id]) for one in incidents][::-1],
         sorted(marks, key=lambda mark: (mark["t"], mark["outcome"])),
-        [
-            {**incident_line(one), "number": numbers[one.id], "alarm_count": one.alarm_count,
-             "alarms": alarms_of[one.id][::-1]}
-            for one in sorted(incidents, key=lambda one: one.status != OPEN)
-        ],
-        [alarm_line(one) for one in alone[::-1]],
-        totals,
+        [{**overview.incident_line(one), "number": numbers[one.id], "alarm_count": one.alarm_count,
+          "alarms": alarms_of[one.id][::-1]}
+         for one in sorted(incidents, key=lambda one: one.status != OPEN)],
+        [alarm_line(one) for one in alone[::-1]], totals,
     )  # fmt: skip
 
 
@@ -105,16 +88,12 @@ def incident_of(alarm: Notice, incidents: Iterable[Incident]) -> Incident | None
 
 def band(one: Incident, number: int) -> dict[str, Any]:
     """Return an incident's beginning and end on both axes; an open incident has no end."""
-    name = cause_name(one.causes[0]) if one.causes else one.status
+    name = status.cause_name(one.causes[0]) if one.causes else one.status
     return {
-        "id": one.id,
-        "number": number,
+        "id": one.id, "number": number,
         "name": name if one.segment is None or one.segment in name else f"{name} in {one.segment}",
-        "model": one.model,
-        "status": one.status,
-        "better": one.severity < 0,
-        "t": list(span_of(one, "ts")),
-        "outcome": list(span_of(one, "outcome")),
+        "model": one.model, "status": one.status, "better": one.severity < 0,
+        "t": list(status.span_of(one, "ts")), "outcome": list(status.span_of(one, "outcome")),
     }
 
 
@@ -122,23 +101,11 @@ def alarm_line(alarm: Notice) -> dict[str, Any]:
     """Return an alarm as a row of a table; `ts` is None if the records have no times."""
     return {
         "id": alarm.id, "ts": None if alarm.untimed else alarm.ts,
-        "stage": stage_in_words(alarm.stage, alarm.same),
+        "stage": measures.stage_in_words(alarm.stage, alarm.same),
         "segment": alarm.segment,
         "detector": alarm.detector, "signal": alarm.signal, "outcome": alarm.outcome,
         "instance_id": alarm.instance_id, "statistic": alarm.statistic, "threshold": alarm.threshold,
     }  # fmt: skip
-
-
-def _mark(alarm: Notice) -> dict[str, Any]:
-    where = "" if alarm.segment is None else f" {alarm.segment}"
-    return {
-        "kind": "alarm", "t": alarm.ts, "outcome": alarm.outcome, "stage": alarm.stage,
-        "segment": alarm.segment, "text": f"{alarm.detector} on {alarm.signal}, {alarm.stage}{where}",
-    }  # fmt: skip
-
-
-#: The largest number of earlier incidents that are listed: the newest.
-_EARLIER = 100
 
 
 def incident_page(history: History, identifier: str, courses: Courses | None = None) -> dict[str, Any]:
@@ -152,54 +119,56 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
     its_alarms = [alarm for alarm in past.alarms if incident_of(alarm, [one]) is not None]
     ids = {alarm.id for alarm in its_alarms}
     first = one.change_point["outcome"]
-    before = [alarm for alarm in past.alarms if alarm.outcome < first and alarm.id not in ids]
+    earlier_alarms = Counter(
+        (alarm.detector, alarm.signal, alarm.stage) for alarm in past.alarms
+        if alarm.outcome < first and alarm.id not in ids
+    )
     model = history.models.get(key)
     sequence = Ranking(history).row(model).sequence if model is not None else None
     sequence = None if sequence is None else sequence._replace(stage=one.stage)
     series = None if sequence is None else past.series.get(sequence)
     newest = None if model is None or sequence is None else history.reading(model.sequences.get(sequence))
     events = events_of(history, key)
-    together = changed_with(one, history.incidents.all())
+    together = status.changed_with(one, history.incidents.all())
     earlier = [
-        other
-        for other in history.incidents.of_model(one.stream, one.model, one.partition)
+        other for other in history.incidents.of_model(*key)
         if other.id != one.id and began(other) <= began(one)
     ]
     place = one.stream, one.partition
     models = {known.model for known in history.models if (known.stream, known.partition) == place}
     return {
-        **incident_line(one),
-        "others_changed": [incident_line(other) for other in together],
-        "others_unchanged": unchanged(one, together, models),
-        "revision": one.revision,
-        "opened": one.opened,
-        "change_point": one.change_point,
+        **overview.incident_line(one),
+        "others_changed": [overview.incident_line(other) for other in together],
+        "others_unchanged": status.unchanged(one, together, models),
+        "revision": one.revision, "opened": one.opened, "change_point": one.change_point,
         "recovered": one.recovered if one.recovered is not msgspec.UNSET else None,
         "agreed": one.agreed if one.agreed is not msgspec.UNSET else None,
         "graded": one.graded if one.graded is not msgspec.UNSET else None,
-        "finding": finding(one),
-        "sentence": cause_sentence(one, list(dict.fromkeys(other.model for other in together))),
+        "finding": status.finding(one),
+        "sentence": status.cause_sentence(one, list(dict.fromkeys(other.model for other in together))),
         "outcomes": [one.before.get("n"), one.after.get("n")],
-        "at_former_class_ratio": level(one.after.get("at_former_class_ratio"), one),
+        "at_former_class_ratio": status.level(one.after.get("at_former_class_ratio"), one),
         "causes": [
-            {"share": cause.get("share"), "cause": cause["cause"], "words": cause_name(cause),
-             "evidence": evidence(cause, untimed=bool(one.untimed))}
+            {"share": cause.get("share"), "cause": cause["cause"], "words": status.cause_name(cause),
+             "evidence": explaining.evidence(cause, untimed=bool(one.untimed))}
             for cause in one.causes
         ],
-        "baselines": one.baselines,
-        "signals": one.signals,
+        "baselines": one.baselines, "signals": one.signals,
         "alarms": [alarm_line(alarm) for alarm in its_alarms[::-1]],
-        "noise": _noise(before),
-        "alarm_count": one.alarm_count,
-        "noisy": noise_sentence(one),
-        "incidents_before": [incident_line(other) for other in earlier[:_EARLIER]],
-        "incidents_before_total": len(earlier),
-        "examples": one.examples,
+        "noise": [
+            {"detector": detector, "signal": signal, "stage": stage, "count": count}
+            for (detector, signal, stage), count
+            in sorted(earlier_alarms.items(), key=lambda one: (-one[1], one[0]))
+        ],
+        "alarm_count": one.alarm_count, "noisy": status.noise_sentence(one),
+        "incidents_before": [overview.incident_line(other) for other in earlier[:_MOST]],
+        "incidents_before_total": len(earlier), "examples": one.examples,
         "estimator": sequence.estimator if sequence is not None else None,
         "series": {one.stage: courses.course(one.stage, series, newest_point(newest))},
-        "measure": next((name for name in (one.loss, *COMPARED) if series and name in series.names), None),
-        "bands": events.bands,
-        "marks": events.marks,
+        "measure": next(
+            (name for name in (one.loss, *measures.COMPARED) if series and name in series.names), None
+        ),
+        "bands": events.bands, "marks": events.marks,
     }
 
 
@@ -207,18 +176,6 @@ def incident_list(history: History) -> dict[str, Any]:
     """Return all incidents that are kept, the open ones first, and the number of all."""
     known = history.incidents.all()
     return {
-        "incidents": [incident_line(one) for one in known],
+        "incidents": [overview.incident_line(one) for one in known],
         "total": len(known) + history.incidents.dropped,
     }
-
-
-def _noise(alarms: Iterable[Notice]) -> list[dict[str, Any]]:
-    """Count alarms by detector, signal and stage, in descending order."""
-    counts: dict[tuple[str, str, str], int] = {}
-    for alarm in alarms:
-        watch = alarm.detector, alarm.signal, alarm.stage
-        counts[watch] = counts.get(watch, 0) + 1
-    return [
-        {"detector": detector, "signal": signal, "stage": stage, "count": count}
-        for (detector, signal, stage), count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    ]

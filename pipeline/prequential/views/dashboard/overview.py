@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from prequential.topics.outputs import Incident
-from prequential.views.dashboard.courses import Place, by_stream, course_of, stream_plots
+from prequential.views.dashboard import courses
 from prequential.views.dashboard.history import History, began
 from prequential.views.dashboard.status import Statuses, Verdicts, difference, levels, missed, worse_than
 from prequential.views.watching import ranking
 from prequential.views.watching.incidents import AlarmGroup
 from prequential.views.watching.state import ModelKey, ModelSilence
+from prequential.views.wording import status
 from prequential.views.wording.measures import COMPARED
-from prequential.views.wording.status import attention, cause_in_words, span_of
 
 #: The largest number of rows on a page: more than a reader needs, and few enough to send every second.
 MOST_ROWS = 200
@@ -30,8 +31,7 @@ class Overview:
     """Pages of models in the order of a choice; with `live`, models may be silent by the current time."""
 
     def __init__(self, history: History, live: bool = False) -> None:
-        self._history = history
-        self._live = live
+        self._history, self._live = history, live
         #: The current time (epoch ms) by which models are silent; None for files.
         self._now: int | None = None
         self._ranking = ranking.Ranking(history, self._urgency, live)
@@ -60,99 +60,73 @@ class Overview:
         self, choice: ranking.Choice, now: int, page: int = 0, size: int = 50, stamp: object = None,
         as_table: bool = True,
     ) -> dict[str, Any]:  # fmt: skip
-        """Return one page of the models in the choice's order, as JSON.
+        """Return page number `page` (from 0, at most the last) of the models in the choice's order, as JSON.
 
-        Parameters
-        ----------
-        choice
-            The models to show, and their order.
-        now
-            Epoch ms.
-        page, size
-            The page's number, from 0, and its number of rows. Beyond the last page, it is the last one.
-        stamp
-            With the same stamp as before, the previous order is reused; with None, the order is made again.
-        as_table
-            Whether to return `rows`, one for each model. Otherwise the page contains `plots`, one for each
-            stream, in the order of their first models.
+        `now` is in epoch ms. With the same `stamp` as before, the previous order is reused; with None, the
+        order is made again. A table has `rows`, one for each model; otherwise the page contains `plots`, one
+        for each stream, in the order of their first models.
         """
         history = self._history
         rows = self.rows(choice, now, stamp)
-        streams = by_stream(rows)
+        streams = courses.by_stream(rows)
         size = max(1, min(size, MOST_ROWS if as_table else MOST_PLOTS))
         page = max(0, min(page, (len(rows if as_table else streams) - 1) // size))
         part = slice(page * size, (page + 1) * size)
         measures = ranking.measures_shown(history.measures, choice.by)[:_MEASURES]
         changes = self._changes()
         sequences = [row.sequence for row in rows if row.sequence is not None]
+        known = [one for model in history.models.values() for one in model.sequences]
         return {
             "now": now,
-            "heading": attention(len(self._urgent), self._models),
-            "needs": self._needs(now),
-            "needs_total": len(self._urgent),
-            "total": len(rows),
-            "total_streams": len(streams),
-            "as_table": as_table,
-            "models": len(history.models),
+            "heading": status.attention(len(self._urgent), self._models),
+            "needs": self._needs(now), "needs_total": len(self._urgent), "total": len(rows),
+            "total_streams": len(streams), "as_table": as_table, "models": len(history.models),
             "streams": len({key.stream for key in history.models}),
-            "page": page,
-            "size": size,
-            "measures": measures,
-            "choice": {
-                "stage": choice.stage, "estimator": choice.estimator, "by": choice.by,
-                "search": choice.search, "reverse": choice.reverse,
-            },
+            "page": page, "size": size, "measures": measures,
+            "choice": asdict(choice),
             "shown": sorted({f"{one.stage} · {one.estimator}" for one in sequences})[:_LISTED],
             "options": {
                 "by": [*ranking.OTHER_WAYS, *ranking.measures_shown(history.measures, None)],
-                "stages": sorted({one.stage for model in history.models.values() for one in model.sequences}),
-                "estimators": sorted(
-                    {one.estimator for model in history.models.values() for one in model.sequences}
-                ),
+                "stages": sorted({one.stage for one in known}),
+                "estimators": sorted({one.estimator for one in known}),
             },
             "rows": [self.row(row, measures, now) for row in rows[part]] if as_table else [],
             "plots": [] if as_table else self.plots(dict(list(streams.items())[part]), choice.by, now),
             "incidents": [incident_line(one) for one in history.incidents.all()[:_LISTED]],
             "incidents_open": history.incidents.open_count(),
-            "changes": [_change_line(*one, now) for one in changes[:_LISTED]],
+            "changes": [{**_change(one, now), **key._asdict()} for one, key in changes[:_LISTED]],
             "changes_total": sum(not self._live or ranking.is_recent(one[0], now) for one in changes),
         }  # fmt: skip
 
     def plots(
-        self, streams: dict[Place, list[ranking.RankedModel]], by: str | None, now: int
+        self, streams: dict[courses.Place, list[ranking.RankedModel]], by: str | None, now: int
     ) -> list[dict[str, Any]]:
         """Return a plot of each of these streams as JSON; `now` is in epoch ms."""
-        return stream_plots(self._history, streams, by, lambda row, measures: self.row(row, measures, now))
+        return courses.stream_plots(
+            self._history, streams, by, lambda row, measures: self.row(row, measures, now)
+        )
 
     def row(self, row: ranking.RankedModel, measures: list[str], now: int) -> dict[str, Any]:
         """Return a model as a line of the overview, as JSON; `now` is in epoch ms."""
         history, key, reading = self._history, row.model.key, row.reading
         values = {} if reading is None else reading.measures
-        incident = history.incidents.open_of(*_place(key))
+        incident = history.incidents.open_of(*key)
         change = row.change
         silent = history.silence(row.model, now if self._live else None)
         return {
-            "stream": key.stream,
-            "model": key.model,
-            "partition": key.partition,
-            "split": key.stream in history.split,
-            "baseline": ranking.is_baseline(key.model),
-            "status": self._statuses.of(row, now),
-            "difference": difference(row),
+            **key._asdict(), "split": key.stream in history.split, "baseline": ranking.is_baseline(key.model),
+            "status": self._statuses.of(row, now), "difference": difference(row),
             "stage": row.sequence.stage if row.sequence else None,
             "estimator": row.sequence.estimator if row.sequence else None,
-            "as_chosen": row.as_chosen,
-            "n": reading.n if reading else None,
+            "as_chosen": row.as_chosen, "n": reading.n if reading else None,
             "outcomes": reading.outcomes if reading else None,
-            "heard": row.model.time,
-            "untimed": row.model.untimed,
+            "heard": row.model.time, "untimed": row.model.untimed,
             "silent": None if silent is None else silent_line(silent),
             "version": reading.model_version if reading else None,
             "started_empty": bool(reading and reading.started_empty),
             "values": {name: values[name] for name in measures if name in values},
             "missed": [one._asdict() for one in missed(history, row)],
-            "worse_than": worse_than(row),
-            "better": self._verdicts.better_than(key),
+            "worse_than": worse_than(row), "better": self._verdicts.better_than(key),
             "incident": None if incident is None else incident_line(incident),
             "alarms": None if change is None else _change(change, now),
         }
@@ -160,7 +134,7 @@ class Overview:
     def _urgency(self, row: ranking.RankedModel) -> tuple[Any, ...]:
         """Return a sort key: open incidents by severity, missed objectives, silence, verdicts against it."""
         key = row.model.key
-        incident = self._history.incidents.open_of(*_place(key))
+        incident = self._history.incidents.open_of(*key)
         severity = 0.0 if incident is None else incident.severity
         silent = self._history.silence(row.model, self._now) is not None
         trouble = bool(missed(self._history, row)), silent, self._verdicts.against(key)
@@ -186,7 +160,7 @@ class Overview:
         """Return the newest values of a model's main measure, evenly spread over its course."""
         measures = {} if row.reading is None else row.reading.measures
         name = next((one for one in COMPARED if one in measures), None)
-        course = None if name is None else course_of(self._history, row, name, _SPARK)
+        course = None if name is None else courses.course_of(self._history, row, name, _SPARK)
         return [] if course is None else [
             None if value is None else float(f"{value:.4g}") for value in course["values"][name]
         ]  # fmt: skip
@@ -197,7 +171,7 @@ class Overview:
             (change, model.key)
             for model in self._history.models.values()
             if (change := model.changes.newest) is not None
-            and self._history.incidents.open_of(*_place(model.key)) is None
+            and self._history.incidents.open_of(*model.key) is None
         ]
         changes.sort(key=lambda one: (-one[0].time, one[1]))
         return changes
@@ -206,20 +180,12 @@ class Overview:
 def incident_line(one: Incident) -> dict[str, Any]:
     """Return an incident's summary."""
     return {
-        "id": one.id,
-        "stream": one.stream,
-        "model": one.model,
-        "partition": one.partition,
-        "stage": one.stage,
-        "status": one.status,
-        "severity": one.severity,
-        "began": began(one),
-        "outcome": one.change_point["outcome"],
-        "untimed": bool(one.untimed),
-        "segment": one.segment,
-        "causes": [cause_in_words(cause) for cause in one.causes[:2]],
+        "id": one.id, "stream": one.stream, "model": one.model, "partition": one.partition,
+        "stage": one.stage, "status": one.status, "severity": one.severity, "began": began(one),
+        "outcome": one.change_point["outcome"], "untimed": bool(one.untimed), "segment": one.segment,
+        "causes": [status.cause_in_words(cause) for cause in one.causes[:2]],
         "alarm_count": one.alarm_count,
-        "ended": span_of(one, "outcome" if one.untimed else "ts")[1],
+        "ended": status.span_of(one, "outcome" if one.untimed else "ts")[1],
         **levels(one),
     }
 
@@ -229,24 +195,9 @@ def silent_line(silent: ModelSilence) -> dict[str, Any]:
     return {"since": silent.since, "alone": silent.alone, "why": silent.why}
 
 
-def _change_line(change: AlarmGroup, key: ModelKey, now: int) -> dict[str, Any]:
-    return {**_change(change, now), "stream": key.stream, "model": key.model, "partition": key.partition}
-
-
-def _place(key: ModelKey) -> tuple[str, str, int]:
-    return key.stream, key.model, key.partition
-
-
 def _change(change: AlarmGroup, now: int) -> dict[str, Any]:
     return {
-        "count": change.count,
-        "began": change.began,
-        "untimed": change.untimed,
-        "time": change.time,
-        "recent": ranking.is_recent(change, now),
-        "outcome": change.outcome,
-        "signals": list(change.signals),
-        "stages": list(change.stages),
-        "segments": list(change.segments),
-        "whole": change.whole,
+        "count": change.count, "began": change.began, "untimed": change.untimed, "time": change.time,
+        "recent": ranking.is_recent(change, now), "outcome": change.outcome, "signals": list(change.signals),
+        "stages": list(change.stages), "segments": list(change.segments), "whole": change.whole,
     }

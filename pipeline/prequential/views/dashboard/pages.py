@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.stages import shown_order
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.details.curves import (
-    THRESHOLDS,
-    Costs,
-    Histogram,
-    best_threshold,
-    configured_costs,
-    deciles_in,
-    histogram_of,
-    mean_costs,
-    points,
-    reliability,
-)
-from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES, NAMES, NOT_QUALITY
+from prequential.engine.details import curves
+from prequential.engine.measures import registry
 from prequential.views.dashboard.courses import COVERAGE, PERIODS, Absent, Courses
 from prequential.views.dashboard.history import History, Past, newest_coverage, newest_point
 from prequential.views.dashboard.incident import events_of
 from prequential.views.dashboard.overview import silent_line
 from prequential.views.dashboard.pair import pair_lines
 from prequential.views.dashboard.status import Statuses, Verdicts, story
+from prequential.views.watching import ranking, state
 from prequential.views.watching.messages import Reading
-from prequential.views.watching.ranking import Ranking, measures_shown
-from prequential.views.watching.state import ModelKey, ModelState, SequenceName, coverage_of, expected_lines
-from prequential.views.wording.comparing import referred
-from prequential.views.wording.expected import ASSUMPTION, expected_period
+from prequential.views.wording import comparing, status
+from prequential.views.wording.expected import ASSUMPTION
 from prequential.views.wording.measures import baseline_references, stage_in_words
-from prequential.views.wording.status import references
 
 #: Significant digits of drawn values.
 _DIGITS = 5
@@ -42,20 +29,22 @@ _DIGITS = 5
 PRESENT = 0.5
 
 
-def histogram(message: Mapping[str, Any]) -> Histogram | None:
+def histogram(message: Mapping[str, Any]) -> curves.Histogram | None:
     """Return the histogram in a message's field `scores`; None if another version wrote another form."""
     try:
-        return histogram_of(message)
+        return curves.histogram_of(message)
     except (LookupError, TypeError, ValueError):
         return None
 
 
-def costs_of(settings: StreamConfig) -> Costs | None:
+def costs_of(settings: StreamConfig) -> curves.Costs | None:
     """Return a stream's configured costs; None if a histogram of scores does not determine them."""
-    return None if settings.cost_per_value else configured_costs(settings.costs, settings.positive_class)
+    if settings.cost_per_value:
+        return None
+    return curves.configured_costs(settings.costs, settings.positive_class)
 
 
-def curves_of(one: Histogram, costs: Costs | None = None) -> dict[str, Any]:
+def curves_of(one: curves.Histogram, costs: curves.Costs | None = None) -> dict[str, Any]:
     """Return the curves of a histogram: reliability, and by threshold recall, precision and more.
 
     Returns
@@ -67,12 +56,11 @@ def curves_of(one: Histogram, costs: Costs | None = None) -> dict[str, Any]:
         current threshold among them. `costs` contains the mean cost at each threshold (`mean`) and the fields
         of `BestThreshold`; it is None without costs.
     """
-    at = points(one)
-    diagram = reliability(one)
+    at = curves.points(one)
+    diagram = curves.reliability(one)
     return {
         "costs": None if costs is None else _costs_at([point.threshold for point in at], one, costs),
-        "positives": _total(one, "positives"),
-        "negatives": _total(one, "negatives"),
+        "positives": float(sum(one.positives.tolist())), "negatives": float(sum(one.negatives.tolist())),
         "ece": cut(diagram.ece),
         "reliability": [
             [cut(bin_.mean_score), cut(bin_.share_positive), cut(bin_.outcomes)] for bin_ in diagram.bins
@@ -86,19 +74,15 @@ def curves_of(one: Histogram, costs: Costs | None = None) -> dict[str, Any]:
     }
 
 
-def _costs_at(thresholds: list[float], one: Histogram, costs: Costs) -> dict[str, Any]:
+def _costs_at(thresholds: list[float], one: curves.Histogram, costs: curves.Costs) -> dict[str, Any]:
     """Return the mean cost at these thresholds, and the best threshold."""
-    places, best = np.searchsorted(THRESHOLDS, thresholds), best_threshold(one, costs, PRESENT)
+    places, best = np.searchsorted(curves.THRESHOLDS, thresholds), curves.best_threshold(one, costs, PRESENT)
     best_values = {
         name: [cut(end) for end in value] if isinstance(value, tuple) else cut(value)
         for name, value in best._asdict().items()
         if name != "better_since"  # the dashboard keeps no earlier histograms
     }
-    return {"mean": [cut(value) for value in mean_costs(one, costs)[places].tolist()], **best_values}
-
-
-def _total(one: Histogram, of: str) -> float:
-    return float(sum(getattr(one, of).tolist()))
+    return {"mean": [cut(value) for value in curves.mean_costs(one, costs)[places].tolist()], **best_values}
 
 
 def cut(value: float | None) -> float | None:
@@ -110,25 +94,26 @@ def cut(value: float | None) -> float | None:
 _MEASURES = 3
 
 
-def cards_of(model: ModelState, reading: Reading | None) -> list[dict[str, Any]]:
+def cards_of(model: state.ModelState, reading: Reading | None) -> list[dict[str, Any]]:
     """Return the headline values of a reading, then the expected value and the label latency, as JSON."""
     found = [*_measures(reading)] if reading is not None else []
     return [*found, *_expected(model), *_latency(model)]
 
 
 def _measures(reading: Reading) -> Iterator[dict[str, Any]]:
-    known = frozenset(name for name in reading.measures if name in MEASURES and MEASURES[name].quality)
-    shown = measures_shown(known, None) if known else []
+    declared = registry.MEASURES
+    known = {name for name in reading.measures if name in declared and declared[name].quality}
+    shown = ranking.measures_shown(known, None) if known else []
     if {"accuracy", "error"} <= known:
         shown = [name for name in shown if name != "error"]
     for name in shown[:_MEASURES]:
-        less = name in LESS_IS_BETTER
+        less = name in registry.LESS_IS_BETTER
         rows: list[dict[str, Any]] = [
             {"name": "reference", "value": one.reference, "difference": one.difference}
-            for one in referred(reading.reference)
+            for one in comparing.referred(reading.reference)
             if one.measure == name
         ]
-        rows += references(reading.measures, name)
+        rows += status.references(reading.measures, name)
         yield {
             "kind": "measure", "name": name, "value": reading.measures[name], "n": reading.n,
             "interval": reading.intervals.get(name),
@@ -138,29 +123,23 @@ def _measures(reading: Reading) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _expected(model: ModelState) -> Iterator[dict[str, Any]]:
+def _expected(model: state.ModelState) -> Iterator[dict[str, Any]]:
     """Yield the expected value of the newest whole period, or its final value."""
-    said = model.period
-    if said is None:
-        return
-    share = said.period.labelled / max(1, said.period.predictions)
-    expected = {} if said.expected is None else said.expected.measures
-    one = expected_period(
-        said.period.start, said.period.end, share, said.measures, expected, final=said.is_final
-    )  # fmt: skip
+    one = state.newest_period(model)
     if one is None:
         return
-    value = one.final if said.is_final else one.expected
+    is_final = one.final is not None
+    value = one.final if is_final else one.expected
     if value is not None:
         yield {
             "kind": "expected", "name": one.measure, "value": value, "interval": one.interval,
-            "final": said.is_final, "start": one.start, "end": one.end, "labelled": share,
-            "so_far": None if said.is_final else one.labelled_so_far,
+            "final": is_final, "start": one.start, "end": one.end, "labelled": one.labelled_share,
+            "so_far": None if is_final else one.labelled_so_far,
         }  # fmt: skip
 
 
-def _latency(model: ModelState) -> Iterator[dict[str, Any]]:
-    coverage: dict[str, Any] = coverage_of(model)
+def _latency(model: state.ModelState) -> Iterator[dict[str, Any]]:
+    coverage: dict[str, Any] = state.coverage_of(model)
     latency = coverage.get("recent_label_latency_ms") or coverage.get("label_latency_ms") or {}
     if "p50" in latency:
         yield {
@@ -177,12 +156,8 @@ _LEVEL = 0.95
 
 
 def model_page(
-    history: History,
-    key: ModelKey,
-    estimator: str | None = None,
-    segment: str | None = None,
-    courses: Courses | None = None,
-    now: int | None = None,
+    history: History, key: state.ModelKey, estimator: str | None = None, segment: str | None = None,
+    courses: Courses | None = None, now: int | None = None,
 ) -> dict[str, Any]:
     """Return a model's page: its courses by stage for one estimator, and its current state.
 
@@ -194,37 +169,31 @@ def model_page(
     if model is None:
         raise Absent(f"no message of model {key.model!r} on stream {key.stream!r} was seen")
     past = history.past.get(key, Past())
-    row = Ranking(history).row(model)
+    row = ranking.Ranking(history).row(model)
     known_estimators = sorted({one.estimator for one in model.sequences})
     # The requested estimator, if it has no messages or has ended.
     absent = None if estimator in (None, *known_estimators) else estimator
     if estimator is None or (absent is not None and row.sequence is not None):
         estimator = row.sequence.estimator if row.sequence is not None else "all"
-    stages = _stages(one.stage for one in model.sequences if one.estimator == estimator)
-    chosen = {stage: SequenceName(segment, stage, estimator) for stage in stages}
+    stages = sorted({one.stage for one in model.sequences if one.estimator == estimator}, key=shown_order)
+    del stages[_STAGES:]  # `final`, `initial`, ages, then bins if there is room
+    chosen = {stage: state.SequenceName(segment, stage, estimator) for stage in stages}
     readings = {stage: history.reading(model.sequences.get(one)) for stage, one in chosen.items()}
     there = {stage: one for stage, one in readings.items() if one is not None}
     known = {name for one in there.values() for name in one.measures}
     objective = history.config.stream(key.stream).objective
     events = events_of(history, key)
     silence = history.silence(model, now)
-    segment_rows = _segment_rows(history, model, row.sequence)
+    tables = _tables(history, model, row.sequence, segment, stages)
     return {
-        **key._asdict(),
-        "split": key.stream in history.split,
-        "heard": model.time,
-        "untimed": model.untimed,
+        **key._asdict(), "split": key.stream in history.split, "heard": model.time, "untimed": model.untimed,
         "silent": None if silence is None else silent_line(silence),
         "status": Statuses(history, Verdicts(history), now is not None).of(row, now or history.newest_ts),
         "better": Verdicts(history).better_than(key),
         "story": story(history, row),
         "cards": cards_of(model, readings[stages[0]] if stages else None),
-        "since_start": past.first or None,
-        **_newest(row.reading),
-        "estimator": estimator,
-        "segment": segment,
-        "absent_estimator": absent,
-        "estimators": known_estimators,
+        "since_start": past.first or None, **_newest(row.reading), "estimator": estimator, "segment": segment,
+        "absent_estimator": absent, "estimators": known_estimators,
         "segments": sorted({one.segment for one in model.sequences if one.segment is not None})[:_SEGMENTS],
         "stages": stages,
         "same": {stage: list(one.same) for stage, one in there.items() if one.same},
@@ -234,25 +203,61 @@ def model_page(
             stage: courses.course(stage, past.series.get(chosen[stage]), newest_point(one))
             for stage, one in there.items()
         },
-        "now": _now(history, model),
-        "reference_rows": _reference_rows(history, model),
         "undefined": {stage: one.undefined for stage, one in there.items()},
-        "coverage": coverage_of(model),
+        "coverage": state.coverage_of(model),
         "coverage_series": courses.course(COVERAGE, past.coverage, newest_coverage(past, model)),
         "period_series": courses.course(PERIODS, past.periods),
-        "before_labels": {"lines": expected_lines(model), "assumption": ASSUMPTION},
+        "before_labels": {"lines": state.expected_lines(model), "assumption": ASSUMPTION},
         **events._asdict(),
-        "totals": {**events.totals, "segments": len(segment_rows)},
-        "probabilities": _probabilities(history, model, segment, stages),
-        "residuals": _residuals(history, model, segment, stages),
-        "mistakes": _mistakes(history, model, segment, stages),
+        "totals": {**events.totals, "segments": len(tables["segment_rows"])},
         "pairs": pair_lines(history, key.stream, key.partition, key.model),
-        "segment_rows": segment_rows[:_SEGMENTS],
+        **tables, "segment_rows": tables["segment_rows"][:_SEGMENTS],
+    }
+
+
+def _tables(
+    history: History, model: state.ModelState, shown: state.SequenceName | None, segment: str | None,
+    stages: list[str],
+) -> dict[str, Any]:
+    """Return the newest values of all sequences and segments, and details of the first stage's estimators."""
+    found = [
+        (name, reading) for name, newest in model.sequences.items()
+        if (reading := history.reading(newest)) is not None
+    ]
+    whole = sorted((one for one in found if one[0].segment is None), key=lambda one: one[0][1:])
+    memories = [
+        (name.estimator, one) for name, one in found if name.segment == segment and name.stage in stages[:1]
+    ]
+    segment_rows = [
+        {"segment": name.segment, "n": one.n, "outcomes": one.outcomes, "values": _in_order(one.measures)}
+        for name, one in found
+        if shown is not None and name.segment is not None and name[1:] == shown[1:]
+    ]
+    return {
+        "now": [
+            {"stage": stage_in_words(name.stage, one.same), "estimator": name.estimator, "n": one.n,
+             "outcomes": one.outcomes, "started_empty": one.started_empty, "values": _in_order(one.measures),
+             "intervals": one.intervals}
+            for name, one in whole
+        ],
+        "reference_rows": [
+            {"estimator": name.estimator, **said._asdict(), "differs": said.differs}
+            for name, one in whole for said in comparing.referred(one.reference)
+        ],
+        "segment_rows": sorted(segment_rows, key=lambda row: str(row["segment"])),
+        "probabilities": _probabilities(memories, costs_of(history.config.stream(model.key.stream))),
+        "residuals": {
+            name: [[cut(value) for value in decile] for decile in deciles] for name, one in memories
+            if (deciles := curves.deciles_in(one.residuals))
+        },
+        "mistakes": {
+            name: {"n": one.n, "confusion": one.confusion, "per_class": one.per_class}
+            for name, one in memories if one.confusion or one.per_class
+        },
     }
 
 
 def _newest(reading: Reading | None) -> dict[str, Any]:
-    """Return the facts of the model's newest message."""
     return {
         "outcomes": reading.outcomes if reading else None,
         "ts": reading.ts if reading else None,
@@ -265,111 +270,41 @@ def _newest(reading: Reading | None) -> dict[str, Any]:
 def _about_measures(known: Set[str]) -> dict[str, Any]:
     """Return the measures in the order in which they are shown, and how to read their values."""
     return {
-        "measures": [name for name in measures_shown(known, None) if name in known],
-        "not_quality": [name for name in NOT_QUALITY if name in known],
-        "less_is_better": [name for name in LESS_IS_BETTER if name in known],
-        "references": _references(known),
-        "baselines": _baselines(known),
+        "measures": [name for name in ranking.measures_shown(known, None) if name in known],
+        "not_quality": [name for name in registry.NOT_QUALITY if name in known],
+        "less_is_better": [name for name in registry.LESS_IS_BETTER if name in known],
+        # By measure the value that equals its reference, and a text for it.
+        "references": {
+            one.name: {
+                "y": 0, "text": f"0: no better than {one.reference.name}", "short": one.reference.short,
+            }
+            for one in registry.MEASURES.values()
+            if one.name in known and one.quality and one.reference is not None
+        },
+        # The baselines' accuracies to draw with a measure, if it is accuracy or 1 minus accuracy.
+        "baselines": {
+            name: [
+                {"measure": one.measure, "name": one.line.name, "short": one.line.short,
+                 "one_less": one.one_less}
+                for one in lines if one.measure in known
+            ]
+            for name in known if (lines := baseline_references(name))
+        },
         "level": _LEVEL,
     }
 
 
-def _stages(names: Iterable[str]) -> list[str]:
-    """Sort the stages: `final`, `initial`, then ages, then bins if there is room."""
-    return sorted(set(names), key=shown_order)[:_STAGES]
-
-
-def _references(known: Set[str]) -> dict[str, dict[str, Any]]:
-    """Return by measure the value that equals its reference, and a text for it."""
-    return {
-        one.name: {
-            "y": 0, "text": f"0: no better than {one.reference.name}", "short": one.reference.short,
-        }
-        for one in MEASURES.values()
-        if one.name in known and one.quality and one.reference is not None
-    }
-
-
-def _baselines(known: Set[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return by measure the baselines' accuracies to draw with it, if it is accuracy or 1 minus accuracy."""
-    return {
-        name: [
-            {"measure": one.measure, "name": one.line.name, "short": one.line.short, "one_less": one.one_less}
-            for one in lines
-            if one.measure in known
-        ]
-        for name in known
-        if (lines := baseline_references(name))
-    }
-
-
-def _now(history: History, model: ModelState) -> list[dict[str, Any]]:
-    """Return the newest values of each stage and estimator, without segments."""
-    rows = []
-    for sequence, newest in sorted(model.sequences.items(), key=lambda one: one[0][1:]):
-        reading = history.reading(newest)
-        if sequence.segment is None and reading is not None:
-            rows.append({
-                "stage": stage_in_words(sequence.stage, reading.same),
-                "estimator": sequence.estimator,
-                "n": reading.n,
-                "outcomes": reading.outcomes,
-                "started_empty": reading.started_empty,
-                "values": _in_order(reading.measures),
-                "intervals": reading.intervals,
-            })  # fmt: skip
-    return rows
-
-
-def _reference_rows(history: History, model: ModelState) -> list[dict[str, Any]]:
-    """Return the newest values compared with the reference, without segments."""
-    rows = []
-    for sequence, newest in sorted(model.sequences.items(), key=lambda one: one[0][1:]):
-        reading = history.reading(newest)
-        if sequence.segment is None and reading is not None:
-            rows += [
-                {"estimator": sequence.estimator, **one._asdict(), "differs": one.differs}
-                for one in referred(reading.reference)
-            ]
-    return rows
-
-
-def _segment_rows(history: History, model: ModelState, shown: SequenceName | None) -> list[dict[str, Any]]:
-    if shown is None:
-        return []
-    rows = []
-    for sequence, newest in model.sequences.items():
-        reading = history.reading(newest)
-        if sequence.segment is not None and sequence[1:] == shown[1:] and reading is not None:
-            rows.append({
-                "segment": sequence.segment, "n": reading.n, "outcomes": reading.outcomes,
-                "values": _in_order(reading.measures),
-            })  # fmt: skip
-    return sorted(rows, key=lambda row: str(row["segment"]))
-
-
 def _in_order(measures: Mapping[str, float]) -> dict[str, float]:
-    names = [*(name for name in NAMES if name in measures), *measures]
+    names = [*(name for name in registry.NAMES if name in measures), *measures]
     return {name: measures[name] for name in dict.fromkeys(names)}
 
 
-def _mistakes(
-    history: History, model: ModelState, segment: str | None, stages: list[str]
-) -> dict[str, dict[str, Any]]:
-    """Return the confusion matrix or the results by class, for each estimator of the first stage."""
-    return {
-        name: {"n": reading.n, "confusion": reading.confusion, "per_class": reading.per_class}
-        for name, reading in _memories(history, model, segment, stages)
-        if reading.confusion or reading.per_class
-    }
-
-
 def _probabilities(
-    history: History, model: ModelState, segment: str | None, stages: list[str]
+    memories: list[tuple[str, Reading]], costs: curves.Costs | None
 ) -> dict[str, dict[str, Any]]:
-    """Return curves of the histogram of scores, and measures, for each estimator of the first stage."""
-    found, costs = {}, costs_of(history.config.stream(model.key.stream))
-    for name, reading in _memories(history, model, segment, stages):
+    """Return curves of the histogram of scores, and measures, for each estimator."""
+    found = {}
+    for name, reading in memories:
         one = histogram(reading.scores) if reading.scores else None
         if one is not None:
             values = {of: reading.measures[of] for of in ("auc", "pr_auc") if of in reading.measures}
@@ -378,26 +313,3 @@ def _probabilities(
                 "cost": reading.measures.get("cost"),
             }  # fmt: skip
     return found
-
-
-def _residuals(
-    history: History, model: ModelState, segment: str | None, stages: list[str]
-) -> dict[str, list[list[float | None]]]:
-    """Return deciles of predicted numbers (`deciles.Decile`), for each estimator of the first stage."""
-    found = {}
-    for name, reading in _memories(history, model, segment, stages):
-        deciles = deciles_in(reading.residuals)
-        if deciles:
-            found[name] = [[cut(value) for value in one] for one in deciles]
-    return found
-
-
-def _memories(
-    history: History, model: ModelState, segment: str | None, stages: list[str]
-) -> Iterator[tuple[str, Reading]]:
-    """Yield the estimators of the first stage, with their readings."""
-    for one, newest in model.sequences.items():
-        if one.segment == segment and one.stage in stages[:1]:
-            reading = history.reading(newest)
-            if reading is not None:
-                yield one.estimator, reading

@@ -6,26 +6,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from prequential.configuration.settings.stages import FINAL
-from prequential.engine.comparisons import A_BETTER, B_BETTER, VERDICTS
 from prequential.engine.measures.registry import LESS_IS_BETTER, NAMES, NOT_QUALITY
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.history import History, PairKey
 from prequential.views.dashboard.incident import events_of
 from prequential.views.dashboard.overview import silent_line
 from prequential.views.dashboard.status import better_now
-from prequential.views.watching.ranking import Ranking, is_baseline, measures_shown
-from prequential.views.watching.state import ModelKey, SequenceName, coverage_of, expected_lines
-from prequential.views.wording.comparing import (
-    A_LEADS,
-    B_LEADS,
-    WHOLE,
-    Pair,
-    contradicted,
-    leader_name,
-    over_the_whole_run,
-    promotion_reason,
-    standing,
-)
+from prequential.views.watching import ranking, state
+from prequential.views.wording import comparing
 
 
 class Answer(NamedTuple):
@@ -54,16 +42,10 @@ class Promotion(NamedTuple):
     - The stream compares the two models.
     - By the stream's first loss, in stage `final` and without segments, the recent verdict names the model.
     - The champion is not better by another loss or in a segment, over all history or recently.
-
-    Attributes
-    ----------
-    model
-        The challenger.
-    champion
-        The model to replace; None: the stream's `champion`, or each other model if the stream has none.
     """
 
     model: str
+    #: None: the stream's `champion`, or each other model if the stream has none.
     champion: str | None = None
 
     def check(self, history: History) -> list[Answer]:
@@ -74,7 +56,7 @@ class Promotion(NamedTuple):
                 answers += self.of_stream(history, key)
         return answers or [Answer(True, f"no message is about a model {self.model!r}")]
 
-    def of_stream(self, history: History, key: ModelKey) -> Iterator[Answer]:
+    def of_stream(self, history: History, key: state.ModelKey) -> Iterator[Answer]:
         """Yield the answers for one stream, in which `key` is the challenger."""
         settings = history.config.stream(key.stream)
         champion = self.champion or settings.champion
@@ -85,7 +67,7 @@ class Promotion(NamedTuple):
         ]  # fmt: skip
         pairs = [
             (pair, other) for pair, other in pairs
-            if other == champion or (champion is None and not is_baseline(other))
+            if other == champion or (champion is None and not ranking.is_baseline(other))
         ]  # fmt: skip
         deciding = [
             (pair, other) for pair, other in pairs
@@ -98,38 +80,27 @@ class Promotion(NamedTuple):
                 f"{settings.compare_losses[0]}",
             )  # fmt: skip
         for pair, other in deciding:
-            yield self._decided(pair, other)
+            better = since = None
+            if pair.recent is not None:
+                better, since = pair.better(pair.recent.verdict), pair.recent.since
+            said = f"{self._where(pair, other)}: {lately(better, since)}"
+            yield Answer(better != self.model, f"{said}; {comparing.over_the_whole_run(pair)}")
         for pair, other in pairs:
-            if (pair, other) not in deciding and other in self._leaders(pair):
+            recently = None if pair.recent is None else pair.better(pair.recent.verdict)
+            if (pair, other) not in deciding and other in (pair.better(pair.verdict), recently):
                 yield Answer(True, f"{self._where(pair, other)}: {other} is better")
         for model in dict.fromkeys((self.model, *(other for _, other in deciding))):
             yield from _known(history, key._replace(model=model))
 
-    def _decided(self, pair: Pair, other: str) -> Answer:
-        where = self._where(pair, other)
-        better = since = None
-        if pair.recent is not None:
-            better, since = self._leader(pair, pair.recent.verdict), pair.recent.since
-        return Answer(better != self.model, f"{where}: {lately(better, since)}; {over_the_whole_run(pair)}")
-
-    def _where(self, pair: Pair, other: str) -> str:
+    def _where(self, pair: comparing.Pair, other: str) -> str:
         segment = "" if pair.segment is None else f" {pair.segment}"
         return f"{pair.stream}{segment} / {self.model} against {other}, {pair.loss}"
 
-    def _leaders(self, pair: Pair) -> list[str | None]:
-        """Return the better models over all history, and recently."""
-        verdicts = [pair.verdict, *([] if pair.recent is None else [pair.recent.verdict])]
-        return [self._leader(pair, verdict) for verdict in verdicts]
 
-    @staticmethod
-    def _leader(pair: Pair, verdict: str) -> str | None:
-        return {VERDICTS[A_BETTER]: pair.model, VERDICTS[B_BETTER]: pair.against}.get(verdict)
-
-
-def _known(history: History, key: ModelKey) -> Iterator[Answer]:
+def _known(history: History, key: state.ModelKey) -> Iterator[Answer]:
     """Yield an answer about a model's pending predictions, which does not affect the decision."""
     model = history.models.get(key)
-    coverage = {} if model is None else coverage_of(model)
+    coverage = {} if model is None else state.coverage_of(model)
     waiting, labelled = coverage.get("waiting"), coverage.get("labelled")
     share = labelled.get("horizon") if isinstance(labelled, dict) else None
     if isinstance(waiting, int | float):
@@ -170,22 +141,12 @@ def pair_page(
     ]  # of each estimator
     promotions = list(_promotions(history, about))
     return {
-        **about._asdict(),
-        "same": pair.same,
-        "split": about.stream in history.split,
+        **about._asdict(), "same": pair.same, "split": about.stream in history.split,
         "estimators": [one.estimator for one in rows],
-        "outcomes": pair.outcomes,
-        "ts": pair.ts,
-        "untimed": pair.untimed,
-        "difference": pair.difference,
-        "interval": pair.interval,
-        "level": pair.level,
-        "verdict": pair.verdict,
-        "since": pair.since,
-        "latest": pair.latest,
-        "recent": pair.recent,
-        "contradicted": contradicted(pair),
-        "sentence": standing(pair),
+        "outcomes": pair.outcomes, "ts": pair.ts, "untimed": pair.untimed, "difference": pair.difference,
+        "interval": pair.interval, "level": pair.level, "verdict": pair.verdict, "since": pair.since,
+        "latest": pair.latest, "recent": pair.recent, "contradicted": comparing.contradicted(pair),
+        "sentence": comparing.standing(pair),
         "series": {
             one.estimator: courses.course(
                 one.estimator, history.pair_series[one], history.pair_newest.get(one)
@@ -193,13 +154,10 @@ def pair_page(
             for one in rows
         },
         "champion": history.config.stream(about.stream).champion,
-        "promotions": promotions,
-        "question": _question(pair, promotions),
+        "promotions": promotions, "question": _question(pair, promotions),
         "segments": [_standing(one) for one in _alike(history, about, "loss") if one.segment is not None],
         "losses": [_standing(one) for one in _alike(history, about, "segment") if one.loss != about.loss],
-        "calibration": _CALIBRATION,
-        "less_is_better": list(LESS_IS_BETTER),
-        "not_quality": list(NOT_QUALITY),
+        "calibration": _CALIBRATION, "less_is_better": list(LESS_IS_BETTER), "not_quality": list(NOT_QUALITY),
         "models": [_side(history, about, name, now) for name in dict.fromkeys((about.model, about.against))],
         "others": [
             one for one in pair_lines(history, about.stream, about.partition, about.model, about.against)
@@ -214,12 +172,12 @@ def _promotions(history: History, about: PairKey) -> Iterator[dict[str, Any]]:
     """Yield whether a model may replace the other, as in `report --promote`, but never for a champion."""
     champion = history.config.stream(about.stream).champion
     names = (about.model, about.against)
-    if about.model == about.against or any(map(is_baseline, names)):
+    if about.model == about.against or any(map(ranking.is_baseline, names)):
         return
     for challenger, other in (names[::-1], names):
         if champion in names and challenger == champion:
             continue
-        key = ModelKey(about.stream, challenger, about.partition)
+        key = state.ModelKey(about.stream, challenger, about.partition)
         answers = list(Promotion(challenger, other).of_stream(history, key))
         yield {
             "model": challenger, "champion": other, "allowed": not any(one.failed for one in answers),
@@ -227,7 +185,7 @@ def _promotions(history: History, about: PairKey) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _question(pair: Pair, promotions: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _question(pair: comparing.Pair, promotions: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Return the question that the page answers: whether the model that is ahead may replace the other.
 
     A champion is never the challenger. Returns None for a pair with a baseline.
@@ -238,14 +196,13 @@ def _question(pair: Pair, promotions: list[dict[str, Any]]) -> dict[str, Any] | 
     ahead = better_now(pair) or (pair.model if (latest or 0.0) < 0 else pair.against)
     one = min(promotions, key=lambda one: (not one["allowed"], one["model"] != ahead))
     failed = [answer["sentence"] for answer in one["answers"] if answer["failed"]]
-    recent = None if pair.recent is None else pair.recent.verdict
-    known = {A_LEADS: pair.model, B_LEADS: pair.against}.get(recent or "")
+    known = None if pair.recent is None else pair.better(pair.recent.verdict)
     answer = "Yes" if one["allowed"] else "No" if known == one["champion"] else "Not yet"
-    reason = promotion_reason(pair, one["model"], known, failed)
+    reason = comparing.promotion_reason(pair, one["model"], known, failed)
     return {"challenger": one["model"], "champion": one["champion"], "answer": answer, "reason": reason}
 
 
-def _alike(history: History, about: PairKey, field: str) -> list[Pair]:
+def _alike(history: History, about: PairKey, field: str) -> list[comparing.Pair]:
     """Return the comparisons of the same two models with the same stage and the same `field`."""
     return [
         one for one in history.pairs(about.stream, about.partition)
@@ -254,31 +211,31 @@ def _alike(history: History, about: PairKey, field: str) -> list[Pair]:
     ]  # fmt: skip
 
 
-def _standing(pair: Pair) -> dict[str, Any]:
+def _standing(pair: comparing.Pair) -> dict[str, Any]:
     """Return a comparison by segment or loss, with the better model now and over the whole run."""
     return {
         **_pair_line(pair), "difference": pair.difference, "interval": pair.interval,
-        "outcomes": pair.outcomes, "now": better_now(pair), "whole": leader_name(pair),
+        "outcomes": pair.outcomes, "now": better_now(pair), "whole": pair.better(pair.verdict),
     }  # fmt: skip
 
 
 def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[str, Any]:
     """Return one model's measures, now and over the whole run, its coverage and its expected values."""
-    key = ModelKey(about.stream, name, about.partition)
+    key = state.ModelKey(about.stream, name, about.partition)
     model = history.models.get(key)
     if model is None:
         return {"model": name, "latest": None, "whole": None, "coverage": {}, "expected": [], "silent": None}
-    row = Ranking(history).row(model)
+    row = ranking.Ranking(history).row(model)
     estimator = None if row.sequence is None else row.sequence.estimator
-    memories = {"latest": estimator, "whole": WHOLE if estimator != WHOLE else None}
+    memories = {"latest": estimator, "whole": comparing.WHOLE if estimator != comparing.WHOLE else None}
     sides: dict[str, Any] = {}
     for side, memory in memories.items():
-        sequence = SequenceName(about.segment, about.stage, memory or "")
+        sequence = state.SequenceName(about.segment, about.stage, memory or "")
         reading = None if memory is None else history.reading(model.sequences.get(sequence))
         values = {} if reading is None else reading.measures
         # `error` is 1 minus accuracy, which is already listed.
         names = frozenset(values) - ({"error"} if "accuracy" in values else set())
-        known = measures_shown(names, None) if names else []
+        known = ranking.measures_shown(names, None) if names else []
         shown = [*[one for one in known if one not in _CALIBRATION][:_MEASURES], *_CALIBRATION]
         sides[side] = None if reading is None else {
             "estimator": memory, "n": reading.n,
@@ -286,7 +243,7 @@ def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[
         }  # fmt: skip
     silence = history.silence(model, now)
     return {
-        "model": name, **sides, "coverage": coverage_of(model), "expected": expected_lines(model),
+        "model": name, **sides, "coverage": state.coverage_of(model), "expected": state.expected_lines(model),
         "silent": None if silence is None else silent_line(silence),
     }  # fmt: skip
 
@@ -294,7 +251,7 @@ def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[
 def _events(history: History, about: PairKey) -> dict[str, Any]:
     """Return the incidents and versions of both models, each with its model's name."""
     names = dict.fromkeys((about.model, about.against))
-    both = {name: events_of(history, ModelKey(about.stream, name, about.partition)) for name in names}
+    both = {name: events_of(history, state.ModelKey(about.stream, name, about.partition)) for name in names}
     return {
         "bands": [
             {**one, "name": f"{name}: {one['name']}"} for name, its in both.items() for one in its.bands
@@ -314,9 +271,10 @@ def pair_lines(history: History, stream: str, partition: int, *models: str) -> l
     ]  # fmt: skip
 
 
-def _pair_line(pair: Pair) -> dict[str, Any]:
+def _pair_line(pair: comparing.Pair) -> dict[str, Any]:
     return {
         "stream": pair.stream, "partition": pair.partition, "model": pair.model, "against": pair.against,
         "segment": pair.segment, "stage": pair.stage, "same": pair.same, "loss": pair.loss,
-        "verdict": pair.verdict, "contradicted": contradicted(pair), "sentence": standing(pair),
+        "verdict": pair.verdict, "contradicted": comparing.contradicted(pair),
+        "sentence": comparing.standing(pair),
     }  # fmt: skip

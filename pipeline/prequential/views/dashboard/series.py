@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -131,13 +131,11 @@ class Series:
 
     def times(self, start: int = 0) -> list[int]:
         """Return the times, in epoch ms, of the points from number `start` (from 0) on."""
-        times: list[int] = self._axes[start : self.size, 0].tolist()
-        return times
+        return cast(list[int], self._axes[start : self.size, 0].tolist())
 
     def outcomes(self, start: int = 0) -> list[int]:
         """Return the sequence's numbers of outcomes at the points from number `start` (from 0) on."""
-        outcomes: list[int] = self._axes[start : self.size, 1].tolist()
-        return outcomes
+        return cast(list[int], self._axes[start : self.size, 1].tolist())
 
     def values(self, name: str, start: int = 0) -> list[float | None]:
         """Return values at the points from number `start` (from 0) on, to six digits; None if missing."""
@@ -156,8 +154,7 @@ class Series:
         """Return numbers, from 0, of at most `points` evenly spread points, with the first and the last."""
         if self.size <= points:
             return list(range(self.size))
-        numbers: list[int] = np.unique(np.linspace(0, self.size - 1, points).round().astype(int)).tolist()
-        return numbers
+        return cast(list[int], np.unique(np.linspace(0, self.size - 1, points).round().astype(int)).tolist())
 
     def _column(self, name: str) -> npt.NDArray[np.float32] | None:
         """Return the values of a name at all points, NaN where one is missing; None for an unknown name."""
@@ -312,7 +309,6 @@ class PeriodSeries(Series):
         return values
 
     def _insert(self, place: int) -> None:
-        """Insert an empty point at a place."""
         if self.size == len(self._axes):
             self._widen(min(2 * self.size, self.capacity), len(self._columns))
         for rows in (self._axes, self._values):

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import resources
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -20,11 +19,9 @@ from prequential.configuration.settings.stages import FINAL
 from prequential.runtime.http import Access, HttpServer, address, in_thread, response
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import INCIDENTS
+from prequential.views.dashboard import incident, overview, pages
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.history import History, PairKey
-from prequential.views.dashboard.incident import incident_list, incident_page
-from prequential.views.dashboard.overview import Overview
-from prequential.views.dashboard.pages import model_page
 from prequential.views.dashboard.pair import pair_page
 from prequential.views.watching.ranking import Choice
 from prequential.views.watching.state import TOPICS, ModelKey
@@ -52,8 +49,7 @@ class Board:
     """
 
     def __init__(self, history: History, title: str, clock: Callable[[], int] | None = None) -> None:
-        self.history = history
-        self.title = title
+        self.history, self.title = history, title
         #: The error that prevents reading, and whether the initial messages are still being read.
         self.trouble: str | None = None
         self.catching_up = False
@@ -61,7 +57,7 @@ class Board:
         #: The number of records read, and the number of initial records to read.
         self.read, self.to_read = 0, 0
         self._clock = clock
-        self._overview = Overview(history, clock is not None)
+        self._overview = overview.Overview(history, clock is not None)
         self._lock = threading.Lock()
 
     def take(self, records: Iterable[OutputRecord]) -> None:
@@ -96,65 +92,41 @@ class Board:
             content = self._answer(view, params, courses)
         return {**content, "board": self._status()}
 
-    def courses(self) -> Courses:
-        """Return new courses for an open page, which receives only the new points each time."""
-        return Courses(self.history)
-
     def _status(self) -> dict[str, Any]:
         history = self.history
         return {
-            "title": self.title,
-            "now": self.now(),
-            "live": self.live,
-            "newest": history.newest_time or None,
+            "title": self.title, "now": self.now(), "live": self.live, "newest": history.newest_time or None,
             "patience": history.pace.patience or _PATIENCE_MS,
-            "catching_up": self.catching_up,
-            "read": self.read,
-            "to_read": self.to_read,
-            "since": self.since,
-            "unreadable": history.unreadable,
-            "messages": history.messages,
-            "untimed": history.untimed,
+            "catching_up": self.catching_up, "read": self.read, "to_read": self.to_read, "since": self.since,
+            "unreadable": history.unreadable, "messages": history.messages, "untimed": history.untimed,
             "incidents_open": history.incidents.open_count(),
-            "trouble": self.trouble,
-            "split": sorted(history.misplaced)[:5],
+            "trouble": self.trouble, "split": sorted(history.misplaced)[:5],
             "configurations": history.configurations.counts(),
         }
 
     def _answer(self, view: str, params: Params, courses: Courses | None) -> dict[str, Any]:
-        history = self.history
+        history, now = self.history, self.now()
         if view == "overview":
-            now = self.now()
-            return self._overview.page(
-                _choice(params), now, _whole(params, "page"), _whole(params, "size", 50),
-                (history.version // max(1, len(history.models)), now // _ORDER_MS)
-                if self._clock is not None else None,
-                params.get("as") == "table",
-            )  # fmt: skip
-        if view == "model":
-            key = _model(params, history)
-            return model_page(
-                history, key, params.get("estimator"), params.get("segment"), courses,
-                self.now() if self.live else None,
-            )  # fmt: skip
-        if view == "pair":
-            return pair_page(
-                history, _pair(params, history), courses, self.now() if self.live else None
+            choice = Choice(
+                params.get("stage"), params.get("estimator"), params.get("by"),
+                params.get("reverse") == "true", params.get("search", ""),
             )
+            stamp = (history.version // max(1, len(history.models)), now // _ORDER_MS) if self.live else None
+            page, size = _whole(params, "page"), _whole(params, "size", 50)
+            return self._overview.page(choice, now, page, size, stamp, params.get("as") == "table")
+        clock = now if self.live else None
+        if view == "model":
+            key, names = _model(params, history), (params.get("estimator"), params.get("segment"))
+            return pages.model_page(history, key, *names, courses, clock)
+        if view == "pair":
+            return pair_page(history, _pair(params, history), courses, clock)
         if view == "incident":
-            return incident_page(history, _text(params, "id"), courses)
+            return incident.incident_page(history, _text(params, "id"), courses)
         if view == "configurations":
             return history.configurations.page()
         if view == "incidents":
-            return incident_list(history)
+            return incident.incident_list(history)
         raise Absent(f"there is no view {view!r}")
-
-
-def _choice(params: Params) -> Choice:
-    return Choice(
-        params.get("stage"), params.get("estimator"), params.get("by"), params.get("reverse") == "true",
-        params.get("search", ""),
-    )  # fmt: skip
 
 
 def _model(params: Params, history: History) -> ModelKey:
@@ -196,9 +168,7 @@ POLICY = (
 )
 
 _HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
@@ -268,7 +238,7 @@ class Server(HttpServer):
             return _wrong(request, 421, "expected this machine's address, or localhost, as the host")
         if not self._access.allows(request.headers.get("Authorization")):
             asked = {"WWW-Authenticate": 'Basic realm="prequential", charset="UTF-8"'}
-            return _wrong(request, 401, "expected http.token as the password, of whichever user", asked)
+            return _wrong(request, 401, "expected http.token as the password, of whichever user", **asked)
         try:
             return await handler(request)
         except BadRequest as error:
@@ -309,7 +279,7 @@ class Server(HttpServer):
 
     async def _send(self, events: web.StreamResponse, view: str, params: dict[str, str]) -> None:
         """Send events until the client goes away, or the server stops."""
-        courses = self.board.courses()
+        courses = Courses(self.board.history)  # an open page receives only the new points each time
         sent, status, sent_at = -1, "", time.monotonic()
         while not self._over.is_set():
             began = time.monotonic()
@@ -336,15 +306,13 @@ async def _protected(_: web.Request, answer: web.StreamResponse) -> None:
     answer.headers.update(_HEADERS)
 
 
-def _json(request: web.Request, status: int, answer: Any, more: dict[str, str] | None = None) -> web.Response:
-    headers = {"Cache-Control": "no-store", **(more or {})}
+def _json(request: web.Request, status: int, answer: Any, **more: str) -> web.Response:
+    headers = {"Cache-Control": "no-store", **more}
     return response(request, status, "application/json", msgspec.json.encode(answer), headers)
 
 
-def _wrong(
-    request: web.Request, status: int, sentence: str, more: dict[str, str] | None = None
-) -> web.Response:
-    return _json(request, status, {"error": sentence}, more)
+def _wrong(request: web.Request, status: int, sentence: str, **more: str) -> web.Response:
+    return _json(request, status, {"error": sentence}, **more)
 
 
 def _is_loopback(host: str) -> bool:
@@ -385,13 +353,11 @@ _STOP_SECONDS = 5.0
 def board_of(config: Config, window: int) -> tuple[Board, Tail]:
     """Return a board for the last `window` (ms) of the output topics, and the reader of its messages.
 
-    The topic of incidents is read if it exists; clusters of earlier versions do not have it. Raises
-    WorkError as `Tail`.
+    Clusters of earlier versions have no topic of incidents. Raises WorkError as `Tail`.
     """
-    kafka = config.kafka
     since = max(0, now() - window)
-    tail = Tail(kafka, TOPICS, since=since, most=MOST_RECORDS, optional=[INCIDENTS])
-    board = Board(History(config, window=window), kafka.bootstrap_servers, now)
+    tail = Tail(config.kafka, TOPICS, since=since, most=MOST_RECORDS, optional=[INCIDENTS])
+    board = Board(History(config, window=window), config.kafka.bootstrap_servers, now)
     board.to_read = tail.size
     return board, tail
 
@@ -426,9 +392,7 @@ class Page:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._server.stop()
         self._thread.join(_STOP_SECONDS)

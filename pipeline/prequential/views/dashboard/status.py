@@ -11,8 +11,7 @@ from prequential.topics.outputs import Incident
 from prequential.views.dashboard.history import OPEN, History, began
 from prequential.views.watching.ranking import RankedModel, is_baseline
 from prequential.views.watching.state import ModelKey
-from prequential.views.wording.comparing import A_LEADS, B_LEADS, Pair, contradicted, referred
-from prequential.views.wording.measures import COMPARED
+from prequential.views.wording import comparing, measures
 from prequential.views.wording.status import (
     FEW,
     URGENT,
@@ -32,15 +31,15 @@ from prequential.views.wording.status import (
 _NAMED = 3
 
 
-def better_now(pair: Pair) -> str | None:
+def better_now(pair: comparing.Pair) -> str | None:
     """Return the better model of a pair by the recent verdict, or by the verdict over the whole run.
 
     Returns None if neither is better, or if the latest outcomes contradict the verdict over the whole run.
     """
     verdict = pair.recent.verdict if pair.recent is not None else pair.verdict
-    if pair.recent is None and contradicted(pair):
+    if pair.recent is None and comparing.contradicted(pair):
         return None
-    return {A_LEADS: pair.model, B_LEADS: pair.against}.get(verdict)
+    return pair.better(verdict)
 
 
 class Verdicts:
@@ -52,7 +51,7 @@ class Verdicts:
     def __init__(self, history: History) -> None:
         self._history = history
         #: By stream and partition: the version of the history, and by model the pairs with a better one.
-        self._known: dict[tuple[str, int], tuple[int, dict[str, list[Pair]]]] = {}
+        self._known: dict[tuple[str, int], tuple[int, dict[str, list[comparing.Pair]]]] = {}
 
     def against(self, key: ModelKey) -> bool:
         """Whether a model has a verdict against it; in a stream with a champion, only for the champion."""
@@ -67,7 +66,7 @@ class Verdicts:
             for pair in self._of(key)[:_NAMED]
         ]  # fmt: skip
 
-    def _of(self, key: ModelKey) -> list[Pair]:
+    def _of(self, key: ModelKey) -> list[comparing.Pair]:
         place = key.stream, key.partition
         heard = self._history.heard.get(place, 0)
         known = self._known.get(place)
@@ -75,9 +74,9 @@ class Verdicts:
             known = self._known[place] = heard, self._worse(place)
         return known[1].get(key.model, [])
 
-    def _worse(self, place: tuple[str, int]) -> dict[str, list[Pair]]:
+    def _worse(self, place: tuple[str, int]) -> dict[str, list[comparing.Pair]]:
         loss = self._history.config.stream(place[0]).compare_losses[0]
-        worse: dict[str, list[Pair]] = {}
+        worse: dict[str, list[comparing.Pair]] = {}
         for pair in self._history.pairs(*place):
             names = {pair.model, pair.against}
             whole = pair.segment is None and pair.loss == loss and FINAL in (pair.stage, *pair.same)
@@ -141,8 +140,7 @@ def story(history: History, row: RankedModel) -> str:
 
 def _wrong(history: History, row: RankedModel) -> Iterator[str]:
     key = row.model.key
-    of_model = history.incidents.of_model(key.stream, key.model, key.partition)
-    found = [one for one in of_model if one.status == OPEN and one.severity >= 0]
+    found = [one for one in history.incidents.of_model(*key) if one.status == OPEN and one.severity >= 0]
     worst = max(found, key=lambda one: one.severity, default=None)
     if worst is not None:
         yield incident_sentence(worst)
@@ -162,9 +160,7 @@ class Statuses:
     """One status for each model, by urgency; with `live`, models may be silent by the current time."""
 
     def __init__(self, history: History, verdicts: Verdicts, live: bool) -> None:
-        self._history = history
-        self._verdicts = verdicts
-        self._live = live
+        self._history, self._verdicts, self._live = history, verdicts, live
 
     def kind(self, row: RankedModel, now: int) -> str:
         """Return the name of a model's status, a key of `WORDS`; `now` is in epoch ms."""
@@ -184,8 +180,13 @@ class Statuses:
 
     def urgent(self, rows: list[RankedModel], now: int) -> list[tuple[RankedModel, str]]:
         """Return the models that need attention with the name of their status, the most urgent first."""
-        found = [(row, kind) for row in rows if (kind := self.kind(row, now)) in URGENT]
-        return sorted(found, key=lambda one: (_ORDER.index(one[1]), -self._severity(one[0])))
+        def urgency(one: tuple[RankedModel, str]) -> tuple[int, float]:
+            incident = self._incident(one[0])
+            return _ORDER.index(one[1]), 0.0 if incident is None else -incident.severity
+
+        return sorted(
+            ((row, kind) for row in rows if (kind := self.kind(row, now)) in URGENT), key=urgency
+        )
 
     def of(self, row: RankedModel, now: int) -> dict[str, Any]:
         """Return a model's status as the page's JSON.
@@ -204,9 +205,7 @@ class Statuses:
             said |= {
                 "sentence": incident_sentence(incident, list(dict.fromkeys(one.model for one in together))),
                 "since": None if untimed else began(incident),
-                "outcome": incident.change_point["outcome"],
-                **levels(incident),
-                "incident": incident.id,
+                "outcome": incident.change_point["outcome"], **levels(incident), "incident": incident.id,
             }
         elif kind == "objective":
             one = missed(self._history, row)[0]
@@ -229,8 +228,7 @@ class Statuses:
 
     def _incident(self, row: RankedModel) -> Incident | None:
         """Return a model's most severe open incident, unless it is an improvement."""
-        key = row.model.key
-        one = self._history.incidents.open_of(key.stream, key.model, key.partition)
+        one = self._history.incidents.open_of(*row.model.key)
         return None if one is None or one.severity < 0 else one
 
     def _severity(self, row: RankedModel) -> float:
@@ -253,6 +251,6 @@ def difference(row: RankedModel) -> float | None:
     reading = row.reading
     if reading is None:
         return None
-    name = next((one for one in COMPARED if one in reading.measures), None)
-    found = (one.difference for one in referred(reading.reference) if one.measure == name)
+    name = next((one for one in measures.COMPARED if one in reading.measures), None)
+    found = (one.difference for one in comparing.referred(reading.reference) if one.measure == name)
     return next(found, None)

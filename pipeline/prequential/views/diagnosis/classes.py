@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from prequential.engine.input.seen import Refusal
 from prequential.engine.tables.streams import OTHER_FORM
 from prequential.mapping.model import Uses
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
-from prequential.views.diagnosis.stream_facts import Finding, StreamFacts
+from prequential.views.diagnosis.stream_facts import Finding, StreamFacts, by_name, listed
 
 #: Ways to write two classes.
 _MEANINGS = {
@@ -33,8 +32,8 @@ _WITHOUT_OWN = 0.05
 #: With fewer predictions or labels the set of classes is not known.
 LEAST_RECORDS = 10
 
-#: Names, pairs of forms and code points that are shown of many.
-_SHOWN, _PAIRS, _POINTS = 5, 3, 8
+#: Pairs of forms and code points that are shown of many.
+_PAIRS, _POINTS = 3, 8
 
 
 def class_findings(
@@ -44,10 +43,7 @@ def class_findings(
 
     With `least`, streams with fewer labels, or predictions with probabilities, have no such finding.
     """
-    by_name: dict[str, list[StreamFacts]] = {}
-    for stream in streams:
-        by_name.setdefault(stream.name, []).append(stream)
-    for name, parts in by_name.items():
+    for name, parts in by_name(streams).items():
         if parts[0].task != "regression":
             yield from _probabilities(name, parts, least)
             yield from _forms(name, parts, least)
@@ -89,49 +85,37 @@ def looks_alike(one: str, other: str) -> bool:
 
 
 def _visible(text: str) -> str:
-    return "".join(
-        one for one in text if unicodedata.category(one) != "Cf" and ord(one) not in _INVISIBLE
-    )
+    return "".join(one for one in text if unicodedata.category(one) != "Cf" and ord(one) not in _INVISIBLE)
 
 
 def _single_blanks(text: str) -> str:
     return " ".join(text.split())
 
 
-class _Way(NamedTuple):
-    """A way in which two forms of a name differ."""
-
-    differ: str
-    fix: str
-
-
-_UNICODE = _Way("in their Unicode form", "normalise both to NFC")
-_BLANKS = _Way("in blanks", "strip them")
-_HIDDEN = _Way("in invisible characters", "remove these")
-_WIDTH = _Way("in the width or style of characters", "normalise both to NFKC")
-_CASE = _Way("in case", "write both in one case")
-_VALUE = _Way("in how a number or a boolean is written", "write both in one way")
-_SEVERAL = _Way("in case, blanks or forms of characters", "write both in one way")
+#: Ways in which two forms of a name differ: how, the fix, and a form in which they are the same.
+_WAYS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
+    ("in their Unicode form", "normalise both to NFC", lambda name: unicodedata.normalize("NFC", name)),
+    ("in blanks", "strip them", _single_blanks),
+    ("in invisible characters", "remove these", _visible),
+    ("in the width or style of characters", "normalise both to NFKC",
+     lambda name: unicodedata.normalize("NFKC", name)),
+    ("in case", "write both in one case", lambda name: unicodedata.normalize("NFC", name.casefold())),
+)  # fmt: skip
 
 
-def _way_of(one: str, other: str) -> _Way:
-    """Return how two names with one meaning differ."""
-    for way, form in (
-        (_UNICODE, lambda name: unicodedata.normalize("NFC", name)),
-        (_BLANKS, _single_blanks),
-        (_HIDDEN, _visible),
-        (_WIDTH, lambda name: unicodedata.normalize("NFKC", name)),
-        (_CASE, lambda name: unicodedata.normalize("NFC", name.casefold())),
-    ):  # fmt: skip
+def _way_of(one: str, other: str) -> tuple[str, str]:
+    """Return how two names with one meaning differ, and the fix."""
+    for differ, fix, form in _WAYS:
         if form(one) == form(other):
-            return way
+            return differ, fix
     plain = canonical(one)
-    return _VALUE if plain != canonical(other) or plain.lstrip("+-").isdigit() else _SEVERAL
+    if plain != canonical(other) or plain.lstrip("+-").isdigit():
+        return "in how a number or a boolean is written", "write both in one way"
+    return "in case, blanks or forms of characters", "write both in one way"
 
 
 def _forms(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
-    """Yield classes that may be one."""
-    named = {one: None for part in parts for one in part.named}
+    named = dict.fromkeys(one for part in parts for one in part.named)
     written = _written(parts)
     for part in parts:  # `_configured` reports a class that no record has
         if part.at_horizon is not None and part.at_horizon not in written:
@@ -142,20 +126,20 @@ def _forms(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Find
     groups: dict[str, list[str]] = {}
     for one in classes:
         groups.setdefault(says[one], []).append(one)
-    by_way: dict[_Way, list[tuple[str, str]]] = {}
+    by_way: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for group in groups.values():
         for other in group[1:]:
             if not any(_is_said(group[0], other, part, least) for part in parts):
                 by_way.setdefault(_way_of(group[0], other), []).append((group[0], other))
-    for way, pairs in by_way.items():
+    for (differ, fix), pairs in by_way.items():
         shown = ", ".join(f"{_shown(*pair)} and {_shown(*pair[::-1])}" for pair in pairs[:_PAIRS])
         more = f" and {len(pairs) - _PAIRS} pairs more" if len(pairs) > _PAIRS else ""
         where = _where(pairs[0], parts)
         yield Finding(
             "class_forms", name,
-            f"{shown}{more} count as different classes and differ only {way.differ}{where}: if they are one "
-            f"class, {way.fix} where they are written",
-            way.differ,
+            f"{shown}{more} count as different classes and differ only {differ}{where}: if they are one "
+            f"class, {fix} where they are written",
+            differ,
         )  # fmt: skip
 
 
@@ -284,10 +268,8 @@ def _dropped(reasons: Sequence[Refusal]) -> Iterator[Finding]:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Return names for a sentence, the first few of many."""
-    names = list(names)
-    shown = ", ".join(map(repr, names[:_SHOWN]))
-    return shown if len(names) <= _SHOWN else f"{shown}, … ({len(names)} in all)"
+    """Return names in quotes for a sentence, the first few of many."""
+    return listed(list(map(repr, names)))
 
 
 def mapping_findings(all_uses: Iterable[Uses], least: int = 1) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -90,22 +90,15 @@ def since(now: StreamFacts, before: StreamFacts | None) -> StreamFacts:
     """Return the facts of a stream with counts since earlier facts; None: since its beginning."""
     if before is None:
         return now
+    counts = ("matched", "late_predictions", "late_labels", "unmatched", "after_settle")
+    known = {(one.oddity, one.kind): one.number for one in before.odd}
+    odd = (one._replace(number=one.number - known.get((one.oddity, one.kind), 0)) for one in now.odd)
     return replace(
         now,
         records=triple(a - b for a, b in zip(now.records, before.records)),
-        matched=now.matched - before.matched,
-        late_predictions=now.late_predictions - before.late_predictions,
-        late_labels=now.late_labels - before.late_labels,
-        unmatched=now.unmatched - before.unmatched,
-        after_settle=now.after_settle - before.after_settle,
-        odd=_odd_since(now, before),
+        odd=tuple(one for one in odd if one.number),
+        **{name: getattr(now, name) - getattr(before, name) for name in counts},
     )
-
-
-def _odd_since(now: StreamFacts, before: StreamFacts) -> tuple[OddRecords, ...]:
-    counted = {(one.oddity, one.kind): one.number for one in before.odd}
-    odd = (one._replace(number=one.number - counted.get((one.oddity, one.kind), 0)) for one in now.odd)
-    return tuple(one for one in odd if one.number)
 
 
 def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
@@ -122,40 +115,26 @@ def _stream(shard: Shard, stream: Stream, place_of: PlaceOf) -> StreamFacts:
     meetings = meetings_of(shard.recurrence, code)
     after_settle = shard.dropped.get(AFTER_SETTLE)
     scored, foreign = _foreign(shard, stream)
+    costs = (config.costs or {}).items()
     return StreamFacts(
-        name=stream.name,
-        partition=shard.partition,
-        task=config.task,
-        horizon=config.label_horizon,
-        records=records,
-        earliest=earliest,
-        latest=latest,
-        matched=int(streams.completed[code]),
+        name=stream.name, partition=shard.partition, task=config.task, horizon=config.label_horizon,
+        records=records, earliest=earliest, latest=latest, matched=int(streams.completed[code]),
         late_predictions=int(entities.late[models].sum()),
         late_labels=int(streams.late_label[code]),
         lateness=latency.quantiles(shard.state.accounts.late_latencies, np.array([code]))[0].get("p50"),
-        reused=reused_of(shard.recurrence, code),
-        latency=meetings.latency,
-        sampled=(meetings.labelled, meetings.both),
-        settle=config.settle,
+        reused=reused_of(shard.recurrence, code), latency=meetings.latency,
+        sampled=(meetings.labelled, meetings.both), settle=config.settle,
         unmatched=int(streams.unmatched_label[code]),
         waiting_labels=int(streams.waiting_labels[code]),
         after_settle=int(streams.after_settle[code]),
         first_after_settle=None if after_settle is None else place_of(*after_settle),
-        odd=tuple(_odd(shard, code, place_of)),
-        step=_step(shard, code, place_of),
-        predicted=predicted,
-        labelled=labelled,
-        positive_class=config.positive_class,
-        named=tuple(stream.class_names),
-        costs=_cost_classes(config.costs),
-        at_horizon=config.label_at_horizon,
-        scored=scored,
-        foreign=foreign,
+        odd=tuple(_odd(shard, code, place_of)), step=_step(shard, code, place_of), predicted=predicted,
+        labelled=labelled, positive_class=config.positive_class, named=tuple(stream.class_names),
+        costs=tuple(dict.fromkeys(name for label, row in costs for name in (label, *row))),
+        at_horizon=config.label_at_horizon, scored=scored, foreign=foreign,
         classes=_classes(shard, stream),
         unseen_keys=tuple(key for key in config.segments if key in stream.unseen_keys),
-        other_keys=tuple(stream.other_keys),
-        models=tuple(stream.models),
+        other_keys=tuple(stream.other_keys), models=tuple(stream.models),
         champion=config.champion if config.compare == "champion" else None,
         lacking=tuple(_lacking(shard, stream).items()),
         estimate=config.objective.estimate if config.objective is not None else None,
@@ -219,11 +198,6 @@ def _named(shard: Shard, stream: Stream) -> tuple[tuple[str, ...], tuple[str, ..
         tuple(name for place, name in enumerate(names) if of_predictions >> place & 1),
         tuple(name for place, name in enumerate(names) if of_labels >> place & 1),
     )
-
-
-def _cost_classes(costs: Mapping[str, Mapping[str, float]] | None) -> tuple[str, ...]:
-    """Return classes that costs name, as labels or as predictions."""
-    return tuple(dict.fromkeys(name for label, row in (costs or {}).items() for name in (label, *row)))
 
 
 def _foreign(shard: Shard, stream: Stream) -> tuple[tuple[int, int], tuple[str, ...]]:

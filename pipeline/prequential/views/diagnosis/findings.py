@@ -14,25 +14,13 @@ from functools import partial
 from prequential.configuration.settings.durations import shown_duration
 from prequential.engine.input.seen import Refusal
 from prequential.engine.tables.streams import OTHER_FORM
-from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
-from prequential.views.diagnosis.classes import LEAST_RECORDS, class_findings, mapping_findings, meaning
-from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
-from prequential.views.diagnosis.times import (
-    has_wrong_times,
-    rounded,
-    shown,
-    time_findings,
-    unmatched_findings,
-    untimed_findings,
-    zone_findings,
-)
+from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
+from prequential.views.diagnosis import classes, times
+from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts, by_name, listed
 
 #: Share of a stream's labels that may be late without a finding, as in the alert PrequentialLateLabels;
 #: share of predictions that may be made after their labels; share of records that may be invalid.
 _LATE_LABELS, _LATE_PREDICTIONS, _UNUSABLE = 0.05, 0.5, 0.05
-
-#: A longer label latency (ms) means that labels and predictions have different units: ten years.
-_ABSURD = 10 * 31_556_952_000
 
 #: So many classes, all whole numbers, look like numbers.
 _MANY_CLASSES = 20
@@ -43,20 +31,18 @@ _REUSED, _LEAST_REUSED = 0.05, 3
 #: The finding that stops the evaluation of files, unless an option allows it.
 REUSED_IDS = "reused_ids"
 
-#: Names that are shown of many.
-_SHOWN = 5
-
 
 def findings(facts: Facts, least: int = 1) -> list[Finding]:
     """Return likely mistakes, first the one that explains most.
 
     With `least` there are no findings on shares and matches among fewer labels or records than these.
     """
-    all_findings = [*_unusable(facts, least), *_misplaced(facts), *zone_findings(facts.clocks)]
-    all_findings += untimed_findings(facts.time_columns)
-    unmatched = partial(unmatched_findings, refused=_refused(facts))
+    all_findings = [*_unusable(facts, least), *_misplaced(facts), *times.zone_findings(facts.clocks)]
+    all_findings += times.untimed_findings(facts.time_columns)
+    unmatched = partial(times.unmatched_findings, refused=_refused(facts))
     checks: tuple[Callable[[StreamFacts, int], Iterator[Finding]], ...] = (
-        time_findings, _reused, _late_labels, _late_predictions, unmatched, _class_sets, _task, _lacking,
+        times.time_findings, _reused, _late_labels, _late_predictions, unmatched, _class_sets, _task,
+        _lacking,
     )  # fmt: skip
     for check in checks:
         for stream in facts.streams:
@@ -66,8 +52,8 @@ def findings(facts: Facts, least: int = 1) -> list[Finding]:
     for check in (_positive_class, _segments, _compared):
         for stream in together(facts):
             all_findings += check(stream, least)
-    all_findings += class_findings(facts.streams, facts.reasons, least)
-    all_findings += mapping_findings(facts.uses, least)
+    all_findings += classes.class_findings(facts.streams, facts.reasons, least)
+    all_findings += classes.mapping_findings(facts.uses, least)
     all_findings += [*_names(facts, least), *_sections(facts, least)]
     return list(dict.fromkeys(all_findings))  # the partitions of a stream have some findings in common
 
@@ -86,20 +72,14 @@ def together(facts: Facts) -> Iterator[StreamFacts]:
 
     A class or model that one partition has never had may have come in another one.
     """
-    by_name: dict[str, list[StreamFacts]] = {}
-    for one in facts.streams:
-        by_name.setdefault(one.name, []).append(one)
-    for name, parts in by_name.items():
+    for name, parts in by_name(facts.streams).items():
         if name in facts.elsewhere:
             continue
         first, *others = parts
-
-        def of(kind: int, parts: list[StreamFacts] = parts) -> int:
-            return sum(one.records[kind] for one in parts)
-
+        instances, predictions, labels = map(sum, zip(*(one.records for one in parts)))
         yield first if not others else replace(
             first,
-            records=(of(INSTANCES), of(PREDICTIONS), of(LABELS)),
+            records=(instances, predictions, labels),
             matched=sum(one.matched for one in parts),
             classes=_union(one.classes for one in parts),
             unseen_keys=tuple(
@@ -129,10 +109,8 @@ def why_nothing(facts: Facts, known: list[Finding]) -> str:
 # ---- records that can't be used
 
 _REMEDIES = (
-    (
-        r"at `\$\.ts`|^ts is ",
-        "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z",
-    ),
+    (r"at `\$\.ts`|^ts is ",
+     "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z"),
     (r"y_proba", 'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'),
     (r"segments", 'segments is an object of strings: {"arm": "A"}'),
     (r"is a fraction", "`task: regression` if these are numbers"),
@@ -141,11 +119,9 @@ _REMEDIES = (
     (r"limits\.", "raise the limit if that is intended"),
     (r"missing required field", "every record of this kind needs the field"),
     (r"^not UTF-8", "records are JSON in UTF-8"),
-    (
-        r"malformed|truncated|^expected `object`",
-        "each record is one JSON object, and a file has one JSON object per line; a CSV file needs a name "
-        "that ends in .csv",
-    ),
+    (r"malformed|truncated|^expected `object`",
+     "each record is one JSON object, and a file has one JSON object per line; a CSV file needs a name "
+     "that ends in .csv"),
 )  # fmt: skip
 
 _NANOSECONDS = re.compile(r"`int` <= \d+ - at `\$\.ts`|\bts is \W?[1-9]\d{17,18}\W?: ")
@@ -184,11 +160,11 @@ def _late_labels(stream: StreamFacts, least: int) -> Iterator[Finding]:
     said = f"{late:,} labels came after the horizon of {shown_duration(stream.horizon)}"
     if stream.lateness is None:
         said += " by the stream's clock, although they were on time by their ts: "
-        wrong = has_wrong_times(stream)
+        wrong = times.has_wrong_times(stream)
         said += "a record far ahead has moved the clock, check clocks" if wrong else "raise label_horizon"
     else:
-        absurd, latency = stream.lateness > _ABSURD, stream.horizon + rounded(stream.lateness)
-        said += f"; their median latency is {shown(latency) if absurd else shown_duration(latency)}: "
+        absurd, latency = stream.lateness > times.ABSURD, stream.horizon + times.rounded(stream.lateness)
+        said += f"; their median latency is {times.shown(latency) if absurd else shown_duration(latency)}: "
         said += "use the same unit of ts for predictions and labels" if absurd else "raise label_horizon"
     yield Finding("late_labels", stream.name, said)
 
@@ -222,23 +198,20 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
     """Yield a finding if predictions have classes that labels lack, and others may mean the same."""
     predicted, labelled = set(stream.predicted), set(stream.labelled)
     records = min(stream.records[PREDICTIONS], stream.records[LABELS])
-    if not predicted or not labelled or records < max(least, LEAST_RECORDS):
+    if not predicted or not labelled or records < max(least, classes.LEAST_RECORDS):
         return
     alone, without = predicted - labelled, labelled - predicted
-    alike = {meaning(name) for name in alone} & {meaning(name) for name in without}
+    alike = {classes.meaning(name) for name in alone} & {classes.meaning(name) for name in without}
     both = predicted & labelled
     if both and not alike:
         return
     what = "some classes are written in two ways" if both else "no predicted class occurs among the labels"
-    shown, other = (
-        ", ".join([repr(name) for name in names[:_SHOWN]]) + (", …" if len(names) > _SHOWN else "")
-        for names in (stream.predicted, stream.labelled)
-    )
+    shown, other = classes.quoted(stream.predicted), classes.quoted(stream.labelled)
     # The predictions' own form, of those with the same meaning.
-    by_meaning = {meaning(name): name for name in sorted(alone)}
+    by_meaning = {classes.meaning(name): name for name in sorted(alone)}
     names = {
-        name: by_meaning[meaning(name)]
-        for name in stream.labelled if name in without and meaning(name) in by_meaning
+        name: by_meaning[classes.meaning(name)]
+        for name in stream.labelled if name in without and classes.meaning(name) in by_meaning
     }  # fmt: skip
     way = ", ".join(f"{old!r}: {new!r}" for old, new in names.items()) or f"{stream.labelled[0]!r}: …"
     yield Finding(
@@ -249,16 +222,14 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
 
 
 def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    classes = stream.classes
-    if stream.task == "classification" and len(classes) > _MANY_CLASSES and all(map(_is_whole, classes)):
+    seen = stream.classes
+    if stream.task == "classification" and len(seen) > _MANY_CLASSES and all(
+        name.removeprefix("-").isdigit() for name in seen
+    ):
         yield Finding(
             "task", stream.name,
-            f"{len(classes)} classes, all whole numbers: `task: regression` if they are numbers",
+            f"{len(seen)} classes, all whole numbers: `task: regression` if they are numbers",
         )  # fmt: skip
-
-
-def _is_whole(name: str) -> bool:
-    return name.removeprefix("-").isdigit()
 
 
 #: What a measure lacks, by the reason for its missing value.
@@ -288,14 +259,14 @@ def _lacking(stream: StreamFacts, least: int) -> Iterator[Finding]:
 
 
 def _positive_class(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    positive, classes = stream.positive_class, stream.classes
-    if positive is None or not classes or stream.records[LABELS] < least:
+    positive, seen = stream.positive_class, stream.classes
+    if positive is None or not seen or stream.records[LABELS] < least:
         return
-    if positive in classes or OTHER_FORM.get(positive) in classes:
+    if positive in seen or OTHER_FORM.get(positive) in seen:
         return
     yield Finding(
         "positive_class", stream.name,
-        f"positive_class `{positive}` never occurs among labels; labels: {_some(classes)}",
+        f"positive_class `{positive}` never occurs among labels; labels: {listed(seen)}",
     )  # fmt: skip
 
 
@@ -303,7 +274,7 @@ def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
     if sum(stream.records) < least:
         return
     for key in stream.unseen_keys:
-        seen = f"; seen: {_some(stream.other_keys)}" if stream.other_keys else ", nor any other key"
+        seen = f"; seen: {listed(stream.other_keys)}" if stream.other_keys else ", nor any other key"
         what = f"no record has the key `{key}` in its field segments{seen}"
         yield Finding("segments", stream.name, what, key)
 
@@ -329,7 +300,7 @@ def _names(facts: Facts, least: int) -> Iterator[Finding]:
             yield Finding(
                 "names", stream.name,
                 f"{count:,} predictions and no label; streams with labels and no predictions: "
-                f"{_some(others)}; "
+                f"{listed(others)}; "
                 "check that the field stream is the same in both",
             )  # fmt: skip
 
@@ -340,7 +311,7 @@ def _sections(facts: Facts, least: int) -> Iterator[Finding]:
         return
     for name in facts.configured:
         if name not in seen:
-            said = f"streams.{name}: no such stream occurs; streams: {_some(seen)}"
+            said = f"streams.{name}: no such stream occurs; streams: {listed(seen)}"
             yield Finding("streams", None, said, name)
 
 
@@ -355,13 +326,13 @@ def _compared(stream: StreamFacts, least: int) -> Iterator[Finding]:
         yield Finding(
             "champion", stream.name,
             f"champion `{stream.champion}` never occurs among models, so no models are compared; models: "
-            f"{_some(stream.models)}",
+            f"{listed(stream.models)}",
         )  # fmt: skip
     if stream.estimate is not None and stream.estimate not in stream.models and stream.matched >= least:
         yield Finding(
             "estimate", stream.name,
             f"objective.estimate `{stream.estimate}` never occurs among models, so no errors are estimated; "
-            f"models: {_some(stream.models)}",
+            f"models: {listed(stream.models)}",
         )  # fmt: skip
 
 
@@ -372,8 +343,3 @@ def _misplaced(facts: Facts) -> Iterator[Finding]:
             f"{count:,} records are in a partition that is not the stream's: all producers need the "
             "partitioner murmur2, and the stream's name as key",
         )  # fmt: skip
-
-
-def _some(names: tuple[str, ...] | list[str]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown}, … ({len(names)} in all)"

@@ -56,9 +56,7 @@ label='7.0', prediction='7')
     "ids of labels begin with 'order-'"
     >>> likely_cause(Unpaired(["a"], ["b"]))
     """
-    best: tuple[int, IdentifierDifference] | None = None
-    for what, fix, form in _FORMS:
-        best = _better(best, what, fix, _pairs(ids, form))
+    causes = [(what, fix, _pairs(ids, form)) for what, fix, form in _FORMS]
     for owner, ours, others in (
         ("labels", ids.labels, ids.predictions), ("predictions", ids.predictions, ids.labels)
     ):  # fmt: skip
@@ -70,18 +68,11 @@ label='7.0', prediction='7')
                 if owner == "predictions":
                     pairs = [(other, one) for one, other in pairs]
                 what = f"ids of {owner} {verb} with {affix!r}"
-                best = _better(best, what, "add it to or remove it from the ids of one side", pairs)
-    best = best or _better(None, *_of_both_affixes(ids))
-    return None if best is None else best[1]
-
-
-def _better(
-    best: tuple[int, IdentifierDifference] | None, what: str, fix: str, pairs: Sequence[tuple[str, str]]
-) -> tuple[int, IdentifierDifference] | None:
-    """Return the cause that explains more pairs; the first of equal ones."""
-    if len(pairs) <= (best[0] if best else 0):
-        return best
-    return len(pairs), IdentifierDifference(what, fix, *pairs[0])
+                causes.append((what, "add it to or remove it from the ids of one side", pairs))
+    what, fix, pairs = max(causes, key=lambda one: len(one[2]))  # the first of equal ones
+    if not pairs:
+        what, fix, pairs = _of_both_affixes(ids)
+    return IdentifierDifference(what, fix, *pairs[0]) if pairs else None
 
 
 def _pairs(ids: Unpaired, form: Callable[[str], str]) -> list[tuple[str, str]]:
@@ -115,8 +106,10 @@ def _affix(
 
 def _of_both_affixes(ids: Unpaired) -> tuple[str, str, list[tuple[str, str]]]:
     """Return ids that differ in a prefix of one side."""
-    before = [_beginning(some) for some in (ids.labels, ids.predictions)]
-    if not all(before):
+    # The text before the first digit, in most ids of each side.
+    heads = (Counter(re.split(r"\d", one, maxsplit=1)[0] for one in some) for some in ids)
+    before = [count.most_common(1)[0][0] for count in heads if count]
+    if len(before) < 2 or not all(before):
         return "", "", []
     rests = {one[len(before[1]) :]: one for one in ids.predictions if one.startswith(before[1])}
     pairs = [
@@ -126,12 +119,6 @@ def _of_both_affixes(ids: Unpaired) -> tuple[str, str, list[tuple[str, str]]]:
     what = f"ids of labels begin with {before[0]!r}, ids of predictions with {before[1]!r}"
     pairs = pairs if len(pairs) >= max(2, _NEARLY_ALL * min(len(ids.labels), len(rests))) else []
     return what, "remove the prefix on both sides", pairs
-
-
-def _beginning(ids: Sequence[str]) -> str:
-    """Return the text before the first digit in most of these ids."""
-    heads = Counter(re.split(r"\d", one, maxsplit=1)[0] for one in ids)
-    return heads.most_common(1)[0][0] if heads else ""
 
 
 def _without_blanks(text: str) -> str:
@@ -156,7 +143,6 @@ def _decimal(text: str) -> str:
 
 
 def _rounded(text: str) -> str:
-    """Return long numbers as floats represent them."""
     if not _NUMBER.fullmatch(text) or sum(map(str.isdigit, text)) < _EXACT_DIGITS:
         return text
     return repr(float(text))
@@ -173,13 +159,8 @@ def _unquoted(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return an id in all forms at once."""
     text = _without_blanks(_unquoted(unicodedata.normalize("NFKC", text)))
     return _decimal(_ZEROS.sub("", _uuid(text).casefold()))
-
-
-def _alphanumeric(text: str) -> str:
-    return "".join(filter(str.isalnum, text))
 
 
 #: The description of each form, the fix, and the function that brings ids into it; simple ones first.
@@ -187,17 +168,13 @@ _FORMS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("one side has decimal text", "write whole numbers without decimals", _decimal),
     ("one side has blanks or invisible characters", "strip them", _without_blanks),
     ("ids differ in upper and lower case", "use one case", str.casefold),
-    (
-        "one side has leading zeros", "keep ids as text, or remove leading zeros on both sides",
-        lambda text: _ZEROS.sub("", text),
-    ),
+    ("one side has leading zeros", "keep ids as text, or remove leading zeros on both sides",
+     lambda text: _ZEROS.sub("", text)),
     ("UUIDs are written in two forms", "use one form, such as lower case with hyphens", _uuid),
     ("one side has quotes", "remove them", _unquoted),
-    (
-        "characters are coded in two ways (Unicode forms)", "normalise ids to NFC",
-        lambda text: unicodedata.normalize("NFKC", text),
-    ),
-    ("ids have different separators", "use one separator", _alphanumeric),
+    ("characters are coded in two ways (Unicode forms)", "normalise ids to NFC",
+     lambda text: unicodedata.normalize("NFKC", text)),
+    ("ids have different separators", "use one separator", lambda text: "".join(filter(str.isalnum, text))),
     ("numbers were rounded to 64-bit floats", "read ids as text or integers, never as floats", _rounded),
     ("ids are written in several forms", "write ids in one form on both sides", _plain),
 )  # fmt: skip
@@ -304,6 +281,24 @@ class StreamFacts:
     pairs_left_out: int = 0  # pairs of models beyond `most_pairs`, which aren't compared
     most_pairs: int = 0
     lost: bool = False  # whether records are missing, so that labels may have lost their predictions
+
+
+def by_name(streams: Iterable[StreamFacts]) -> dict[str, list[StreamFacts]]:
+    """Return the partitions of each stream."""
+    found: dict[str, list[StreamFacts]] = {}
+    for one in streams:
+        found.setdefault(one.name, []).append(one)
+    return found
+
+
+#: Names that are listed of many.
+_LISTED = 5
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a sentence, the first few of many."""
+    shown = ", ".join(names[:_LISTED])
+    return shown if len(names) <= _LISTED else f"{shown}, … ({len(names)} in all)"
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def _ahead(stream: StreamFacts) -> Iterator[Finding]:
         yield Finding(
             "ahead", stream.name,
             f"{which} have a ts {shown(step.at - step.before)} after all others (first: {step.place}, "
-            f"{_date(step.at)}): check that time",
+            f"{np.datetime64(step.at, 'ms').astype('datetime64[s]')}Z): check that time",
             "step",
         )  # fmt: skip
     elif max(stream.latest) >= _YEAR_2200 and max(stream.latest) < LEAST_MICROSECONDS:
@@ -104,10 +104,6 @@ def _ahead(stream: StreamFacts) -> Iterator[Finding]:
 
 def _astray(stream: StreamFacts) -> Step | None:
     return stream.step if stream.step is not None and stream.step.is_astray else None
-
-
-def _date(ms: int) -> str:
-    return str(np.datetime64(ms, "ms").astype("datetime64[s]")) + "Z"
 
 
 # ---- time zones
@@ -205,7 +201,7 @@ that is the time, set files.predictions.ts to created_at
 _UNMATCHED, _LEAST_UNMATCHED = 0.05, 10
 
 #: A longer label latency (ms) means that labels and predictions have different units: ten years.
-_ABSURD = 10 * 31_556_952_000
+ABSURD = 10 * _YEAR
 
 
 def never_meet(stream: StreamFacts) -> bool:
@@ -220,9 +216,7 @@ def may_lack_predictions(stream: StreamFacts) -> bool:
     return bool(stream.records[PREDICTIONS] and without and without >= least)
 
 
-def unmatched_findings(
-    stream: StreamFacts, least: int, refused: Refusal | None = None
-) -> Iterator[Finding]:  # fmt: skip
+def unmatched_findings(stream: StreamFacts, least: int, refused: Refusal | None = None) -> Iterator[Finding]:
     """Yield labels without predictions, and labels of instances that are settled and forgotten.
 
     `refused`: invalid predictions of any stream.
@@ -240,10 +234,11 @@ def _never(stream: StreamFacts) -> Iterator[Finding]:
         said = f"none of {labels:,} labels has met a prediction: no instance_id is in both"
         yield Finding("ids", stream.name, said + _example(stream))
         return
-    if _explained_by_ids(stream):
+    labelled, both = stream.sampled
+    if stream.cause is not None and both < labelled / 2:  # ids explain it
         yield from _in_part(stream, 1, None)
         return
-    if abs(latency) > _ABSURD:
+    if abs(latency) > ABSURD:
         if not any(one.oddity in (SECONDS, MICROSECONDS) for one in stream.odd):
             where = "after" if latency > 0 else "before"
             yield Finding(
@@ -264,11 +259,6 @@ def _never(stream: StreamFacts) -> Iterator[Finding]:
             f"none of {labels:,} labels has met a prediction, although instance_ids match: records came "
             "more than label_horizon after their ts, or far from the order of ts: check ts",
         )  # fmt: skip
-
-
-def _explained_by_ids(stream: StreamFacts) -> bool:
-    labelled, both = stream.sampled
-    return stream.cause is not None and both < labelled / 2
 
 
 def _in_part(stream: StreamFacts, least: int, refused: Refusal | None) -> Iterator[Finding]:

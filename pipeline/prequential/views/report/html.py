@@ -6,16 +6,14 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 from prequential.configuration.settings.model import Config
 from prequential.engine.measures.registry import LESS_IS_BETTER
+from prequential.topics import outputs, specs
 from prequential.topics.errors import Fault, printable
-from prequential.topics.outputs import Alarm, Comparison, Encoded, Incident, Metrics, decoded
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.views.dashboard.courses import COVERAGE, Courses, by_stream, columns
 from prequential.views.dashboard.history import History, PairKey
 from prequential.views.dashboard.incident import incident_list, incident_page
@@ -24,7 +22,7 @@ from prequential.views.dashboard.pages import model_page
 from prequential.views.dashboard.pair import pair_page
 from prequential.views.dashboard.series import Point, Series
 from prequential.views.dashboard.server import static_files
-from prequential.views.watching.ranking import Choice, RankedModel, measures_shown
+from prequential.views.watching import ranking
 from prequential.views.watching.state import ModelKey
 
 #: Bytes of a report: what any mail server takes.
@@ -37,7 +35,7 @@ _ROWS_SHARE, _PLOTS_SHARE, _LINES_SHARE, _INCIDENTS_SHARE, _PAIRS_SHARE = 0.2, 0
 #: Bytes kept back for names, numbers and brackets around the parts.
 _RESERVE = 20_000
 
-#: Bytes by which `_escaped` makes a character longer.
+#: Bytes by which escaping makes a character longer.
 _ESCAPE = len(r"\u003c") - 1
 
 #: Findings that are listed.
@@ -78,8 +76,7 @@ class ThinCourses(Courses):
 
     def __init__(self, history: History, points: int, measures: int | None = None) -> None:
         super().__init__(history)
-        self._points = points
-        self._measures = measures
+        self._points, self._measures = points, measures
 
     def course(self, name: str, series: Series | None, newest: Point | None = None) -> dict[str, Any]:
         """One sequence's course, thinned, up to its newest message."""
@@ -87,12 +84,17 @@ class ThinCourses(Courses):
             return super().course(name, series)
         names = [*dict.fromkeys((*series.names, *(() if newest is None else newest.values)))]
         if self._measures is not None:
-            shown = {*measures_shown(frozenset(names), None)[: self._measures], "p_per", "p_maj"}
+            shown = {*ranking.measures_shown(frozenset(names), None)[: self._measures], "p_per", "p_maj"}
             names = [one for one in names if one.partition(".")[0] in shown or name == COVERAGE]
         end = series.before(newest)
         places = [place for place in series.at_most(self._points) if place < end]
         found = columns(series, places, newest, names)
-        found["values"] = {one: _thin(values, newest) for one, values in found["values"].items()}
+        # The newest value is whole, because the page shows it next to the chart.
+        kept = len(found["t"]) - (newest is not None)
+        found["values"] = {
+            one: [None if value is None else float(f"{value:.5g}") for value in values[:kept]] + values[kept:]
+            for one, values in found["values"].items()
+        }
         return {"from": 0, **found}
 
 
@@ -102,9 +104,12 @@ def page(history: History, title: str, findings: Iterable[str], most: int = MOST
     style = files["uPlot.min.css"] + files["style.css"]
     scripts = [files["uPlot.iife.min.js"], bundle(files)]
     shell = sum(len(text.encode()) for text in (style, *scripts))
-    said = _some(list(findings))
+    said = list(findings)
+    if len(said) > _FINDINGS:
+        said[_FINDINGS:] = [f"… and {len(said) - _FINDINGS:,} more of the kind"]
     fixed = _bytes_of({"title": title, "findings": said}) + len(html.escape(title).encode())
-    data = _escaped(_data(history, title, said, most - shell - _RESERVE - fixed))
+    data = _data(history, title, said, most - shell - _RESERVE - fixed).decode()
+    data = data.replace("<", "\\u003c")  # it can't end its element
     policy = (
         "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"style-src {_source(style)}; script-src {' '.join(map(_source, scripts))}"
@@ -145,8 +150,8 @@ def bundle(files: dict[str, str]) -> str:
 def _data(history: History, title: str, findings: list[str], budget: int) -> bytes:
     overview = Overview(history)
     now = history.newest_ts
-    rows = overview.rows(Choice(), now)
-    table = overview.page(Choice(), now, 0, 1)
+    rows = overview.rows(ranking.Choice(), now)
+    table = overview.page(ranking.Choice(), now, 0, 1)
     table["rows"] = fit((overview.row(row, table["measures"], now) for row in rows), budget * _ROWS_SHARE)
     streams = by_stream(rows)
     of_streams = (overview.plots({place: of}, None, now)[0] for place, of in streams.items())
@@ -180,17 +185,9 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
         "split": sorted(history.misplaced)[:5], "findings": findings, "left_out": left_out,
     }  # fmt: skip
     return msgspec.json.encode(
-        {
-            "board": board, "overview": table, "models": models, "pairs": pairs,
-            "incident_list": listed, "incidents": incidents,
-        }
+        {"board": board, "overview": table, "models": models, "pairs": pairs,
+         "incident_list": listed, "incidents": incidents}
     )
-
-
-def _some(findings: list[str]) -> list[str]:
-    """The first ones, and how many more there are."""
-    more = len(findings) - _FINDINGS
-    return findings if more <= 0 else [*findings[:_FINDINGS], f"… and {more:,} more of the kind"]
 
 
 def _bytes_of(part: Any) -> int:
@@ -214,7 +211,7 @@ def fit(parts: Iterable[dict[str, Any]], budget: float) -> list[dict[str, Any]]:
     return fitting
 
 
-def _models(history: History, rows: list[RankedModel], budget: int) -> list[dict[str, Any]]:
+def _models(history: History, rows: list[ranking.RankedModel], budget: int) -> list[dict[str, Any]]:
     """Pages of models, the worst first: as they are shown, then in other estimators, then in segments."""
     keys = [row.model.key for row in rows]
 
@@ -230,35 +227,31 @@ def _models(history: History, rows: list[RankedModel], budget: int) -> list[dict
             room -= len(incident["alarms"])
         return told
 
-    detail = next((one for one in _DETAILS if _size(one, keys, made) <= budget), _DETAILS[-1])
+    def size(detail: Detail) -> int:
+        """About how many bytes all models would take."""
+        tried = keys[:: max(1, len(keys) // _TRIED)][:_TRIED]
+        return len(keys) * max((_bytes_of(made(detail, key)) for key in tried), default=0)
+
+    detail = next((one for one in _DETAILS if size(one) <= budget), _DETAILS[-1])
     pages = fit((made(detail, key) for key in keys), budget)
-    told = [ModelKey(one["stream"], one["model"], one["partition"]) for one in pages]
-    spent = sum(map(_bytes_of, pages))
     if len(pages) == len(rows):
-        estimators = {key: one["estimator"] for key, one in zip(told, pages)}
-        further = [(key, name, None) for key, one in zip(told, pages) for name in one["estimators"]]
-        further += [(key, estimators[key], name) for key, one in zip(told, pages) for name in one["segments"]]
-        others = [one for one in further if one[1:] != (estimators[one[0]], None)]
-        pages += fit((made(detail, *one) for one in others), budget - spent)
+        further = [
+            (key, name, None) for key, one in zip(keys, pages) for name in one["estimators"]
+            if name != one["estimator"]
+        ]
+        of_segments = [
+            (key, one["estimator"], name) for key, one in zip(keys, pages) for name in one["segments"]
+        ]
+        spent = sum(map(_bytes_of, pages))
+        pages += fit((made(detail, *one) for one in (*further, *of_segments)), budget - spent)
     for one in pages:
-        alike = [other for other in pages if other["model"] == one["model"] and _where(other) == _where(one)]
+        alike = [other for other in pages if all(other[name] == one[name] for name in ModelKey._fields)]
         one["estimators"] = sorted({other["estimator"] for other in alike if other["segment"] is None})
         one["segments"] = sorted({other["segment"] for other in alike if other["segment"] is not None})
     return pages
 
 
-def _where(told: dict[str, Any]) -> tuple[str, int]:
-    return told["stream"], told["partition"]
-
-
-def _size(detail: Detail, keys: list[ModelKey], made: Callable[[Detail, ModelKey], Any]) -> float:
-    """About how many bytes all models would take."""
-    tried = keys[:: max(1, len(keys) // _TRIED)][:_TRIED]
-    sizes = [_bytes_of(made(detail, key)) for key in tried]
-    return max(sizes, default=0) * len(keys)
-
-
-def _pair_pages(history: History, rows: list[RankedModel]) -> Iterator[dict[str, Any]]:
+def _pair_pages(history: History, rows: list[ranking.RankedModel]) -> Iterator[dict[str, Any]]:
     """Of streams in the order of their worst models; sure ones first."""
     seen = set()
     streams = dict.fromkeys((row.model.key.stream, row.model.key.partition) for row in rows)
@@ -273,28 +266,17 @@ def _pair_pages(history: History, rows: list[RankedModel]) -> Iterator[dict[str,
                 yield pair_page(history, about, ThinCourses(history, _POINTS))
 
 
-def _thin(values: list[float | None], newest: Point | None) -> list[float | None]:
-    """Values in five digits; the newest one is whole, because the page shows it next to the chart."""
-    end = len(values) - (newest is not None)
-    kept = [None if value is None else float(f"{value:.5g}") for value in values[:end]]
-    return [*kept, *values[end:]]
-
-
-def _escaped(data: bytes) -> str:
-    """JSON that can't end the element which it stands in."""
-    return data.decode().replace("<", "\\u003c")
-
-
 def _source(text: str) -> str:
     """What allows an inline script or style by its digest."""
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f"'sha256-{digest}'"
 
 
-#: A message: as it was published, or what it was decoded to.
-Message = bytes | dict[str, Any] | msgspec.Struct
-
-_encode = msgspec.json.Encoder().encode
+#: The topics of messages that a report shows.
+_TOPICS: dict[type[object], str] = {
+    outputs.Metrics: specs.METRICS, outputs.Comparison: specs.COMPARISONS,
+    outputs.Alarm: specs.DRIFT_ALARMS, outputs.Incident: specs.INCIDENTS,
+}
 
 
 class Report:
@@ -309,62 +291,13 @@ class Report:
         #: Sentences about what looks wrong, such as a replay's findings.
         self.findings: list[str] = []
 
-    def add(self, topic: str, message: Message, time: int) -> None:
-        """Take a message of a topic (its name without prefix); `time` is its `ts` (epoch ms)."""
-        self.history.update(topic, message if isinstance(message, bytes) else _encode(message), time)
-
     def put(self, output: object) -> None:
         """Take an output of a shard; ignore dead letters, which are not shown."""
-        message = decoded(output) if isinstance(output, Encoded) else output
-        topic = _topic_of(message)
+        message: Any = outputs.decoded(output) if isinstance(output, outputs.Encoded) else output
+        topic = _TOPICS.get(type(message))
         if topic is not None:
-            self.add(topic, message, message.ts)  # type: ignore[arg-type,attr-defined]
+            self.history.update(topic, msgspec.json.encode(message), message.ts)
 
     def html(self, most: int = MOST_BYTES) -> bytes:
         """The report as one HTML file of fewer bytes than `most`, which needs nothing else."""
         return page(self.history, self.title, self.findings, most)
-
-
-def _topic_of(output: object) -> str | None:
-    if isinstance(output, Metrics):
-        return METRICS
-    if isinstance(output, Comparison):
-        return COMPARISONS
-    if isinstance(output, Alarm):
-        return DRIFT_ALARMS
-    return INCIDENTS if isinstance(output, Incident) else None
-
-
-def write_report(
-    path: str | Path,
-    metrics: Iterable[Message],
-    comparisons: Iterable[Message] = (),
-    alarms: Iterable[Message] = (),
-    incidents: Iterable[Message] = (),
-    title: str = "",
-    *,
-    findings: Iterable[str] = (),
-    config: Config | None = None,
-) -> int:
-    """Write messages (dicts, structs or JSON) as a report to an HTML file; returns its size in bytes.
-
-    The file is below 2 MB whatever the input's size. `findings` are sentences for the top of the page, and
-    `config` has the models' objectives. Raises OSError if the file can't be written.
-    """
-    report = Report(title, config)
-    report.findings.extend(findings)
-    given = {METRICS: metrics, COMPARISONS: comparisons, DRIFT_ALARMS: alarms, INCIDENTS: incidents}
-    for topic, messages in given.items():
-        for message in messages:
-            report.add(topic, message, _time_of(message))
-    return Path(path).write_bytes(report.html())
-
-
-class _Timed(msgspec.Struct, gc=False):
-    ts: int = 0
-
-
-def _time_of(message: Message) -> int:
-    if isinstance(message, bytes):
-        return msgspec.json.decode(message, type=_Timed).ts
-    return int(message.get("ts", 0) if isinstance(message, dict) else getattr(message, "ts", 0))

@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import NamedTuple
 
 from prequential.configuration.settings.stages import FINAL
@@ -17,14 +18,10 @@ from prequential.views.dashboard.history import History
 from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.pair import Answer, lately
 from prequential.views.dashboard.status import missed
+from prequential.views.watching import state
 from prequential.views.watching.ranking import Choice, RankedModel, Ranking, is_baseline, measures_shown
-from prequential.views.watching.state import SequenceName, expected_lines
-from prequential.views.wording.comparing import Pair, main_one
-from prequential.views.wording.comparing import report as pair_statuses
-from prequential.views.wording.console import moment, number
+from prequential.views.wording import comparing, console, measures, status
 from prequential.views.wording.expected import ASSUMPTION
-from prequential.views.wording.measures import stage_in_words
-from prequential.views.wording.status import sentence
 
 PATTERN = re.compile(r"\s*(?P<name>[^\s\[\]]+)\s*(?:\[(?P<where>.*)\])?\s+not\s+better\s*")
 
@@ -32,46 +29,51 @@ PATTERN = re.compile(r"\s*(?P<name>[^\s\[\]]+)\s*(?:\[(?P<where>.*)\])?\s+not\s+
 SELECTORS = ("stream", "against", "stage", "segment", "loss")
 
 
+class _Selectors(dict[str, str]):
+    """Names by which a condition chooses; `*` stands for anything."""
+
+    def choose(self, selector: str, name: str, default: str = "*") -> bool:
+        return fnmatchcase(name, self.get(selector, default))
+
+    def choose_model(self, selector: str, model: str) -> bool:
+        """Baselines are meant only where they are asked for."""
+        return self.choose(selector, model) and (selector in self or not is_baseline(model))
+
+
 class Challenge(NamedTuple):
     """A model (`*` stands for anything) that isn't better now than each one that it is compared with."""
 
     text: str
     model: str
-    selectors: dict[str, str]
+    selectors: _Selectors
     measure: str = "comparisons"
 
     def check(self, history: History) -> list[Answer]:
-        """Return an answer for each pair, and whether it fails.
-
-        There is one failure where it is about none.
-        """
+        """Return an answer for each pair, and whether it fails; one failure if it is about none."""
         answers: list[Answer] = []
+        chosen = self.selectors
         for key, (recent, same) in history.recent.items():
-            stage, loss = self.selectors.get("stage", FINAL), self.selectors.get("loss", "error")
-            segment = self.selectors.get("segment")
-            of_segment = key.segment is None if segment is None else fnmatchcase(key.segment or "", segment)
-            of_stage = any(fnmatchcase(one, stage) for one in (key.stage, *same))
-            if not recent:  # all partitions together have no such verdict
-                continue
-            if not (of_stage and fnmatchcase(key.loss, loss) and of_segment):
-                continue
-            if not fnmatchcase(key.stream, self.selectors.get("stream", "*")) or key.model == key.against:
+            if "segment" in chosen:
+                fits = chosen.choose("segment", key.segment or "")
+            else:
+                fits = key.segment is None
+            fits = fits and any(chosen.choose("stage", one, FINAL) for one in (key.stage, *same))
+            fits = fits and chosen.choose("loss", key.loss, "error") and chosen.choose("stream", key.stream)
+            # All partitions together have no recent verdict.
+            if not fits or not recent or key.model == key.against:
                 continue
             for model, other, leads in (
                 (key.model, key.against, VERDICTS[A_BETTER]), (key.against, key.model, VERDICTS[B_BETTER]),
             ):  # fmt: skip
-                if fnmatchcase(model, self.model) and not is_baseline(model) and self._meets(other):
+                if (
+                    fnmatchcase(model, self.model) and not is_baseline(model)
+                    and chosen.choose_model("against", other)
+                ):
                     verdict, since = recent.get("verdict"), recent.get("since")
                     where = f"{key.stream} / {model} against {other}, {key.stage}, {key.loss}"
                     better = None if verdict == VERDICTS[UNDECIDED] else model if verdict == leads else other
                     answers.append(Answer(verdict != leads, f"{where}: {lately(better, since)}"))
         return answers or [Answer(True, f"`{self.text}`: no pair of models that it is about is compared")]
-
-    def _meets(self, other: str) -> bool:
-        """Baselines are meant only where they are asked for."""
-        return fnmatchcase(other, self.selectors.get("against", "*")) and (
-            "against" in self.selectors or not is_baseline(other)
-        )
 
 
 #: Quantities of a model in conditions, in addition to its measures.
@@ -105,19 +107,16 @@ class Condition(NamedTuple):
 
     text: str
     measure: str
-    selectors: dict[str, str]
+    selectors: _Selectors
     sign: str
     bound: float
 
     def check(self, history: History) -> list[Answer]:
-        """Return an answer for each model, and whether it fails.
-
-        There is one failure where it is about none.
-        """
-        ranking = Ranking(history)
+        """Return an answer for each model, and whether it fails; one failure if it is about none."""
+        ranking, chosen = Ranking(history), self.selectors
         answers: list[Answer] = []
-        for _, model in sorted(history.models.items()):
-            if self._chooses("stream", model.key.stream) and self._names(model.key.model):
+        for key, model in sorted(history.models.items()):
+            if chosen.choose("stream", key.stream) and chosen.choose_model("model", key.model):
                 answers += self._answers(history, ranking.row(model))
         return answers or [Answer(True, f"`{self.text}`: no model that it is about has such a sequence")]
 
@@ -147,46 +146,36 @@ class Condition(NamedTuple):
     def _count(self, history: History, row: RankedModel) -> float:
         key = row.model.key
         if self.measure == "incidents":
-            return len(history.incidents.of_model(key.stream, key.model, key.partition))
+            return len(history.incidents.of_model(*key))
         past = history.past.get(key)
         counts = past.alarm_counts if past is not None else {}
         return sum(
             count for (_, _, stages), count in counts.items()
-            if any(self._chooses("stage", stage) for stage in stages)
+            if any(self.selectors.choose("stage", stage) for stage in stages)
         )  # fmt: skip
 
-    def _sequences(self, row: RankedModel) -> list[SequenceName]:
+    def _sequences(self, row: RankedModel) -> list[state.SequenceName]:
         """Those that are chosen; else of the whole stream, as it is shown, over all history."""
-        whole = [one for one in row.model.sequences if one.segment is None]
-        stage = row.sequence.stage if row.sequence is not None else None
+        chosen, known = self.selectors, row.model.sequences
         sequences = []
-        for one in row.model.sequences:
-            if "segment" in self.selectors:
-                if one.segment is None or not self._chooses("segment", one.segment):
-                    continue
-            elif one.segment is not None:
-                continue
-            stages = row.model.stages_of(one)
-            wanted = any(self._chooses("stage", name) for name in stages)
-            if not (wanted if "stage" in self.selectors else one.stage == stage):
-                continue
-            if "estimator" in self.selectors:
-                if not self._chooses("estimator", one.estimator):
-                    continue
+        for one in known:
+            if "segment" in chosen:
+                fits = one.segment is not None and chosen.choose("segment", one.segment)
             else:
-                has_all = any(other[1:] == (one.stage, "all") for other in whole)
+                fits = one.segment is None
+            if "stage" in chosen:
+                fits &= any(chosen.choose("stage", name) for name in row.model.stages_of(one))
+            else:
+                fits &= row.sequence is not None and one.stage == row.sequence.stage
+            if "estimator" in chosen:
+                fits &= chosen.choose("estimator", one.estimator)
+            else:
+                has_all = one._replace(segment=None, estimator="all") in known
                 usual = "all" if has_all or row.sequence is None else row.sequence.estimator
-                if one.estimator != usual:
-                    continue
-            sequences.append(one)
+                fits &= one.estimator == usual
+            if fits:
+                sequences.append(one)
         return sorted(sequences, key=lambda one: (one.segment or "", one.stage, one.estimator))
-
-    def _names(self, model: str) -> bool:
-        """Baselines are meant only where they are asked for."""
-        return self._chooses("model", model) and ("model" in self.selectors or not is_baseline(model))
-
-    def _chooses(self, selector: str, name: str) -> bool:
-        return fnmatchcase(name, self.selectors.get(selector, "*"))
 
 
 def parse_condition(text: str) -> Condition | Challenge:
@@ -229,8 +218,8 @@ def parse_condition(text: str) -> Condition | Challenge:
     return Condition(text.strip(), name, selectors, match["sign"], bound)
 
 
-def _selectors(text: str, where: str, known: Sequence[str]) -> dict[str, str]:
-    selectors: dict[str, str] = {}
+def _selectors(text: str, where: str, known: Sequence[str]) -> _Selectors:
+    selectors = _Selectors()
     place = 0
     while place < len(where):
         match = _SELECTION.match(where, place)
@@ -271,42 +260,31 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
     if conditions:
         yield ""
     yield from _table(history)
-    pairs = [pair for _, answers in sorted(_pairs(history)) for pair in answers if pair.segment is None]
-    if lines := list(pair_statuses(pairs)):
-        yield ""
-        yield lines[0].capitalize()
-        yield ""
-        yield from (f"- {code(line.strip())}" for line in lines[1:])
-    if referred := list(_referred(history)):
-        yield ""
-        yield "Compared with their first outcomes"
-        yield ""
-        yield from referred[:_FAILURES]
-    if expected := list(_expected(history)):
-        yield ""
-        yield "Estimated performance"
-        yield ""
-        yield from expected[:_FAILURES]
-        yield ""
-        yield ASSUMPTION
-    if silent := list(_silent(history)):
-        yield ""
-        yield f"Models without new outcomes: {len(silent):,}"
-        yield ""
-        yield from silent[:_FAILURES]
+    places = sorted({(key.stream, key.partition) for key in history.models})
+    pairs = [pair for place in places for pair in history.pairs(*place) if pair.segment is None]
+    heading, *lines = list(comparing.report(pairs)) or [""]
+    yield from _section(heading.capitalize(), (f"- {code(line.strip())}" for line in lines))
+    yield from _section("Compared with their first outcomes", _referred(history))
+    expected = list(_expected(history))
+    yield from _section("Estimated performance", expected)
+    if expected:
+        yield from ("", ASSUMPTION)
+    silent = list(_silent(history))
+    yield from _section(f"Models without new outcomes: {len(silent):,}", silent)
     alarms = {key: sum(past.alarm_counts.values()) for key, past in history.past.items() if past.alarm_counts}
-    if alarms:
-        yield ""
-        yield f"Drift alarms: {sum(alarms.values()):,}"
-        yield ""
-        for key, count in sorted(alarms.items(), key=lambda one: (-one[1], one[0]))[:_FAILURES]:
-            yield f"- {code(f'{key.stream} / {key.model}')}: {count:,}"
-    if incidents := history.incidents.all():
-        yield ""
-        yield f"Incidents: {len(incidents):,}"
-        yield ""
-        for one in incidents[:_FAILURES]:
-            yield f"- {code(sentence(one))}"
+    most = sorted(alarms.items(), key=lambda one: (-one[1], one[0]))
+    said = (f"- {code(f'{key.stream} / {key.model}')}: {count:,}" for key, count in most)
+    yield from _section(f"Drift alarms: {sum(alarms.values()):,}", said)
+    incidents = history.incidents.all()
+    said = (f"- {code(status.sentence(one))}" for one in incidents)
+    yield from _section(f"Incidents: {len(incidents):,}", said)
+
+
+def _section(heading: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the first lines below a heading; nothing without lines."""
+    shown = list(islice(lines, _FAILURES))
+    if shown:
+        yield from ("", heading, "", *shown)
 
 
 def _table(history: History) -> Iterator[str]:
@@ -314,19 +292,22 @@ def _table(history: History) -> Iterator[str]:
     rows = overview.rows(Choice(estimator="all"), history.newest_ts)
     known = {name for row in rows if row.reading is not None for name in row.reading.measures}
     names = measures_shown(known, None)[:_MEASURES]
-    yield from _row(["stream", "model", "stage", "estimator", "outcomes", *names])
-    yield from _row([*["---"] * 4, *["---:"] * (1 + len(names))])
+    yield _row(["stream", "model", "stage", "estimator", "outcomes", *names])
+    yield _row([*["---"] * 4, *["---:"] * (1 + len(names))])
     for row in rows[:_MODELS]:
         if row.reading is None or row.sequence is None:
             continue
         values = row.reading.measures
         model = code(row.model.key.model) + (" (baseline)" if is_baseline(row.model.key.model) else "")
-        stage = stage_in_words(row.sequence.stage, row.reading.same)
+        stage = measures.stage_in_words(row.sequence.stage, row.reading.same)
         below = {one.measure for one in missed(history, row)}
-        yield from _row([
+        yield _row([
             code(row.model.key.stream), model, code(stage), code(row.sequence.estimator),
             f"{row.reading.outcomes:,}",
-            *(number(values[name]) + " ▼" * (name in below) if name in values else "–" for name in names),
+            *(
+                console.number(values[name]) + " ▼" * (name in below) if name in values else "–"
+                for name in names
+            ),
         ])  # fmt: skip
     if len(rows) > _MODELS:
         yield ""
@@ -336,14 +317,14 @@ def _table(history: History) -> Iterator[str]:
 def _expected(history: History) -> Iterator[str]:
     """Yield estimates for models with periods: of the newest whole one, and of pending predictions."""
     for key, model in sorted(history.models.items()):
-        if lines := expected_lines(model):
+        if lines := state.expected_lines(model):
             yield f"- {code(f'{key.stream} / {key.model}')}: {'; '.join(lines)}"
 
 
 def _referred(history: History) -> Iterator[str]:
     """Yield models compared with their first outcomes, by the estimator that is shown of them."""
     for row in Overview(history).rows(Choice(), history.newest_ts):
-        said = None if row.reading is None else main_one(row.reading.reference)
+        said = None if row.reading is None else comparing.main_one(row.reading.reference)
         if said is not None and row.sequence is not None:
             key = row.model.key
             yield f"- {code(f'{key.stream} / {key.model}')}, {row.sequence.estimator}: {said}"
@@ -354,17 +335,12 @@ def _silent(history: History) -> Iterator[str]:
     for key, model in sorted(history.models.items()):
         silence = None if is_baseline(key.model) else history.silence(model, None)
         if silence is not None:
-            since = moment(silence.since, history.newest_ts)
+            since = console.moment(silence.since, history.newest_ts)
             yield f"- {code(f'{key.stream} / {key.model}')}: since {since}, {silence.why}"
 
 
-def _pairs(history: History) -> Iterator[tuple[tuple[str, int], list[Pair]]]:
-    streams = {(key.stream, key.partition) for key in history.models}
-    return ((place, list(history.pairs(*place))) for place in streams)
-
-
-def _row(cells: Iterable[str]) -> Iterator[str]:
-    yield f"| {' | '.join(cells)} |"
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def code(text: str) -> str:

@@ -26,11 +26,9 @@ _CHANGES = 20
 class AlarmGroup:
     """Alarms of one model that follow each other closely: within 10 minutes, or within 1,000 outcomes.
 
-    Without times (`untimed`), only the number of outcomes counts.
-
-    `time` is when the newest alarm was published, and `began` is the first alarm's label time (both epoch
-    ms). `outcome` is the first alarm's place in its sequence. `alarms` has the newest ones, and `count`
-    counts all.
+    Without times (`untimed`), only the number of outcomes counts. `time` is when the newest alarm was
+    published, and `began` is the first alarm's label time (both epoch ms). `outcome` is the first alarm's
+    place in its sequence. `alarms` has the newest ones, and `count` counts all.
     """
 
     def __init__(self, first: Notice, time: int) -> None:
@@ -100,22 +98,16 @@ OPEN, CLOSED = "open", "closed"
 
 
 class _Place(msgspec.Struct):
-    """A place in a sequence."""
-
     outcome: int
     ts: int
 
 
 class _Level(msgspec.Struct):
-    """A mean loss."""
-
     level: float
     interval: tuple[float, float]
 
 
 class _Cause(msgspec.Struct):
-    """A cause of an incident, and its share of the difference."""
-
     cause: str
     share: float
 

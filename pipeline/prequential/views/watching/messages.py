@@ -63,9 +63,7 @@ class Reading(msgspec.Struct, gc=False):
     reference: dict[str, Any] = {}
     #: Deciles of predicted numbers.
     residuals: dict[str, Any] = {}
-    #: No record had a time: `ts` is none.
     untimed: bool = False
-    #: Stages that are the same up to now, and have no messages.
     same: tuple[str, ...] = ()
 
 
@@ -122,9 +120,7 @@ class Notice(msgspec.Struct, gc=False):
     partition: int = 0
     id: str = ""
     instance_id: str = ""
-    #: No record had a time: `ts` is none.
     untimed: bool = False
-    #: Stages that are the same up to now, and have no messages.
     same: tuple[str, ...] = ()
 
 
@@ -140,8 +136,6 @@ _Weight = Annotated[float, msgspec.Meta(ge=0, le=1 << 53)]
 
 
 class _Scores(msgspec.Struct):
-    """Counts or weights of outcomes by bin."""
-
     bins: list[Annotated[int, msgspec.Meta(ge=0, lt=SCORE_BINS)]]
     negatives: list[_Weight]
     positives: list[_Weight]
@@ -152,23 +146,17 @@ class _Scores(msgspec.Struct):
 
 
 class _Beside(msgspec.Struct):
-    """A measure compared with its reference."""
-
     value: float
     difference: float
     interval: Interval | None
 
 
 class _Reference(msgspec.Struct):
-    """Measures compared with their reference."""
-
     outcomes: int = 0
     measures: dict[str, _Beside] = {}
 
 
 class _ExpectedMeasure(msgspec.Struct):
-    """The expected value of a measure."""
-
     value: float
     interval: Interval | None = None
 
@@ -185,8 +173,6 @@ class _Verdict(msgspec.Struct):
 
 
 class _PendingFields(msgspec.Struct):
-    """Expected measures of pending predictions."""
-
     predictions: float
     labels: float
     right: float
@@ -194,8 +180,6 @@ class _PendingFields(msgspec.Struct):
 
 
 class _Coverage(msgspec.Struct):
-    """Label coverage: labelled, pending and expired predictions."""
-
     label_latency_ms: dict[str, float] | None = None
     recent_label_latency_ms: dict[str, float] | None = None
     labelled: dict[str, float] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from prequential.configuration.settings.stages import FINAL
@@ -70,10 +70,6 @@ class Ranking:
         self.live = live
         #: By model: the sequence that is shown, and the generation and the choice that it was selected for.
         self._shown: dict[ModelKey, tuple[SequenceName | None, int, Choice]] = {}
-
-    def choose(self, **what: Any) -> None:
-        """Change fields of the `Choice`."""
-        self.choice = replace(self.choice, **what)
 
     def rows(self, now: int) -> list[RankedModel]:
         """Return the models that match the choice, in order; `now` in epoch ms."""

@@ -10,14 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 from prequential.engine.measures.registry import NAMES
 from prequential.topics.errors import printable
-from prequential.views.watching.incidents import AlarmGroup, ShownIncident
+from prequential.views.watching import incidents, ranking
 from prequential.views.watching.messages import Reading
-from prequential.views.watching.ranking import Choice, RankedModel, Ranking, is_shown, measures_shown
 from prequential.views.watching.state import (
     ModelKey,
     ModelState,
@@ -35,6 +33,7 @@ from prequential.views.watching.table import (
     table,
     warnings,
 )
+from prequential.views.wording import expected, measures
 from prequential.views.wording.comparing import Pair, standing
 from prequential.views.wording.console import (
     age,
@@ -48,8 +47,6 @@ from prequential.views.wording.console import (
     number,
     rows,
 )
-from prequential.views.wording.expected import ASSUMPTION, of_period
-from prequential.views.wording.measures import stage_in_words
 from rich.columns import Columns
 from rich.console import (  # `Console`: the type that rich calls with
     Console,  # noqa: TID251
@@ -72,12 +69,12 @@ _CHANGES_TITLE = "incidents and alarms (causes of an incident: prequential expla
 _LISTED = 40
 
 
-def detail(row: RankedModel, state: WatchState, by: str | None, now: int, width: int) -> Group:
+def detail(row: ranking.RankedModel, state: WatchState, by: str | None, now: int, width: int) -> Group:
     """Return a model's messages, segments, coverage and alarms, to be printed; `now` in epoch ms."""
     model, reading, shown = row.model, row.reading, row.sequence
     readings = {sequence: state.reading(newest) for sequence, newest in model.sequences.items()}
     known = {name for one in readings.values() if one is not None for name in one.measures}
-    names = measures_shown(known, by)[: max(1, (width - _NAMES_WIDTH) // _MEASURE)]
+    names = ranking.measures_shown(known, by)[: max(1, (width - _NAMES_WIDTH) // _MEASURE)]
     whole = {sequence: one for sequence, one in readings.items() if sequence.segment is None}
     segments = {
         sequence: readings[sequence]
@@ -87,12 +84,15 @@ def detail(row: RankedModel, state: WatchState, by: str | None, now: int, width:
     whose = ""
     if shown is not None:
         stage, *same = model.stages_of(shown)
-        whose = f": {stage_in_words(stage, same)}, {shown.estimator}"
+        whose = f": {measures.stage_in_words(stage, same)}, {shown.estimator}"
+    expected_ones = [Text(line) for line in expected_lines(model)]
+    if expected_ones:
+        expected_ones.append(Text(expected.ASSUMPTION, style="dim"))
     sections: list[tuple[str, list[Any]]] = [
         (_CHANGES_TITLE, [change_line(one, now, width) for one in shown_changes(model)]),
         ("stages and estimators", [_estimates(whole, names)] if whole else []),
         ("comparisons", list(_comparisons(state.pairs(model.key.stream, model.key.partition), model))),
-        ("expected until labels come", list(_expected(model))),
+        ("expected until labels come", expected_ones),
         (f"measures{whose}", [_measures(reading, width)] if reading is not None else []),
         (f"segments{whose}", [_estimates(segments, names)] if segments else []),
         ("counts", [_numbers(reading.counts)] if reading is not None and reading.counts else []),
@@ -106,7 +106,7 @@ def detail(row: RankedModel, state: WatchState, by: str | None, now: int, width:
     return Group(*parts)
 
 
-def _fields(row: RankedModel, now: int) -> Table:
+def _fields(row: ranking.RankedModel, now: int) -> Table:
     model, reading = row.model, row.reading
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_row("stream", Text(printable(model.key.stream)))
@@ -133,7 +133,7 @@ def _estimates(readings: Mapping[SequenceName, Reading | None], names: list[str]
         grid.add_column(name, justify="right", no_wrap=True)
     grid.add_column()
     for sequence, reading in readings.items():
-        stage = sequence.stage if reading is None else stage_in_words(sequence.stage, reading.same)
+        stage = sequence.stage if reading is None else measures.stage_in_words(sequence.stage, reading.same)
         names_of = (sequence.segment,) if of_segments else (stage, sequence.estimator)
         start = [Text(printable(name or "")) for name in names_of]
         if reading is None:
@@ -145,19 +145,12 @@ def _estimates(readings: Mapping[SequenceName, Reading | None], names: list[str]
     return grid
 
 
-def _expected(model: ModelState) -> Iterator[Text]:
-    """Yield lines about the newest whole period, the pending predictions, and the assumptions."""
-    if lines := expected_lines(model):
-        yield from map(Text, lines)
-        yield Text(ASSUMPTION, style="dim")
-
-
 def _comparisons(pairs: Iterable[Pair], model: ModelState) -> Iterator[Text]:
     """Yield the model's comparisons, those of the stream as a whole first."""
     its_pairs = [pair for pair in pairs if model.key.model in (pair.model, pair.against)]
     for pair in sorted(its_pairs, key=lambda pair: pair.segment or ""):
         segment = f" {pair.segment}" if pair.segment is not None else ""
-        yield Text(printable(f"{stage_in_words(pair.stage, pair.same)}{segment}: {standing(pair)}"))
+        yield Text(printable(f"{measures.stage_in_words(pair.stage, pair.same)}{segment}: {standing(pair)}"))
 
 
 def _measures(reading: Reading, width: int) -> Columns:
@@ -196,14 +189,14 @@ def _numbers(values: Mapping[str, float]) -> Text:
     return Text("  ".join(f"{name} {text(value)}" for name, text, value in shown))
 
 
-def _alarms(changes: Iterable[AlarmGroup]) -> Iterator[Text]:
+def _alarms(changes: Iterable[incidents.AlarmGroup]) -> Iterator[Text]:
     for change in changes:
         for alarm in reversed(change.alarms):
             segment = f" {printable(alarm.segment)}" if alarm.segment is not None else ""
             what = f"{alarm.stage}{segment} {printable(alarm.detector)} {printable(alarm.signal)}"
             when = "" if alarm.untimed else f"{clock(alarm.ts)} "
             beyond = f"{number(alarm.statistic)} > {alarm.threshold:g}"
-            yield Text(when + (of_period(alarm) or f"{what} at outcome {alarm.outcome:,}: {beyond}"))
+            yield Text(when + (expected.of_period(alarm) or f"{what} at outcome {alarm.outcome:,}: {beyond}"))
         if more := change.count - len(change.alarms):
             yield Text(f"and {more:,} before these", style="dim")
 
@@ -258,9 +251,7 @@ class Keyboard:
             termios.tcsetattr(descriptor, termios.TCSANOW, settings)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._descriptor is not None:
             termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
             self._descriptor = None
@@ -328,12 +319,12 @@ _NO_KEYS = "standard input is no terminal: no keys; Ctrl-C ends"
 class Screen:
     """The content of the screen, for rich; `press` takes keys, and `refresh` reads the state again."""
 
-    def __init__(self, state: WatchState, cluster: str, choice: Choice | None = None) -> None:
+    def __init__(self, state: WatchState, cluster: str, choice: ranking.Choice | None = None) -> None:
         self._state, self._cluster = state, cluster
-        self._ranking = Ranking(state)
-        self._ranking.choice = choice or Choice()
-        self._rows: list[RankedModel] = []
-        self._recent: list[tuple[AlarmGroup | ShownIncident, ModelState]] = []
+        self._ranking = ranking.Ranking(state)
+        self._ranking.choice = choice or ranking.Choice()
+        self._rows: list[ranking.RankedModel] = []
+        self._recent: list[tuple[incidents.AlarmGroup | incidents.ShownIncident, ModelState]] = []
         #: The model at the cursor (None: the first one), and the opened model.
         self._chosen: ModelKey | None = None
         self._opened: ModelState | None = None
@@ -361,7 +352,7 @@ class Screen:
             row.model for row in self._rows
             if not self.reading and (row.change is not None or len(row.model.incidents))
         )
-        self._recent = [one for one in newest_changes(models) if is_shown(one[0], now)]
+        self._recent = [one for one in newest_changes(models) if ranking.is_shown(one[0], now)]
         keys = (place for place, row in enumerate(self._rows) if row.model.key == self._chosen)
         self._at = next(keys, 0)
 
@@ -435,7 +426,9 @@ class Screen:
             self._scrolled = min(self._scrolled, self._length - 1)
             body = body[self._scrolled :]
         body = Segment.set_shape(body[:room], width, room)
-        bottom = lines(Text(self._keys(), "dim", no_wrap=True, overflow="ellipsis"))
+        usable = _KEYS_TYPING if self._typing else _KEYS if self._opened is None else _KEYS_OPENED
+        keys = usable if self.has_keys else _NO_KEYS
+        bottom = lines(Text(keys, "dim", no_wrap=True, overflow="ellipsis"))
         for line in [*top, *body, *bottom][:height]:
             yield from line
             yield Segment.line()
@@ -482,10 +475,3 @@ class Screen:
         if self._state.since is not None:
             parts.append(f"messages since {moment(self._state.since, self._now)}")
         return "   ".join(parts)
-
-    def _keys(self) -> str:
-        if not self.has_keys:
-            return _NO_KEYS
-        if self._typing:
-            return _KEYS_TYPING
-        return _KEYS if self._opened is None else _KEYS_OPENED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -252,8 +252,7 @@ class WatchState:
     """
 
     def __init__(self, stream: str | None = None, model: str | None = None) -> None:
-        self._stream = stream
-        self._model = model
+        self._stream, self._model = stream, model
         self._handlers = {
             METRICS: self._metrics, COMPARISONS: self._comparison, DRIFT_ALARMS: self._alarm,
             INCIDENTS: self._incident,
@@ -379,29 +378,12 @@ class WatchState:
             pairs.drop(model.key.model, ended.stage)
         self._dropped(model, gone)
 
-    def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None:
-        """Called with sequences that have ended, so that a subclass can drop them."""
-
-    def _made_by(self, heading: messages.Heading, time: int) -> None:
-        """Called with each metrics message, so that a subclass can keep the settings that made it."""
-
-    def _noted(
-        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: messages.Heading
-    ) -> None:
-        """Called with each metrics message, so that a subclass can keep more than the newest."""
-
-    def _period_said(self, model: ModelState, said: messages.PeriodReading) -> None:
-        """Called with each message about a period of prediction time, for a subclass to keep."""
-
     def _comparison(self, value: bytes, time: int) -> bool:
         said = messages.decode_comparison(value)
         if self._stream not in (None, said.stream) or self._model not in (None, said.model, said.against):
             return False
         self._compared(said)
         return self._pairs.setdefault((said.stream, said.partition), NewestPairs()).update(said)
-
-    def _compared(self, said: Comparison) -> None:
-        """Called with each comparison, for a subclass to keep."""
 
     def _alarm(self, value: bytes, time: int) -> bool:
         alarm = messages.decode_notice(value)
@@ -412,9 +394,6 @@ class WatchState:
         self._alarmed(model, alarm)
         return True
 
-    def _alarmed(self, model: ModelState, alarm: messages.Notice) -> None:
-        """Called with each alarm, for a subclass to keep."""
-
     def _incident(self, value: bytes, time: int) -> bool:
         message = decode_incident(value)
         model = self._known(message.stream, message.model, message.partition, time, bool(message.untimed))
@@ -424,8 +403,18 @@ class WatchState:
         self._incident_said(model, message)
         return True
 
-    def _incident_said(self, model: ModelState, said: Incident) -> None:
-        """Called with each message about an incident, for a subclass to keep."""
+    # Called with each message that is used, so that a subclass can keep more than the newest: metrics and the
+    # settings behind them, periods of prediction time, comparisons, alarms, incidents, ended sequences.
+
+    def _made_by(self, heading: messages.Heading, time: int) -> None: ...
+    def _noted(
+        self, model: ModelState, sequence: SequenceName, newest: NewestReading, heading: messages.Heading
+    ) -> None: ...
+    def _period_said(self, model: ModelState, said: messages.PeriodReading) -> None: ...
+    def _compared(self, said: Comparison) -> None: ...
+    def _alarmed(self, model: ModelState, alarm: messages.Notice) -> None: ...
+    def _incident_said(self, model: ModelState, said: Incident) -> None: ...
+    def _dropped(self, model: ModelState, gone: list[SequenceName]) -> None: ...
 
     def _known(self, stream: str, name: str, partition: int, time: int, untimed: bool) -> ModelState | None:
         """Return the model that a message of this time is about; None if the model is excluded."""
@@ -456,24 +445,20 @@ def coverage_of(model: ModelState) -> dict[str, object]:
         return {}
 
 
-#: Fields that the line about pending predictions needs.
-_NEEDED = {"predictions", "labels", "right"}
-
-
 def expected_lines(model: ModelState) -> list[str]:
     """Return sentences, the most important first; none for a model without periods."""
-    period = None if model.period is None else _period(model.period)
-    return list(in_words(period, _waiting(model), untimed=model.untimed))
+    waiting: Any = coverage_of(model).get("waiting_expected")
+    if not (isinstance(waiting, dict) and waiting.keys() >= {"predictions", "labels", "right"}):
+        waiting = None
+    return list(in_words(newest_period(model), waiting, untimed=model.untimed))
 
 
-def _period(said: messages.PeriodReading) -> ExpectedPeriod | None:
+def newest_period(model: ModelState) -> ExpectedPeriod | None:
+    """Return the main measure of the newest period whose time has passed; None without one."""
+    said = model.period
+    if said is None:
+        return None
     about = said.period
     share = about.labelled / about.predictions if about.predictions else 0.0
     expected = {} if said.expected is None or said.is_final else said.expected.measures
     return expected_period(about.start, about.end, share, said.measures, expected, final=said.is_final)
-
-
-def _waiting(model: ModelState) -> Mapping[str, Any] | None:
-    """Return the pending predictions in the newest `coverage`."""
-    said = coverage_of(model).get("waiting_expected")
-    return said if isinstance(said, dict) and said.keys() >= _NEEDED else None

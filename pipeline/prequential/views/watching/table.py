@@ -6,25 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from prequential.engine.measures.declaration import CLASSIFICATION, MULTILABEL, REGRESSION
 from prequential.engine.measures.registry import OF_NUMBERS, OF_SETS
+from prequential.topics import outputs, specs
 from prequential.topics.errors import printable
-from prequential.topics.outputs import ALL_PARTITIONS, Incident
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS
+from prequential.views.watching import messages
 from prequential.views.watching.incidents import AlarmGroup, ShownIncident, decode_incident, incident_line
-from prequential.views.watching.messages import (
-    Heading,
-    Notice,
-    Reading,
-    decode_comparison,
-    decode_heading,
-    decode_notice,
-    decode_reading,
-)
 from prequential.views.watching.ranking import RankedModel, Ranking, is_baseline, is_recent, measures_shown
 from prequential.views.watching.state import ModelKey, ModelState, WatchState
-from prequential.views.wording.comparing import Pair, pair_of
-from prequential.views.wording.console import age, clock, count, counted, elide, measure_text, moment
-from prequential.views.wording.measures import COLUMNS
-from prequential.views.wording.status import WORDS
+from prequential.views.wording import comparing, console, measures, status
 from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
@@ -39,62 +27,58 @@ def line(topic: str, value: bytes, split: Collection[str] = ()) -> str:
 
     `split` are the streams in several partitions. For these, the line ends with the partition.
     """
-    if topic == DRIFT_ALARMS:
-        alarm = decode_notice(value)
-        return alarm_line(alarm) + _place(alarm, split)
-    if topic == INCIDENTS:
-        incident = decode_incident(value)
-        return plain_incident_line(incident) + _place(incident, split)
-    if topic == COMPARISONS:
-        pair = pair_of(decode_comparison(value))
-        return comparison_line(pair) + _place(pair, split)
-    heading = decode_heading(value)
-    return metrics_line(heading, decode_reading(value)) + _place(heading, split)
+    if topic == specs.DRIFT_ALARMS:
+        return alarm_line(messages.decode_notice(value), split)
+    if topic == specs.INCIDENTS:
+        return plain_incident_line(decode_incident(value), split)
+    if topic == specs.COMPARISONS:
+        return comparison_line(comparing.pair_of(messages.decode_comparison(value)), split)
+    return metrics_line(messages.decode_heading(value), messages.decode_reading(value), split)
 
 
 def newest_lines(state: WatchState) -> Iterator[str]:
     """Yield the newest message of each sequence by name with its pairs; then alarms and incidents."""
-    alarms: list[Notice] = []
-    incidents: list[Incident] = []
+    alarms: list[messages.Notice] = []
+    incidents: list[outputs.Incident] = []
     for key, model in sorted(state.models.items()):
         for sequence in sorted(model.sequences, key=lambda one: (one.segment or "", *one[1:])):
             if (reading := state.reading(model.sequences[sequence])) is not None:
-                heading = Heading(
-                    key.stream, key.model, *sequence, key.partition, same=model.sequences[sequence].same
+                heading = messages.Heading(
+                    key.stream, key.model, *sequence, key.partition, ts=reading.ts, untimed=reading.untimed,
+                    same=model.sequences[sequence].same,
                 )
-                yield metrics_line(heading, reading) + _place(heading, state.split)
+                yield metrics_line(heading, reading, state.split)
         for pair in state.pairs(key.stream, key.partition):
             # A pair is listed with its first model, unless that model is not selected.
             first = key._replace(model=pair.model)
             if key.model == (pair.model if first in state.models else pair.against):
-                yield comparison_line(pair) + _place(pair, state.split)
+                yield comparison_line(pair, state.split)
         incidents += [one.message for one in model.incidents.newest_first()]
         alarms += [alarm for change in model.changes.newest_first() for alarm in change.alarms]
     for alarm in sorted(alarms, key=lambda alarm: alarm.ts):
-        yield alarm_line(alarm) + _place(alarm, state.split)
+        yield alarm_line(alarm, state.split)
     for incident in sorted(incidents, key=lambda one: one.ts):
-        yield plain_incident_line(incident) + _place(incident, state.split)
+        yield plain_incident_line(incident, state.split)
 
 
-def metrics_line(heading: Heading, reading: Reading) -> str:
+def metrics_line(heading: messages.Heading, reading: messages.Reading, split: Collection[str] = ()) -> str:
     """Return a metrics message as a line; `-` stands for a missing time or value.
 
-    >>> metrics_line(Heading("s", "nb", None, "final", "all"), Reading(2, 2, 0, {"kappa": 0.5}))
+    >>> heading = messages.Heading("s", "nb", None, "final", "all")
+    >>> metrics_line(heading, messages.Reading(2, 2, 0, {"kappa": 0.5}))
     '1970-01-01T00:00:00Z s nb final all n=2 outcomes=2 accuracy=- kappa=0.5000 kappa_per=- kappa_plus=-'
     """
     task = REGRESSION
     if (known := reading.measures.keys()).isdisjoint(OF_NUMBERS):
         task = CLASSIFICATION if known.isdisjoint(OF_SETS) else MULTILABEL
-    values = ((name, reading.measures.get(name)) for name in COLUMNS[task][: _MEASURES[task]])
+    values = ((name, reading.measures.get(name)) for name in measures.COLUMNS[task][: _MEASURES[task]])
     return _line(
-        None if reading.untimed else reading.ts,
-        heading,
-        f"{heading.estimator} n={reading.n:.0f} outcomes={reading.outcomes}",
+        heading, split, f"{heading.estimator} n={reading.n:.0f} outcomes={reading.outcomes}",
         *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
     )
 
 
-def comparison_line(pair: Pair) -> str:
+def comparison_line(pair: comparing.Pair, split: Collection[str]) -> str:
     """Return the verdicts about two models over all history, and over the latest outcomes, as a line.
 
     `-` stands for an unknown or undecided verdict.
@@ -106,52 +90,43 @@ def comparison_line(pair: Pair) -> str:
     )  # fmt: skip
     values = (("difference", pair.difference), ("low", low), ("high", high))
     return _line(
-        None if pair.untimed else pair.ts,
-        pair,
-        f"COMPARED against={pair.against} loss={pair.loss} outcomes={pair.outcomes}",
+        pair, split, f"COMPARED against={pair.against} loss={pair.loss} outcomes={pair.outcomes}",
         *(f"{name}={'-' if value is None else f'{value:.4f}'}" for name, value in values),
-        f"verdict={pair.verdict} since={pair.since or '-'}",
-        *of_latest,
+        f"verdict={pair.verdict} since={pair.since or '-'}", *of_latest,
     )
 
 
-def alarm_line(alarm: Notice) -> str:
+def alarm_line(alarm: messages.Notice, split: Collection[str]) -> str:
     """Return an alarm as a line: its signal, and its place in its sequence."""
     return _line(
-        None if alarm.untimed else alarm.ts,
-        alarm,
-        f"ALARM {alarm.detector} {alarm.signal}",
-        f"outcome={alarm.outcome}",
-        f"statistic={alarm.statistic:.6g}",
-        f"threshold={alarm.threshold:g}",
+        alarm, split, f"ALARM {alarm.detector} {alarm.signal}",
+        f"outcome={alarm.outcome}", f"statistic={alarm.statistic:.6g}", f"threshold={alarm.threshold:g}",
     )
 
 
-def plain_incident_line(incident: Incident) -> str:
+def plain_incident_line(incident: outputs.Incident, split: Collection[str]) -> str:
     """Return an incident as a line: its first outcome, its severity, and its causes."""
     causes = ",".join(f"{one['cause']}:{one['share']:.2f}" for one in incident.causes)
     return _line(
-        None if incident.untimed else incident.ts,
-        incident,
-        f"INCIDENT {incident.id[:8]} {incident.status}",
-        f"since={incident.change_point['outcome']}",
-        f"before={incident.before['level']:.4f}",
-        f"after={incident.after['level']:.4f}",
-        f"severity={incident.severity:.2f}",
-        f"causes={causes}",
+        incident, split, f"INCIDENT {incident.id[:8]} {incident.status}",
+        f"since={incident.change_point['outcome']}", f"before={incident.before['level']:.4f}",
+        f"after={incident.after['level']:.4f}", f"severity={incident.severity:.2f}", f"causes={causes}",
         f"alarms={incident.alarm_count}",
     )
 
 
-def _line(ts: int | None, about: Heading | Pair | Notice | Incident, *details: str) -> str:
-    names = [about.stream, about.model, about.segment, about.stage]
-    when = "-" if ts is None else clock(ts)
-    same = f"same={','.join(about.same)}" if about.same else None
-    return printable(" ".join((when, *(name for name in (*names, *details, same) if name is not None))))
-
-
-def _place(about: Heading | Pair | Notice | Incident, split: Collection[str]) -> str:
-    return f" partition={partition_name(about.partition)}" if about.stream in split else ""
+def _line(
+    about: messages.Heading | comparing.Pair | messages.Notice | outputs.Incident, split: Collection[str],
+    *details: str,
+) -> str:
+    """Return a line of details, after the time and the names; with the partition of a stream in several."""
+    when = "-" if about.untimed else console.clock(about.ts)
+    words = [when, about.stream, about.model, about.segment, about.stage, *details]
+    if about.same:
+        words.append(f"same={','.join(about.same)}")
+    if about.stream in split:
+        words.append(f"partition={partition_name(about.partition)}")
+    return printable(" ".join(word for word in words if word is not None))
 
 
 def partition_name(partition: int) -> str:
@@ -160,7 +135,7 @@ def partition_name(partition: int) -> str:
     >>> partition_name(3), partition_name(-1)
     ('3', 'all')
     """
-    return "all" if partition == ALL_PARTITIONS else str(partition)
+    return "all" if partition == outputs.ALL_PARTITIONS else str(partition)
 
 
 #: The least width of a name, which usually distinguishes names.
@@ -186,11 +161,7 @@ def label(key: ModelKey, state: WatchState) -> str:
 
 
 def table(
-    rows: Sequence[RankedModel],
-    state: WatchState,
-    by: str | None,
-    width: int,
-    now: int,
+    rows: Sequence[RankedModel], state: WatchState, by: str | None, width: int, now: int,
     chosen: int | None = None,
 ) -> Table:
     """Return a table of these rows, of which one may be highlighted; `now` in epoch ms.
@@ -198,8 +169,11 @@ def table(
     The table has as many measures as fit next to names of the least width, and at least one.
     """
     names = [label(row.model.key, state) for row in rows]
-    models = [printable(row.model.key.model) + _mark(row) for row in rows]
-    wanted = _longest("stream", names), _longest("model", models)
+    # The mark is for a model that isn't shown in the chosen stage and estimator.
+    models = [
+        printable(row.model.key.model) + "*" * (not row.as_chosen and row.reading is not None) for row in rows
+    ]
+    wanted = [max(map(cell_len, (head, *some))) for head, some in (("stream", names), ("model", models))]
     room = width - sum(size + 1 for _, size in _LAST)
     least = sum(min(one, _NAME_WIDTH) + 1 for one in wanted)
     shown: list[str] = []
@@ -222,11 +196,14 @@ def table(
     for place, (row, name, model) in enumerate(zip(rows, names, models)):
         dim = "dim" if is_baseline(row.model.key.model) else ""
         reading, untimed = row.reading, row.model.untimed
-        cells: list[RenderableType] = [Text(elide(name, of_stream)), Text(elide(model, of_model))]
-        cells += [measure_text(None if reading is None else reading.measures.get(name)) for name in shown]
+        values = {} if reading is None else reading.measures
+        cells: list[RenderableType] = [
+            Text(console.elide(name, of_stream)), Text(console.elide(model, of_model)),
+            *(console.measure_text(values.get(name)) for name in shown),
+        ]
         if last:
-            cells.append("-" if reading is None else count(reading.outcomes))
-            cells.append("-" if untimed else age(now - row.model.time))
+            cells.append("-" if reading is None else console.count(reading.outcomes))
+            cells.append("-" if untimed else console.age(now - row.model.time))
             cells.append(_status(row, state, now))
         grid.add_row(*cells, style="reverse" if place == chosen else dim)
     return grid
@@ -235,22 +212,13 @@ def table(
 def _status(row: RankedModel, state: WatchState, now: int) -> Text:
     """Return why a model needs attention, as the dashboard names it; else the age of its newest alarm."""
     if row.model.incidents.has_open():
-        return Text(WORDS["worse"], "bold yellow")
+        return Text(status.WORDS["worse"], "bold yellow")
     if row.reading is not None and state.silence(row.model, now) is not None:
-        return Text(WORDS["silent"], "bold yellow")
+        return Text(status.WORDS["silent"], "bold yellow")
     if row.change is None:
         return Text()
-    when = "" if row.model.untimed else f" {age(now - row.change.time)}"
+    when = "" if row.model.untimed else f" {console.age(now - row.change.time)}"
     return Text(f"alarm{when}", "yellow" if is_recent(row.change, now) else "dim")
-
-
-def _mark(row: RankedModel) -> str:
-    """Return the mark of a model that isn't shown in the chosen stage and estimator."""
-    return "" if row.as_chosen or row.reading is None else "*"
-
-
-def _longest(head: str, names: Iterable[str]) -> int:
-    return max([len(head), *map(cell_len, names)])
 
 
 def whole_table(state: WatchState, now: int, width: int, ranking: Ranking) -> list[RenderableType]:
@@ -260,7 +228,9 @@ def whole_table(state: WatchState, now: int, width: int, ranking: Ranking) -> li
     """
     rows = ranking.rows(now)
     changes = newest_changes(row.model for row in rows)
-    read = [] if state.since is None else [Text(f"read since {moment(state.since, now)}", style="dim")]
+    read = []
+    if state.since is not None:
+        read.append(Text(f"read since {console.moment(state.since, now)}", style="dim"))
     by = ranking.choice.by
     models = table(rows, state, by, width, now) if rows else Text("no metrics yet")
     return [*warnings(state, None, now), *read, models, *change_lines(changes, state, now, width)]
@@ -280,12 +250,12 @@ def change_line(change: AlarmGroup | ShownIncident, now: int, width: int, whose:
     where = [printable(segment) for segment in change.segments]
     if len(where) > 1:
         where = [f"{len(where)} segments"]
-    since = f"outcome {change.outcome:,}" if change.untimed else moment(change.began, now)
-    alarms = f"{counted(change.count, 'alarm')} since {since}"
+    since = f"outcome {change.outcome:,}" if change.untimed else console.moment(change.began, now)
+    alarms = f"{console.counted(change.count, 'alarm')} since {since}"
     signals = [", ".join(map(printable, change.signals)), ", ".join(change.stages)]
     # If the model as a whole is not affected, the segment is more important.
     what = [*signals, *where] if change.whole else [*where, *signals]
-    heard = "-" if change.untimed else age(now - change.time)
+    heard = "-" if change.untimed else console.age(now - change.time)
     line = Text("  ".join([f"{heard:>4}", *([whose] if whose else []), alarms, *what]))
     line.stylize("yellow" if is_recent(change, now) else "")
     line.truncate(width, overflow="ellipsis")
@@ -296,8 +266,8 @@ def _names_of_change(model: ModelState, state: WatchState, width: int) -> str:
     """Return the names of a model for the line of its change, as wide as the rest of the line allows."""
     half = max(_NAME_WIDTH, (width - _CHANGE_WIDTH) // 2)
     name = printable(model.key.model)
-    stream = elide(label(model.key, state), max(half, 2 * half - cell_len(name)))
-    return f"{stream} {elide(name, max(half, 2 * half - cell_len(stream)))}"
+    stream = console.elide(label(model.key, state), max(half, 2 * half - cell_len(name)))
+    return f"{stream} {console.elide(name, max(half, 2 * half - cell_len(stream)))}"
 
 
 def warnings(state: WatchState, trouble: str | None, now: int, *, reading: bool = False) -> list[Text]:
@@ -310,7 +280,7 @@ def warnings(state: WatchState, trouble: str | None, now: int, *, reading: bool 
     if trouble:
         lines.append(Text(printable(trouble), style="red"))
     if state.unreadable:
-        lines.append(Text(counted(state.unreadable, "unreadable message"), style="red"))
+        lines.append(Text(console.counted(state.unreadable, "unreadable message"), style="red"))
     if reading:
         return lines
     if (silent := silent_warning(state, now)) is not None:
@@ -330,7 +300,7 @@ def silent_warning(state: WatchState, now: int) -> str | None:
         return None
     silent.sort(key=lambda one: (-one[1].since, one[0]))
     named = [
-        f"{label(key, state)}/{printable(key.model)} since {moment(one.since, now)} ({one.why})"
+        f"{label(key, state)}/{printable(key.model)} since {console.moment(one.since, now)} ({one.why})"
         for key, one in silent[:_NAMED]
     ]
     more = f" and {len(silent) - _NAMED} more" if len(silent) > _NAMED else ""
@@ -345,12 +315,12 @@ def split_warning(split: Mapping[str, list[int]]) -> str:
 key records by stream with murmur2'
     """
     named = [
-        f"{elide(printable(stream), 2 * _NAME_WIDTH)} ({', '.join(map(str, partitions))})"
+        f"{console.elide(printable(stream), 2 * _NAME_WIDTH)} ({', '.join(map(str, partitions))})"
         for stream, partitions in sorted(split.items())
     ]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return (
-        f"records of {counted(len(named), 'stream')} lie in several partitions, "
+        f"records of {console.counted(len(named), 'stream')} lie in several partitions, "
         f"each evaluated apart: {', '.join(named[:_NAMED])}{more}; "
         "key records by stream with murmur2"
     )

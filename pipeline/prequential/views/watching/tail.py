@@ -8,12 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import KafkaError, Message, TopicPartition
-from prequential.topics import clients
-from prequential.topics.admin import partition_counts, present
+from prequential.topics import admin, clients, permissions, reading, specs
 from prequential.topics.errors import WorkError
-from prequential.topics.permissions import READ, require, why_unread
-from prequential.topics.reading import first_since, watermarks
-from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS, SETTINGS_HEADER
 from prequential.views.watching.messages import ABSENT
 
 #: librdkafka requires the name of a group, although assigned partitions need none.
@@ -55,20 +51,14 @@ class Tail:
     """
 
     def __init__(
-        self,
-        kafka: clients.KafkaConfig,
-        topics: Sequence[str],
-        *,
-        from_beginning: bool = False,
-        since: int | None = None,
-        most: int | None = None,
-        optional: Sequence[str] = (),
+        self, kafka: clients.KafkaConfig, topics: Sequence[str], *, from_beginning: bool = False,
+        since: int | None = None, most: int | None = None, optional: Sequence[str] = (),
     ) -> None:
-        require(kafka, dict.fromkeys(map(kafka.topic, topics), READ))
-        there = present(kafka, [kafka.topic(name) for name in optional]) if optional else set()
+        permissions.require(kafka, dict.fromkeys(map(kafka.topic, topics), permissions.READ))
+        there = admin.present(kafka, [kafka.topic(name) for name in optional]) if optional else set()
         needed = [name for name in topics if name not in optional or kafka.topic(name) in there]
         self._names = {kafka.topic(name): name for name in needed}
-        counts = partition_counts(kafka, list(self._names))
+        counts = admin.partition_counts(kafka, list(self._names))
         self.trouble: str | None = None
         #: By topic (without prefix) with only its tail read: the time (epoch ms) since which all is read.
         self.since: dict[str, int] = {}
@@ -79,7 +69,8 @@ class Tail:
             }  # fmt: skip
             self._consumer = clients.new_consumer(kafka, _GROUP, **settings)
             places = []
-            self._size = 0
+            #: The number of offsets to read at the start: records, and some transaction markers.
+            self.size = 0
             #: Partitions that are read only from their tail on, until their first message arrives.
             self._cut: set[tuple[str, int]] = set()
             #: The initial end offset of each partition that hasn't been read to there yet.
@@ -87,23 +78,18 @@ class Tail:
             for topic, count in counts.items():
                 for partition in range(count):
                     place = TopicPartition(topic, partition)
-                    low, high = watermarks(self._consumer, place)
+                    low, high = reading.watermarks(self._consumer, place)
                     place.offset = low if from_beginning else max(low, high - (most or TAIL_RECORDS))
-                    asked = None if since is None else first_since(self._consumer, place, since, high)
+                    asked = None if since is None else reading.first_since(self._consumer, place, since, high)
                     if asked is not None and asked >= place.offset:
                         place.offset = asked  # earlier records aren't asked for, so nothing is cut off
                     elif place.offset > low:
                         self._cut.add((topic, partition))
                     places.append(place)
                     self._behind[topic, partition] = high
-                    self._size += high - place.offset
+                    self.size += high - place.offset
             self._consumer.assign(places)
         self._kafka = kafka
-
-    @property
-    def size(self) -> int:
-        """The number of offsets to read at the start: records, and some transaction markers."""
-        return self._size
 
     @property
     def catching_up(self) -> bool:
@@ -127,7 +113,7 @@ class Tail:
                     if self._behind:
                         self._note_place(message)
                     time, headers = message.timestamp()[1], message.headers()
-                    settings = dict(headers).get(SETTINGS_HEADER) if headers else None
+                    settings = dict(headers).get(specs.SETTINGS_HEADER) if headers else None
                     taken.append(OutputRecord(names[message.topic()], message.value(), time, settings))
                 else:
                     self._note_error(message)
@@ -175,7 +161,8 @@ class Tail:
             self._note(error)
         else:
             topic = message.topic()
-            raise WorkError(why_unread(self._kafka, error, topic, _GROUP, f"can't read {topic!r}"))
+            what = f"can't read {topic!r}"
+            raise WorkError(permissions.why_unread(self._kafka, error, topic, _GROUP, what))
 
     def _note(self, error: KafkaError) -> None:
         self.trouble = error.str()
@@ -201,17 +188,13 @@ def record_of(value: bytes) -> OutputRecord:
     ('drift-alarms', 'metrics')
     """
     kind = _decode(value)
-    if kind.against is not None:
-        topic = COMPARISONS
-    elif kind.measures is not ABSENT:
-        topic = METRICS
-    elif kind.detector is not None:
-        topic = DRIFT_ALARMS
-    elif kind.status is not None:
-        topic = INCIDENTS
-    else:
-        raise msgspec.ValidationError("neither metrics, nor a comparison, an alarm or an incident")
-    return OutputRecord(topic, value, kind.ts)
+    for topic, is_there in (
+        (specs.COMPARISONS, kind.against is not None), (specs.METRICS, kind.measures is not ABSENT),
+        (specs.DRIFT_ALARMS, kind.detector is not None), (specs.INCIDENTS, kind.status is not None),
+    ):
+        if is_there:
+            return OutputRecord(topic, value, kind.ts)
+    raise msgspec.ValidationError("neither metrics, nor a comparison, an alarm or an incident")
 
 
 def records_of(path: str, lines: Iterable[bytes]) -> Iterator[OutputRecord]:

@@ -44,6 +44,16 @@ class LatestDifference(msgspec.Struct):
     #: Mean loss of the model minus that of `against`.
     difference: float
 
+    @property
+    def recency(self) -> tuple[int, float]:
+        """A sort key: less for an estimator that covers more recent outcomes."""
+        return recency(self.estimator) or (0, 0.0)
+
+    @property
+    def where(self) -> str:
+        """The outcomes in words, if they are a window."""
+        return f"in the latest {self.n:,.0f} outcomes" if self.estimator.startswith("window:") else ""
+
 
 class Recent(msgspec.Struct):
     """The verdict since the latest change of the difference, if it is decided."""
@@ -87,12 +97,13 @@ class Pair(msgspec.Struct):
         """Whether there is a verdict over the whole run."""
         return self.verdict in (A_LEADS, B_LEADS)
 
+    def better(self, verdict: str) -> str | None:
+        """Return the better model by a verdict; None if neither is better."""
+        return {A_LEADS: self.model, B_LEADS: self.against}.get(verdict)
+
 
 def pair_of(said: Comparison) -> Pair:
-    """Return the comparison in one message of one estimator.
-
-    The difference of an estimator other than `all` is that of the latest outcomes.
-    """
+    """Return the comparison in a message; an estimator other than `all` has that of the latest outcomes."""
     difference = said.measures.get("difference")
     latest = None
     if said.estimator != WHOLE:
@@ -127,7 +138,7 @@ def latest_of(
         for name, (n, difference) in differences.items()
         if difference is not None and n < outcomes and recency(name) is not None
     ]
-    return min(known, key=lambda one: recency(one.estimator) or (0, 0.0), default=None)
+    return min(known, key=lambda one: one.recency, default=None)
 
 
 class NewestPairs:
@@ -146,8 +157,9 @@ class NewestPairs:
         if before is not None and (before.outcomes, before.verdict) == (pair.outcomes, pair.verdict):
             if said.estimator != WHOLE:
                 pair.difference = before.difference
-            if pair.latest is None or (before.latest is not None and _sooner(before.latest, pair.latest)):
-                pair.latest = before.latest
+            latest = before.latest
+            if pair.latest is None or (latest is not None and latest.recency < pair.latest.recency):
+                pair.latest = latest
         elif before is not None and pair.latest is None:
             pair.latest = before.latest  # until its own message comes, a moment later
         self._found[key] = pair
@@ -161,11 +173,6 @@ class NewestPairs:
     def known(self) -> list[Pair]:
         """Return all comparisons, in the order in which they began."""
         return list(self._found.values())
-
-
-def _sooner(one: LatestDifference, other: LatestDifference) -> bool:
-    """Return whether the first estimator covers more recent outcomes."""
-    return (recency(one.estimator) or (0, 0.0)) < (recency(other.estimator) or (0, 0.0))
 
 
 def report(pairs: Sequence[Pair], ending: str = "") -> Iterator[str]:
@@ -222,8 +229,7 @@ outcome 712 of 4,000'
     of_now = ""
     if latest is not None:
         now, by = _leader_by(latest.difference), f"by {_number(abs(latest.difference))}"
-        window = latest.estimator.startswith("window:")
-        where = f"in the latest {latest.n:,.0f} outcomes" if window else f"recently ({latest.estimator})"
+        where = latest.where or f"recently ({latest.estimator})"
         if not now:
             of_now = f"{where} there is no difference"
         elif recent is not None and changed and now == recent.verdict:
@@ -243,14 +249,7 @@ outcome 712 of 4,000'
 
 def leader(pair: Pair) -> str:
     """Return the better model over the whole run by verdict, else by difference: `A_LEADS` and so on."""
-    if pair.is_decided:
-        return pair.verdict
-    return _leader_by(pair.difference)
-
-
-def leader_name(pair: Pair) -> str | None:
-    """Return the better model over the whole run by verdict; None if undecided."""
-    return {A_LEADS: pair.model, B_LEADS: pair.against}.get(pair.verdict)
+    return pair.verdict if pair.is_decided else _leader_by(pair.difference)
 
 
 def promotion_reason(pair: Pair, challenger: str, now: str | None, failed: Sequence[str]) -> str:
@@ -269,11 +268,8 @@ def promotion_reason(pair: Pair, challenger: str, now: str | None, failed: Seque
     latest = pair.latest
     sign = 1 if challenger == pair.against else -1
     if latest is not None and sign * latest.difference > 0:
-        window = latest.estimator.startswith("window:")
-        where = f"in the latest {latest.n:,.0f} outcomes" if window else f"by {latest.estimator}"
-        by = _number(abs(latest.difference))
-        lower = f"The {_loss(pair)} of {challenger} is lower by {by} {where}"
-        return f"{said}. {lower}, but one look is no proof."
+        by = f"{_number(abs(latest.difference))} {latest.where or f'by {latest.estimator}'}"
+        return f"{said}. The {_loss(pair)} of {challenger} is lower by {by}, but one look is no proof."
     return f"{said}."
 
 
@@ -363,7 +359,10 @@ outcome 1,664 of 4,000'
     subject = f"{printable(one.stream)}/{printable(one.model)} {one.stage}"
     measure, segments = one.measure.replace("_", " "), f"segments of {printable(one.key)}"
     if one.verdict == VERDICTS[DIFFERS] and one.interval is not None:
-        largest, smallest = (_group(one.groups, name) for name in (one.largest, one.smallest))
+        largest, smallest = (
+            "" if name is None else f"{printable(name)} {one.groups[name]['value']:.3f}"
+            for name in (one.largest, one.smallest)
+        )
         return (
             f"{subject}: {measure} differs between {segments}: {largest}, {smallest}; by at least "
             f"{one.interval[0]:.3f}, since outcome {one.since:,} of {one.outcomes:,}"
@@ -371,10 +370,6 @@ outcome 1,664 of 4,000'
     if one.verdict == VERDICTS[NO_DIFFERENCE]:
         return f"{subject}: {measure} of {segments}: no difference found in {one.outcomes:,} outcomes"
     return f"{subject}: {measure} of {segments}: too few outcomes or clusters to compare, of {one.outcomes:,}"
-
-
-def _group(groups: dict[str, Any], name: str | None) -> str:
-    return "" if name is None else f"{printable(name)} {groups[name]['value']:.3f}"
 
 
 class ReferenceComparison(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from prequential.configuration.settings.stages import PERIOD
@@ -24,38 +24,18 @@ ASSUMPTION = (
 
 
 class ExpectedPeriod(msgspec.Struct, frozen=True):
-    """A measure of a period whose time has passed, by the newest message.
+    """A measure of a period whose time has passed, by the newest message."""
 
-    Attributes
-    ----------
-    start, end
-        The period, epoch ms.
-    measure
-        Its name.
-    final
-        The final value; None while it is provisional.
-    expected
-        What `final` is expected to be, until it is known; None if nothing is estimated.
-    interval
-        Of `expected`; None without a record.
-    coverage, finals
-        Of the record: the share of this many earlier periods whose final value was within its interval.
-    labelled_so_far
-        The measure over the labels so far; None without a value.
-    labelled_share
-        Share of the period's predictions with a label.
-    """
-
-    start: int
+    start: int  # epoch ms, as `end`
     end: int
     measure: str
-    final: float | None
-    expected: float | None
-    interval: tuple[float, float] | None
-    coverage: float | None
-    finals: int | None
-    labelled_so_far: float | None
-    labelled_share: float
+    final: float | None  # the final value; None while it is provisional
+    expected: float | None  # what `final` is expected to be, until it is known; None if nothing is estimated
+    interval: tuple[float, float] | None  # of `expected`; None without a record
+    coverage: float | None  # the share of earlier periods whose final value was in its interval
+    finals: int | None  # the number of these periods
+    labelled_so_far: float | None  # the measure over the labels so far; None without a value
+    labelled_share: float  # share of the period's predictions with a label
 
 
 def expected_period(
@@ -64,16 +44,8 @@ def expected_period(
 ) -> ExpectedPeriod | None:  # fmt: skip
     """Return the measure of a period by which models are compared; None without one.
 
-    Parameters
-    ----------
-    start, end
-        The period, epoch ms.
-    labelled_share
-        Share of its predictions with a label.
-    labelled
-        Measures of the labelled ones.
-    expected
-        `measures` of the message's `expected`; none where the period is `final`.
+    `labelled` are measures of the labelled predictions, whose share is `labelled_share`; `expected` are those
+    of the message's field of this name, none if the period is `final`.
     """
     measure = next((name for name in COMPARED if name in (expected or labelled)), None)
     if measure is None:
@@ -90,9 +62,7 @@ def expected_period(
 def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
     """Return the period's value, final or expected, with its interval and how often such intervals held.
 
-    It begins with the labels so far if they differ from the expected value. `untimed`: start and end count
-    rows.
-    and end count rows.
+    It begins with the labels so far if they differ from the expected value. `untimed`: the ends are rows.
     """
     when = f"rows {one.start:,} to {one.end - 1:,}" if untimed else f"from {clock(one.start)}"
     share = f"{100 * one.labelled_share:.0f}% of predictions"
@@ -152,17 +122,8 @@ def in_words(
         yield waiting_in_words(waiting)
 
 
-class AlarmFields(Protocol):
-    """The fields of an alarm that are needed."""
-
-    stage: str
-    detector: str
-    signal: str
-    statistic: float
-
-
-def of_period(alarm: AlarmFields) -> str | None:
-    """Return an alarm of a period in words; None if the alarm is about outcomes.
+def of_period(alarm: Any) -> str | None:
+    """Return an alarm of a period, in any form with the message's fields, in words; None for others.
 
     >>> from types import SimpleNamespace
     >>> one = SimpleNamespace(stage="period", detector="objective", signal="accuracy", statistic=0.971)

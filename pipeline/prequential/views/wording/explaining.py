@@ -11,18 +11,7 @@ from prequential.configuration.settings.stages import PERIOD
 from prequential.topics.dead_letters import clock
 from prequential.topics.errors import WorkError, printable
 from prequential.topics.outputs import Alarm, Incident, Metrics
-from prequential.views.wording.expected import of_period
-from prequential.views.wording.measures import COMPARED
-from prequential.views.wording.status import (
-    cause_in_words,
-    in_words,
-    is_share,
-    level,
-    level_name,
-    next_step,
-    noise_sentence,
-    subject_of,
-)
+from prequential.views.wording import expected, measures, status
 
 #: Incidents that are named if the requested one does not exist.
 _NAMED = 5
@@ -41,7 +30,7 @@ class ExplainingMessages:
     """Messages that explain: all incidents and alarms, and the newest metrics of each sequence."""
 
     def __init__(self) -> None:
-        self.incidents: dict[str, list[Incident]] = {}
+        self.incidents = status.NewestIncidents()
         self.alarms: dict[str, Alarm] = {}
         self.metrics: dict[tuple[str, str, str], Metrics] = {}
         self.unreadable = 0
@@ -62,7 +51,7 @@ class ExplainingMessages:
     def put(self, message: object) -> None:
         """Store a decoded message; ignore one that explains nothing."""
         if isinstance(message, Incident):
-            self.incidents.setdefault(message.id, []).append(message)
+            self.incidents.add(message)
         elif isinstance(message, Alarm):
             self.alarms[message.id] = message
         elif isinstance(message, Metrics) and message.segment is None and message.stage != PERIOD:
@@ -71,8 +60,7 @@ class ExplainingMessages:
 
     def newest(self) -> list[Incident]:
         """Return the newest message about each incident, in the order in which they opened."""
-        incidents = [max(messages, key=lambda one: one.revision) for messages in self.incidents.values()]
-        return sorted(incidents, key=lambda one: (one.opened["ts"], one.stream, one.model))
+        return sorted(self.incidents, key=lambda one: (one.opened["ts"], one.stream, one.model))
 
     def by_id(self, wanted: str) -> Incident:
         """Return the incident whose id begins so; raise WorkError if there is none, or are several."""
@@ -85,7 +73,10 @@ class ExplainingMessages:
     def at(self, stream: str, model: str, ts: int) -> Incident:
         """Return the incident of a model that was open at a label time (ms); raise WorkError without one."""
         of_model = [one for one in self.newest() if (one.stream, one.model) == (stream, model)]
-        matches = [one for one in of_model if one.change_point["ts"] <= ts <= _end(one)]
+        matches = [
+            one for one in of_model
+            if one.change_point["ts"] <= ts and (one.status != "closed" or ts <= one.ts)
+        ]
         if not matches:
             raise WorkError(
                 f"{stream}/{model} had no incident at {clock(ts)}; {_named(of_model or self.newest())}"
@@ -93,22 +84,16 @@ class ExplainingMessages:
         return matches[-1]
 
 
-def _end(incident: Incident) -> float:
-    """Return the end of an incident."""
-    return incident.ts if incident.status == "closed" else float("inf")
-
-
 def _named(incidents: list[Incident]) -> str:
     if not incidents:
         return "no incident is known"
-    newest = [f"{one.id[:8]} {subject_of(one)} since {_began(one)}" for one in incidents]
+    newest = []
+    for one in incidents:
+        point = one.change_point
+        began = f"outcome {point['outcome']:,}" if one.untimed else clock(point["ts"])
+        newest.append(f"{one.id[:8]} {status.subject_of(one)} since {began}")
     more = f" and {len(newest) - _NAMED} before" if len(newest) > _NAMED else ""
     return f"known: {', '.join(newest[: -_NAMED - 1 : -1])}{more}"
-
-
-def _began(incident: Incident) -> str:
-    point = incident.change_point
-    return f"outcome {point['outcome']:,}" if incident.untimed else clock(point["ts"])
 
 
 def explain(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
@@ -116,16 +101,19 @@ def explain(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
 
     They show since when the model is worse, by how much, what changed, and other models and baselines.
     """
-    yield f"incident {incident.id}: {subject_of(incident)}, {incident.stage}, {incident.status}"
+    yield f"incident {incident.id}: {status.subject_of(incident)}, {incident.stage}, {incident.status}"
     yield from _titled("since", _since(incident))
     yield from _titled("how bad", _how_bad(known, incident))
     causes = (_named_evidence(one, untimed=bool(incident.untimed)) for one in incident.causes)
     yield from _titled("what changed", (*causes, *_compared(incident)))
-    yield from _titled("other models", _others(known, incident))
+    incidents = known.newest()
+    models = {one.model for one in incidents if one.stream == incident.stream}
+    models |= {model for stream, model, _ in known.metrics if stream == incident.stream}
+    yield from _titled("other models", status.in_words(incident, incidents, models))
     yield from _titled("baselines", _baselines(incident))
-    yield from _titled("noise", [noise_sentence(incident)])
+    yield from _titled("noise", [status.noise_sentence(incident)])
     yield from _titled("inspect", [", ".join(map(printable, incident.examples)) or "no example is known"])
-    yield from _titled("next", [next_step(incident)])
+    yield from _titled("next", [status.next_step(incident)])
     yield from _titled("alarms", _alarms(known, incident))
 
 
@@ -146,14 +134,14 @@ def _since(incident: Incident) -> Iterator[str]:
 
 
 def _labels_of(incident: Incident, place: dict[str, int]) -> str:
-    """Return the label time of a place, if there are times."""
     return "" if incident.untimed else f", labels of {clock(place['ts'])}"
 
 
 def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
+    before, after = (_level(side, incident) for side in (incident.before, incident.after))
     yield (
-        f"{level_name(incident)} {_level(incident.before, incident)} → {_level(incident.after, incident)}, "
-        f"severity {incident.severity:.2f} (0.2 is small, 0.8 is large)"
+        f"{status.level_name(incident)} {before} → {after}, severity {incident.severity:.2f} "
+        "(0.2 is small, 0.8 is large)"
     )
     if incident.recovered is not msgspec.UNSET:
         back = incident.recovered
@@ -161,7 +149,7 @@ def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
         yield f"back within its earlier interval since outcome {back['outcome']:,}{when}"
     for (stream, model, sequence), one in sorted(known.metrics.items()):
         if (stream, model) == (incident.stream, incident.model) and sequence.startswith(f"{incident.stage} "):
-            name = next((name for name in COMPARED if name in one.measures), None)
+            name = next((name for name in measures.COMPARED if name in one.measures), None)
             if name is not None:
                 when = f"outcome {one.outcomes:,}" if one.untimed else clock(one.ts)
                 value = one.measures[name]
@@ -169,25 +157,18 @@ def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
                 yield f"{name} now, {one.estimator}: {shown} ({when})"
 
 
-def _others(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
-    """Return lines about other models of the stream, by whether they changed at the same time."""
-    incidents = known.newest()
-    models = {one.model for one in incidents if one.stream == incident.stream}
-    models |= {model for stream, model, _ in known.metrics if stream == incident.stream}
-    return in_words(incident, incidents, models)
-
-
 def _level(side: dict[str, Any], incident: Incident) -> str:
     """Return a level with its interval: a share that is right, or else a mean loss."""
-    ends = sorted(level(end, incident) or 0.0 for end in side["interval"])
-    low, value, high = (_shown(one, incident) for one in (ends[0], level(side["level"], incident), ends[1]))
+    ends = sorted(status.level(end, incident) or 0.0 for end in side["interval"])
+    mean = status.level(side["level"], incident)
+    low, value, high = (_shown(one, incident) for one in (ends[0], mean, ends[1]))
     return f"{value} ({low} to {high}, {side['n']:,} outcomes)"
 
 
 def _shown(value: float | None, incident: Incident) -> str:
     if value is None:
         return "-"
-    return f"{100 * value:.1f}%" if is_share(incident) else f"{value:.3g}"
+    return f"{100 * value:.1f}%" if status.is_share(incident) else f"{value:.3g}"
 
 
 def evidence(cause: dict[str, Any], *, untimed: bool = False) -> str:
@@ -204,7 +185,7 @@ def evidence(cause: dict[str, Any], *, untimed: bool = False) -> str:
     >>> evidence({"cause": "concept", "share": 0.6, "since": {"outcome": 2501, "ts": 0}})
     'concept (60%), since outcome 2,501, labels of 1970-01-01T00:00:00Z'
     """
-    said = cause_in_words(cause)
+    said = status.cause_in_words(cause)
     if cause["cause"] != "class_ratio" and "before" in cause and "after" in cause:
         whose = "".join(
             f"of {what} {printable(str(cause[what]))} "
@@ -258,8 +239,8 @@ def _baselines(incident: Incident) -> Iterator[str]:
         yield f"{name} baseline right in {before} before, {after} after"
     ratio = incident.after.get("at_former_class_ratio")
     if ratio is not None:
-        shown = _shown(level(ratio, incident), incident)
-        yield f"at the earlier class distribution the model's {level_name(incident)} would be {shown}"
+        shown = _shown(status.level(ratio, incident), incident)
+        yield f"at the earlier class distribution the model's {status.level_name(incident)} would be {shown}"
     if not incident.baselines and ratio is None:
         yield "none are known"
 
@@ -271,7 +252,7 @@ def _alarms(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
         if alarm is not None:
             segment = f" {printable(alarm.segment)}" if alarm.segment else ""
             when = "" if alarm.untimed else f"{clock(alarm.ts)} "
-            yield when + (of_period(alarm) or (
+            yield when + (expected.of_period(alarm) or (
                 f"{alarm.stage}{segment} {alarm.detector} on {printable(alarm.signal)} at "
                 f"outcome {alarm.outcome:,}: statistic {alarm.statistic:.4g}, threshold {alarm.threshold:g}"
             ))  # fmt: skip

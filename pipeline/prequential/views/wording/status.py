@@ -239,31 +239,38 @@ def began_in_words(incident: Incident) -> str:
     return f"outcome {point['outcome']:,}" if incident.untimed else moment(point["ts"])
 
 
+def _levels(incident: Incident) -> tuple[str, str] | None:
+    """Return the levels before and after the change as text; None if one is missing."""
+    before, after = (level(one.get("level"), incident) for one in (incident.before, incident.after))
+    if before is None or after is None:
+        return None
+    shown = _percent if incident.baselines or is_share(incident) else number
+    return shown(before), shown(after)
+
+
 def change_in_words(incident: Incident) -> str:
     """Return the levels since the beginning of an incident and before it."""
-    before = level(incident.before.get("level"), incident)
-    after = level(incident.after.get("level"), incident)
-    since = began_in_words(incident)
-    if before is None or after is None:
+    levels, since = _levels(incident), began_in_words(incident)
+    if levels is None:
         return f"Worse since {since}"
+    before, after = levels
     if incident.baselines:
-        return f"Right in {_percent(after)} of outcomes since {since}, {_percent(before)} before"
-    name, shown = level_name(incident), _percent if is_share(incident) else number
-    return f"{name[0].upper()}{name[1:]} {shown(after)} since {since}, {shown(before)} before"
+        return f"Right in {after} of outcomes since {since}, {before} before"
+    name = level_name(incident)
+    return f"{name[0].upper()}{name[1:]} {after} since {since}, {before} before"
 
 
 def finding(incident: Incident) -> str:
     """Return the finding of an incident: the heading of its page."""
-    before = level(incident.before.get("level"), incident)
-    after = level(incident.after.get("level"), incident)
+    levels = _levels(incident)
     where = "" if incident.segment is None else f" in {printable(incident.segment)}"
     model = f"{printable(incident.model)}{where}"
-    if before is None or after is None:
+    if levels is None:
         return f"{model} is worse"
+    before, after = levels
     if incident.baselines:
-        return f"{model} is right in {_percent(after)} of outcomes, {_percent(before)} before"
-    name, shown = level_name(incident), _percent if is_share(incident) else number
-    return f"{model} has a {name} of {shown(after)}, {shown(before)} before"
+        return f"{model} is right in {after} of outcomes, {before} before"
+    return f"{model} has a {level_name(incident)} of {after}, {before} before"
 
 
 def noise_sentence(incident: Incident) -> str:
@@ -327,7 +334,7 @@ def value_sentence(measures: Mapping[str, float], estimator: str, n: float, outc
     said = f"Right in {_percent(measures[name])} of {where}."
     if best is None or lines[best] <= measures[name]:
         return said
-    return f"{said} {_capital(best)} is right in {_percent(lines[best])}."
+    return f"{said} {best[:1].upper()}{best[1:]} is right in {_percent(lines[best])}."
 
 
 def _where(estimator: str, n: float, outcomes: int) -> str:
@@ -386,7 +393,3 @@ def references(measures: Mapping[str, float], name: str) -> Iterator[dict[str, A
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}%"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
