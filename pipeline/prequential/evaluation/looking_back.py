@@ -14,13 +14,8 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.shown import Shown, compile_once
+from prequential.offline.backtesting import changes as detection
 from prequential.offline.backtesting import report as backtests
-from prequential.offline.backtesting.changes import (
-    parse_detector,
-    parse_injection,
-    parse_known,
-    with_detectors,
-)
 from prequential.offline.backtesting.making import MOST_OUTCOMES, MOST_SEEDS, BacktestOptions, backtest
 from prequential.offline.backtesting.report import plot
 from prequential.offline.backtesting.sequences import PastSequence, read_past, watched
@@ -172,13 +167,14 @@ class Looking:
         _check_whole("seeds", seeds, 1, MOST_SEEDS)
         _check_whole("block", block, 1, MOST_OUTCOMES)
         asked = BacktestOptions(
-            [parse_known(_timed(one), f"changes[{place}]") for place, one in enumerate(changes)],
-            [parse_injection(str(text), "inject") for text in inject], inject, tolerance, seeds, block,
+            [detection.parse_known(_timed(one), f"changes[{place}]") for place, one in enumerate(changes)],
+            [detection.parse_injection(str(text), "inject") for text in inject], inject, tolerance, seeds,
+            block,
         )  # fmt: skip
         asked.check(_spelled)
         config = self._config
         if given := [parsed for one in detectors for parsed in _detectors(one)]:
-            config = with_detectors(config, given, "detectors")
+            config = detection.with_detectors(config, given, "detectors")
         compile_once(config)
         messages: list[Output] = []
         past = watched(self._past(config, messages.append), wanted, _spelled)
@@ -232,7 +228,7 @@ def _detectors(given: str | Mapping[str, Any]) -> list[DetectorConfig]:
         given = " ".join(words)
     elif not isinstance(given, str):
         raise UsageError(f"detectors: {given!r:.40}: expected text such as 'adwin delta=0.01', or a dict")
-    return parse_detector(given, "detectors")
+    return detection.parse_detector(given, "detectors")
 
 
 def several(given: Any) -> list[Any]:

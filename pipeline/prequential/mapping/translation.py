@@ -22,18 +22,10 @@ from prequential.mapping.columns import FieldColumn, ObjectColumns, Translated, 
 from prequential.mapping.model import ROW, TARGETS, Field, Path, RecordCondition, RecordMapping, Uses, as_text
 from prequential.mapping.rows import RowColumns, SourceColumns, has_name, pick
 from prequential.mapping.units import Clocks
-from prequential.topics import values
-from prequential.topics.messages import (
-    NUMBERS,
-    SUM_SURELY_WITHIN,
-    Instance,
-    Label,
-    Prediction,
-    check_probabilities,
-)
+from prequential.topics import messages, values
 
 #: Structs by kind.
-STRUCTS: tuple[type[Any], ...] = (Instance, Prediction, Label)
+STRUCTS: tuple[type[Any], ...] = (messages.Instance, messages.Prediction, messages.Label)
 
 #: Types of which no value is absent, and those of predictions that aren't text.
 _NEVER_ABSENT, _NO_TEXT = {str, int, bool}, {int, float, bool}
@@ -387,9 +379,9 @@ def _probabilities(given: Any, batch: _Batch) -> Any:
         _refuse_parts(list(given.values()), columns, batch)
     made = ObjectColumns(tuple(given), columns).objects()
     for index, probabilities in enumerate(made):
-        if probabilities and sum(probabilities.values()) > SUM_SURELY_WITHIN:
+        if probabilities and sum(probabilities.values()) > messages.SUM_SURELY_WITHIN:
             try:
-                check_probabilities(probabilities)
+                messages.check_probabilities(probabilities)
             except ValueError as error:
                 batch.fail(index, str(error))
     return made
@@ -420,7 +412,7 @@ def _object_of(name: str, given: Any, batch: _Batch) -> Any:
 def _within_sum(columns: list[list[Any]]) -> Any:
     """Return probabilities, (classes, records), if all are known, with sums that need no closer look."""
     numbers = np.array(columns, np.float64)  # NaN for None
-    return numbers if len(columns) and (numbers.sum(0) <= SUM_SURELY_WITHIN).all() else None
+    return numbers if len(columns) and (numbers.sum(0) <= messages.SUM_SURELY_WITHIN).all() else None
 
 
 def _whole(path: Path | None, batch: _Batch, convert: Converter) -> Any:
@@ -433,7 +425,8 @@ _CONVERTERS: dict[str, Converter] = {
     "stream": conversion.name, "model": conversion.name, "instance_id": conversion.instance,
     "y_pred": conversion.target, "y_true": conversion.target, "ts": conversion.time,
     "version": conversion.integer, "model_version": conversion.name, "segments": conversion.name,
-    "label_propensity": conversion.propensity, **dict.fromkeys((*NUMBERS, "quantiles"), conversion.amount),
+    "label_propensity": conversion.propensity,
+    **dict.fromkeys((*messages.NUMBERS, "quantiles"), conversion.amount),
 }  # fmt: skip
 
 

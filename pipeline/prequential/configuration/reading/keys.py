@@ -11,23 +11,11 @@ from dataclasses import fields
 from typing import Any
 
 from prequential.configuration.reading.together import parse_estimator
+from prequential.configuration.settings import streams
 from prequential.configuration.settings.durations import duration, exact_duration, parse_budget
 from prequential.configuration.settings.model import ALL_SERIES, FORMS, NOTIFIED, SERIES, STATUSES, Limits
 from prequential.configuration.settings.stages import parse as stage_key
 from prequential.configuration.settings.stages import parse_configured, parse_pair
-from prequential.configuration.settings.streams import (
-    BASELINES,
-    COMPARE,
-    COMPARE_LOSSES,
-    DETAILS,
-    DISPARITY_MEASURES,
-    INCIDENT_LOSSES,
-    KEYS,
-    LOSSES,
-    MAX_CLASSES,
-    TASKS,
-    VERSIONS,
-)
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
 from prequential.engine.measures.registry import MEASURES, NAMES
@@ -319,7 +307,7 @@ KAFKA: dict[str, Parser] = {
 
 
 def _classes_limit(value: Any) -> int:
-    if isinstance(value, int) and _MOST_CLASSES < value <= MAX_CLASSES:
+    if isinstance(value, int) and _MOST_CLASSES < value <= streams.MAX_CLASSES:
         capacity = 1 << (value - 1).bit_length()
         needed = capacity**2 * _BYTES_OF_CELL >> 30
         raise ValueError(
@@ -349,25 +337,27 @@ HTTP: dict[str, Parser] = {
 }  # fmt: skip
 
 STREAM: dict[str, Parser] = {
-    "task": _one_of(TASKS), "loss": _one_of(LOSSES), "positive_class": _optional(_class),
+    "task": _one_of(streams.TASKS), "loss": _one_of(streams.LOSSES), "positive_class": _optional(_class),
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
     "stages": _list_of(_stage, key=stage_key), "costs": _optional(_costs),
-    "top_k": _integer(1, MAX_CLASSES), "quantile": _optional(_quantile), "season": _optional(_duration),
+    "top_k": _integer(1, streams.MAX_CLASSES), "quantile": _optional(_quantile),
+    "season": _optional(_duration),
     "cost_per_value": _flag, "value_limit": _optional(_value_limit),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_zone": time_zone, "period_final_at": _positive_share, "expected": _flag,
     "alarm_budget": _optional(_budget), "alarm_change": _change,
     "cluster": _cluster, "incident_budget": _optional(_budget),
-    "incident_loss": _one_of(tuple(dict.fromkeys(sum(INCIDENT_LOSSES.values(), ())))),
+    "incident_loss": _one_of(tuple(dict.fromkeys(sum(streams.INCIDENT_LOSSES.values(), ())))),
     "segments": _segment_keys, "segments_per_key": _integer(1, 10_000),
-    "baselines": _list_of(_known("baseline", BASELINES), empty=True),
-    "details": _list_of(_known("detail", DETAILS), empty=True),
+    "baselines": _list_of(_known("baseline", streams.BASELINES), empty=True),
+    "details": _list_of(_known("detail", streams.DETAILS), empty=True),
     "dependence_order": _integer(1, 1_000),
     "bins": _integer(1, 10_000), "alpha": _number(*_ALPHAS),
     "label_horizon": _duration, "label_at_horizon": _optional(_class), "settle": _duration,
-    "key": _one_of(KEYS), "versions": _one_of(VERSIONS), "compare_stages": _list_of(_stages, empty=True),
-    "compare": _one_of(COMPARE), "champion": _optional(_class),
-    "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(COMPARE_LOSSES.values(), ()))))),
+    "key": _one_of(streams.KEYS), "versions": _one_of(streams.VERSIONS),
+    "compare_stages": _list_of(_stages, empty=True),
+    "compare": _one_of(streams.COMPARE), "champion": _optional(_class),
+    "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(streams.COMPARE_LOSSES.values(), ()))))),
     "compare_level": _level, "mcnemar_level": _level,
 }  # fmt: skip
 
@@ -390,7 +380,7 @@ def _disparity_keys(value: Any) -> tuple[str, ...]:
 
 
 DISPARITY: dict[str, Parser] = {
-    "segments": _disparity_keys, "measures": _list_of(_one_of(DISPARITY_MEASURES)), "level": _level,
+    "segments": _disparity_keys, "measures": _list_of(_one_of(streams.DISPARITY_MEASURES)), "level": _level,
     "tolerance": _tolerance,
 }  # fmt: skip
 

@@ -7,16 +7,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import yaml
+from prequential.configuration.settings import streams
 from prequential.configuration.settings.durations import exact_duration
 from prequential.configuration.settings.stages import parse, sides
-from prequential.configuration.settings.streams import (
-    BY_INSTANCE,
-    COMPARE_LOSSES,
-    INCIDENT_LOSSES,
-    DetectorConfig,
-    Objective,
-    StreamConfig,
-)
+from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import tested
 from prequential.engine.estimators import naming
@@ -178,7 +172,7 @@ def flaws(
     Flaw
         A node and what is wrong there.
     """
-    if config.key == BY_INSTANCE:
+    if config.key == streams.BY_INSTANCE:
         yield from _of_key(children, config, where)
     if config.period is not None and node is not None:
         yield from _of_period(children.get("period", node), config, where)
@@ -228,7 +222,7 @@ def _of_period(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Fl
             f"horizon of {config.label_horizon} ms",
         )
     remembered = (2 * config.label_horizon + config.settle) // period
-    if config.key == BY_INSTANCE and remembered > _MOST_IN_PARTS:
+    if config.key == streams.BY_INSTANCE and remembered > _MOST_IN_PARTS:
         yield (
             node,
             f"{where}.period {period} ms: {remembered:,} periods would be remembered (twice the "
@@ -245,7 +239,7 @@ def _of_season(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Fl
             f"{where}.season {season} ms: expected at least 1/{_MOST_SEASONS} of the label horizon of "
             f"{config.label_horizon} ms",
         )
-    if config.key == BY_INSTANCE:
+    if config.key == streams.BY_INSTANCE:
         yield (
             node,
             f"{where}.season {season} ms: a seasonal baseline may be in another partition where key is "
@@ -254,7 +248,7 @@ def _of_season(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Fl
 
 
 def _of_comparisons(children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> Iterator[Flaw]:
-    of_task = COMPARE_LOSSES[config.task]
+    of_task = streams.COMPARE_LOSSES[config.task]
     for entry, pair in enumerate(config.compare_stages):
         place = children.get("compare_stages", children.get("stages", children.get("bins")))
         absent = [stage for stage in sides(pair) if stage not in config.evaluated_stages]
@@ -271,7 +265,7 @@ def _of_comparisons(children: Mapping[str, yaml.Node], config: StreamConfig, whe
                 f"{where}.compare_losses[{entry}]: {loss!r} isn't a loss of {config.task}: "
                 f"expected {', '.join(of_task)}",
             )
-    if config.incident_loss not in (losses := INCIDENT_LOSSES[config.task]):
+    if config.incident_loss not in (losses := streams.INCIDENT_LOSSES[config.task]):
         yield (
             children["incident_loss"],
             f"{where}.incident_loss: {config.incident_loss!r} isn't a loss of {config.task}: "
@@ -286,7 +280,7 @@ def _of_disparity(children: Mapping[str, yaml.Node], config: StreamConfig, where
     if not config.has_classes:
         what = f"{where}.disparity: labels of task {config.task} are numbers: expected task classification"
         yield children["disparity"], what
-    if config.key == BY_INSTANCE:
+    if config.key == streams.BY_INSTANCE:
         what = "key instance spreads the outcomes of a group over partitions: expected key stream"
         yield children["disparity"], f"{where}.disparity: {what}"
 

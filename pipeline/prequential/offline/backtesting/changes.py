@@ -233,16 +233,6 @@ def scores(runs: Iterable[Judged], longest: int) -> DetectionScores:
     )
 
 
-def always(outcomes: int) -> Ints:
-    """Return the alarms of a baseline that raises one at each outcome: 1 … `outcomes`, (outcomes,)."""
-    return np.arange(1, outcomes + 1, dtype=np.int64)
-
-
-def never() -> Ints:
-    """Return the alarms of a baseline that raises none: an empty array, (0,)."""
-    return np.zeros(0, dtype=np.int64)
-
-
 def _share(some: float, whole: int) -> float | None:
     return some / whole if whole else None
 

@@ -16,7 +16,7 @@ from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart, Unre
 from prequential.mapping.model import ROW, Path, RecordMapping
 from prequential.mapping.rows import RowColumns
 from prequential.mapping.units import RFC3339, UNITS
-from prequential.offline.tables.rows import FileRows, Held, ObjectRows, Progress, RowFile, some
+from prequential.offline.tables.rows import FileRows, ObjectRows, Progress, RowFile, TakeRows, some
 from prequential.topics.values import quoted
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class Expanded(FileRows, Protocol):
 Expand = Callable[[FileRows], Expanded]
 
 
-class InnerFile:
+class InnerFile(RowFile):
     """The rows or parts within a file's records, as a file of rows; `expand` returns those of a batch."""
 
     def __init__(self, file: RowFile, expand: Expand, *, has_parts: bool = False) -> None:
@@ -310,22 +310,15 @@ class InnerFile:
             yield rows
         self._records, self._places = np.concatenate(records), np.concatenate(places)
 
-    def hold(self) -> HeldInner:
+    def hold(self) -> TakeRows:
         """Read all records into memory."""
-        return HeldInner(self._file.hold(), self._expand, self._records, self._places)
+        take_records, records_of, places_of = self._file.hold(), self._records, self._places
 
+        def take(rows: Sequence[int]) -> FileRows:
+            numbers = np.asarray(rows, dtype=np.int64)
+            records, which = np.unique(records_of[numbers], return_inverse=True)
+            inner = self._expand(take_records(records.tolist()))
+            first: Any = np.searchsorted(np.array(inner.places, dtype=np.int64), np.arange(len(records)))
+            return inner.take((first[which] + places_of[numbers]).tolist())
 
-class HeldInner:
-    """The rows of records that are all in memory."""
-
-    def __init__(self, held: Held, expand: Expand, records: Ints, places: Ints) -> None:
-        self._held, self._expand = held, expand
-        self._records, self._places = records, places
-
-    def take(self, rows: Sequence[int]) -> FileRows:
-        """Return the rows with these numbers, counted from 0."""
-        numbers = np.asarray(rows, dtype=np.int64)
-        records, which = np.unique(self._records[numbers], return_inverse=True)
-        inner = self._expand(self._held.take(records.tolist()))
-        first: Any = np.searchsorted(np.array(inner.places, dtype=np.int64), np.arange(len(records)))
-        return inner.take((first[which] + self._places[numbers]).tolist())
+        return take
