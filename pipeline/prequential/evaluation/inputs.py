@@ -227,9 +227,7 @@ def check_indexes(tables: Mapping[str, Any]) -> None:
     Raises ValueError if two of them hold the same labels in another order. Warns if their labels differ, but
     some labels occur in both.
     """
-    known = [
-        (name, index) for table, one in tables.items() for name, index in _indexes(table, one)
-    ]
+    known = [(name, index) for table, one in tables.items() for name, index in _indexes(table, one)]
     for name, index in known[1:]:
         first, other = known[0]
         if len(index) != len(other) or index.equals(other):

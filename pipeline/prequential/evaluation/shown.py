@@ -75,9 +75,7 @@ def _sentences(summary: Summary, config: Config) -> Iterator[str]:
             yield f"{said}; baselines: {', '.join(baselines)}." if baselines else f"{said}."
 
 
-def _baselines(
-    one: SequenceSummary, measure: str
-) -> Iterator[tuple[str, float | None, float | None]]:
+def _baselines(one: SequenceSummary, measure: str) -> Iterator[tuple[str, float | None, float | None]]:
     """Yield the baselines of a sequence's main measure: names, and values of the whole run and of now."""
     estimators = terminal.shown_estimators(one.measures)
     for baseline in baseline_references(measure):
@@ -267,9 +265,7 @@ def text_of(show: Callable[[Console], None]) -> str:
 def _html(table: RichTable) -> str:
     """Return a table of rich as HTML; columns of text are aligned left."""
     kinds = ["" if column.justify == "right" else ' class="l"' for column in table.columns]
-    head = "".join(
-        f"<th{kind}>{_text(column.header)}</th>" for kind, column in zip(kinds, table.columns)
-    )
+    head = "".join(f"<th{kind}>{_text(column.header)}</th>" for kind, column in zip(kinds, table.columns))
     cells = [list(column.cells) for column in table.columns]
     body = "".join(
         f"<tr>{''.join(f'<td{kind}>{_text(cell)}</td>' for kind, cell in zip(kinds, row))}</tr>"

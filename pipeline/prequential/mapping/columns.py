@@ -34,8 +34,7 @@ class ObjectColumns(NamedTuple):
         if self.names and not any(None in column for column in self.columns):
             return [dict(zip(self.names, row)) for row in rows]
         return [
-            {name: value for name, value in zip(self.names, row) if value is not None} or None
-            for row in rows
+            {name: value for name, value in zip(self.names, row) if value is not None} or None for row in rows
         ]
 
 

@@ -241,9 +241,7 @@ class RecordMapping:
         for several in self.objects.values():
             fields += several.values() if isinstance(several, Mapping) else ()
         withdrawn = {condition.path for condition in self.withdrawn}
-        return withdrawn | {
-            one.path for one in fields if one.default is not None and one.path is not None
-        }
+        return withdrawn | {one.path for one in fields if one.default is not None and one.path is not None}
 
 
 def as_text(value: Any) -> str:

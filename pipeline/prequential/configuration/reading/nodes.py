@@ -107,9 +107,7 @@ class NodeReader:
         except ConfigError as error:
             self._faults.append(str(error))
 
-    def _section(
-        self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]
-    ) -> Any:
+    def _section(self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]) -> Any:
         with self._collect():
             children = self._mapping(node, where, tuple(parsers))
             return replace(base, **self._values(children, where, parsers))
@@ -147,9 +145,7 @@ class NodeReader:
                 entries[key] = child
         return entries
 
-    def _faultless(
-        self, node: yaml.Node, where: str, known: tuple[str, ...] | None
-    ) -> dict[str, yaml.Node]:
+    def _faultless(self, node: yaml.Node, where: str, known: tuple[str, ...] | None) -> dict[str, yaml.Node]:
         """As `_mapping`, but raises the first fault of its keys: without them the rest can't be judged."""
         before = len(self._faults)
         entries = self._mapping(node, where, known)

@@ -104,9 +104,7 @@ def name_of(detector: DetectorConfig) -> str:
     return " ".join([detector.detector, detector.signal, *shown])
 
 
-def with_detectors(
-    config: Config, detectors: Sequence[DetectorConfig], where: str = "--detector"
-) -> Config:
+def with_detectors(config: Config, detectors: Sequence[DetectorConfig], where: str = "--detector") -> Config:
     """Return the configuration with these detectors for all streams whose task they fit.
 
     They replace all configured detectors, including the tests of objectives.

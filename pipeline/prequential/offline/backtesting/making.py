@@ -293,9 +293,7 @@ def backtest(
         If no detector is configured, no change lies within a sequence, or no streams can be made.
     """
     if not any(every_detector(one.config) for one in past):
-        raise WorkError(
-            f"no detector is configured for what was evaluated: expected {spelled('detector')}"
-        )
+        raise WorkError(f"no detector is configured for what was evaluated: expected {spelled('detector')}")
     messages = list(messages)
     alarms = [one for one in messages if isinstance(one, Alarm)]
     incidents = [one for one in messages if isinstance(one, Incident)]

@@ -183,9 +183,7 @@ class _ShardReplay:
         settings = {**FETCH_SETTINGS, **READ_TO_END, "auto.offset.reset": "earliest"}
         consumer = new_consumer(self._config.kafka, _GROUP, **settings)
         try:
-            parts = [
-                TopicPartition(topic, self._partition, OFFSET_BEGINNING) for topic in self._kinds
-            ]
+            parts = [TopicPartition(topic, self._partition, OFFSET_BEGINNING) for topic in self._kinds]
             with plain_errors(self._config.kafka):
                 ends = [watermarks(consumer, part) for part in parts]
             for part, (low, _) in zip(parts, ends):

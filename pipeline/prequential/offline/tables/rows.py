@@ -174,9 +174,7 @@ class DictRows(RowFile):
     `number` is the field, if any, that contains the number of the row and is no column.
     """
 
-    def __init__(
-        self, name: str, objects: Sequence[Mapping[str, Any]], number: str | None = None
-    ) -> None:
+    def __init__(self, name: str, objects: Sequence[Mapping[str, Any]], number: str | None = None) -> None:
         self.name = name
         self._objects, self._number = objects, number
         self.is_numbered = number is not None

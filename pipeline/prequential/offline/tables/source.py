@@ -179,9 +179,7 @@ class TableSource(Located):
         number = row + 1 if self.file.unit == "line" else row
         return {"file": self.file.name, self.file.unit: number}
 
-    def _times(
-        self, progress: Progress, types: Sequence[str | None]
-    ) -> tuple[Numbers, Any, Ints | None]:
+    def _times(self, progress: Progress, types: Sequence[str | None]) -> tuple[Numbers, Any, Ints | None]:
         """Return the row, the mapping and the time of every record, in the file's order.
 
         The mappings are None if there is only one, and the times are None if no record has a time.
@@ -268,9 +266,7 @@ class TableSource(Located):
                 which = self._which[start : start + BATCH]
             yield None, rows, self._read(rows, np.arange(len(rows)), which, translated)
 
-    def _read(
-        self, rows: FileRows, places: Ints, of_mapping: Any, translated: Sequence[Translated]
-    ) -> _Read:
+    def _read(self, rows: FileRows, places: Ints, of_mapping: Any, translated: Sequence[Translated]) -> _Read:
         """Return records at these places, as columns where their values allow it."""
         first = translated[0]
         if len(translated) == 1 and not rows.reasons:
