@@ -166,8 +166,7 @@ def _of_all(config: Config, changed: Callable[[StreamConfig], StreamConfig]) -> 
         raise ConfigError(
             "reference: intervals exist for shares of classes only, but labels of task regression are numbers"
         )
-    streams = {name: changed(some) for name, some in config.streams.items()}
-    return replace(config, defaults=changed(config.defaults), streams=streams)
+    return config.with_each(changed)
 
 
 def check_result(reference: Result) -> None:

@@ -255,11 +255,7 @@ def _indexes(name: str, table: Any) -> list[tuple[str, Any]]:
             (f"{name}[{column!r}]", index)
             for column, values in table.items() for _, index in _indexes("", values)
         ]  # fmt: skip
-    is_pandas = any(
-        kind.__module__.partition(".")[0] == "pandas" and kind.__name__ in ("Series", "DataFrame")
-        for kind in type(table).__mro__
-    )
-    return [(name, table.index)] if is_pandas else []
+    return [(name, table.index)] if _is(table, "pandas", "Series") or _is_pandas(table) else []
 
 
 def _counts_rows(index: Any) -> bool:

@@ -13,7 +13,7 @@ from prequential.configuration.settings.durations import parse_budget
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig
 from prequential.evaluation.inputs import Inputs
-from prequential.evaluation.shown import Shown, compile_once
+from prequential.evaluation.shown import Shown
 from prequential.offline.backtesting import changes as detection
 from prequential.offline.backtesting import report as backtests
 from prequential.offline.backtesting.making import MOST_OUTCOMES, MOST_SEEDS, BacktestOptions, backtest
@@ -22,7 +22,7 @@ from prequential.offline.backtesting.sequences import PastSequence, read_past, w
 from prequential.offline.calibration import calibrating
 from prequential.offline.calibration.calibrating import calibrate
 from prequential.offline.replay.summary import Summary
-from prequential.runtime.compilation import progress_bar
+from prequential.runtime.compilation import compile_loops, progress_bar
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Output
 from prequential.topics.values import milliseconds
@@ -175,7 +175,7 @@ class Looking:
         config = self._config
         if given := [parsed for one in detectors for parsed in _detectors(one)]:
             config = detection.with_detectors(config, given, "detectors")
-        compile_once(config)
+        compile_loops(complain, config)
         messages: list[Output] = []
         past = watched(self._past(config, messages.append), wanted, _spelled)
         report = backtest(past, messages, asked, complain, _spelled)
@@ -190,7 +190,7 @@ class Looking:
         if change is not None and not (isinstance(change, (int, float)) and 0 < change < math.inf):
             raise UsageError(f"change is {change!r}: expected a number above 0")
         parsed = None if budget is None else parse_budget(budget)
-        compile_once(self._config)
+        compile_loops(complain, self._config)
         pasts = watched(self._past(self._config, lambda output: None), {"stream": stream}, _spelled)
         settings = calibrating.CalibrationOptions(parsed, change, outcomes, seed)
         with progress_bar(unit=None) as bar:

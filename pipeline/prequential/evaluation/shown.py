@@ -17,10 +17,9 @@ from prequential.evaluation.svg import course_plots
 from prequential.offline.replay import text as terminal
 from prequential.offline.replay.summary import SequenceSummary, Summary
 from prequential.offline.tables.opening import needs_pyarrow
-from prequential.runtime.compilation import compile_loops
 from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.views.wording.comparing import report
-from prequential.views.wording.console import Console, complain, printable_lines
+from prequential.views.wording.console import Console, printable_lines
 from prequential.views.wording.measures import COLUMNS, baseline_references, stage_in_words
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -320,8 +319,3 @@ def with_short_errors(function: Callable[P, T]) -> Callable[P, T]:
             raise error from None
 
     return wrapper
-
-
-def compile_once(config: Config) -> None:
-    """Compile the loops that a configuration needs, once in a process, with a message on standard error."""
-    compile_loops(complain, config)

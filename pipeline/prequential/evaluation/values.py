@@ -12,7 +12,6 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import PERIOD, reported, stage_name
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.estimators.measuring import SequenceMeasures
 from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.engine.output.estimates import MessageSubject, state_of
 from prequential.engine.shard import Shard
@@ -171,21 +170,19 @@ class Present:
         estimates, alpha = self._shard.reporter.of_estimators, stream.config.alpha
         places = {name: INDEX[name] for name in stream.config.measures}
         if len(line.positions) == 1:
-            return _reader(estimates.reading(about.row, line), places)
+            reading = estimates.reading(about.row, line)
+
+            def current(measure: str | None) -> Any:
+                measured = reading.now()
+                return _chosen(measured.values[0].tolist(), measured.reasons[0].tolist(), places, measure)
+
+            return current
 
         def values(measure: str | None) -> Any:
             _, by_measure, reasons = state_of(estimates.states([about.row]), about.row, line, alpha)
             return _chosen(by_measure, list(reasons), places, measure)
 
         return values
-
-
-def _reader(reading: SequenceMeasures, places: dict[str, int]) -> Values:
-    def values(measure: str | None) -> Any:
-        measured = reading.now()
-        return _chosen(measured.values[0].tolist(), measured.reasons[0].tolist(), places, measure)
-
-    return values
 
 
 def _chosen(values: list[float], reasons: list[int], places: dict[str, int], measure: str | None) -> Any:
@@ -310,11 +307,8 @@ def _moment(ms: int, zone: str) -> datetime:
     return (_EPOCH + timedelta(milliseconds=ms)).astimezone(timezone.utc if zone == "UTC" else ZoneInfo(zone))
 
 
-class Ending(NamedTuple):
-    """A model in a stage, and the estimator that was chosen."""
-
-    sequence: SequenceSummary
-    estimator: str
+#: A model in a stage, and the estimator that was chosen.
+Ending = tuple[SequenceSummary, str]
 
 
 def sequences_of(
@@ -333,7 +327,7 @@ def sequences_of(
             name = estimator or shown_estimators(one.measures)[0]
             if name not in one.measures:
                 raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")
-            chosen.append(Ending(one, name))
+            chosen.append((one, name))
     if not chosen:
         known = ", ".join(dict.fromkeys(name for one in rows for name in (one.stage, *one.same)))
         expected = f"expected one of {known}" if known else "there are none at all"

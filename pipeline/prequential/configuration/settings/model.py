@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 import msgspec
@@ -256,6 +256,11 @@ class Config:
     def stream(self, name: str) -> StreamConfig:
         """The settings of a stream: its own section over `defaults`."""
         return self.streams.get(name, self.defaults)
+
+    def with_each(self, change: Callable[[StreamConfig], StreamConfig]) -> Config:
+        """The configuration with the settings of `defaults` and of each stream changed."""
+        changed = {name: change(stream) for name, stream in self.streams.items()}
+        return replace(self, defaults=change(self.defaults), streams=changed)
 
 
 class ConfigError(UsageError):

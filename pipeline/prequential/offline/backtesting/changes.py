@@ -125,8 +125,7 @@ def with_detectors(config: Config, detectors: Sequence[DetectorConfig], where: s
         some = replace(some, detectors=tuple(detectors), objective=None)
         return replace(some, detectors=detectors_of_task(some))
 
-    streams = {name: changed(some) for name, some in config.streams.items()}
-    return replace(config, defaults=changed(config.defaults), streams=streams)
+    return config.with_each(changed)
 
 
 #: Rates of false alarms are given per this number of outcomes.

@@ -93,7 +93,7 @@ def emission_for_files(config: Config, span: int, labels: int) -> Config:
             return stream
         return replace(stream, emit_every=min(every, most_with_period(stream) or every))
 
-    return _with_streams(config, resolved)
+    return config.with_each(resolved)
 
 
 def by_count(config: Config, labels: int) -> Config:
@@ -113,18 +113,13 @@ def by_count(config: Config, labels: int) -> Config:
         given = stream.emit_outcomes_given or stream.emit_outcomes != usual
         return stream if given else replace(stream, emit_outcomes=outcomes)
 
-    return _with_streams(config, resolved)
+    return config.with_each(resolved)
 
 
 def without_metrics(config: Config) -> Config:
     """Return the configuration with metrics messages turned off; alarms and incidents stay the same."""
     never: dict[str, Any] = dict.fromkeys(("emit_outcomes", "emit_every", "emit_comparisons", "emit_idle"))
-    return _with_streams(config, lambda stream: replace(stream, **never))
-
-
-def _with_streams(config: Config, change: Callable[[StreamConfig], StreamConfig]) -> Config:
-    streams = {name: change(stream) for name, stream in config.streams.items()}
-    return replace(config, defaults=change(config.defaults), streams=streams)
+    return config.with_each(lambda stream: replace(stream, **never))
 
 
 #: Records that are decoded at once and buffered for each file; numpy and msgspec reach full speed well below.
