@@ -25,6 +25,8 @@ from prequential.views.report import Report
 
 Row = dict[str, Any]
 
+Tables = tuple[list[Row], list[Row]]
+
 START = 1_700_000_000_000
 
 SETTINGS: dict[str, Any] = {
@@ -32,7 +34,7 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def records(count: int = 1500, seed: int = 1) -> tuple[list[Row], list[Row]]:
+def records(count: int = 1500, seed: int = 1) -> Tables:
     """Predictions of two models, one of which gets worse; labels come up to a minute later, some too late."""
     r = random.Random(seed)
     predictions, labels = [], []
@@ -59,12 +61,12 @@ def plain(prediction: Row) -> Row:
 
 
 @pytest.fixture(scope="module")
-def tables() -> tuple[list[Row], list[Row]]:
+def tables() -> Tables:
     return records()
 
 
 @pytest.fixture(scope="module")
-def replayed(tables: tuple[list[Row], list[Row]]) -> list[Message]:
+def replayed(tables: Tables) -> list[Message]:
     """What `replay` says of the same records as JSON lines."""
     config = Config(
         defaults=StreamConfig(
@@ -108,7 +110,7 @@ TABLES: dict[str, Callable[[list[Row]], Any]] = {
 class TestEvaluate:
     @pytest.mark.parametrize("form", TABLES)
     def test_its_messages_are_those_of_a_replay(
-        self, tables: tuple[list[Row], list[Row]], replayed: list[Message], form: str
+        self, tables: Tables, replayed: list[Message], form: str
     ) -> None:
         """Bit for bit, those of each topic in the same order.
 
@@ -118,9 +120,7 @@ class TestEvaluate:
         found = evaluate(predictions, labels, **SETTINGS).messages
         assert by_topic(found) == by_topic(replayed)
 
-    def test_files_are_tables_too(
-        self, tables: tuple[list[Row], list[Row]], replayed: list[Message], tmp_path: Path
-    ) -> None:
+    def test_files_are_tables_too(self, tables: Tables, replayed: list[Message], tmp_path: Path) -> None:
         pd.DataFrame(tables[0]).to_csv(tmp_path / "p.csv", index=False)
         pl.DataFrame(tables[1]).write_parquet(tmp_path / "l.parquet")
         found = evaluate(str(tmp_path / "p.csv"), tmp_path / "l.parquet", **SETTINGS)
@@ -136,12 +136,12 @@ class TestEvaluate:
         assert again.messages == expected.messages
         assert again.summary.records["labels"].dropped == expected.summary.records["labels"].dropped == 0
 
-    def test_a_fading_estimators_n_has_a_fraction(self, tables: tuple[list[Row], list[Row]]) -> None:
+    def test_a_fading_estimators_n_has_a_fraction(self, tables: Tables) -> None:
         result = evaluate(*tables, estimators=["fading:0.5"])
         last = [one for one in result.messages if isinstance(one, Metrics)][-1]
         assert result.metrics.column("n").to_pylist()[-1] == last.n == pytest.approx(2.0)
 
-    def test_tables_of_messages(self, tables: tuple[list[Row], list[Row]], replayed: list[Message]) -> None:
+    def test_tables_of_messages(self, tables: Tables, replayed: list[Message]) -> None:
         """A row a message, with the very values."""
         result = evaluate(*tables, **SETTINGS)
         metrics = [one for one in replayed if isinstance(one, Metrics)]
@@ -175,7 +175,7 @@ class TestEvaluate:
             assert row["change_point_outcome"] == one.change_point["outcome"]
             assert not any(isinstance(value, str) and value[:1] in "[{" for value in row.values())
 
-    def test_what_it_shows(self, tables: tuple[list[Row], list[Row]], tmp_path: Path) -> None:
+    def test_what_it_shows(self, tables: Tables, tmp_path: Path) -> None:
         result = evaluate(*tables, champion="a", **{**SETTINGS, "segments": []})
         text = repr(result)
         assert text.startswith("read: 3,000 predictions, 1,500 labels;")
@@ -232,7 +232,7 @@ class TestEvaluate:
         assert "<b>" not in html
         assert "&lt;script&gt;" in html
 
-    def test_the_latest_measures(self, tables: tuple[list[Row], list[Row]]) -> None:
+    def test_the_latest_measures(self, tables: Tables) -> None:
         result = evaluate(*tables, **SETTINGS)
         whole = result.measures("accuracy", estimator="all")
         latest = result.measures("accuracy", stage="initial", estimator="window:1000")
@@ -461,9 +461,7 @@ REFUSED: list[tuple[dict[str, Any], list[Row], Row, str]] = [
 
 class TestEvaluator:
     @pytest.mark.parametrize("ask", [False, True])
-    def test_it_says_what_a_replay_says(
-        self, tables: tuple[list[Row], list[Row]], replayed: list[Message], ask: bool
-    ) -> None:
+    def test_it_says_what_a_replay_says(self, tables: Tables, replayed: list[Message], ask: bool) -> None:
         """Whenever it is asked, bit for bit; but for the last set of metrics, as it doesn't know the end."""
         evaluator = Evaluator(stream="s", **SETTINGS)
         feed(evaluator, *tables, ask=ask)
@@ -648,9 +646,7 @@ class TestEvaluator:
     def test_ages_as_pandas_writes_them(self, given: str, name: str) -> None:
         """They have one name in messages, and either finds them."""
         rows = [{"instance_id": i, "y_pred": "a", "ts": 1_700_000_000_000 + i} for i in range(5)]
-        labels = [
-            {"instance_id": i, "y_true": "a", "ts": 1_700_259_200_000 + i} for i in range(5)
-        ]
+        labels = [{"instance_id": i, "y_true": "a", "ts": 1_700_259_200_000 + i} for i in range(5)]
         settings = {"estimators": ["all"], "stages": ["final", f"after:{given}"], "progress": False}
         result = evaluate(rows, labels, **settings)
         assert {one.stage for one in result.summary.sequences} == {"final", f"after:{name}"}
@@ -918,7 +914,7 @@ class TestWhatHasNoColumns:
 
 
 def test_a_notebook_shows_a_result_once(
-    tables: tuple[list[Row], list[Row]], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     result = evaluate(*tables, **SETTINGS)
     expected = repr(result)
