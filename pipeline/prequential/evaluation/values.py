@@ -266,8 +266,9 @@ def _rows(messages: Sequence[Metrics], settings: Settings, measure: str | None) 
         key = one.stream, one.model, _period(one)["start"]
         newest[key] = one
         expected = one.expected or {}
-        if expected and (key not in graded or _is_unfinished(graded[key])):
-            graded[key] = one  # the first one after the period's end stays
+        # The first one after the period's end stays: it has a maturity.
+        if expected and (key not in graded or (graded[key].expected or {}).get("maturity") is None):
+            graded[key] = one
     models = list(dict.fromkeys(key[:2] for key in newest))
     for key, one in sorted(newest.items(), key=lambda item: (models.index(item[0][:2]), item[0][2])):
         period, final = _period(one), _period(one)["status"] == "final"
@@ -284,11 +285,6 @@ def _rows(messages: Sequence[Metrics], settings: Settings, measure: str | None) 
             "so_far": value, "expected": estimate.get("value"), "low": low, "high": high,
             "final": value if final else None,
         }  # fmt: skip
-
-
-def _is_unfinished(message: Metrics) -> bool:
-    """Return whether the period's time hadn't passed yet when the message was made."""
-    return not isinstance(message.expected, dict) or message.expected.get("maturity") is None
 
 
 def _expected(message: Metrics) -> dict[str, dict[str, Any]]:

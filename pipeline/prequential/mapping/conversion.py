@@ -441,14 +441,10 @@ def _of_text(text: str, unit: str | None, zone: str | None, clocks: Clocks | Non
         return result
     if unit in UNITS:
         return None
-    moment = _iso(text) if unit == ISO else _by_format(text, unit)
+    try:
+        moment = _iso(text) if unit == ISO else datetime.strptime(text, unit)
+    except ValueError:
+        return None
     if moment is None or (moment.tzinfo is None and zone is None):
         return None
     return _of_date(moment, zone, clocks)
-
-
-def _by_format(text: str, form: str) -> datetime | None:
-    try:
-        return datetime.strptime(text, form)
-    except ValueError:
-        return None

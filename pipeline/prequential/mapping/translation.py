@@ -12,7 +12,7 @@ An empty cell, NaN and null all count as no value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -320,6 +320,17 @@ class _Batch:
                 made.append(None)
         return made
 
+    def made_of(self, values: Iterable[tuple[Any, ...]], make: Callable[..., Any]) -> list[Any]:
+        """Return what `make` makes of the values of each record; None where one is absent, or for invalid."""
+        made: list[Any] = []
+        for index, parts in enumerate(values):
+            try:
+                made.append(None if None in parts else make(*parts))
+            except ValueError as error:
+                self.fail(index, str(error))
+                made.append(None)
+        return made
+
 
 def _ids(one: Field, batch: _Batch) -> list[Any]:
     """Return the instances' ids; within a record, each row has the record's id and its own number."""
@@ -339,15 +350,7 @@ def _ids(one: Field, batch: _Batch) -> list[Any]:
         numbers = batch.converted(column, one.row, conversion.integer, required=True)
     elif numbers is None or any(path.root == ROW for path in one.paths):
         return ids
-    made: list[Any] = []
-    for index, (name, number) in enumerate(zip(ids, numbers)):
-        try:
-            known = name is not None and number is not None
-            made.append(conversion.of_row(", ".join(map(str, one.paths)), name, number) if known else None)
-        except ValueError as error:
-            batch.fail(index, str(error))
-            made.append(None)
-    return made
+    return batch.made_of(zip(ids, numbers), partial(conversion.of_row, ", ".join(map(str, one.paths))))
 
 
 def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
@@ -355,14 +358,8 @@ def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
     columns = [
         batch.converted(batch.column(path), path, conversion.instance, required=True) for path in paths
     ]
-    made: list[Any] = []
-    for index, parts in enumerate(zip(*columns)):
-        try:
-            made.append(None if None in parts else conversion.together(", ".join(map(str, paths)), parts))
-        except ValueError as error:
-            batch.fail(index, str(error))
-            made.append(None)
-    return made
+    text = ", ".join(map(str, paths))
+    return batch.made_of(zip(*columns), lambda *parts: conversion.together(text, parts))
 
 
 def _probabilities(given: Any, batch: _Batch) -> Any:
@@ -372,8 +369,8 @@ def _probabilities(given: Any, batch: _Batch) -> Any:
     for one in given.values():
         convert = conversion.remainder if one.is_remainder else conversion.share
         columns.append(batch.converted(batch.column(one.path, one.default), one.path, convert))
-    numbers = _within_sum(columns)
-    if numbers is not None:
+    numbers = np.array(columns, np.float64)  # (classes, records), NaN for None
+    if len(columns) and (numbers.sum(0) <= messages.SUM_SURELY_WITHIN).all():  # needs no closer look
         return ObjectColumns(tuple(given), columns, numbers)
     if any(None in column for column in columns):
         _refuse_parts(list(given.values()), columns, batch)
@@ -407,12 +404,6 @@ def _object_of(name: str, given: Any, batch: _Batch) -> Any:
         for key, one in given.items()
     ]  # fmt: skip
     return ObjectColumns(tuple(given), columns)
-
-
-def _within_sum(columns: list[list[Any]]) -> Any:
-    """Return probabilities, (classes, records), if all are known, with sums that need no closer look."""
-    numbers = np.array(columns, np.float64)  # NaN for None
-    return numbers if len(columns) and (numbers.sum(0) <= messages.SUM_SURELY_WITHIN).all() else None
 
 
 def _whole(path: Path | None, batch: _Batch, convert: Converter) -> Any:

@@ -94,6 +94,7 @@ def _number(least: float, most: float = _LARGEST) -> Parser:
     return _real(lambda value: least <= value <= most, f"a number from {least:g} to {most:g}")
 
 
+_change = _real(lambda value: 0 < value <= _LARGEST, "a rise above 0")
 _positive_share = _real(lambda value: 0 < value <= 1, "a share above 0 and up to 1")
 _quantile = _real(lambda value: 0 < value < 1, "a quantile above 0 and below 1, as 0.9")
 _tolerance = _real(lambda value: 0 <= value < 1, "a difference between two shares, from 0 to below 1")
@@ -121,13 +122,6 @@ def _budget(value: Any) -> str:
         return str(parse_budget(value))
     except (TypeError, UsageError):
         raise _expected(value, "false alarms per duration, e.g. 1 per 30d") from None
-
-
-def _change(value: Any) -> float:
-    change: float = _number(0)(value)
-    if not change:
-        raise _expected(value, "a rise above 0")
-    return change
 
 
 def _duration(value: Any) -> int:
@@ -294,10 +288,6 @@ def _series(value: Any) -> tuple[str, ...]:
     return tuple(_list_of(_one_of(SERIES), empty=True)(value))
 
 
-def _port(value: Any) -> int:
-    return int(_integer(0, 65_535)(value))
-
-
 # ---- keys of sections
 
 KAFKA: dict[str, Parser] = {
@@ -328,7 +318,7 @@ WORKER: dict[str, Parser] = {
 }  # fmt: skip
 
 HTTP: dict[str, Parser] = {
-    "host": _text, "port": _optional(_port), "segments": _flag,
+    "host": _text, "port": _optional(_integer(0, 65_535)), "segments": _flag,
     "measures": _or_all(_list_of(_measure, empty=True), NAMES),
     "token": _optional(_text), "tls_certificate": _optional(_text), "tls_key": _optional(_text),
     "stages": _optional(_or_all(_list_of(_stage, key=stage_key, empty=True), ALL_SERIES)),

@@ -128,7 +128,7 @@ def replay_topics(
     cluster = _Cluster(config, journals, put, dead_letter, progress, ended, metrics, KeptParts())
     for partition, [first, *_] in enumerate(journals):
         if first.since is not None:
-            if cluster.has_parent(partition, first.since):
+            if any(one.since == first.since for one in journals[partition % first.since][1:]):
                 continue  # its turn comes when its parent grows
             log.warning("shard %d: its state from when the topics grew can't be replayed any more", partition)
         shard = Shard(config, partition, first.partitions or origin.partitions)
@@ -150,10 +150,6 @@ class _Cluster(NamedTuple):
     ended: Callable[[Shard], None]
     last_set: bool
     parts: KeptParts
-
-    def has_parent(self, partition: int, before: int) -> bool:
-        """Return whether the journal of a new shard's parent has the growth from `before` partitions."""
-        return any(one.since == before for one in self.journals[partition % before][1:])
 
 
 class _ShardReplay:

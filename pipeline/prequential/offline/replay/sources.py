@@ -314,12 +314,6 @@ def place_of(sources: Mapping[int, Located], config: Config) -> Callable[[int, i
     return place
 
 
-def is_untimed(sources: Sequence[Located]) -> bool:
-    """Return whether no record has a time."""
-    some = [source for source in sources if len(source)]
-    return bool(some) and not any(source.has_times for source in some)
-
-
 def for_files(config: Config, sources: Sequence[Located]) -> Config:
     """Return the configuration for the replay of these files, which may set `emit.every`."""
     spans = [source.span for source in sources if source.span is not None]
@@ -345,7 +339,8 @@ def replay(
     """
     shard = Shard(for_files(config, sources) if metrics else without_metrics(config))
     shard.state.courses, shard.state.past = courses, past
-    shard.catalog.untimed = is_untimed(sources)
+    timed = [source.has_times for source in sources if len(source)]
+    shard.catalog.untimed = bool(timed) and not any(timed)
     by_kind = {source.kind: source for source in sources}
     shard.refusals.number_of = lambda kind, offset: by_kind[kind].row(offset)
     batches = {source.kind: source.batches() for source in sources}

@@ -89,7 +89,10 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
                 f"{file.name} that has it, a time without a zone: expected {{path: {one.path}, "
                 "timezone: UTC}, or the zone whose clock it is"
             )
-        elif one.unit is None and one.timezone is not None and _is_number(value):
+        elif (
+            one.unit is None and one.timezone is not None
+            and isinstance(value, (int, float)) and not isinstance(value, bool)
+        ):  # fmt: skip
             sentences.append(
                 f"{mapping.origin.place('ts', 'timezone')}: {one.path} is {quoted(value)} in the first "
                 f"record of {file.name} that has it, a number since 1970: remove timezone"
@@ -123,10 +126,6 @@ def better_unit(value: Any, unit: str | None) -> str | None:
         if other != (unit or "ms") and as_other is not None and _LIKELY[0] <= as_other <= _LIKELY[1]:
             return other
     return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _time(value: Any, unit: str | None) -> int | None:
