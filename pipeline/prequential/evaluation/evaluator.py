@@ -28,7 +28,7 @@ from prequential.runtime.compilation import compile_loops
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS, Decoded
 from prequential.topics.messages import Label, Prediction, PredictionNumbers, Record
-from prequential.topics.outputs import Alarm, DeadLetter, Incident, Message, decoded
+from prequential.topics.outputs import DeadLetter, Message, decoded
 from prequential.views.wording.console import complain
 
 if TYPE_CHECKING:
@@ -286,10 +286,7 @@ class Evaluator:
 
         account = Account(place)
         for output in self._outputs:
-            if isinstance(output, Alarm):
-                account.alarms.append(output)
-            elif isinstance(output, Incident):
-                account.incidents.add(output)
+            account.put(output)
         account.add(shard)
         summary = account.summary(emission_of(self._config, self._config, untimed=shard.catalog.untimed))
         warn(summary, 2)

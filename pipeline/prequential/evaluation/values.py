@@ -34,19 +34,8 @@ class Wanted(NamedTuple):
 
 
 def check(what: str, name: str, known: Iterable[str]) -> None:
-    """Raise ValueError for a name that isn't among the known ones, listing these.
+    """Raise ValueError for a `measure`, `stage` or `estimator` that isn't among the configured ones.
 
-    Parameters
-    ----------
-    what
-        The kind of name: `measure`, `stage` or `estimator`.
-    name
-        The name to check.
-    known
-        The names that are configured.
-
-    Examples
-    --------
     >>> check("measure", "acc", ["accuracy", "kappa"])
     Traceback (most recent call last):
     ...

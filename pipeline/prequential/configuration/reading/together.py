@@ -156,21 +156,9 @@ _NULL = "tag:yaml.org,2002:null"
 def flaws(
     node: yaml.Node | None, children: Mapping[str, yaml.Node], config: StreamConfig, where: str
 ) -> Iterator[Flaw]:
-    """What is wrong, as far as it can be seen in this section.
+    """Yield what is wrong, as far as it can be seen in this section (`where`) with its entries by key.
 
-    Parameters
-    ----------
-    node, children
-        The section, and its entries by key.
-    config
-        All settings of the stream, with those that it has from elsewhere.
-    where
-        The section's name: `defaults`, or `streams.NAME`.
-
-    Yields
-    ------
-    Flaw
-        A node and what is wrong there.
+    `config` has all settings of the stream, also those that it has from elsewhere.
     """
     if config.key == streams.BY_INSTANCE:
         yield from _of_key(children, config, where)

@@ -192,18 +192,8 @@ def injected(
 ) -> reports.Injected:  # fmt: skip
     """Return how detectors perform in streams like these, with rises of the error at known outcomes.
 
-    Parameters
-    ----------
-    sequences
-        The sequences that are resampled in blocks to make the streams.
-    injections, given
-        The rises, and their text as you gave it.
-    seeds
-        How many streams are made from each sequence.
-    tolerance
-        Outcomes after a change's end up to which an alarm finds it.
-    block
-        Outcomes in a block; None: computed from the sequence's losses (`block_length`).
+    `given` is the text of the rises, and `seeds` the number of streams made from each sequence. An alarm
+    finds a change up to `tolerance` outcomes after its end. `block`: see `BacktestOptions`.
     """
     tally = _Tally(judged=True)
     length = length_of(injections, tolerance)
@@ -276,21 +266,9 @@ def backtest(
 ) -> reports.BacktestReport:  # fmt: skip
     """Return the alarms of the detectors on these sequences and, if asked, on generated streams like them.
 
-    Parameters
-    ----------
-    past, messages
-        The sequences, and all messages of the same replay.
-    asked
-        Changes, rises and bounds, which the caller has checked.
-    tell
-        Is called with a sentence for each sequence from which no streams can be made.
-    spelled
-        How options are spelled in errors.
-
-    Raises
-    ------
-    WorkError
-        If no detector is configured, no change lies within a sequence, or no streams can be made.
+    `messages` are all of the same replay. The caller has checked the options (`asked`), which errors spell as
+    `spelled` does. `tell` gets a sentence for each sequence from which no streams can be made. Raises
+    WorkError if no detector is configured, no change lies within a sequence, or no streams can be made.
     """
     if not any(every_detector(one.config) for one in past):
         raise WorkError(f"no detector is configured for what was evaluated: expected {spelled('detector')}")
