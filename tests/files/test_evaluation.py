@@ -136,17 +136,14 @@ class TestEvaluate:
         assert again.messages == expected.messages
         assert again.summary.records["labels"].dropped == expected.summary.records["labels"].dropped == 0
 
-    def test_a_fading_estimators_n_has_a_fraction(self, tables: Tables) -> None:
-        result = evaluate(*tables, estimators=["fading:0.5"])
-        last = [one for one in result.messages if isinstance(one, Metrics)][-1]
-        assert result.metrics.column("n").to_pylist()[-1] == last.n == pytest.approx(2.0)
-
     def test_tables_of_messages(self, tables: Tables, replayed: list[Message]) -> None:
         """A row a message, with the very values."""
         result = evaluate(*tables, **SETTINGS)
         metrics = [one for one in replayed if isinstance(one, Metrics)]
         table = result.metrics
         assert table.column("id").to_pylist() == [one.id for one in metrics]
+        assert table.column("n").to_pylist() == [one.n for one in metrics]
+        assert metrics[-1].n % 1, "of a fading estimator"
         for measure in ("accuracy", "kappa", "log_loss"):
             assert table.column(measure).to_pylist() == [one.measures.get(measure) for one in metrics]
         for measure, reason in metrics[0].undefined.items():
@@ -667,19 +664,6 @@ class TestEvaluator:
         assert '"waiting":10' in report.html().decode()
         assert "pending: 10 predictions, 0 labels" in str(result)
         assert [one.outcomes for one in result.messages if isinstance(one, Metrics)] == [10]
-
-    def test_bins_are_there_as_other_stages_are(self) -> None:
-        evaluator = Evaluator(
-            estimators=["all"], stages=["final", "bins", "intermediate"], bins=2, measures=["accuracy"],
-            emit={"outcomes": 1},
-        )  # fmt: skip
-        evaluator.predict(1, "a", ts=1_000)
-        evaluator.predict(1, "b", ts=1_700)
-        evaluator.learn(1, "b", ts=2_000)
-        stages = "final", "bin:1", "bin:2", "intermediate"
-        found = {stage: evaluator.get("accuracy", stage=stage) for stage in stages}
-        assert (found["bin:1"], found["bin:2"], found["final"]) == (0.0, 1.0, 1.0)
-        assert found == {said.stage: said.measures["accuracy"] for said in evaluator.result().messages}
 
     @pytest.mark.parametrize("ask", [False, True])
     @pytest.mark.parametrize(("config", "taken", "refused", "words"), REFUSED)
