@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import yaml
 from prequential.configuration.settings import streams
 from prequential.configuration.settings.durations import exact_duration
-from prequential.configuration.settings.stages import parse, sides
+from prequential.configuration.settings.stages import Stage, parse, sides
 from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import tested
@@ -36,32 +36,9 @@ def _name(value: Any) -> str:
     return value
 
 
-def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
-    """The place of a stage `after:D` or `lead:D` beyond the label horizon, and what is wrong with it.
-
-    >>> stage_without_outcomes(StreamConfig(stages=("final", "after:2h"), label_horizon=3_600_000))
-    (1, "stage 'after:2h' never has outcomes: expected at most label_horizon, so up to after:1h")
-    """
-    for place, stage in enumerate(map(parse, config.stages)):
-        if stage.is_age and stage.number > config.label_horizon:
-            return place, (
-                f"stage {str(stage)!r} never has outcomes: expected at most label_horizon, so up to "
-                f"{stage.kind}:{exact_duration(config.label_horizon)}"
-            )
-    return None
-
-
-def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
-    """The place, from 0, of the first detector whose signal the task can't have, and why; or None."""
-    for place, detector in enumerate(config.detectors):
-        if problem := _unfit(detector, config):
-            return place, problem
-    return None
-
-
 def detectors_of_task(config: StreamConfig) -> tuple[DetectorConfig, ...]:
     """The detectors whose signals can have a value with the stream's task, in their order."""
-    return tuple(one for one in config.detectors if not _unfit(one, config))
+    return tuple(one for one in config.detectors if not unfit(one, config))
 
 
 def objective_of(config: StreamConfig) -> Objective | None:
@@ -73,51 +50,11 @@ def objective_of(config: StreamConfig) -> Objective | None:
     return replace(config.objective, bounds=bounds, reference=reference) if bounds or reference else None
 
 
-def objective_without_value(config: StreamConfig) -> tuple[str, str] | None:
-    """A measure of the objective that the stream never has a value of, and what is wrong with it.
-
-    >>> config = StreamConfig(measures=("accuracy", "kappa"), objective=Objective({"mae": 2.0}))
-    >>> objective_without_value(config)
-    ('mae', 'it never has a value with this task and these measures: expected one of accuracy, kappa')
-    """
-    for name in config.objective.bounds if config.objective else ():
-        if not _has(config, name):
-            known = [name for name, one in MEASURES.items() if _has(config, name) and one.quality]
-            return name, (
-                f"it never has a value with this task and these measures: expected one of {', '.join(known)}"
-            )
-    return None
-
-
-def objective_untested(config: StreamConfig, all_bounds: bool) -> tuple[str, str] | None:
-    """A key of the objective for which there is no test, and why; of bounds where all are to have one.
-
-    >>> objective_untested(StreamConfig(objective=Objective({"kappa": 0.4})), True)
-    ('kappa', "it is no mean of losses, so level can't hold for it: expected one of error, accuracy, \
-precision, recall, specificity, log_loss, brier, top_k_accuracy, mae, mse, rmse, mape, pinball, \
-interval_coverage, interval_width, wis")
-    """
-    objective = config.objective
-    if objective is None:
-        return None
-    if objective.reference and config.task == "regression":
-        return "reference", "regression losses have no largest value: expected a bound such as mae: 2"
-    if objective.estimate and {"accuracy", "error"}.isdisjoint(objective.bounds):
-        return "estimate", "it estimates errors: expected a bound of accuracy or error"
-    for name, bound in objective.bounds.items() if all_bounds else ():
-        if name not in LOSSES:
-            known = ", ".join(LOSSES)
-            return name, f"it is no mean of losses, so level can't hold for it: expected one of {known}"
-        if tested(objective, name) is None:
-            return name, f"{bound:g} allows no loss at all: expected a bound that can be tested"
-    return None
-
-
 def _has(config: StreamConfig, measure: str) -> bool:
     return measure in config.measures and MEASURES[measure].fits(config.task)
 
 
-def _unfit(detector: DetectorConfig, config: StreamConfig) -> str:
+def unfit(detector: DetectorConfig, config: StreamConfig) -> str:
     """Why a stream can't have a detector on its signal; "": it can."""
     signal, task, numbers = detector.signal, config.task, config.task == "regression"
     if DETECTORS[detector.detector].binary and (signal != "error" or numbers):
@@ -275,23 +212,47 @@ def _of_disparity(children: Mapping[str, yaml.Node], config: StreamConfig, where
 
 def _of_names(children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> Iterator[Flaw]:
     """Yield stages and signals that need other settings; other keys were checked separately."""
-    for key, other, wrong in (
-        ("stages", "label_horizon", stage_without_outcomes(config)),
-        ("detectors", "task", signal_of_other_task(config)),
-    ):
+    stages = [_never(stage, config.label_horizon) for stage in map(parse, config.stages)]
+    signals = [unfit(one, config) for one in config.detectors]
+    for key, other, problems in (("stages", "label_horizon", stages), ("detectors", "task", signals)):
         place = children.get(key, children.get(other))
-        if place is not None and wrong is not None:
-            entry, problem = wrong
+        entry = next((entry for entry, problem in enumerate(problems) if problem), None)
+        if place is not None and entry is not None:
             node = children[key].value[entry] if key in children else place
-            yield node, f"{where}.{key}[{entry}]: {problem}"
+            yield node, f"{where}.{key}[{entry}]: {problems[entry]}"
+
+
+def _never(stage: Stage, horizon: int) -> str:
+    """Why a stage never has outcomes: it is later than the label horizon (ms); "": it can have some."""
+    if not stage.is_age or stage.number <= horizon:
+        return ""
+    most = f"{stage.kind}:{exact_duration(horizon)}"
+    return f"stage {str(stage)!r} never has outcomes: expected at most label_horizon, so up to {most}"
 
 
 def _of_objective(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Flaw]:
-    missing = objective_without_value(config)
-    if not missing:
-        # Without a level an objective may have bounds that aren't tested.
-        missing = objective_untested(config, _entry(node, "level") is not None)
+    # Without a level an objective may have bounds that aren't tested.
+    missing = config.objective and _unmet(config, config.objective, _entry(node, "level") is not None)
     if missing:
         name, problem = missing
         [place] = (key for key, _ in node.value if key.value == name)
         yield place, f"{where}.objective.{name}: {problem}"
+
+
+def _unmet(config: StreamConfig, objective: Objective, all_tested: bool) -> tuple[str, str] | None:
+    """A key of an objective that the stream can't have, and why; `all_tested`: each bound needs a test."""
+    for name in objective.bounds:
+        if not _has(config, name):
+            known = ", ".join(name for name, one in MEASURES.items() if _has(config, name) and one.quality)
+            return name, f"it never has a value with this task and these measures: expected one of {known}"
+    if objective.reference and config.task == "regression":
+        return "reference", "regression losses have no largest value: expected a bound such as mae: 2"
+    if objective.estimate and {"accuracy", "error"}.isdisjoint(objective.bounds):
+        return "estimate", "it estimates errors: expected a bound of accuracy or error"
+    for name, bound in objective.bounds.items() if all_tested else ():
+        if name not in LOSSES:
+            known = ", ".join(LOSSES)
+            return name, f"it is no mean of losses, so level can't hold for it: expected one of {known}"
+        if tested(objective, name) is None:
+            return name, f"{bound:g} allows no loss at all: expected a bound that can be tested"
+    return None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.configuration.reading.together import detectors_of_task, parse_signal, signal_of_other_task
+from prequential.configuration.reading.together import detectors_of_task, parse_signal, unfit
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig, Value
 from prequential.engine.compiled.kernel import Floats, Ints
@@ -116,10 +116,9 @@ def with_detectors(config: Config, detectors: Sequence[DetectorConfig], where: s
             raise UsageError(f"{where} {name!r} is there twice")
     settings = [config.defaults, *config.streams.values()]
     for one in detectors:
-        problems = [signal_of_other_task(replace(some, detectors=(one,))) for some in settings]
-        if None not in problems:
-            _, problem = problems[0] or (0, "")
-            raise UsageError(f"{where} {name_of(one)!r}: {problem}")
+        problems = [unfit(one, some) for some in settings]
+        if all(problems):
+            raise UsageError(f"{where} {name_of(one)!r}: {problems[0]}")
 
     def changed(some: StreamConfig) -> StreamConfig:
         some = replace(some, detectors=tuple(detectors), objective=None)
