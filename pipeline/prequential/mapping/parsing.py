@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -81,10 +80,8 @@ stream, instance_id, y_true, ts, value
     known = (*model.REQUIRED[kind], *model.OPTIONAL[kind])
     for name in section:
         if name not in known and name not in ABOUT:
-            near = difflib.get_close_matches(str(name), (*known, *ABOUT), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ";"
-            unknown = f"unknown field {name!r} of {KINDS[kind]}{hint} known: {', '.join(known)}"
-            raise MappingError((name,), unknown)
+            hint = model.hint(str(name), known, ABOUT)
+            raise MappingError((name,), f"unknown field {name!r} of {KINDS[kind]}{hint}")
     given = {name: one for name, one in section.items() if one is not None}
     rows = _rows(given["rows"], bare) if "rows" in given else None
     parser = _MappingParser(bare, rows is not None)

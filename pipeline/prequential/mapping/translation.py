@@ -43,13 +43,9 @@ class KafkaRecords:
     """
 
     def __init__(
-        self,
-        values: Sequence[Any],
-        keys: Sequence[Any] | None = None,
-        headers: Sequence[Any] | None = None,
-        topics: Sequence[str] | None = None,
-        timestamps: Sequence[int | None] | None = None,
-    ) -> None:
+        self, values: Sequence[Any], keys: Sequence[Any] | None = None, headers: Sequence[Any] | None = None,
+        topics: Sequence[str] | None = None, timestamps: Sequence[int | None] | None = None,
+    ) -> None:  # fmt: skip
         self._roots = {
             "value": values, "key": keys, "headers": headers, "topic": topics, "timestamp": timestamps,
         }  # fmt: skip
@@ -100,14 +96,9 @@ class Translator:
     """
 
     def __init__(
-        self,
-        mapping: RecordMapping,
-        task_of: Callable[[str], str] = lambda stream: "classification",
-        *,
-        text: bool = False,
-        unlabelled: bool = False,
-        withdraws: bool = False,
-    ) -> None:
+        self, mapping: RecordMapping, task_of: Callable[[str], str] = lambda stream: "classification", *,
+        text: bool = False, unlabelled: bool = False, withdraws: bool = False,
+    ) -> None:  # fmt: skip
         self.mapping = mapping
         self._task_of, self._text, self._unlabelled = task_of, text, unlabelled
         self._withdraws = withdraws

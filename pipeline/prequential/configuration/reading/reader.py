@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -359,10 +358,8 @@ def _mappings_of(section: Any, origin: model.MappingOrigin) -> list[model.Record
     known = {name for fields in known_of.values() for name in fields}
     for name in section:
         if name not in known and name not in ABOUT:
-            near = difflib.get_close_matches(str(name), (*known, *ABOUT), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ";"
-            every = ", ".join((*ABOUT, *sorted(known)))
-            raise wrong((name,), f"unknown field {name!r} in {where}{hint} known: {every}")
+            hint = model.hint(str(name), (*ABOUT, *sorted(known)))
+            raise wrong((name,), f"unknown field {name!r} in {where}{hint}")
     mappings = []
     for kind in kinds:
         about = set(ABOUT[1:])

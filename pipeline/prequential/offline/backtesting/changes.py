@@ -213,20 +213,15 @@ def scores(runs: Iterable[Judged], longest: int) -> DetectionScores:
     false_alarms, quiet = sum(run.false_alarms for run in runs), sum(run.quiet for run in runs)
     detected = len(known)
     return DetectionScores(
-        runs=len(runs),
-        changes=len(delays),
-        found=detected,
-        probability=_share(detected, len(delays)),
-        false_alarms=false_alarms,
-        repeated=sum(run.repeated for run in runs),
-        false_alarms_per_10000=_share(PER * false_alarms, quiet),
-        delay_mean=_share(sum(known), detected),
+        runs=len(runs), changes=len(delays), found=detected, probability=_share(detected, len(delays)),
+        false_alarms=false_alarms, repeated=sum(run.repeated for run in runs),
+        false_alarms_per_10000=_share(PER * false_alarms, quiet), delay_mean=_share(sum(known), detected),
         delay_median=float(np.median(known)) if known else None,
         delay_normalised=_share(sum(known), detected * longest),
         precision=_share(detected, detected + false_alarms),
         f1=_share(2 * detected, detected + false_alarms + len(delays)) if delays else None,
         delays=[run.delays for run in runs],
-    )
+    )  # fmt: skip
 
 
 def _share(some: float, whole: int) -> float | None:

@@ -105,12 +105,9 @@ class PastSequence:
 
 
 def sequences(
-    config: Config,
-    sources: Sequence[Located] | None,
-    put: Callable[[Output], None] = lambda output: None,
-    progress: Progress | None = None,
-    ended: Callable[[Shard], None] = lambda shard: None,
-) -> list[PastSequence]:
+    config: Config, sources: Sequence[Located] | None, put: Callable[[Output], None] = lambda output: None,
+    progress: Progress | None = None, ended: Callable[[Shard], None] = lambda shard: None,
+) -> list[PastSequence]:  # fmt: skip
     """All sequences of files (`offline.replay.sources`), or (None) of the cluster's topics to their ends.
 
     `put` takes alarms and dead letters on the way, `ended` each shard at its end; there are no metrics

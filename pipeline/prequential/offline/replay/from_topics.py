@@ -92,15 +92,9 @@ DeadLetterWriter = Callable[[DeadLetter, int, int, bytes | None, bytes | None], 
 
 
 def replay_topics(
-    config: Config,
-    put: Callable[[Output], None],
-    dead_letter: DeadLetterWriter,
-    progress: Progress,
-    ended: Callable[[Shard], None] = lambda shard: None,
-    *,
-    metrics: bool = True,
-    past: bool = False,
-) -> None:
+    config: Config, put: Callable[[Output], None], dead_letter: DeadLetterWriter, progress: Progress,
+    ended: Callable[[Shard], None] = lambda shard: None, *, metrics: bool = True, past: bool = False,
+) -> None:  # fmt: skip
     """Evaluate the input topics up to their present ends, shard by shard.
 
     As far as the journal goes, the order is the one in which the workers processed the records. If the topics

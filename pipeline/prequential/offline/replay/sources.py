@@ -322,15 +322,10 @@ def for_files(config: Config, sources: Sequence[Located]) -> Config:
 
 
 def replay(
-    config: Config,
-    sources: Sequence[Located],
-    put: Callable[[Output], None],
-    progress: Callable[[int], None] = lambda processed: None,
-    *,
-    metrics: bool = True,
-    courses: PastCourses | None = None,
-    past: PastOutcomes | None = None,
-) -> Shard:
+    config: Config, sources: Sequence[Located], put: Callable[[Output], None],
+    progress: Callable[[int], None] = lambda processed: None, *, metrics: bool = True,
+    courses: PastCourses | None = None, past: PastOutcomes | None = None,
+) -> Shard:  # fmt: skip
     """Process complete files in a shard, which ends with a last set of messages for every sequence.
 
     `put` takes each output, and `progress` the number of records just processed. Without `metrics`, the shard

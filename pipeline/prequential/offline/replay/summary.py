@@ -189,10 +189,9 @@ class Account:
     """
 
     def __init__(
-        self,
-        place: Callable[[int, int, int], Place],
+        self, place: Callable[[int, int, int], Place],
         find: Callable[[int, str, str], Place | None] = lambda kind, stream, instance_id: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._place, self._find = place, find
         self.alarms: list[Alarm] = []
         self.incidents = NewestIncidents()
@@ -294,34 +293,20 @@ class Account:
         horizon = shown_duration(stream.config.label_horizon)
         for kind, why, reason, count, which in (
             (LABELS, "late_label", "label later than the horizon", streams.late_label[code], logs.LATE_LABEL),
-            (
-                LABELS, "unmatched_label", "no prediction had come for a label when its horizon ended",
-                streams.unmatched_label[code], None,
-            ),
-            (
-                LABELS, "after_settle", "label of an instance that was settled and forgotten",
-                streams.after_settle[code], logs.AFTER_SETTLE,
-            ),
-            (
-                PREDICTIONS, "late", "prediction made after its label", entities.late[models].sum(),
-                logs.LATE_PREDICTION,
-            ),
-            (
-                PREDICTIONS, "expired", f"expired without a label within {horizon}",
-                entities.expired[models].sum(), logs.EXPIRED_PREDICTION,
-            ),
-            (
-                INSTANCES, "duplicate", "instance known already", streams.duplicate_instances[code],
-                logs.DUPLICATE + INSTANCES,
-            ),
-            (
-                PREDICTIONS, "duplicate", "prediction known already", entities.duplicate[models].sum(),
-                logs.DUPLICATE + PREDICTIONS,
-            ),
-            (
-                LABELS, "duplicate", "label known already", streams.duplicate_labels[code],
-                logs.DUPLICATE + LABELS,
-            ),
+            (LABELS, "unmatched_label", "no prediction had come for a label when its horizon ended",
+             streams.unmatched_label[code], None),
+            (LABELS, "after_settle", "label of an instance that was settled and forgotten",
+             streams.after_settle[code], logs.AFTER_SETTLE),
+            (PREDICTIONS, "late", "prediction made after its label", entities.late[models].sum(),
+             logs.LATE_PREDICTION),
+            (PREDICTIONS, "expired", f"expired without a label within {horizon}",
+             entities.expired[models].sum(), logs.EXPIRED_PREDICTION),
+            (INSTANCES, "duplicate", "instance known already", streams.duplicate_instances[code],
+             logs.DUPLICATE + INSTANCES),
+            (PREDICTIONS, "duplicate", "prediction known already", entities.duplicate[models].sum(),
+             logs.DUPLICATE + PREDICTIONS),
+            (LABELS, "duplicate", "label known already", streams.duplicate_labels[code],
+             logs.DUPLICATE + LABELS),
         ):  # fmt: skip
             if count:
                 place = self._dropped(shard, which)

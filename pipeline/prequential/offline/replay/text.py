@@ -250,9 +250,7 @@ def _table(rows: list[SequenceSummary], task: str, latest: list[str], console: C
         lines.append(
             ModelRow(
                 (name if new else "", marked(one.stage, one.same), f"{one.outcomes:,}"),
-                (*map(of_whole.get, whole), *map(of_latest.get, latest)),
-                course_of(one),
-                ends,
+                (*map(of_whole.get, whole), *map(of_latest.get, latest)), course_of(one), ends,
             )
         )
     measure = COLUMNS[task][0]  # of the course, whichever measures are configured
@@ -260,8 +258,7 @@ def _table(rows: list[SequenceSummary], task: str, latest: list[str], console: C
     needed, explained = _CAPTIONS[task]
     said = explained if needed in (None, *latest) else ""
     return models_table(
-        lines,
-        ("model", "stage", "outcomes"),
+        lines, ("model", "stage", "outcomes"),
         (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
         f"{measure} over time" if with_courses(console) else None,
         title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",

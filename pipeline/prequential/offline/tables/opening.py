@@ -212,12 +212,10 @@ def open_sources(
 
 
 def table_sources(
-    config: Config,
-    files: Mapping[int, RowFile],
+    config: Config, files: Mapping[int, RowFile],
     progress: Callable[[int], Progress] = lambda kind: lambda rows, share: None,
-    defaults: Mapping[str, Field] | None = None,
-    section: Callable[[str], str] = "files.{}".format,
-) -> dict[int, Located]:
+    defaults: Mapping[str, Field] | None = None, section: Callable[[str], str] = "files.{}".format,
+) -> dict[int, Located]:  # fmt: skip
     """Return the sources of rows; predictions and labels with the same file object share its rows.
 
     `defaults` are used for required fields without a mapping and without a column. `section` returns the name
