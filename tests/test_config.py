@@ -438,10 +438,8 @@ WRONG = [
     ("defaults:\n  compare: champion", 2, ["champion requires defaults.champion"]),
     ("defaults: {compare_losses: [hinge]}", 1, ["'hinge'", "log_loss"]),
     ("defaults: {compare_losses: []}", 1, ["compare_losses"]),
-    (
-        "defaults:\n  compare_losses: [error, squared]", 2,
-        ["compare_losses[1]", "'squared'", "classification", "error, log_loss, brier"],
-    ),
+    ("defaults:\n  compare_losses: [error, squared]", 2,
+     ["compare_losses[1]", "'squared'", "classification", "error, log_loss, brier"]),
     ("streams: {a: {task: regression, compare_losses: [brier]}}", 1, ["'brier'", "error, absolute, squared"]),
     ("defaults: {compare_level: 0}", 1, ["compare_level", "0"]),
     ("defaults: {period_zone: New York}", 1, ["period_zone", "'New York'", "such as UTC or Europe/Berlin"]),
@@ -449,10 +447,8 @@ WRONG = [
     ("defaults: {mcnemar_level: 0.7}", 1, ["mcnemar_level", "0.7"]),
     ("defaults: {compare_stages: [initial]}", 1, ["'initial'", "initial/final"]),
     ("defaults:\n  compare_stages: [initial/bin:1]", 2, ["'bin:1' isn't evaluated", "initial, final"]),
-    (
-        "defaults: {compare_stages: [bin:2/final], bins: 2, stages: [bins, final]}\nstreams: {a: {bins: 1}}",
-        2, ["'bin:2' isn't evaluated"],
-    ),
+    ("defaults: {compare_stages: [bin:2/final], bins: 2, stages: [bins, final]}\nstreams: {a: {bins: 1}}",
+     2, ["'bin:2' isn't evaluated"]),
     ("defaults: {versions: some}", 1, ["versions", "mark or separate"]),
     ('defaults: {champion: "\\ud83d"}', 1, ["defaults.champion", "surrogate"]),
     # Not YAML, or more than this needs

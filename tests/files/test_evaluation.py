@@ -327,10 +327,8 @@ class TestEvaluate:
             ({"y_pred": "guess"}, ConfigError, "its column below files, in Python by columns={'y_pred': …}"),
             ({"columns": {"y_prd": "y"}}, ConfigError, "columns: unknown field 'y_prd'; known: instance_id"),
             ({"columns": {"y_pred": "y"}}, ConfigError, "columns.y_pred: predictions has no field y; fields"),
-            (
-                {"columns": {"ts": {"path": "at", "unit": "sec"}}}, ConfigError,
-                "columns: ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or",
-            ),
+            ({"columns": {"ts": {"path": "at", "unit": "sec"}}}, ConfigError,
+             "columns: ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or"),
             ({"columns": ["y_true"]}, ConfigError, "columns is ['y_true']: expected a dict such as {"),
             ({"columns": "y_true"}, ConfigError, "columns is 'y_true': expected a dict such as"),
             ({"model": ""}, ValueError, "model is '': expected a name"),
@@ -380,10 +378,8 @@ class TestEvaluate:
             ({"measures": ["pinball"]}, ["pinball has no value, because the quantile isn't configured"]),
             ({"measures": ["pinball"], "quantile": 0.5}, []),
             ({"incident_loss": "wis"}, ["wis has no value, because no outcome has quantiles"]),
-            (
-                {"measures": ["interval_width", "wis", "interval_coverage"]},
-                ["interval_width, interval_coverage have no value, because no outcome", "wis has"],
-            ),
+            ({"measures": ["interval_width", "wis", "interval_coverage"]},
+             ["interval_width, interval_coverage have no value, because no outcome", "wis has"]),
             ({"task": "classification", "measures": ["cost"]}, ["cost has no value, because costs aren't"]),
             ({"task": "classification", "measures": ["cost"], "costs": {"1": {"0": 2}}}, []),
             ({"task": "classification", "incident_loss": "log_loss"}, ["log_loss has no value"]),
@@ -437,22 +433,16 @@ def feed(evaluator: Evaluator, predictions: list[Row], labels: list[Row], ask: b
 #: configuration, predictions that are taken, one that is refused, and why.
 REFUSED: list[tuple[dict[str, Any], list[Row], Row, str]] = [
     ({"limits": {"models_per_stream": 1}}, [{}], {"model": "b"}, "'b' is one too many: .*models_per_stream"),
-    (
-        {"limits": {"classes_per_stream": 2}}, [{}, {"y_pred": "y"}], {"y_pred": "z"},
-        "'z' is one too many: .*classes_per_stream is 2",
-    ),
+    ({"limits": {"classes_per_stream": 2}}, [{}, {"y_pred": "y"}], {"y_pred": "z"},
+     "'z' is one too many: .*classes_per_stream is 2"),
     ({"limits": {"instances_per_shard": 1}}, [{}], {"instance_id": 2}, "too many instances: .* is 1"),
-    (
-        {"limits": {"predictions_per_instance": 2}}, [{"ts": 1}, {"ts": 2, "y_pred": "y"}], {"ts": 3},
-        "instance '1' has 2 predictions waiting",
-    ),
+    ({"limits": {"predictions_per_instance": 2}}, [{"ts": 1}, {"ts": 2, "y_pred": "y"}], {"ts": 3},
+     "instance '1' has 2 predictions waiting"),
     ({"defaults": {"baselines": ["majority"]}}, [{}], {"model": "@majority"}, "'@majority': the name is"),
     ({"defaults": {"baselines": ["random"]}}, [{}], {"model": "a@random"}, "'a@random': the name is"),
     ({"defaults": {"temporal_correction": True}}, [{}], {"model": "a+temporal"}, "temporal': the name is"),
-    (
-        {"defaults": {"versions": "separate"}, "limits": {"versions_per_model": 1}},
-        [{"model_version": 1}, {"model_version": 2}], {"model_version": 1}, "'a:1' is a version that gave",
-    ),
+    ({"defaults": {"versions": "separate"}, "limits": {"versions_per_model": 1}},
+     [{"model_version": 1}, {"model_version": 2}], {"model_version": 1}, "'a:1' is a version that gave"),
 ]  # fmt: skip
 
 
@@ -876,18 +866,12 @@ class TestWhatHasNoColumns:
             (np.zeros((3, 2)), TypeError, "predictions is an array of shape (3, 2) and type float64:"),
             (pd.DataFrame({"y_pred": [1, "a"]}), TypeError, "column 'y_pred' has values of several types"),
             (pd.DataFrame([[1, 2]], columns=["y", "y"]), TypeError, "it has several columns 'y'"),
-            (
-                pd.DataFrame({"a": [1]}), ConfigError,
-                "its columns: a; expected its path in columns['predictions']['y_pred']",
-            ),
-            (
-                {"a": [1]}, ConfigError,
-                "fields of its first record: a; expected its path in columns['predictions']",
-            ),
-            (
-                {"y_pred": ["a"], "ts": ["2024-01-01 00:00:00"]}, ConfigError,
-                "a time without a zone: expected {path: ts, timezone: UTC}",
-            ),
+            (pd.DataFrame({"a": [1]}), ConfigError,
+             "its columns: a; expected its path in columns['predictions']['y_pred']"),
+            ({"a": [1]}, ConfigError,
+             "fields of its first record: a; expected its path in columns['predictions']"),
+            ({"y_pred": ["a"], "ts": ["2024-01-01 00:00:00"]}, ConfigError,
+             "a time without a zone: expected {path: ts, timezone: UTC}"),
         ],
     )  # fmt: skip
     def test_else_a_sentence_says_what_is_wrong(self, predictions: Any, error: Any, words: str) -> None:

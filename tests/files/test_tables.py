@@ -582,10 +582,8 @@ def test_times_that_python_cannot_have(tmp_path: Path, run: Run) -> None:
         ("p.csv", b"a,b\n1,2\n", "parquet", 2, "is csv: expected parquet, as configured"),
         ("p.csv", b"PAR1", "csv", 2, "is parquet: expected csv, as configured"),
         ("p.csv.gz", gzip.compress(b"stream,model\n", mtime=0)[:-4], "", 1, "can't read"),
-        (
-            "p.gz", gzip.compress(b"PAR1", mtime=0), "", 2,
-            "is parquet in gzip: expected parquet, which has its own compression",
-        ),
+        ("p.gz", gzip.compress(b"PAR1", mtime=0), "", 2,
+         "is parquet in gzip: expected parquet, which has its own compression"),
         ("p.csv", "a,b\n1,2\n".encode("utf-16"), "", 2, "p.csv is UTF-16: expected UTF-8; export it"),
         ("p.csv", "a,b\n1,2\n".encode("utf-16-be"), "", 2, "p.csv is UTF-16: expected UTF-8; export it"),
         ("p.csv", "ä,b\n1,2\n".encode("cp1252"), "", 2, "not UTF-8 (byte 0xe4 in its first line), perhaps"),
