@@ -110,11 +110,9 @@ def whole_column(convert: Callable[..., Any], column: Column) -> Column | None:
     >>> whole_column(conversion.remainder, [0.25, 1]), whole_column(conversion.remainder, [0.25, "1"])
     ([0.75, 0.0], None)
     """
-    settings: Mapping[str, Any] = {}
-    if type(convert) is partial:
-        convert, settings = convert.func, convert.keywords
-    way = _WAYS.get(convert)
-    return way(column, {*map(type, column)}, **settings) if way else None
+    bound = convert if isinstance(convert, partial) else partial(convert)
+    way = _WAYS.get(bound.func)
+    return way(column, {*map(type, column)}, **bound.keywords) if way else None
 
 
 def _names(column: Column, types: set[type]) -> Column | None:

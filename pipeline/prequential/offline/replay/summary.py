@@ -26,7 +26,7 @@ from prequential.mapping.units import Clocks, TimeColumn
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import WorkError, kind_of
-from prequential.topics.outputs import Alarm, Incident, Output
+from prequential.topics.outputs import Alarm, Incident, Message, Output
 from prequential.views.diagnosis.facts import read_by, streams_of, triple, with_example
 from prequential.views.diagnosis.findings import REUSED_IDS, findings, why_nothing
 from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
@@ -215,7 +215,7 @@ class Account:
         #: Columns that may contain times, of files without times.
         self.time_columns: list[TimeColumn] = []
 
-    def put(self, output: Output) -> None:
+    def put(self, output: Output | Message) -> None:
         """Add an alarm or an incident; other outputs are passed over."""
         if isinstance(output, Alarm):
             self.alarms.append(output)
