@@ -77,6 +77,9 @@ class TestDefaults:
         assert config == Config(streams={"elec2": one_day})
         assert config.stream("elec2").label_horizon == DAY
         assert config.stream("another") == config.defaults == StreamConfig()
+        # What the example leaves out.
+        assert (config.defaults.emit_comparisons, config.defaults.emit_idle) == (MINUTE, 30_000)
+        assert config.defaults.measures == streams.DEFAULT_MEASURES
 
     @pytest.mark.parametrize(
         ("written", "shown"),

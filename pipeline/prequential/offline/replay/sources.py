@@ -75,27 +75,6 @@ def most_with_period(stream: StreamConfig) -> int | None:
     return max(1, min(stream.period // _LOOKS_IN_PERIOD, stream.label_horizon // _LOOKS_IN_HORIZON))
 
 
-def emission_for_files(config: Config, span: int, labels: int) -> Config:
-    """Return the configuration for files with a number of labels over `span` ms of record time.
-
-    If `emit.every` isn't configured, it is set so that each sequence and estimator has at most `POINTS`
-    messages. These include the messages due by `emit.outcomes`, and the last one. With periods, `emit.every`
-    is at most `most_with_period`. `emit.comparisons` is set the same way, but never below its default.
-    """
-
-    def resolved(stream: StreamConfig) -> StreamConfig:
-        counted = labels // stream.emit_outcomes if stream.emit_outcomes else 0
-        every = every_for(span, max(_LEAST_POINTS, POINTS - 1 - counted))
-        usual = StreamConfig.emit_comparisons
-        if not stream.emit_comparisons_given and stream.emit_comparisons == usual:
-            stream = replace(stream, emit_comparisons=max(every, usual or every))
-        if stream.emit_every_given or stream.emit_every != StreamConfig.emit_every:
-            return stream
-        return replace(stream, emit_every=min(every, most_with_period(stream) or every))
-
-    return config.with_each(resolved)
-
-
 def by_count(config: Config, labels: int) -> Config:
     """Return the configuration for a program that reads a table with so many labels.
 
@@ -315,10 +294,27 @@ def place_of(sources: Mapping[int, Located], config: Config) -> Callable[[int, i
 
 
 def for_files(config: Config, sources: Sequence[Located]) -> Config:
-    """Return the configuration for the replay of these files, which may set `emit.every`."""
+    """Return the configuration for the replay of these files.
+
+    If `emit.every` isn't configured, it is set so that each sequence and estimator has at most `POINTS`
+    messages. These include the messages due by `emit.outcomes`, and the last one. With periods, `emit.every`
+    is at most `most_with_period`. `emit.comparisons` is set the same way, but never below its default.
+    """
     spans = [source.span for source in sources if source.span is not None]
     span = max(last for _, last in spans) - min(first for first, _ in spans) if spans else 0
-    return emission_for_files(config, span, sum(len(source) for source in sources if source.kind == LABELS))
+    labels = sum(len(source) for source in sources if source.kind == LABELS)
+
+    def resolved(stream: StreamConfig) -> StreamConfig:
+        counted = labels // stream.emit_outcomes if stream.emit_outcomes else 0
+        every = every_for(span, max(_LEAST_POINTS, POINTS - 1 - counted))
+        usual = StreamConfig.emit_comparisons
+        if not stream.emit_comparisons_given and stream.emit_comparisons == usual:
+            stream = replace(stream, emit_comparisons=max(every, usual or every))
+        if stream.emit_every_given or stream.emit_every != StreamConfig.emit_every:
+            return stream
+        return replace(stream, emit_every=min(every, most_with_period(stream) or every))
+
+    return config.with_each(resolved)
 
 
 def replay(
