@@ -25,25 +25,10 @@ from prequential.engine.compiled.kernel import Floats, taken
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.adwin import AdwinParameters
 from prequential.offline.backtesting.sequences import PastSequence, sequences
-from prequential.offline.calibration.calibrating import (
-    CalibrationOptions,
-    CalibrationReport,
-    calibrate,
-    lines,
-)
+from prequential.offline.calibration import calibrating, rates
+from prequential.offline.calibration.calibrating import CalibrationOptions, CalibrationReport, calibrate
 from prequential.offline.calibration.excursions import STEP, StepSums, cuts_of, exponent
 from prequential.offline.calibration.pasts import best_phase, contexts, far, matched_blocks, reach_of
-from prequential.offline.calibration.rates import (
-    Curve,
-    ThresholdRates,
-    excursions,
-    line,
-    of_line,
-    scale_of,
-    table,
-    value_of,
-    with_threshold,
-)
 from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
@@ -172,8 +157,10 @@ def test_values_that_say_nothing_have_no_cuts() -> None:
 
 def test_a_curve_knows_the_threshold_of_a_rate() -> None:
     none = np.zeros((2, 2))
-    for form, level, kappa in ((line, -4.0, 0.1), (excursions, -4.0, 0.1), (table, 4.0, 2.5)):
-        curve = Curve(form, level, kappa, none, none, 0, [])
+    for form, level, kappa in (
+        (rates.line, -4.0, 0.1), (rates.excursions, -4.0, 0.1), (rates.table, 4.0, 2.5),
+    ):
+        curve = rates.Curve(form, level, kappa, none, none, 0, [])
         for rate in (1e-3, 1e-6, 1e-12):
             assert curve.rate(curve.at(rate)) == pytest.approx(rate, rel=1e-6)
         assert curve.rate(0.0) <= 1.0
@@ -182,21 +169,21 @@ def test_a_curve_knows_the_threshold_of_a_rate() -> None:
 def test_thresholds_that_go_beyond_all_alarms_leave_a_line_through_the_others() -> None:
     """Where days turn, alarms become rarer faster than a first look has it."""
     counts = ((100.0, 160), (135.0, 52), (170.0, 7), (210.0, 0), (245.0, 0), (280.0, 0))
-    points = [ThresholdRates(u, np.full(10, alarms)) for u, alarms in counts]
-    curve = of_line(points, 5_000_000)
+    points = [rates.ThresholdRates(u, np.full(10, alarms)) for u, alarms in counts]
+    curve = rates.of_line(points, 5_000_000)
     assert curve is not None
     assert 160.0 < curve.at(1 / 70_000) < 185.0
-    assert of_line(points[3:], 5_000_000) is None
+    assert rates.of_line(points[3:], 5_000_000) is None
 
 
 def test_a_threshold_has_four_digits_and_errs_towards_fewer_alarms() -> None:
     larger, smaller = DETECTORS["page-hinkley"].threshold, DETECTORS["adwin"].threshold
     assert larger is not None
     assert smaller is not None
-    assert [value_of(larger, u) for u in (123.4501, 50.0, 0.00123456)] == [123.5, 50.0, 0.001235]
-    assert value_of(smaller, -math.log(0.0123456)) == 0.01234
-    assert scale_of(smaller, value_of(smaller, 51.0)) >= 51.0
-    changed = with_threshold(DetectorConfig("page-hinkley", "error", {"delta": 0.1}), 77.0)
+    assert [rates.value_of(larger, u) for u in (123.4501, 50.0, 0.00123456)] == [123.5, 50.0, 0.001235]
+    assert rates.value_of(smaller, -math.log(0.0123456)) == 0.01234
+    assert rates.scale_of(smaller, rates.value_of(smaller, 51.0)) >= 51.0
+    changed = rates.with_threshold(DetectorConfig("page-hinkley", "error", {"delta": 0.1}), 77.0)
     assert changed.params == {"delta": 0.1, "lambda": 77.0}
 
 
@@ -364,7 +351,7 @@ def test_lines_are_those_that_the_reader_takes(tmp_path: Path) -> None:
     budgets, changes = dict.fromkeys(names, "0.5 per 30d"), dict.fromkeys(names, 1e-7)
     report = CalibrationReport(budgets, changes, [], [], dict.fromkeys(names, detectors))
     file = tmp_path / "c.yaml"
-    file.write_text("\n".join(lines(report)), encoding="utf-8")
+    file.write_text("\n".join(calibrating.lines(report)), encoding="utf-8")
     config = load_config(str(file))
     assert list(config.streams) == names
     for name in names:

@@ -12,22 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.configuration.reading.reader import load_config
+from prequential.configuration.settings import model, streams
 from prequential.configuration.settings.durations import duration
-from prequential.configuration.settings.model import (
-    SERIES,
-    Config,
-    ConfigError,
-    HttpConfig,
-    Limits,
-    WorkerConfig,
-)
-from prequential.configuration.settings.streams import (
-    DEFAULT_MEASURES,
-    DetectorConfig,
-    Objective,
-    PeriodAlarmConfig,
-    StreamConfig,
-)
+from prequential.configuration.settings.model import Config, ConfigError, HttpConfig
+from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.measuring import measured
 from prequential.engine.measures.declaration import REASONS
@@ -89,6 +77,9 @@ class TestDefaults:
         assert config == Config(streams={"elec2": one_day})
         assert config.stream("elec2").label_horizon == DAY
         assert config.stream("another") == config.defaults == StreamConfig()
+        # What the example leaves out.
+        assert (config.defaults.emit_comparisons, config.defaults.emit_idle) == (MINUTE, 30_000)
+        assert config.defaults.measures == streams.DEFAULT_MEASURES
 
     @pytest.mark.parametrize(
         ("written", "shown"),
@@ -96,26 +87,13 @@ class TestDefaults:
             ("{}", HttpConfig()),
             ("{series: needed, stages: null, estimators: null}", HttpConfig()),
             ("{series: all, stages: all, estimators: all, measures: all}",
-             HttpConfig(measures=MEASURES, stages="all", estimators="all", series=SERIES)),
+             HttpConfig(measures=MEASURES, stages="all", estimators="all", series=model.SERIES)),
             ("{estimators: [all]}", HttpConfig(estimators=("all",))),
         ],
     )  # fmt: skip
     def test_which_series_there_are(self, tmp_path: Path, written: str, shown: HttpConfig) -> None:
         (tmp_path / "c.yaml").write_text(f"http: {written}")
         assert load_config(str(tmp_path / "c.yaml")).http == shown
-
-    def test_what_the_defaults_are(self) -> None:
-        defaults = StreamConfig()
-        assert defaults.estimators == ("all", "window:1000", "fading:0.999")
-        assert defaults.stages == ("initial", "final")
-        assert (defaults.label_horizon, defaults.settle) == (7 * DAY, 5 * MINUTE)
-        assert (defaults.emit_outcomes, defaults.emit_every) == (1000, 10_000)
-        assert (defaults.emit_comparisons, defaults.emit_idle) == (MINUTE, 30_000)
-        assert defaults.detectors == (
-            DetectorConfig("page-hinkley", "error"),
-            DetectorConfig("page-hinkley", "fading:0.997/fading:0.9994", {"delta": 0.1, "lambda": 100.0}),
-        )
-        assert defaults.measures == DEFAULT_MEASURES
 
     @pytest.mark.parametrize(
         "text", ["", "{}", "null", "# nothing\n", "defaults:\nstreams:\nkafka: {}\n", "---\n"]
@@ -169,7 +147,7 @@ class TestDefaults:
             measures=("kappa", "mae"), details=("intervals",), dependence_order=9, coverage=False,
             period=10_800_000, period_zone="Asia/Tokyo", period_final_at=0.5, expected=False,
             costs={"true": {"0": 5.0}},
-            period_alarms=PeriodAlarmConfig(5.0, None, 3.5, 0.9),
+            period_alarms=streams.PeriodAlarmConfig(5.0, None, 3.5, 0.9),
             top_k=3, quantile=0.9, season=86_400_000, cost_per_value=True, value_limit=9.0,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             compare="champion", champion="nb", compare_losses=("squared", "error"), compare_level=0.1,
@@ -182,15 +160,15 @@ class TestDefaults:
             alarm_budget="2 per 7d", alarm_change=0.1,
             cluster=DAY, incident_budget="2 per 90d", incident_loss="mae",
         )  # fmt: skip
-        assert config.limits == Limits(1, 2, 3, 4, 5, 6, 7)
+        assert config.limits == model.Limits(1, 2, 3, 4, 5, 6, 7)
         assert config.http == HttpConfig(
             "0.0.0.0", 0, ("auc", "r2"), ("final",), ("fading:1",), ("selection", "tests"), False, "t", "c",
             "k",
         )
-        assert config.worker == WorkerConfig("g", "env:POD", 6_000, 1, 2, 3, 7, (3, 5), 4_000)
+        assert config.worker == model.WorkerConfig("g", "env:POD", 6_000, 1, 2, 3, 7, (3, 5), 4_000)
         for section, default in (
-            (config.defaults, StreamConfig()), (config.limits, Limits()),
-            (config.worker, WorkerConfig()), (config.http, HttpConfig()),
+            (config.defaults, StreamConfig()), (config.limits, model.Limits()),
+            (config.worker, model.WorkerConfig()), (config.http, HttpConfig()),
             (config.kafka, KafkaConfig()),
         ):  # fmt: skip
             for field in fields(section):
@@ -348,17 +326,12 @@ WRONG = [
      ["streams.s.cost_per_value: cost_per_value is true", "expected costs, as"]),
     ("defaults: {positive_class: [a]}", 1, ["positive_class: ['a']", "a string, an integer"]),
     ("defaults: {estimators: [all, 'window:0']}", 1, ["'window:0'", "window:W (W >= 1)"]),
-    ("defaults: {estimators: ['window:x']}", 1, ["'window:x'", "window:W"]),
     ("defaults: {estimators: ['fading:0']}", 1, ["'fading:0'", "fading:A (0 < A <= 1)"]),
-    ("defaults: {estimators: ['fading:1.1']}", 1, ["'fading:1.1'", "0 < A <= 1"]),
-    ("defaults: {estimators: ['fading:nan']}", 1, ["'fading:nan'", "0 < A <= 1"]),
     ("defaults: {estimators: ['fading:1e-310']}", 1, ["'fading:1e-310'", "fading:A"]),
     ("defaults: {estimators: [5]}", 1, ["5", "expected a string"]),
     ("defaults: {estimators: ['window:9999999999999']}", 1,
      ["'window:9999999999999'", "at most 10000000"]),
     ("defaults: {estimators: ['decay:0h']}", 1, ["'decay:0h'", "decay:H (H a half-life such as 1h)"]),
-    ("defaults: {estimators: ['decay:1 h']}", 1, ["'decay:1 h'", "decay:H"]),
-    ("defaults: {estimators: ['decay:']}", 1, ["'decay:'", "decay:H"]),
     ("defaults: {estimators: ['decay:99999w']}", 1, ["'decay:99999w'", "at most 36525d"]),
     ("defaults: {estimators: ['decay:1h', 'decay:60m']}", 1,
      ["'decay:1h' and 'decay:60m' are the same", "without repeats"]),
@@ -375,9 +348,7 @@ WRONG = [
      ["'after:1h' and 'after:60m'", "without repeats"]),
     ("defaults: {stages: ['after: 5m']}", 1, ["stage 'after: 5m'", "neither blanks nor leading zeros"]),
     ("defaults: {stages: ['after:05m']}", 1, ["stage 'after:05m'", "neither blanks nor leading zeros"]),
-    ("defaults: {stages: ['after:5 m']}", 1, ["stage 'after:5 m'", "neither blanks nor leading zeros"]),
     ("defaults: {stages: ['after:\u0665m']}", 1, ["is no duration", "5m"]),
-    ("defaults: {settle: \u0665m}", 1, ["is no duration", "5m"]),
     # A stage beyond the horizon, wherever either comes from
     ("defaults:\n  stages: [final, 'after:30d']", 2,
      ["defaults.stages[1]: stage 'after:30d' never has outcomes", "up to after:7d"]),
@@ -411,10 +382,8 @@ WRONG = [
     ("defaults: {bins: true}", 1, ["defaults.bins: True", "an integer from 1"]),
     ("defaults: {bins: '3'}", 1, ["defaults.bins: '3'", "an integer from 1"]),
     ("defaults: {alpha: 0}", 1, ["defaults.alpha: 0", "a number from 1e-06 to 1e+06"]),
-    ("defaults: {alpha: .inf}", 1, ["defaults.alpha: inf", "a number from 1e-06 to 1e+06"]),
     ("defaults: {alpha: .nan}", 1, ["defaults.alpha: nan", "a number from 1e-06 to 1e+06"]),
     ("defaults: {alpha: x}", 1, ["defaults.alpha: 'x'", "a number from 1e-06 to 1e+06"]),
-    ("defaults: {alpha: 1.0e-320}", 1, ["defaults.alpha: 1e-320", "a number from 1e-06 to 1e+06"]),
     ("defaults: {alpha: 9.99e-7}", 1, ["defaults.alpha: 9.99e-07", "a number from 1e-06 to 1e+06"]),
     ("defaults: {alpha: 1000001}", 1, ["defaults.alpha: 1000001", "a number from 1e-06 to 1e+06"]),
     ("defaults: {alpha: true}", 1, ["defaults.alpha: True", "a number from 1e-06 to 1e+06"]),
@@ -425,7 +394,6 @@ WRONG = [
     ("defaults: {settle: -1s}", 1, ["'-1s' is no duration", "5m"]),
     ("defaults: {cluster: x}", 1, ["defaults.cluster: 'x' is no duration", ", or auto"]),
     ("defaults: {cluster: 0s}", 1, ["'0s': expected a duration above 0", ", or auto"]),
-    ("defaults: {settle: 1.5s}", 1, ["'1.5s' is no duration", "5m"]),
     ("defaults: {settle: null}", 1, ["None is no duration", "5m"]),
     ("defaults: {label_horizon: 999999999999999d}", 1, ["'999999999999999d'", "duration"]),
     ("defaults:\n  emit:\n    outcomes: 0", 3, ["defaults.emit.outcomes: 0", "an integer from 1"]),
@@ -473,10 +441,8 @@ WRONG = [
     ("defaults:\n  compare: champion", 2, ["champion requires defaults.champion"]),
     ("defaults: {compare_losses: [hinge]}", 1, ["'hinge'", "log_loss"]),
     ("defaults: {compare_losses: []}", 1, ["compare_losses"]),
-    (
-        "defaults:\n  compare_losses: [error, squared]", 2,
-        ["compare_losses[1]", "'squared'", "classification", "error, log_loss, brier"],
-    ),
+    ("defaults:\n  compare_losses: [error, squared]", 2,
+     ["compare_losses[1]", "'squared'", "classification", "error, log_loss, brier"]),
     ("streams: {a: {task: regression, compare_losses: [brier]}}", 1, ["'brier'", "error, absolute, squared"]),
     ("defaults: {compare_level: 0}", 1, ["compare_level", "0"]),
     ("defaults: {period_zone: New York}", 1, ["period_zone", "'New York'", "such as UTC or Europe/Berlin"]),
@@ -484,10 +450,8 @@ WRONG = [
     ("defaults: {mcnemar_level: 0.7}", 1, ["mcnemar_level", "0.7"]),
     ("defaults: {compare_stages: [initial]}", 1, ["'initial'", "initial/final"]),
     ("defaults:\n  compare_stages: [initial/bin:1]", 2, ["'bin:1' isn't evaluated", "initial, final"]),
-    (
-        "defaults: {compare_stages: [bin:2/final], bins: 2, stages: [bins, final]}\nstreams: {a: {bins: 1}}",
-        2, ["'bin:2' isn't evaluated"],
-    ),
+    ("defaults: {compare_stages: [bin:2/final], bins: 2, stages: [bins, final]}\nstreams: {a: {bins: 1}}",
+     2, ["'bin:2' isn't evaluated"]),
     ("defaults: {versions: some}", 1, ["versions", "mark or separate"]),
     ('defaults: {champion: "\\ud83d"}', 1, ["defaults.champion", "surrogate"]),
     # Not YAML, or more than this needs
@@ -665,7 +629,7 @@ def test_all_of_the_contract_can_be_computed() -> None:
         "mase", "rmsse", "wis", "weighted_mae", "micro_precision", "micro_recall", "micro_f1", "hamming_loss",
         "jaccard",
     }  # fmt: skip
-    assert set(MEASURES) == {*DEFAULT_MEASURES, *more}
+    assert set(MEASURES) == {*streams.DEFAULT_MEASURES, *more}
 
 
 class TestUnreadable:
@@ -712,9 +676,7 @@ _WORDS = st.sampled_from([
 
 @settings(max_examples=150)
 @given(words=st.lists(_WORDS, max_size=12))
-def test_no_file_ends_in_a_traceback(
-    tmp_path_factory: pytest.TempPathFactory, words: list[str]
-) -> None:
+def test_no_file_ends_in_a_traceback(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
     """Whatever it holds: a configuration or one sentence."""
     path = tmp_path_factory.getbasetemp() / "any.yaml"
     path.write_text("".join(words), encoding="utf-8")

@@ -94,9 +94,7 @@ def test_columns_are_those_of_a_plain_loop() -> None:
     lines: dict[str, list[bytes]] = {"predictions": [], "labels": []}
     for i, (y, h, delay) in enumerate(zip(labels, said, delays)):
         about = {"stream": "s", "instance_id": i}
-        lines["predictions"].append(
-            json.dumps({**about, "model": "m", "ts": 100 * i, "y_pred": h}).encode()
-        )
+        lines["predictions"].append(json.dumps({**about, "model": "m", "ts": 100 * i, "y_pred": h}).encode())
         lines["labels"].append(json.dumps({**about, "ts": 100 * i + delay, "y_true": y}).encode())
     sources = [Source(KINDS.index(kind), of) for kind, of in lines.items()]
     [one] = sequences(Config(defaults=StreamConfig(stages=("final",))), sources)

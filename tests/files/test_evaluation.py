@@ -25,6 +25,8 @@ from prequential.views.report import Report
 
 Row = dict[str, Any]
 
+Tables = tuple[list[Row], list[Row]]
+
 START = 1_700_000_000_000
 
 SETTINGS: dict[str, Any] = {
@@ -32,7 +34,7 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def records(count: int = 1500, seed: int = 1) -> tuple[list[Row], list[Row]]:
+def records(count: int = 1500, seed: int = 1) -> Tables:
     """Predictions of two models, one of which gets worse; labels come up to a minute later, some too late."""
     r = random.Random(seed)
     predictions, labels = [], []
@@ -59,12 +61,12 @@ def plain(prediction: Row) -> Row:
 
 
 @pytest.fixture(scope="module")
-def tables() -> tuple[list[Row], list[Row]]:
+def tables() -> Tables:
     return records()
 
 
 @pytest.fixture(scope="module")
-def replayed(tables: tuple[list[Row], list[Row]]) -> list[Message]:
+def replayed(tables: Tables) -> list[Message]:
     """What `replay` says of the same records as JSON lines."""
     config = Config(
         defaults=StreamConfig(
@@ -108,7 +110,7 @@ TABLES: dict[str, Callable[[list[Row]], Any]] = {
 class TestEvaluate:
     @pytest.mark.parametrize("form", TABLES)
     def test_its_messages_are_those_of_a_replay(
-        self, tables: tuple[list[Row], list[Row]], replayed: list[Message], form: str
+        self, tables: Tables, replayed: list[Message], form: str
     ) -> None:
         """Bit for bit, those of each topic in the same order.
 
@@ -118,9 +120,7 @@ class TestEvaluate:
         found = evaluate(predictions, labels, **SETTINGS).messages
         assert by_topic(found) == by_topic(replayed)
 
-    def test_files_are_tables_too(
-        self, tables: tuple[list[Row], list[Row]], replayed: list[Message], tmp_path: Path
-    ) -> None:
+    def test_files_are_tables_too(self, tables: Tables, replayed: list[Message], tmp_path: Path) -> None:
         pd.DataFrame(tables[0]).to_csv(tmp_path / "p.csv", index=False)
         pl.DataFrame(tables[1]).write_parquet(tmp_path / "l.parquet")
         found = evaluate(str(tmp_path / "p.csv"), tmp_path / "l.parquet", **SETTINGS)
@@ -136,17 +136,14 @@ class TestEvaluate:
         assert again.messages == expected.messages
         assert again.summary.records["labels"].dropped == expected.summary.records["labels"].dropped == 0
 
-    def test_a_fading_estimators_n_has_a_fraction(self, tables: tuple[list[Row], list[Row]]) -> None:
-        result = evaluate(*tables, estimators=["fading:0.5"])
-        last = [one for one in result.messages if isinstance(one, Metrics)][-1]
-        assert result.metrics.column("n").to_pylist()[-1] == last.n == pytest.approx(2.0)
-
-    def test_tables_of_messages(self, tables: tuple[list[Row], list[Row]], replayed: list[Message]) -> None:
+    def test_tables_of_messages(self, tables: Tables, replayed: list[Message]) -> None:
         """A row a message, with the very values."""
         result = evaluate(*tables, **SETTINGS)
         metrics = [one for one in replayed if isinstance(one, Metrics)]
         table = result.metrics
         assert table.column("id").to_pylist() == [one.id for one in metrics]
+        assert table.column("n").to_pylist() == [one.n for one in metrics]
+        assert metrics[-1].n % 1, "of a fading estimator"
         for measure in ("accuracy", "kappa", "log_loss"):
             assert table.column(measure).to_pylist() == [one.measures.get(measure) for one in metrics]
         for measure, reason in metrics[0].undefined.items():
@@ -175,7 +172,7 @@ class TestEvaluate:
             assert row["change_point_outcome"] == one.change_point["outcome"]
             assert not any(isinstance(value, str) and value[:1] in "[{" for value in row.values())
 
-    def test_what_it_shows(self, tables: tuple[list[Row], list[Row]], tmp_path: Path) -> None:
+    def test_what_it_shows(self, tables: Tables, tmp_path: Path) -> None:
         result = evaluate(*tables, champion="a", **{**SETTINGS, "segments": []})
         text = repr(result)
         assert text.startswith("read: 3,000 predictions, 1,500 labels;")
@@ -232,7 +229,7 @@ class TestEvaluate:
         assert "<b>" not in html
         assert "&lt;script&gt;" in html
 
-    def test_the_latest_measures(self, tables: tuple[list[Row], list[Row]]) -> None:
+    def test_the_latest_measures(self, tables: Tables) -> None:
         result = evaluate(*tables, **SETTINGS)
         whole = result.measures("accuracy", estimator="all")
         latest = result.measures("accuracy", stage="initial", estimator="window:1000")
@@ -330,10 +327,8 @@ class TestEvaluate:
             ({"y_pred": "guess"}, ConfigError, "its column below files, in Python by columns={'y_pred': …}"),
             ({"columns": {"y_prd": "y"}}, ConfigError, "columns: unknown field 'y_prd'; known: instance_id"),
             ({"columns": {"y_pred": "y"}}, ConfigError, "columns.y_pred: predictions has no field y; fields"),
-            (
-                {"columns": {"ts": {"path": "at", "unit": "sec"}}}, ConfigError,
-                "columns: ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or",
-            ),
+            ({"columns": {"ts": {"path": "at", "unit": "sec"}}}, ConfigError,
+             "columns: ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or"),
             ({"columns": ["y_true"]}, ConfigError, "columns is ['y_true']: expected a dict such as {"),
             ({"columns": "y_true"}, ConfigError, "columns is 'y_true': expected a dict such as"),
             ({"model": ""}, ValueError, "model is '': expected a name"),
@@ -383,10 +378,8 @@ class TestEvaluate:
             ({"measures": ["pinball"]}, ["pinball has no value, because the quantile isn't configured"]),
             ({"measures": ["pinball"], "quantile": 0.5}, []),
             ({"incident_loss": "wis"}, ["wis has no value, because no outcome has quantiles"]),
-            (
-                {"measures": ["interval_width", "wis", "interval_coverage"]},
-                ["interval_width, interval_coverage have no value, because no outcome", "wis has"],
-            ),
+            ({"measures": ["interval_width", "wis", "interval_coverage"]},
+             ["interval_width, interval_coverage have no value, because no outcome", "wis has"]),
             ({"task": "classification", "measures": ["cost"]}, ["cost has no value, because costs aren't"]),
             ({"task": "classification", "measures": ["cost"], "costs": {"1": {"0": 2}}}, []),
             ({"task": "classification", "incident_loss": "log_loss"}, ["log_loss has no value"]),
@@ -440,30 +433,22 @@ def feed(evaluator: Evaluator, predictions: list[Row], labels: list[Row], ask: b
 #: configuration, predictions that are taken, one that is refused, and why.
 REFUSED: list[tuple[dict[str, Any], list[Row], Row, str]] = [
     ({"limits": {"models_per_stream": 1}}, [{}], {"model": "b"}, "'b' is one too many: .*models_per_stream"),
-    (
-        {"limits": {"classes_per_stream": 2}}, [{}, {"y_pred": "y"}], {"y_pred": "z"},
-        "'z' is one too many: .*classes_per_stream is 2",
-    ),
+    ({"limits": {"classes_per_stream": 2}}, [{}, {"y_pred": "y"}], {"y_pred": "z"},
+     "'z' is one too many: .*classes_per_stream is 2"),
     ({"limits": {"instances_per_shard": 1}}, [{}], {"instance_id": 2}, "too many instances: .* is 1"),
-    (
-        {"limits": {"predictions_per_instance": 2}}, [{"ts": 1}, {"ts": 2, "y_pred": "y"}], {"ts": 3},
-        "instance '1' has 2 predictions waiting",
-    ),
+    ({"limits": {"predictions_per_instance": 2}}, [{"ts": 1}, {"ts": 2, "y_pred": "y"}], {"ts": 3},
+     "instance '1' has 2 predictions waiting"),
     ({"defaults": {"baselines": ["majority"]}}, [{}], {"model": "@majority"}, "'@majority': the name is"),
     ({"defaults": {"baselines": ["random"]}}, [{}], {"model": "a@random"}, "'a@random': the name is"),
     ({"defaults": {"temporal_correction": True}}, [{}], {"model": "a+temporal"}, "temporal': the name is"),
-    (
-        {"defaults": {"versions": "separate"}, "limits": {"versions_per_model": 1}},
-        [{"model_version": 1}, {"model_version": 2}], {"model_version": 1}, "'a:1' is a version that gave",
-    ),
+    ({"defaults": {"versions": "separate"}, "limits": {"versions_per_model": 1}},
+     [{"model_version": 1}, {"model_version": 2}], {"model_version": 1}, "'a:1' is a version that gave"),
 ]  # fmt: skip
 
 
 class TestEvaluator:
     @pytest.mark.parametrize("ask", [False, True])
-    def test_it_says_what_a_replay_says(
-        self, tables: tuple[list[Row], list[Row]], replayed: list[Message], ask: bool
-    ) -> None:
+    def test_it_says_what_a_replay_says(self, tables: Tables, replayed: list[Message], ask: bool) -> None:
         """Whenever it is asked, bit for bit; but for the last set of metrics, as it doesn't know the end."""
         evaluator = Evaluator(stream="s", **SETTINGS)
         feed(evaluator, *tables, ask=ask)
@@ -648,9 +633,7 @@ class TestEvaluator:
     def test_ages_as_pandas_writes_them(self, given: str, name: str) -> None:
         """They have one name in messages, and either finds them."""
         rows = [{"instance_id": i, "y_pred": "a", "ts": 1_700_000_000_000 + i} for i in range(5)]
-        labels = [
-            {"instance_id": i, "y_true": "a", "ts": 1_700_259_200_000 + i} for i in range(5)
-        ]
+        labels = [{"instance_id": i, "y_true": "a", "ts": 1_700_259_200_000 + i} for i in range(5)]
         settings = {"estimators": ["all"], "stages": ["final", f"after:{given}"], "progress": False}
         result = evaluate(rows, labels, **settings)
         assert {one.stage for one in result.summary.sequences} == {"final", f"after:{name}"}
@@ -671,19 +654,6 @@ class TestEvaluator:
         assert '"waiting":10' in report.html().decode()
         assert "pending: 10 predictions, 0 labels" in str(result)
         assert [one.outcomes for one in result.messages if isinstance(one, Metrics)] == [10]
-
-    def test_bins_are_there_as_other_stages_are(self) -> None:
-        evaluator = Evaluator(
-            estimators=["all"], stages=["final", "bins", "intermediate"], bins=2, measures=["accuracy"],
-            emit={"outcomes": 1},
-        )  # fmt: skip
-        evaluator.predict(1, "a", ts=1_000)
-        evaluator.predict(1, "b", ts=1_700)
-        evaluator.learn(1, "b", ts=2_000)
-        stages = "final", "bin:1", "bin:2", "intermediate"
-        found = {stage: evaluator.get("accuracy", stage=stage) for stage in stages}
-        assert (found["bin:1"], found["bin:2"], found["final"]) == (0.0, 1.0, 1.0)
-        assert found == {said.stage: said.measures["accuracy"] for said in evaluator.result().messages}
 
     @pytest.mark.parametrize("ask", [False, True])
     @pytest.mark.parametrize(("config", "taken", "refused", "words"), REFUSED)
@@ -896,18 +866,12 @@ class TestWhatHasNoColumns:
             (np.zeros((3, 2)), TypeError, "predictions is an array of shape (3, 2) and type float64:"),
             (pd.DataFrame({"y_pred": [1, "a"]}), TypeError, "column 'y_pred' has values of several types"),
             (pd.DataFrame([[1, 2]], columns=["y", "y"]), TypeError, "it has several columns 'y'"),
-            (
-                pd.DataFrame({"a": [1]}), ConfigError,
-                "its columns: a; expected its path in columns['predictions']['y_pred']",
-            ),
-            (
-                {"a": [1]}, ConfigError,
-                "fields of its first record: a; expected its path in columns['predictions']",
-            ),
-            (
-                {"y_pred": ["a"], "ts": ["2024-01-01 00:00:00"]}, ConfigError,
-                "a time without a zone: expected {path: ts, timezone: UTC}",
-            ),
+            (pd.DataFrame({"a": [1]}), ConfigError,
+             "its columns: a; expected its path in columns['predictions']['y_pred']"),
+            ({"a": [1]}, ConfigError,
+             "fields of its first record: a; expected its path in columns['predictions']"),
+            ({"y_pred": ["a"], "ts": ["2024-01-01 00:00:00"]}, ConfigError,
+             "a time without a zone: expected {path: ts, timezone: UTC}"),
         ],
     )  # fmt: skip
     def test_else_a_sentence_says_what_is_wrong(self, predictions: Any, error: Any, words: str) -> None:
@@ -918,7 +882,7 @@ class TestWhatHasNoColumns:
 
 
 def test_a_notebook_shows_a_result_once(
-    tables: tuple[list[Row], list[Row]], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     result = evaluate(*tables, **SETTINGS)
     expected = repr(result)

@@ -258,9 +258,7 @@ def local_rows(field: str, value: str, count: int = 60) -> Rows:
 def test_periods_follow_a_time_zone(way: str, tmp_path: Path) -> None:
     """A prediction each half hour, on a day with 25 hours and around it."""
     begin = round(datetime(2026, 11, 1, 3, 30, tzinfo=timezone.utc).timestamp() * 1000)
-    predictions: Rows = [
-        {"instance_id": i, "y_pred": "a", "ts": begin + i * HOUR // 2} for i in range(60)
-    ]
+    predictions: Rows = [{"instance_id": i, "y_pred": "a", "ts": begin + i * HOUR // 2} for i in range(60)]
     labels = [{"instance_id": row["instance_id"], "y_true": "a", "ts": row["ts"]} for row in predictions]
     more: Any = {"period": "1d", "period_zone": "America/New_York"}
     result = given_as(way, predictions, labels, tmp_path, **more)
@@ -341,8 +339,7 @@ def test_local_times_that_occur_twice_or_never(
     moments = [day + timedelta(minutes=i) for i in range(240)]
     as_text = way in ("csv", "lines")
     predictions = [
-        {"instance_id": i, "y_pred": "a", "ts": str(one) if as_text else one}
-        for i, one in enumerate(moments)
+        {"instance_id": i, "y_pred": "a", "ts": str(one) if as_text else one} for i, one in enumerate(moments)
     ]
     known = [one.replace(tzinfo=ZoneInfo(zone)).astimezone(timezone.utc) for one in moments]
     labels = [
@@ -462,9 +459,7 @@ def test_most_rows_dropped_is_a_warning() -> None:
     late = [{"instance_id": i, "y_pred": "a", "ts": START + i * HOUR} for i in range(100)]
     labels = [{"instance_id": i, "y_true": "a", "ts": START + i * HOUR} for i in range(90, 100)]
     [one] = messages(lambda: quiet(late, labels, label_horizon="1h"))
-    assert one == (
-        "90 of 100 predictions were dropped; most often: expired without a label within 1h"
-    )
+    assert one == ("90 of 100 predictions were dropped; most often: expired without a label within 1h")
 
 
 def test_nothing_wrong_is_no_warning() -> None:
@@ -531,9 +526,7 @@ def test_a_column_of_times_that_is_not_read_is_named(form: str, column: str, tmp
         timed = evaluate(table, labels, columns={"ts": column})
     assert timed.metrics.column("ts")[0].as_py().year == 2023
     with pytest.raises(UsageError, match=rf"the labels in .* \(perhaps '{column}'\), or no ts anywhere"):
-        evaluate(
-            [{"instance_id": 1, "y_pred": "a", "ts": 1}], [{"instance_id": 1, "y_true": "a", column: 2}]
-        )
+        evaluate([{"instance_id": 1, "y_pred": "a", "ts": 1}], [{"instance_id": 1, "y_true": "a", column: 2}])
 
 
 def test_columns_without_times_are_not_named() -> None:

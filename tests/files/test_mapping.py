@@ -50,54 +50,34 @@ def reason(section: dict[str, Any], kind: int, value: Any, **options: Any) -> st
     [
         ({}, ("as",), "as None: expected instances, predictions, labels"),
         ({"as": "label"}, ("as",), "as 'label': expected instances, predictions, labels"),
-        (
-            {"as": "labels", "y_treu": "value.y"}, ("y_treu",),
-            "unknown field 'y_treu' of labels; did you mean y_true? "
-            "known: stream, instance_id, y_true, ts, value",
-        ),
-        (
-            {"as": "labels", "y_true": "score"}, ("y_true",),
-            "y_true: 'score' is no path: expected one that begins with value., key, headers.NAME, topic or "
-            "timestamp; a fixed value is {const: …}",
-        ),
-        (
-            {"as": "labels", "y_true": "value.a..b"}, ("y_true",),
-            "y_true: 'value.a..b' is no path: expected names with dots between them; odd names are quoted: "
-            '"a.b"',
-        ),
+        ({"as": "labels", "y_treu": "value.y"}, ("y_treu",),
+         "unknown field 'y_treu' of labels; did you mean y_true? "
+         "known: stream, instance_id, y_true, ts, value"),
+        ({"as": "labels", "y_true": "score"}, ("y_true",),
+         "y_true: 'score' is no path: expected one that begins with value., key, headers.NAME, topic or "
+         "timestamp; a fixed value is {const: …}"),
+        ({"as": "labels", "y_true": "value.a..b"}, ("y_true",),
+         "y_true: 'value.a..b' is no path: expected names with dots between them; odd names are quoted: "
+         '"a.b"'),
         ({"as": "labels", "y_true": 7}, ("y_true",), "y_true is 7: expected a path, or e.g. {const: 1}"),
         ({"as": "labels", "ts": "topic.x"}, ("ts",), "ts: 'topic.x' is no path: topic has nothing below it"),
         ({"as": "labels", "ts": "headers"}, ("ts",), "ts: 'headers' is no path: expected headers.NAME"),
-        (
-            {"as": "labels", "ts": {"path": "value.at", "unit": "sec"}}, ("ts", "unit"),
-            "ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or a format such as '%Y-%m-%d %H:%M:%S'",
-        ),
-        (
-            {"as": "labels", "ts": {"path": "value.at", "units": "s"}}, ("ts", "units"),
-            "unknown key 'units' of ts; known: const, path, unit, timezone, default",
-        ),
-        (
-            {"as": "labels", "y_true": {"path": "value.y", "const": 1}}, ("y_true",),
-            "y_true: expected either const or path, and next to path threshold, above, below, map, default",
-        ),
-        (
-            {"as": "labels", "y_true": {"path": "value.y", "threshold": 0.5}}, ("y_true",),
-            "y_true has threshold: expected all of threshold, above and below, and no map",
-        ),
-        (
-            {"as": "labels", "y_true": {"path": "value.y", "threshold": "x", "above": 1, "below": 0}},
-            ("y_true", "threshold"), "y_true.threshold: 'x': expected a number",
-        ),
-        (
-            {"as": "predictions", "y_proba": {"UP": "value.p"}}, ("y_proba",),
-            "y_proba has the class 'UP' only: expected all classes; the other one of two is written as "
-            "`1 - value.p`",
-        ),
+        ({"as": "labels", "ts": {"path": "value.at", "unit": "sec"}}, ("ts", "unit"),
+         "ts.unit: 'sec': expected ms, s, us, ns, rfc3339, iso or a format such as '%Y-%m-%d %H:%M:%S'"),
+        ({"as": "labels", "ts": {"path": "value.at", "units": "s"}}, ("ts", "units"),
+         "unknown key 'units' of ts; known: const, path, unit, timezone, default"),
+        ({"as": "labels", "y_true": {"path": "value.y", "const": 1}}, ("y_true",),
+         "y_true: expected either const or path, and next to path threshold, above, below, map, default"),
+        ({"as": "labels", "y_true": {"path": "value.y", "threshold": 0.5}}, ("y_true",),
+         "y_true has threshold: expected all of threshold, above and below, and no map"),
+        ({"as": "labels", "y_true": {"path": "value.y", "threshold": "x", "above": 1, "below": 0}},
+         ("y_true", "threshold"), "y_true.threshold: 'x': expected a number"),
+        ({"as": "predictions", "y_proba": {"UP": "value.p"}}, ("y_proba",),
+         "y_proba has the class 'UP' only: expected all classes; the other one of two is written as "
+         "`1 - value.p`"),
         *(
-            (
-                {"as": "labels", "when": when}, ("when",),
-                f"when: {when!r}: expected a path, PATH = VALUE or PATH != VALUE",
-            )
+            ({"as": "labels", "when": when}, ("when",),
+             f"when: {when!r}: expected a path, PATH = VALUE or PATH != VALUE")
             for when in ("value.kind == score", "value.p >= 0.5", "value.p > 0.5", "value.p <0.5", "value.p!")
         ),
         ({"as": "labels", "format": "csv"}, ("format",), "format 'csv': expected json"),
@@ -221,20 +201,14 @@ def test_targets_of_text(value: str, target: Any) -> None:
             for unit in ({}, {"unit": "s"})
         ),
         *(
-            (
-                {**LABEL, "y_true": {"path": "value.y", "threshold": 0.5, "above": 1, "below": 0}},
-                {"id": 1, "y": y}, "value.y is ",
-            )
+            ({**LABEL, "y_true": {"path": "value.y", "threshold": 0.5, "above": 1, "below": 0}},
+             {"id": 1, "y": y}, "value.y is ")
             for y in (10**400, -(10**400), "9" * 400, "1e400", "nan", True)
         ),
-        (
-            {**LABEL, "y_true": {"path": "value.y", "map": {1: "bad", "0": "ok"}}}, {"id": 1, "y": None},
-            "value.y is missing",
-        ),
-        (
-            {**LABEL, "y_true": {"path": "value.y", "map": {1: "bad", "0": "ok"}}}, {"id": 1, "y": 2},
-            "value.y is 2: expected 1 or 0",
-        ),
+        ({**LABEL, "y_true": {"path": "value.y", "map": {1: "bad", "0": "ok"}}}, {"id": 1, "y": None},
+         "value.y is missing"),
+        ({**LABEL, "y_true": {"path": "value.y", "map": {1: "bad", "0": "ok"}}}, {"id": 1, "y": 2},
+         "value.y is 2: expected 1 or 0"),
     ],
 )  # fmt: skip
 def test_values_that_cannot_be_used(section: dict[str, Any], value: Any, said: str) -> None:

@@ -413,9 +413,7 @@ def test_r2_far_from_zero(base: float) -> None:
         "all": [1.0] * 60, "window:50": [0.0] * 10 + [1.0] * 50,
         "fading:0.9": [0.9 ** (59 - i) for i in range(60)],
     }  # fmt: skip
-    result = evaluate(
-        h, y, task="regression", estimators=[*weights_of], measures=["r2"], progress=False
-    )
+    result = evaluate(h, y, task="regression", estimators=[*weights_of], measures=["r2"], progress=False)
     for name, weights in weights_of.items():
         exact = [(Fraction(w), Fraction(a), Fraction(b)) for w, a, b in zip(weights, y, h)]
         n = sum(w for w, _, _ in exact)

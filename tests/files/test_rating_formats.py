@@ -15,41 +15,28 @@ from prequential.mapping.evaluations import Unreadable, mlflow_parts, otel_parts
 from tests.ingest.translating import become, record, translator
 
 #: The example of OTLP's logs. (https://github.com/open-telemetry/opentelemetry-proto/blob/main/examples/logs.json)
-OTLP = json.loads("""{
-  "resourceLogs": [
-    {
-      "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "my.service"}}]},
-      "scopeLogs": [
-        {
-          "scope": {
+OTLP: dict[str, Any] = {"resourceLogs": [{
+    "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "my.service"}}]},
+    "scopeLogs": [{
+        "scope": {
             "name": "my.library", "version": "1.0.0",
-            "attributes": [{"key": "my.scope.attribute", "value": {"stringValue": "some scope attribute"}}]
-          },
-          "logRecords": [
-            {
-              "timeUnixNano": 1544712660300000000,
-              "observedTimeUnixNano": 1544712660300000000,
-              "severityText": "Information",
-              "traceId": "5B8EFFF798038103D269B633813FC60C",
-              "spanId": "EEE19B7EC3C1B174",
-              "body": {"stringValue": "Example log record"},
-              "attributes": [
-                {"key": "string.attribute", "value": {"stringValue": "some string"}},
-                {"key": "boolean.attribute", "value": {"boolValue": true}},
-                {"key": "int.attribute", "value": {"intValue": 10}},
-                {"key": "double.attribute", "value": {"doubleValue": 637.704}},
-                {"key": "array.attribute", "value": {"arrayValue": {"values": [
-                    {"stringValue": "many"}, {"stringValue": "values"}]}}},
-                {"key": "map.attribute", "value": {"kvlistValue": {"values": [
-                    {"key": "some.map.key", "value": {"stringValue": "some value"}}]}}}
-              ]
-            }
-          ]
-        }
-      ]
-    }
-  ]
-}""")
+            "attributes": [{"key": "my.scope.attribute", "value": {"stringValue": "some scope attribute"}}],
+        },
+        "logRecords": [{
+            "timeUnixNano": 1544712660300000000, "observedTimeUnixNano": 1544712660300000000,
+            "severityText": "Information", "traceId": "5B8EFFF798038103D269B633813FC60C",
+            "spanId": "EEE19B7EC3C1B174", "body": {"stringValue": "Example log record"},
+            "attributes": [{"key": f"{kind}.attribute", "value": value} for kind, value in {
+                "string": {"stringValue": "some string"}, "boolean": {"boolValue": True},
+                "int": {"intValue": 10}, "double": {"doubleValue": 637.704},
+                "array": {"arrayValue": {"values": [{"stringValue": "many"}, {"stringValue": "values"}]}},
+                "map": {"kvlistValue": {"values": [
+                    {"key": "some.map.key", "value": {"stringValue": "some value"}},
+                ]}},
+            }.items()],
+        }],
+    }],
+}]}  # fmt: skip
 
 #: An assessment as MLflow's own tests have it (tests/store/tracking/test_databricks_rest_store.py), with the
 #: trace's ID where the open source server writes it.

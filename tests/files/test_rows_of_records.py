@@ -105,9 +105,7 @@ def one_by_one(classes: list[str]) -> Any:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_rows_in_every_kind_of_table(
-    way: str, classes: list[str], one_by_one: Any, tmp_path: Path
-) -> None:
+def test_rows_in_every_kind_of_table(way: str, classes: list[str], one_by_one: Any, tmp_path: Path) -> None:
     """Also where the records are not in the order of time."""
     predictions = requests(classes, "rows")
     for order in (predictions, [*predictions[2:], *predictions[:2]]):
@@ -119,9 +117,7 @@ def test_rows_in_every_kind_of_table(
 
 @pytest.mark.parametrize("form", ["flat", "nested"])
 @pytest.mark.parametrize("way", ["rows", "lines"])
-def test_rows_of_tensors(
-    way: str, form: str, classes: list[str], one_by_one: Any, tmp_path: Path
-) -> None:
+def test_rows_of_tensors(way: str, form: str, classes: list[str], one_by_one: Any, tmp_path: Path) -> None:
     table = WAYS[way](requests(classes, form), tmp_path / "p")
     assert evaluate(table, labels_of(classes), columns=COLUMNS, **SETTINGS).measures().rows() == one_by_one
 

@@ -169,9 +169,7 @@ def test_more_records_than_an_open_micro_batch_has_room_for() -> None:
     assert_same(settings, lambda: long_names(900), lambda number: True)
 
 
-def long_names(
-    count: int, start: int | None = None
-) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+def long_names(count: int, start: int | None = None) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
     """Each label right after its prediction, with long ids; without times unless they `start` somewhere."""
     r = random.Random(4)
     for i in range(count):

@@ -188,9 +188,7 @@ def without(rows: list[Row], *names: str) -> list[Row]:
 class Replayed:
     """What a run of the command says."""
 
-    def __init__(
-        self, folder: Path, capsys: pytest.CaptureFixture[str], config: str, *words: object
-    ) -> None:
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], config: str, *words: object) -> None:
         (folder / "c.yaml").write_text(config)
         names = ("metrics", "alarms", "dead-letters", "comparisons")
         outs = [f"--{name}-out={folder / name}" for name in names] + [f"--summary={folder / 's'}"]
@@ -205,10 +203,12 @@ class Replayed:
         return [json.loads(line) for line in self.files["dead-letters"].splitlines()]
 
 
+#: Runs the command with a configuration and these words.
+Run = Callable[..., Replayed]
+
+
 @pytest.fixture
-def run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Replayed]:
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the command; the loops are compiled already."""
     monkeypatch.setattr("prequential.cli.replay.compile_loops", lambda *arguments: None)
     return lambda config, *words: Replayed(tmp_path, capsys, config, *words)
@@ -231,9 +231,7 @@ _IN_DISORDER = ("csv", "lines", "parquet", "stream")
 @pytest.mark.parametrize(
     ("form", "shuffled"), [*((form, False) for form in FORMATS), *((form, True) for form in _IN_DISORDER)]
 )
-def test_the_same_records_are_the_same_messages(
-    tmp_path: Path, run: Callable[..., Replayed], form: str, shuffled: bool
-) -> None:
+def test_the_same_records_are_the_same_messages(tmp_path: Path, run: Run, form: str, shuffled: bool) -> None:
     """Bit for bit, whatever the format and the order of rows that have different times."""
     predictions, labels = log(shuffled=shuffled)
     if shuffled not in EXPECTED:
@@ -253,7 +251,7 @@ def test_the_same_records_are_the_same_messages(
     assert found == expected
 
 
-def test_files_with_our_names_need_no_mapping(tmp_path: Path, run: Callable[..., Replayed]) -> None:
+def test_files_with_our_names_need_no_mapping(tmp_path: Path, run: Run) -> None:
     predictions, labels = records_of(*log(60))
     plain = write_lines(tmp_path / "p.jsonl", predictions), write_lines(tmp_path / "l.jsonl", labels)
     expected = digits(run("", "--predictions", plain[0], "--labels", plain[1]))
@@ -276,7 +274,7 @@ ROWS: list[Row] = [
 
 
 class TestOneFile:
-    def test_a_label_follows_its_prediction(self, tmp_path: Path, run: Callable[..., Replayed]) -> None:
+    def test_a_label_follows_its_prediction(self, tmp_path: Path, run: Run) -> None:
         """Test, then train: the baseline knows all labels before, and no later one."""
         rows = [dict(row) for row in ROWS]
         path = write_csv(tmp_path / "rows.csv", rows)
@@ -294,9 +292,7 @@ class TestOneFile:
             right = sum(row["y_pred"] == row["y_true"] for row in rows)
             assert own["measures"]["accuracy"] == right / len(rows)
 
-    def test_labels_may_have_a_time_of_their_own_or_be_missing(
-        self, tmp_path: Path, run: Callable[..., Replayed]
-    ) -> None:
+    def test_labels_may_have_a_time_of_their_own_or_be_missing(self, tmp_path: Path, run: Run) -> None:
         rows = [
             {**row, "label_ts": row["ts"] + 7, "y_true": "" if place >= 30 else row["y_true"]}
             for place, row in enumerate(ROWS)
@@ -315,12 +311,12 @@ class TestOneFile:
         expected = digits(run("", "--predictions", plain[0], "--labels", plain[1]))
         assert digits(found) == expected
 
-    def test_lines_may_be_one_file_too(self, tmp_path: Path, run: Callable[..., Replayed]) -> None:
+    def test_lines_may_be_one_file_too(self, tmp_path: Path, run: Run) -> None:
         path = write_lines(tmp_path / "rows.jsonl", ROWS)
         found = run("", "--predictions", path, "--labels", path)
         assert found.summary["outcomes"][0]["outcomes"] == len(ROWS)
 
-    def test_columns_of_two_models(self, tmp_path: Path, run: Callable[..., Replayed]) -> None:
+    def test_columns_of_two_models(self, tmp_path: Path, run: Run) -> None:
         """A mapping for each; what isn't said of labels is as it is of predictions."""
         rows = [{"id": i, "champion": i % 2, "challenger": i % 3 == 0, "truth": i % 2} for i in range(30)]
         path = write_csv(tmp_path / "rows.csv", rows)
@@ -361,7 +357,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "other", "line", "sentence"), WRONG, ids=[w[1].strip() for w in WRONG])
 def test_what_is_configured_wrongly_is_said(
-    tmp_path: Path, run: Callable[..., Replayed], text: str, other: str, line: int, sentence: str
+    tmp_path: Path, run: Run, text: str, other: str, line: int, sentence: str
 ) -> None:
     predictions, labels = log(20)
     p, truth = write_csv(tmp_path / "p.csv", predictions), write_csv(tmp_path / "l.csv", labels)
@@ -374,9 +370,7 @@ def test_what_is_configured_wrongly_is_said(
     assert found.said == f"prequential: {tmp_path / 'c.yaml'} line {line}: {expected}\n"
 
 
-def test_paths_that_no_line_has_are_said_with_the_fields_of_the_first(
-    tmp_path: Path, run: Callable[..., Replayed]
-) -> None:
+def test_paths_that_no_line_has_are_said_with_the_fields_of_the_first(tmp_path: Path, run: Run) -> None:
     rows = [{"request": {"id": i, "at": START}, "score": 0.5, "tag": None} for i in range(3)]
     path = write_lines(tmp_path / "rows.jsonl", rows)
     config = """\
@@ -396,7 +390,7 @@ files:
     )
 
 
-def test_several_mistakes_are_said_at_once(tmp_path: Path, run: Callable[..., Replayed]) -> None:
+def test_several_mistakes_are_said_at_once(tmp_path: Path, run: Run) -> None:
     path = write_csv(tmp_path / "rows.csv", [{"id": 1, "y": 1}])
     found = run("files: {labels: {ts: at}}", "--predictions", path, "--labels", path)
     assert found.status == 2
@@ -405,7 +399,7 @@ def test_several_mistakes_are_said_at_once(tmp_path: Path, run: Callable[..., Re
     ]  # fmt: skip
 
 
-def test_times_of_some_files_only_are_an_error(tmp_path: Path, run: Callable[..., Replayed]) -> None:
+def test_times_of_some_files_only_are_an_error(tmp_path: Path, run: Run) -> None:
     predictions, labels = records_of(*log(5))
     p = write_parquet(tmp_path / "p.parquet", predictions)
     truth = write_csv(tmp_path / "l.csv", without(labels, "ts"))
@@ -417,7 +411,7 @@ def test_times_of_some_files_only_are_an_error(tmp_path: Path, run: Callable[...
     )
 
 
-def test_without_any_times_rows_are_in_order_of_time(tmp_path: Path, run: Callable[..., Replayed]) -> None:
+def test_without_any_times_rows_are_in_order_of_time(tmp_path: Path, run: Run) -> None:
     """All labels come after all predictions, since nothing says when they did."""
     predictions, labels = (without(rows, "ts", "y_proba", "segments") for rows in records_of(*log(30)))
     p, truth = write_csv(tmp_path / "p.csv", predictions[::2]), write_csv(tmp_path / "l.csv", labels)
@@ -437,7 +431,7 @@ def test_without_any_times_rows_are_in_order_of_time(tmp_path: Path, run: Callab
         'stream\tmodel\tinstance_id\ty_pred\t"a ""b"", c, d, e, f"',
     ],
 )  # fmt: skip
-def test_the_delimiter_is_that_of_the_names(tmp_path: Path, run: Callable[..., Replayed], head: str) -> None:
+def test_the_delimiter_is_that_of_the_names(tmp_path: Path, run: Run, head: str) -> None:
     """Commas in quotation marks are none, and Excel's `sep=` says it."""
     delimiter = next(one for one in ";|\t," if one in head.rpartition("stream")[2])
     rows = [delimiter.join(("s", "m", str(i), "UP", "x,y" if delimiter != "," else "x")) for i in range(5)]
@@ -461,7 +455,7 @@ def test_the_delimiter_is_that_of_the_names(tmp_path: Path, run: Callable[..., R
     ],
 )  # fmt: skip
 def test_what_spreadsheets_make_of_values(
-    tmp_path: Path, run: Callable[..., Replayed], task: str, cells: tuple[str, str], reason: str
+    tmp_path: Path, run: Run, task: str, cells: tuple[str, str], reason: str
 ) -> None:
     predictions, labels = tmp_path / "p.csv", tmp_path / "l.csv"
     text = f"stream;model;instance_id;y_pred\ns;m;8;1\ns;m;{';'.join(cells)}\n"
@@ -475,9 +469,7 @@ def test_what_spreadsheets_make_of_values(
 
 
 class TestCellsThatCannotBeUsed:
-    def test_they_are_dead_letters_with_the_number_of_their_row(
-        self, tmp_path: Path, run: Callable[..., Replayed]
-    ) -> None:
+    def test_they_are_dead_letters_with_the_number_of_their_row(self, tmp_path: Path, run: Run) -> None:
         lines = [
             b"stream,model,instance_id,y_pred,y_true,ts,note", b's,m,1,UP,UP,1000,"two', b'lines"', b"",
             b"s,m,,UP,UP,2000,", b"s,m,3,UP,UP", b"s,m,4,\xff,UP,4000,", b"s,m,5,UP,UP,soon,\xe4",
@@ -508,9 +500,7 @@ class TestCellsThatCannotBeUsed:
 
     @pytest.mark.parametrize("write", [write_parquet, write_feather, write_lines])
     @pytest.mark.parametrize("reverse", [False, True])
-    def test_so_are_those_of_other_formats(
-        self, tmp_path: Path, run: Callable[..., Replayed], write: Any, reverse: bool
-    ) -> None:
+    def test_so_are_those_of_other_formats(self, tmp_path: Path, run: Run, write: Any, reverse: bool) -> None:
         rows = [
             {"stream": "s", "model": "m", "instance_id": str(i), "y_pred": 0.5 if i == 7 else i % 2,
              "y_true": 1, "ts": START + i} for i in range(20)
@@ -530,9 +520,7 @@ class TestCellsThatCannotBeUsed:
             assert json.loads(one["value"])["ts"] == rows[one["offset"]]["ts"]
 
 
-def test_standard_input(
-    tmp_path: Path, run: Callable[..., Replayed], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standard_input(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Known by what it begins with, or by what the configuration says."""
     predictions, labels = records_of(*log(30))
     p, truth = write_parquet(tmp_path / "p.parquet", predictions), write_csv(tmp_path / "l.csv", labels)
@@ -545,7 +533,7 @@ def test_standard_input(
 
 
 @pytest.mark.parametrize("write", [write_lines, write_parquet, write_csv])
-def test_pipes(tmp_path: Path, run: Callable[..., Replayed], write: Any) -> None:
+def test_pipes(tmp_path: Path, run: Run, write: Any) -> None:
     """They can be opened once; of a file, a part is read to know its format."""
     predictions, labels = records_of(*log(30))
     for one in predictions:  # without what CSV can't have
@@ -562,7 +550,7 @@ def test_pipes(tmp_path: Path, run: Callable[..., Replayed], write: Any) -> None
         written.result()
 
 
-def test_times_that_python_cannot_have(tmp_path: Path, run: Callable[..., Replayed]) -> None:
+def test_times_that_python_cannot_have(tmp_path: Path, run: Run) -> None:
     """They are dead letters that show them, with pandas or without."""
     start = START * 1_000_000
     table = pa.table(
@@ -594,10 +582,8 @@ def test_times_that_python_cannot_have(tmp_path: Path, run: Callable[..., Replay
         ("p.csv", b"a,b\n1,2\n", "parquet", 2, "is csv: expected parquet, as configured"),
         ("p.csv", b"PAR1", "csv", 2, "is parquet: expected csv, as configured"),
         ("p.csv.gz", gzip.compress(b"stream,model\n", mtime=0)[:-4], "", 1, "can't read"),
-        (
-            "p.gz", gzip.compress(b"PAR1", mtime=0), "", 2,
-            "is parquet in gzip: expected parquet, which has its own compression",
-        ),
+        ("p.gz", gzip.compress(b"PAR1", mtime=0), "", 2,
+         "is parquet in gzip: expected parquet, which has its own compression"),
         ("p.csv", "a,b\n1,2\n".encode("utf-16"), "", 2, "p.csv is UTF-16: expected UTF-8; export it"),
         ("p.csv", "a,b\n1,2\n".encode("utf-16-be"), "", 2, "p.csv is UTF-16: expected UTF-8; export it"),
         ("p.csv", "ä,b\n1,2\n".encode("cp1252"), "", 2, "not UTF-8 (byte 0xe4 in its first line), perhaps"),
@@ -605,7 +591,7 @@ def test_times_that_python_cannot_have(tmp_path: Path, run: Callable[..., Replay
     ],
 )  # fmt: skip
 def test_files_that_cannot_be_read(
-    tmp_path: Path, run: Callable[..., Replayed], name: str, content: bytes, form: str, status: int, said: str
+    tmp_path: Path, run: Run, name: str, content: bytes, form: str, status: int, said: str
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
@@ -620,7 +606,7 @@ def test_files_that_cannot_be_read(
 
 
 def test_what_pyarrow_is_needed_for_is_said(
-    tmp_path: Path, run: Callable[..., Replayed], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     predictions, labels = records_of(*log(5))
     p, truth = write_parquet(tmp_path / "p.parquet", predictions), write_csv(tmp_path / "l.csv", labels)
@@ -657,7 +643,7 @@ FORMS_READ = sorted(
 
 @pytest.mark.parametrize(("form", "way", "ends"), few(FORMS_READ, 9))
 def test_a_line_without_an_end_is_one_invalid_record(
-    tmp_path: Path, run: Callable[..., Replayed], monkeypatch: pytest.MonkeyPatch, way: str, form: str,
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, way: str, form: str,
     ends: bool,
 ) -> None:  # fmt: skip
     """The rest of it is skipped, and it takes no memory; all lines before and behind it are evaluated."""

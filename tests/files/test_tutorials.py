@@ -150,40 +150,35 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-@pytest.mark.slow
-def test_quickstart_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(tutorial_blocks("quickstart-files.md"))
-    assert (tmp_path / "report.html").stat().st_size > 50_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "report"),
+    [
+        ("quickstart-files.md", "report.html"), ("churn.md", "churn.html"),
+        pytest.param("flights.md", "flights.html", marks=pytest.mark.nightly),
+    ],
+)  # fmt: skip
+def test_files(page: str, report: str) -> None:
+    run(tutorial_blocks(page))
+    assert Path(report).stat().st_size > 50_000
 
 
 @pytest.mark.slow
 @pytest.mark.embedded
 @pytest.mark.timeout(600)
-def test_quickstart_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quickstart_kafka() -> None:
     """At another port than the reader's, so that the machine's own broker is left alone."""
-    monkeypatch.chdir(tmp_path)
     run(tutorial_blocks("quickstart-kafka.md", {"9092": str(pick_port())}))
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    run(tutorial_blocks("flights.md"))
-    assert (tmp_path / "flights.html").stat().st_size > 50_000
 
 
 def at_home(cluster: KafkaConfig) -> dict[str, str]:
     """What stands for the reader's cluster."""
     return {"localhost:9092": cluster.bootstrap_servers, "tutorial.": f"{cluster.prefix}tutorial."}
-
-
-@pytest.mark.slow
-def test_churn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    run(tutorial_blocks("churn.md"))
-    assert (tmp_path / "churn.html").stat().st_size > 50_000
 
 
 def mean_errors(days: pd.DataFrame, of: str, columns: list[str]) -> list[float]:
@@ -193,8 +188,7 @@ def mean_errors(days: pd.DataFrame, of: str, columns: list[str]) -> list[float]:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_judge() -> None:
     names = run(tutorial_blocks("judge.md"))
     errors = mean_errors(names["days"], "truth", ["final", "weighted", "expected"])
     shown = "mean errors are {:.3f}, {:.3f} and {:.3f}".format(*errors)
@@ -203,9 +197,8 @@ def test_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_clicks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clicks() -> None:
     """Precision over the labels so far is 1: these are clicks."""
-    monkeypatch.chdir(tmp_path)
     days = run(tutorial_blocks("clicks.md"))["days"].dropna(subset=["expected", "final"])
     errors = mean_errors(days.assign(so_far=1.0), "final", ["expected", "so_far"])
     shown = "`expected` precision is {:.3f}. That of the labels so far is {:.3f}.".format(*errors)
@@ -215,21 +208,19 @@ def test_clicks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.kafka
-def test_avro_and_cdc(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_avro_and_cdc(cluster: KafkaConfig) -> None:
     with RegistryServer() as registry:
         names = {**at_home(cluster), "http://localhost:8081": registry.url}
         run(tutorial_blocks("avro-and-cdc.md", names))
-    assert (tmp_path / "fraud.html").stat().st_size > 50_000
+    assert Path("fraud.html").stat().st_size > 50_000
 
 
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(600)
-def test_kserve(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_kserve(cluster: KafkaConfig) -> None:
     run(tutorial_blocks("kserve.md", at_home(cluster)))
-    assert (tmp_path / "kserve.html").stat().st_size > 50_000
+    assert Path("kserve.html").stat().st_size > 50_000
 
 
 def test_every_tutorial_is_run() -> None:
@@ -241,9 +232,8 @@ def test_every_tutorial_is_run() -> None:
             assert (TUTORIALS / read_snapshot).exists()
 
 
-def test_the_examples_of_the_pages_on_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_pages_on_files() -> None:
     """They run, and the mapping is one."""
-    monkeypatch.chdir(tmp_path)
     pages, names = TUTORIALS.parent / "do", dict[str, Any]()
     found = [
         one for page in ("map-columns.md", "evaluate-files.md") for one in indented_blocks_of(pages / page)

@@ -25,7 +25,7 @@ from prequential.offline.replay.summary import Account, emission_of, refuse_reus
 from prequential.runtime.compilation import loops_for, progress_bar
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import UsageError, WorkError, existing, listed
-from prequential.topics.outputs import Alarm, Incident, Message, Metrics, Output, decoded
+from prequential.topics.outputs import Message, Metrics, Output, decoded
 from prequential.views.wording.console import complain
 
 if TYPE_CHECKING:
@@ -166,8 +166,7 @@ def _of_all(config: Config, changed: Callable[[StreamConfig], StreamConfig]) -> 
         raise ConfigError(
             "reference: intervals exist for shares of classes only, but labels of task regression are numbers"
         )
-    streams = {name: changed(some) for name, some in config.streams.items()}
-    return replace(config, defaults=changed(config.defaults), streams=streams)
+    return config.with_each(changed)
 
 
 def check_result(reference: Result) -> None:
@@ -406,10 +405,7 @@ def run(
 
     def put(output: Output) -> None:
         outputs.append(decoded(output))
-        if isinstance(output, Alarm):
-            account.alarms.append(output)
-        elif isinstance(output, Incident):
-            account.incidents.add(output)
+        account.put(output)
 
     labels = sum(len(source) for source in sources if source.kind == LABELS)
     shard = replay(by_count(config, labels), sources, put, progress, courses=PastCourses())

@@ -20,14 +20,16 @@ from prequential.engine.stepping import Stepper
 from prequential.engine.tables.records import Unusable
 from prequential.evaluation.evaluating import MODEL, STREAM, ConfigSource, Settings, check_name, with_settings
 from prequential.evaluation.result import Result
-from prequential.evaluation.shown import compile_once, warn, with_short_errors
+from prequential.evaluation.shown import warn, with_short_errors
 from prequential.evaluation.values import Present
 from prequential.offline.replay.sources import most_with_period
 from prequential.offline.replay.summary import Account, Place, emission_of
+from prequential.runtime.compilation import compile_loops
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS, Decoded
 from prequential.topics.messages import Label, Prediction, PredictionNumbers, Record
-from prequential.topics.outputs import Alarm, DeadLetter, Incident, Message, decoded
+from prequential.topics.outputs import DeadLetter, Message, decoded
+from prequential.views.wording.console import complain
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -88,7 +90,7 @@ class Evaluator:
         if "champion" in settings:
             settings.setdefault("compare", "champion")
         self._config = _without_time(combined(config, settings))
-        compile_once(self._config)
+        compile_loops(complain, self._config)
         self._stream = values.text("stream", stream)
         check_name("stream", stream)
         self._shard = Shard(self._config)
@@ -284,10 +286,7 @@ class Evaluator:
 
         account = Account(place)
         for output in self._outputs:
-            if isinstance(output, Alarm):
-                account.alarms.append(output)
-            elif isinstance(output, Incident):
-                account.incidents.add(output)
+            account.put(output)
         account.add(shard)
         summary = account.summary(emission_of(self._config, self._config, untimed=shard.catalog.untimed))
         warn(summary, 2)
@@ -436,5 +435,4 @@ def _without_time(config: Config) -> Config:
             stream = replace(stream, emit_every=most_with_period(stream))
         return stream if stream.emit_comparisons_given else replace(stream, emit_comparisons=None)
 
-    streams = {name: resolved(stream) for name, stream in config.streams.items()}
-    return replace(config, defaults=resolved(config.defaults), streams=streams)
+    return config.with_each(resolved)

@@ -11,17 +11,9 @@ from typing import Any
 
 import numpy as np
 from prequential.configuration.settings.model import Config, ConfigError
+from prequential.mapping import model
 from prequential.mapping.evaluations import FILE_FORMATS
-from prequential.mapping.model import (
-    KNOWN_FIELDS,
-    OPTIONAL,
-    REQUIRED,
-    Field,
-    MappingError,
-    MappingOrigin,
-    RecordMapping,
-    as_text,
-)
+from prequential.mapping.model import Field, MappingOrigin, RecordMapping
 from prequential.mapping.parsing import parse
 from prequential.offline.replay.sources import Located
 from prequential.offline.tables import opening
@@ -70,7 +62,8 @@ def has_objects(frame: Any) -> bool:
         if not kind.startswith("mixed"):
             continue
         kinds = {*map(type, column)} - {type(None)}
-        if len(kinds) == 1 or name not in KNOWN_FIELDS or any(issubclass(one, Mapping) for one in kinds):
+        nested = any(issubclass(one, Mapping) for one in kinds)
+        if len(kinds) == 1 or nested or name not in model.KNOWN_FIELDS:
             return True
     return False
 
@@ -93,7 +86,7 @@ def flattened(columns: Mapping[Any, Any]) -> dict[Any, Any]:
     for name, values in columns.items():
         below = values.to_dict("list") if hasattr(values, "columns") and hasattr(values, "iloc") else values
         if isinstance(below, Mapping) and isinstance(name, str):
-            flat |= {f"{name}.{as_text(key)}": one for key, one in below.items()}
+            flat |= {f"{name}.{model.as_text(key)}": one for key, one in below.items()}
         else:
             flat[name] = values
     return flat
@@ -101,8 +94,8 @@ def flattened(columns: Mapping[Any, Any]) -> dict[Any, Any]:
 
 def _text_of(name: Any) -> str:
     if isinstance(name, tuple):
-        return ".".join(as_text(one) for one in name if one != "" and one is not None)
-    return as_text(name)
+        return ".".join(model.as_text(one) for one in name if one != "" and one is not None)
+    return model.as_text(name)
 
 
 #: The field of values without columns, by the kind of table.
@@ -234,9 +227,7 @@ def check_indexes(tables: Mapping[str, Any]) -> None:
     Raises ValueError if two of them hold the same labels in another order. Warns if their labels differ, but
     some labels occur in both.
     """
-    known = [
-        (name, index) for table, one in tables.items() for name, index in _indexes(table, one)
-    ]
+    known = [(name, index) for table, one in tables.items() for name, index in _indexes(table, one)]
     for name, index in known[1:]:
         first, other = known[0]
         if len(index) != len(other) or index.equals(other):
@@ -264,11 +255,7 @@ def _indexes(name: str, table: Any) -> list[tuple[str, Any]]:
             (f"{name}[{column!r}]", index)
             for column, values in table.items() for _, index in _indexes("", values)
         ]  # fmt: skip
-    is_pandas = any(
-        kind.__module__.partition(".")[0] == "pandas" and kind.__name__ in ("Series", "DataFrame")
-        for kind in type(table).__mro__
-    )
-    return [(name, table.index)] if is_pandas else []
+    return [(name, table.index)] if _is(table, "pandas", "Series") or _is_pandas(table) else []
 
 
 def _counts_rows(index: Any) -> bool:
@@ -340,7 +327,7 @@ def _mappings(
         return {}
     by_table = set(columns) <= set(KINDS)
     if not by_table:
-        known = {name for kind in files for name in (*REQUIRED[kind], *OPTIONAL[kind])}
+        known = {name for kind in files for name in (*model.REQUIRED[kind], *model.OPTIONAL[kind])}
         for name in columns:
             if name not in known:
                 raise ConfigError(f"columns: unknown field {name!r}; known: {', '.join(sorted(known))}")
@@ -355,7 +342,7 @@ def _mappings(
             mappings[KINDS[kind]] = tuple(
                 parse(section, kind, bare=True, formats=FILE_FORMATS, origin=origin) for section in sections
             )
-        except MappingError as error:
+        except model.MappingError as error:
             raise ConfigError(f"{origin.section}: {error}") from error
     return mappings
 
@@ -366,7 +353,7 @@ def _columns_of_kind(columns: Mapping[str, Any], kind: int, files: Mapping[int, 
     for name, one in columns.items():
         path = one.get("path") if isinstance(one, Mapping) else one
         paths = path if isinstance(path, list) else [path]
-        able = [other for other in files if name in (*REQUIRED[other], *OPTIONAL[other])]
+        able = [other for other in files if name in (*model.REQUIRED[other], *model.OPTIONAL[other])]
         having = [other for other in able if set(paths) <= set(opening.columns_of(files[other]))]
         if kind in (having or able):
             chosen[name] = one

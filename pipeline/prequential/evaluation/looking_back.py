@@ -13,21 +13,16 @@ from prequential.configuration.settings.durations import parse_budget
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig
 from prequential.evaluation.inputs import Inputs
-from prequential.evaluation.shown import Shown, compile_once
+from prequential.evaluation.shown import Shown
+from prequential.offline.backtesting import changes as detection
 from prequential.offline.backtesting import report as backtests
-from prequential.offline.backtesting.changes import (
-    parse_detector,
-    parse_injection,
-    parse_known,
-    with_detectors,
-)
 from prequential.offline.backtesting.making import MOST_OUTCOMES, MOST_SEEDS, BacktestOptions, backtest
 from prequential.offline.backtesting.report import plot
 from prequential.offline.backtesting.sequences import PastSequence, read_past, watched
 from prequential.offline.calibration import calibrating
 from prequential.offline.calibration.calibrating import calibrate
 from prequential.offline.replay.summary import Summary
-from prequential.runtime.compilation import progress_bar
+from prequential.runtime.compilation import compile_loops, progress_bar
 from prequential.topics.errors import UsageError
 from prequential.topics.outputs import Alarm, Output
 from prequential.topics.values import milliseconds
@@ -172,14 +167,15 @@ class Looking:
         _check_whole("seeds", seeds, 1, MOST_SEEDS)
         _check_whole("block", block, 1, MOST_OUTCOMES)
         asked = BacktestOptions(
-            [parse_known(_timed(one), f"changes[{place}]") for place, one in enumerate(changes)],
-            [parse_injection(str(text), "inject") for text in inject], inject, tolerance, seeds, block,
+            [detection.parse_known(_timed(one), f"changes[{place}]") for place, one in enumerate(changes)],
+            [detection.parse_injection(str(text), "inject") for text in inject], inject, tolerance, seeds,
+            block,
         )  # fmt: skip
         asked.check(_spelled)
         config = self._config
         if given := [parsed for one in detectors for parsed in _detectors(one)]:
-            config = with_detectors(config, given, "detectors")
-        compile_once(config)
+            config = detection.with_detectors(config, given, "detectors")
+        compile_loops(complain, config)
         messages: list[Output] = []
         past = watched(self._past(config, messages.append), wanted, _spelled)
         report = backtest(past, messages, asked, complain, _spelled)
@@ -194,7 +190,7 @@ class Looking:
         if change is not None and not (isinstance(change, (int, float)) and 0 < change < math.inf):
             raise UsageError(f"change is {change!r}: expected a number above 0")
         parsed = None if budget is None else parse_budget(budget)
-        compile_once(self._config)
+        compile_loops(complain, self._config)
         pasts = watched(self._past(self._config, lambda output: None), {"stream": stream}, _spelled)
         settings = calibrating.CalibrationOptions(parsed, change, outcomes, seed)
         with progress_bar(unit=None) as bar:
@@ -232,7 +228,7 @@ def _detectors(given: str | Mapping[str, Any]) -> list[DetectorConfig]:
         given = " ".join(words)
     elif not isinstance(given, str):
         raise UsageError(f"detectors: {given!r:.40}: expected text such as 'adwin delta=0.01', or a dict")
-    return parse_detector(given, "detectors")
+    return detection.parse_detector(given, "detectors")
 
 
 def several(given: Any) -> list[Any]:

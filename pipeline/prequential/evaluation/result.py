@@ -221,12 +221,10 @@ class Result:
         ----------
         measure
             The name of the measure, such as `kappa`.
-        stage
-            Which of an instance's predictions is evaluated.
+        stage, stream
+            As in `measures`, with a measure.
         estimator
             By default the estimator of the latest outcomes (`window:1000`), or the first one.
-        stream
-            The name of the stream, required if there are several.
         segment
             `key=value`; None: the stream as a whole.
 

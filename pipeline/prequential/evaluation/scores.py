@@ -7,23 +7,7 @@ from functools import cached_property
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
-from prequential.engine.details.curves import (
-    BestThreshold,
-    Costs,
-    CurvePoint,
-    Decile,
-    Histogram,
-    Reliability,
-    ReportedHistogram,
-    Since,
-    best_threshold,
-    better_since,
-    configured_costs,
-    deciles_of,
-    histogram_of,
-    points,
-    reliability,
-)
+from prequential.engine.details import curves
 from prequential.evaluation.svg import Line, Plot
 from prequential.evaluation.values import Wanted, course_of
 from prequential.topics.errors import Fault
@@ -66,21 +50,21 @@ class Scores:
         self._course = course or (message,)
 
     @cached_property
-    def histogram(self) -> Histogram:
+    def histogram(self) -> curves.Histogram:
         """Outcomes by bin of the score, negatives and positives: counts, or faded weights."""
         if not isinstance(self.message.scores, dict):
             raise Fault("the message has no scores: this is a fault of prequential, please report it")
-        return histogram_of(self.message.scores)
+        return curves.histogram_of(self.message.scores)
 
     @cached_property
-    def curve(self) -> list[CurvePoint]:
+    def curve(self) -> list[curves.CurvePoint]:
         """Recall, false positive rate and precision by threshold, from the highest one down."""
-        return points(self.histogram)
+        return curves.points(self.histogram)
 
     @cached_property
-    def reliability(self) -> Reliability:
+    def reliability(self) -> curves.Reliability:
         """Mean score and share of positives in 15 bins of equal width, and the expected calibration error."""
-        return reliability(self.histogram)
+        return curves.reliability(self.histogram)
 
     def plot(self, curve: str = "precision_recall") -> Plot:
         """Plot a curve: `precision_recall`, `roc` or `reliability`.
@@ -128,7 +112,7 @@ class Scores:
     def best_threshold(
         self, *, false_positive: float | None = None, false_negative: float | None = None,
         true_positive: float = 0.0, true_negative: float = 0.0, present: float = 0.5,
-    ) -> BestThreshold:  # fmt: skip
+    ) -> curves.BestThreshold:  # fmt: skip
         """Return the threshold with the least mean cost, with its interval and the gain over the present one.
 
         Parameters
@@ -152,29 +136,30 @@ class Scores:
             If neither the arguments nor the settings give the costs of mistakes for two classes.
         """
         if false_positive is not None and false_negative is not None:
-            costs = Costs(false_positive, false_negative, true_positive, true_negative)
+            costs = curves.Costs(false_positive, false_negative, true_positive, true_negative)
         elif false_positive is None and false_negative is None:
             costs = self._configured()
         else:
             raise ValueError("expected both false_positive and false_negative, or neither of them")
-        best = best_threshold(self.histogram, costs, present)
-        return best._replace(better_since=better_since(self._histograms, costs, best))
+        best = curves.best_threshold(self.histogram, costs, present)
+        return best._replace(better_since=curves.better_since(self._histograms, costs, best))
 
     @cached_property
-    def _histograms(self) -> list[ReportedHistogram]:
+    def _histograms(self) -> list[curves.ReportedHistogram]:
         """The histograms of the messages up to this one."""
         found = []
         for one in self._course:
             if not isinstance(one.scores, dict):
                 raise Fault("a message has no scores: this is a fault of prequential, please report it")
             ts = None if one.untimed is True else one.ts
-            found.append(ReportedHistogram(Since(one.outcomes, ts), histogram_of(one.scores)))
+            since = curves.Since(one.outcomes, ts)
+            found.append(curves.ReportedHistogram(since, curves.histogram_of(one.scores)))
         return found
 
-    def _configured(self) -> Costs:
+    def _configured(self) -> curves.Costs:
         """Return the costs of the stream's settings; raises ValueError, with the reason if there are none."""
         settings = self._settings
-        costs = configured_costs(settings.costs, settings.positive_class)
+        costs = curves.configured_costs(settings.costs, settings.positive_class)
         if settings.cost_per_value:
             why = "costs are by value (cost_per_value), which scores don't contain"
         elif settings.costs is None:
@@ -222,11 +207,11 @@ class Residuals:
         self.message = message
 
     @cached_property
-    def deciles(self) -> list[Decile]:
+    def deciles(self) -> list[curves.Decile]:
         """From the smallest predictions to the largest: mean prediction, mean label, bias and mean error."""
         if not isinstance(self.message.residuals, dict):
             raise Fault("the message has no residuals: this is a fault of prequential, please report it")
-        return deciles_of(self.message.residuals)
+        return curves.deciles_of(self.message.residuals)
 
     def plot(self) -> Plot:
         """Plot the mean residual (predicted minus actual) and the mean absolute error by mean prediction.

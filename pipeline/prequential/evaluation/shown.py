@@ -14,22 +14,12 @@ from typing import Any, ParamSpec, TypeVar
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL
 from prequential.evaluation.svg import course_plots
+from prequential.offline.replay import text as terminal
 from prequential.offline.replay.summary import SequenceSummary, Summary
-from prequential.offline.replay.text import (
-    IN_PYTHON,
-    finding_in_words,
-    incident_lines,
-    measures_in_table,
-    outcome_lines,
-    record_lines,
-    reference_lines,
-    shown_estimators,
-)
 from prequential.offline.tables.opening import needs_pyarrow
-from prequential.runtime.compilation import compile_loops
 from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.views.wording.comparing import report
-from prequential.views.wording.console import Console, complain, printable_lines
+from prequential.views.wording.console import Console, printable_lines
 from prequential.views.wording.measures import COLUMNS, baseline_references, stage_in_words
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -47,17 +37,18 @@ STYLE = (
 def page_of(summary: Summary, config: Config) -> str:
     """Return the summary as an HTML fragment: one `div` with its style, all text escaped."""
     parts = [STYLE, *(f"<p>{escape(printable(one))}</p>" for one in _sentences(summary, config))]
-    parts.append(_lines(f"looks wrong: {finding_in_words(one)}" for one in summary.findings))
+    parts.append(_lines(f"looks wrong: {terminal.finding_in_words(one)}" for one in summary.findings))
     parts += [one._repr_html_() for one in course_plots(summary.sequences, summary.incidents)]
     for task in COLUMNS:
         rows = [one for one in summary.sequences if one.task == task]
         if rows:
-            parts.append(_table(rows[:_MODEL_ROWS], measures_in_table(rows, config)))
+            parts.append(_table(rows[:_MODEL_ROWS], terminal.measures_in_table(rows, config)))
             if len(rows) > _MODEL_ROWS:
                 parts.append(_lines([f"… and {len(rows) - _MODEL_ROWS:,} more"]))
-    parts.append(_lines(reference_lines(summary)))
-    parts.append(_lines([*report(summary.comparisons, IN_PYTHON.pairs), *incident_lines(summary, IN_PYTHON)]))
-    parts.append(_lines([*record_lines(summary, IN_PYTHON), *outcome_lines(summary)]))
+    parts.append(_lines(terminal.reference_lines(summary)))
+    more = terminal.IN_PYTHON
+    parts.append(_lines([*report(summary.comparisons, more.pairs), *terminal.incident_lines(summary, more)]))
+    parts.append(_lines([*terminal.record_lines(summary, more), *terminal.outcome_lines(summary)]))
     return f'<div class="prequential">{"".join(parts)}</div>'
 
 
@@ -68,10 +59,10 @@ def _sentences(summary: Summary, config: Config) -> Iterator[str]:
         if one.is_of(FINAL):
             streams.setdefault((one.stream, one.task), []).append(one)
     for (stream, _), own in list(streams.items())[:_STREAMS]:
-        measure = next(iter(measures_in_table(own, config)), "")
+        measure = next(iter(terminal.measures_in_table(own, config)), "")
         found = [
             f"{one.model} {value:.3f} in {one.outcomes:,} outcomes" for one in own[:_MODELS]
-            if (value := one.measures[shown_estimators(one.measures)[0]].get(measure)) is not None
+            if (value := one.measures[terminal.shown_estimators(one.measures)[0]].get(measure)) is not None
         ]  # fmt: skip
         if len(own) > _MODELS:
             found.append(f"and {len(own) - _MODELS:,} more models")
@@ -83,11 +74,9 @@ def _sentences(summary: Summary, config: Config) -> Iterator[str]:
             yield f"{said}; baselines: {', '.join(baselines)}." if baselines else f"{said}."
 
 
-def _baselines(
-    one: SequenceSummary, measure: str
-) -> Iterator[tuple[str, float | None, float | None]]:
+def _baselines(one: SequenceSummary, measure: str) -> Iterator[tuple[str, float | None, float | None]]:
     """Yield the baselines of a sequence's main measure: names, and values of the whole run and of now."""
-    estimators = shown_estimators(one.measures)
+    estimators = terminal.shown_estimators(one.measures)
     for baseline in baseline_references(measure):
         values = [one.measures[name].get(baseline.measure) for name in estimators]
         if any(value is not None for value in values):
@@ -109,7 +98,7 @@ def _table(rows: Sequence[SequenceSummary], latest: Sequence[str]) -> str:
     head += [f"{name}, latest" for name in latest]
     lines = []
     for place, one in enumerate(rows):
-        first, last = shown_estimators(one.measures)
+        first, last = terminal.shown_estimators(one.measures)
         name = f"{one.stream}/{one.model}" if several else one.model
         numbers = [one.measures[first].get(measure) for measure in whole]
         numbers += [one.measures[last].get(measure) for measure in latest]
@@ -120,7 +109,7 @@ def _table(rows: Sequence[SequenceSummary], latest: Sequence[str]) -> str:
             for name, value, newest in _baselines(one, "".join(whole)):
                 numbers = [value, newest, *([None] * (len(latest) - 1))]
                 lines.append(_row(f"{owner}{name}", "", "", numbers))
-    last = shown_estimators(rows[0].measures)[1]
+    last = terminal.shown_estimators(rows[0].measures)[1]
     heads = "".join(f"<th>{escape(text)}</th>" for text in head)
     stream = "" if several else f"{escape(printable(rows[0].stream))}; "
     caption = f"{stream}latest: {escape(last)}"
@@ -275,9 +264,7 @@ def text_of(show: Callable[[Console], None]) -> str:
 def _html(table: RichTable) -> str:
     """Return a table of rich as HTML; columns of text are aligned left."""
     kinds = ["" if column.justify == "right" else ' class="l"' for column in table.columns]
-    head = "".join(
-        f"<th{kind}>{_text(column.header)}</th>" for kind, column in zip(kinds, table.columns)
-    )
+    head = "".join(f"<th{kind}>{_text(column.header)}</th>" for kind, column in zip(kinds, table.columns))
     cells = [list(column.cells) for column in table.columns]
     body = "".join(
         f"<tr>{''.join(f'<td{kind}>{_text(cell)}</td>' for kind, cell in zip(kinds, row))}</tr>"
@@ -308,7 +295,7 @@ def warn(summary: Summary, stacklevel: int) -> None:
             said = f"{kind.dropped:,} of {kind.read:,} {name} were dropped; most often: {first.reason}"
             warnings.warn(said, UserWarning, stacklevel=stacklevel + 1)
     for finding in summary.findings:
-        said = f"looks wrong: {finding_in_words(finding)}"
+        said = f"looks wrong: {terminal.finding_in_words(finding)}"
         warnings.warn(said, UserWarning, stacklevel=stacklevel + 1)
 
 
@@ -332,8 +319,3 @@ def with_short_errors(function: Callable[P, T]) -> Callable[P, T]:
             raise error from None
 
     return wrapper
-
-
-def compile_once(config: Config) -> None:
-    """Compile the loops that a configuration needs, once in a process, with a message on standard error."""
-    compile_loops(complain, config)

@@ -12,7 +12,6 @@ from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import PERIOD, reported, stage_name
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.estimators.measuring import SequenceMeasures
 from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.engine.output.estimates import MessageSubject, state_of
 from prequential.engine.shard import Shard
@@ -35,19 +34,8 @@ class Wanted(NamedTuple):
 
 
 def check(what: str, name: str, known: Iterable[str]) -> None:
-    """Raise ValueError for a name that isn't among the known ones, listing these.
+    """Raise ValueError for a `measure`, `stage` or `estimator` that isn't among the configured ones.
 
-    Parameters
-    ----------
-    what
-        The kind of name: `measure`, `stage` or `estimator`.
-    name
-        The name to check.
-    known
-        The names that are configured.
-
-    Examples
-    --------
     >>> check("measure", "acc", ["accuracy", "kappa"])
     Traceback (most recent call last):
     ...
@@ -171,21 +159,19 @@ class Present:
         estimates, alpha = self._shard.reporter.of_estimators, stream.config.alpha
         places = {name: INDEX[name] for name in stream.config.measures}
         if len(line.positions) == 1:
-            return _reader(estimates.reading(about.row, line), places)
+            reading = estimates.reading(about.row, line)
+
+            def current(measure: str | None) -> Any:
+                measured = reading.now()
+                return _chosen(measured.values[0].tolist(), measured.reasons[0].tolist(), places, measure)
+
+            return current
 
         def values(measure: str | None) -> Any:
             _, by_measure, reasons = state_of(estimates.states([about.row]), about.row, line, alpha)
             return _chosen(by_measure, list(reasons), places, measure)
 
         return values
-
-
-def _reader(reading: SequenceMeasures, places: dict[str, int]) -> Values:
-    def values(measure: str | None) -> Any:
-        measured = reading.now()
-        return _chosen(measured.values[0].tolist(), measured.reasons[0].tolist(), places, measure)
-
-    return values
 
 
 def _chosen(values: list[float], reasons: list[int], places: dict[str, int], measure: str | None) -> Any:
@@ -269,8 +255,9 @@ def _rows(messages: Sequence[Metrics], settings: Settings, measure: str | None) 
         key = one.stream, one.model, _period(one)["start"]
         newest[key] = one
         expected = one.expected or {}
-        if expected and (key not in graded or _is_unfinished(graded[key])):
-            graded[key] = one  # the first one after the period's end stays
+        # The first one after the period's end stays: it has a maturity.
+        if expected and (key not in graded or (graded[key].expected or {}).get("maturity") is None):
+            graded[key] = one
     models = list(dict.fromkeys(key[:2] for key in newest))
     for key, one in sorted(newest.items(), key=lambda item: (models.index(item[0][:2]), item[0][2])):
         period, final = _period(one), _period(one)["status"] == "final"
@@ -289,11 +276,6 @@ def _rows(messages: Sequence[Metrics], settings: Settings, measure: str | None) 
         }  # fmt: skip
 
 
-def _is_unfinished(message: Metrics) -> bool:
-    """Return whether the period's time hadn't passed yet when the message was made."""
-    return not isinstance(message.expected, dict) or message.expected.get("maturity") is None
-
-
 def _expected(message: Metrics) -> dict[str, dict[str, Any]]:
     """Return the expected values of a message, by measure."""
     measures: dict[str, dict[str, Any]] = (message.expected or {}).get("measures", {})
@@ -310,11 +292,8 @@ def _moment(ms: int, zone: str) -> datetime:
     return (_EPOCH + timedelta(milliseconds=ms)).astimezone(timezone.utc if zone == "UTC" else ZoneInfo(zone))
 
 
-class Ending(NamedTuple):
-    """A model in a stage, and the estimator that was chosen."""
-
-    sequence: SequenceSummary
-    estimator: str
+#: A model in a stage, and the estimator that was chosen.
+Ending = tuple[SequenceSummary, str]
 
 
 def sequences_of(
@@ -333,7 +312,7 @@ def sequences_of(
             name = estimator or shown_estimators(one.measures)[0]
             if name not in one.measures:
                 raise ValueError(f"no estimator {name!r}: expected one of {', '.join(one.measures)}")
-            chosen.append(Ending(one, name))
+            chosen.append((one, name))
     if not chosen:
         known = ", ".join(dict.fromkeys(name for one in rows for name in (one.stage, *one.same)))
         expected = f"expected one of {known}" if known else "there are none at all"

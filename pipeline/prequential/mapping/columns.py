@@ -34,8 +34,7 @@ class ObjectColumns(NamedTuple):
         if self.names and not any(None in column for column in self.columns):
             return [dict(zip(self.names, row)) for row in rows]
         return [
-            {name: value for name, value in zip(self.names, row) if value is not None} or None
-            for row in rows
+            {name: value for name, value in zip(self.names, row) if value is not None} or None for row in rows
         ]
 
 
@@ -111,12 +110,9 @@ def whole_column(convert: Callable[..., Any], column: Column) -> Column | None:
     >>> whole_column(conversion.remainder, [0.25, 1]), whole_column(conversion.remainder, [0.25, "1"])
     ([0.75, 0.0], None)
     """
-    types = {*map(type, column)}
-    if type(convert) is partial:
-        way, settings = _OF_FIELDS.get(convert.func), convert.keywords
-        return way(column, types, **settings) if way else None
-    converter = _WAYS.get(convert)
-    return converter(column, types) if converter else None
+    bound = convert if isinstance(convert, partial) else partial(convert)
+    way = _WAYS.get(bound.func)
+    return way(column, {*map(type, column)}, **bound.keywords) if way else None
 
 
 def _names(column: Column, types: set[type]) -> Column | None:
@@ -211,12 +207,8 @@ def _vector(column: Column, types: set[type], field: Any) -> Column | None:
     return None if numbers is None else [above if value >= threshold else below for value in numbers]
 
 
-_WAYS: dict[Any, Callable[[Column, set[type]], Column | None]] = {
+_WAYS: dict[Any, Callable[..., Column | None]] = {
     conversion.name: _names, conversion.instance: _instances, conversion.target: _targets,
     conversion.share: _shares, conversion.remainder: _remainders, conversion.time: _times,
-}  # fmt: skip
-
-#: Converters of whole columns for functions to which a field's settings are bound.
-_OF_FIELDS: dict[Any, Callable[..., Column | None]] = {
-    conversion.time: _times, conversion.above_or_below: _vector,
+    conversion.above_or_below: _vector,
 }  # fmt: skip

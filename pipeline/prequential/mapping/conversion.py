@@ -221,30 +221,12 @@ def time(
 ) -> int:
     """Return a time in epoch milliseconds; digits below the millisecond are cut off.
 
-    A time without an offset is read in `timezone`, or in UTC without one.
+    `unit` is the unit of numbers (`s`, `ms`, `us`, `ns`), or the form of text: `rfc3339`, `iso`, or a pattern
+    of `strptime`. None: numbers are ms; with a `timezone`, None means text in the form `iso`, and numbers are
+    refused. Text and dates without an offset are read in `timezone`, or in UTC without one. With the unit
+    `ms`, numbers then count from local 1970. `clocks` counts the times by their kind of zone. Raises
+    ValueError for a value that is no such time, or is more than 100 million days from 1970.
 
-    Parameters
-    ----------
-    path
-        The place of the value, for errors.
-    value
-        A number, a text, a date or a datetime.
-    unit
-        The unit of numbers (`s`, `ms`, `us`, `ns`), or the form of text: `rfc3339`, `iso`, or a pattern of
-        `strptime`. None: numbers are ms. With a `timezone`, None means text in the form `iso`, and numbers
-        are refused.
-    timezone
-        The zone of text and dates without an offset. With the unit `ms`, numbers count from local 1970.
-    clocks
-        Counts the times by their kind of zone.
-
-    Raises
-    ------
-    ValueError
-        For a value that is no such time, or is more than 100 million days from 1970.
-
-    Examples
-    --------
     >>> time("value.at", 1.5, "s"), time("value.at", "1970-01-01T00:00:02Z"), time("value.at", "3000", "us")
     (1500, 2000, 3)
     >>> time("at", "1970-01-01 01:00:03", "iso", "Europe/Paris"), time("at", "1970", "%Y", "UTC")
@@ -441,14 +423,10 @@ def _of_text(text: str, unit: str | None, zone: str | None, clocks: Clocks | Non
         return result
     if unit in UNITS:
         return None
-    moment = _iso(text) if unit == ISO else _by_format(text, unit)
+    try:
+        moment = _iso(text) if unit == ISO else datetime.strptime(text, unit)
+    except ValueError:
+        return None
     if moment is None or (moment.tzinfo is None and zone is None):
         return None
     return _of_date(moment, zone, clocks)
-
-
-def _by_format(text: str, form: str) -> datetime | None:
-    try:
-        return datetime.strptime(text, form)
-    except ValueError:
-        return None

@@ -7,6 +7,7 @@ no I/O.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -52,6 +53,16 @@ SEVERAL = ("y_proba", "segments", "quantiles")
 
 #: A step of a path: the text up to the next dot, or a quoted name, which may contain dots.
 STEP = re.compile(r'"((?:[^"\\]|\\.)*)"(?=\.|$)|([^."]+)(?=\.|$)')
+
+
+def hint(name: str, known: Sequence[str], also: Sequence[str] = ()) -> str:
+    """Return what to write instead of an unknown name: one that is similar, `also` of others, or any.
+
+    >>> hint("y_treu", ("ts", "y_true")), hint("label", ("ts",))
+    ('; did you mean y_true? known: ts, y_true', '; known: ts')
+    """
+    near = difflib.get_close_matches(name, (*known, *also), n=1)
+    return f"; {f'did you mean {near[0]}? ' if near else ''}known: {', '.join(known)}"
 
 
 class MappingError(ValueError):
@@ -241,9 +252,7 @@ class RecordMapping:
         for several in self.objects.values():
             fields += several.values() if isinstance(several, Mapping) else ()
         withdrawn = {condition.path for condition in self.withdrawn}
-        return withdrawn | {
-            one.path for one in fields if one.default is not None and one.path is not None
-        }
+        return withdrawn | {one.path for one in fields if one.default is not None and one.path is not None}
 
 
 def as_text(value: Any) -> str:

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from prequential.mapping import model
 from prequential.mapping.evaluations import RATING_FORMATS
-from prequential.mapping.model import (
-    OPTIONAL,
-    REQUIRED,
-    SEVERAL,
-    STEP,
-    TARGETS,
-    Field,
-    MappingError,
-    MappingOrigin,
-    Path,
-    ProbabilityField,
-    RecordCondition,
-    RecordMapping,
-    as_text,
-)
+from prequential.mapping.model import Field, MappingError, MappingOrigin, Path, RecordCondition, as_text
 from prequential.mapping.units import time_zone, unit, why_no_zone
 from prequential.topics import values
 from prequential.topics.decoding import KINDS, LABELS
@@ -33,7 +19,7 @@ from prequential.topics.decoding import KINDS, LABELS
 _ID = "instance_id"
 
 #: Fields that may have a `map`, and the field that has a unit.
-_NAMES = ("stream", "model", "model_version", *TARGETS)
+_NAMES = ("stream", "model", "model_version", *model.TARGETS)
 _TIME = "ts"
 
 #: The column with a label's time in a table that also contains the prediction's time.
@@ -61,7 +47,7 @@ _TWO = 2
 def parse(
     section: Any, kind: int | None = None, *, bare: bool = False, formats: Sequence[str] = ("json",),
     origin: MappingOrigin | None = None,
-) -> RecordMapping:  # fmt: skip
+) -> model.RecordMapping:  # fmt: skip
     """Parse the mapping of a section, given as YAML returns it.
 
     `kind` is the kind of its records, unless the section itself names it (`as`). In a `bare` section the name
@@ -91,26 +77,24 @@ stream, instance_id, y_true, ts, value
     if kind != LABELS and section.get("withdrawn") is not None:
         wrong = f"withdrawn: expected in a mapping of labels, not of {KINDS[kind]}"
         raise MappingError(("withdrawn",), wrong)
-    known = (*REQUIRED[kind], *OPTIONAL[kind])
+    known = (*model.REQUIRED[kind], *model.OPTIONAL[kind])
     for name in section:
         if name not in known and name not in ABOUT:
-            near = difflib.get_close_matches(str(name), (*known, *ABOUT), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ";"
-            unknown = f"unknown field {name!r} of {KINDS[kind]}{hint} known: {', '.join(known)}"
-            raise MappingError((name,), unknown)
+            hint = model.hint(str(name), known, ABOUT)
+            raise MappingError((name,), f"unknown field {name!r} of {KINDS[kind]}{hint}")
     given = {name: one for name, one in section.items() if one is not None}
     rows = _rows(given["rows"], bare) if "rows" in given else None
     parser = _MappingParser(bare, rows is not None)
-    single = [name for name in known if name in given and name not in SEVERAL]
+    single = [name for name in known if name in given and name not in model.SEVERAL]
     fields = {name: parser.field(given[name], name) for name in single}
-    implied = [name for name in REQUIRED[kind] if name not in fields]
+    implied = [name for name in model.REQUIRED[kind] if name not in fields]
     fields |= {name: Field(Path("value", (name,), name if bare else f"value.{name}")) for name in implied}
     objects: dict[str, Any] = {
         name: parser.fields(given[name], name) for name in ("segments", "quantiles") if name in given
     }
     if "y_proba" in given:
         objects["y_proba"] = parser.probabilities(given["y_proba"], fields["y_pred"])
-    return RecordMapping(
+    return model.RecordMapping(
         kind, section.get("format"), fields, objects,
         parser.conditions(given["when"]) if "when" in given else (),
         origin or MappingOrigin("the mapping"), frozenset(implied), rows,
@@ -120,7 +104,7 @@ stream, instance_id, y_true, ts, value
 
 def same_names(
     kind: int, columns: Sequence[str], origin: MappingOrigin | None = None, segments: Iterable[str] = ()
-) -> RecordMapping:
+) -> model.RecordMapping:
     """Return the mapping of a table whose columns have the names of input fields; other columns are ignored.
 
     The entries of objects may be separate columns (`y_proba.UP`, `segments.country`). A key of `segments` may
@@ -130,18 +114,18 @@ def same_names(
     'label_ts'
     """
     section: dict[str, Any] = {}
-    for name in (*REQUIRED[kind], *OPTIONAL[kind]):
+    for name in (*model.REQUIRED[kind], *model.OPTIONAL[kind]):
         parts = [column.partition(".")[2] for column in columns if column.startswith(f"{name}.")]
         if name in columns:
             section[name] = name
-        elif name in SEVERAL:
+        elif name in model.SEVERAL:
             entries = {key: _as_step(key) for key in segments if key in columns} if name == "segments" else {}
             entries |= {part: f"{name}.{_as_step(part)}" for part in parts}
             if entries:
                 section[name] = entries
     if kind == LABELS and _LABEL_TIME in columns:
         section[_TIME] = _LABEL_TIME
-    return replace(parse(section, kind, bare=True, origin=origin), implied=frozenset(REQUIRED[kind]))
+    return replace(parse(section, kind, bare=True, origin=origin), implied=frozenset(model.REQUIRED[kind]))
 
 
 def _by_column(given: Any) -> Any:
@@ -153,7 +137,7 @@ def _by_column(given: Any) -> Any:
 
 def _as_step(name: str) -> str:
     """Return a name as a step of a path, with quotes if it needs them."""
-    if (step := STEP.fullmatch(name)) is not None and step[2] is not None and name == name.strip():
+    if (step := model.STEP.fullmatch(name)) is not None and step[2] is not None and name == name.strip():
         return name
     escaped = name.replace("\\", r"\\").replace('"', r"\"")
     return f'"{escaped}"'
@@ -210,7 +194,7 @@ class _MappingParser:
             wrong = f"{name} is {values.quoted(given)}: expected a path, or e.g. {{const: 1}}"
             raise MappingError(keys, wrong)
         more: dict[str, Callable[[Any], Any]] = {}
-        if name in TARGETS:
+        if name in model.TARGETS:
             more = {"threshold": _number, "above": _class, "below": _class}
         if name in _NAMES or above:
             more["map"] = _names
@@ -247,7 +231,7 @@ class _MappingParser:
             )
         return Field(self._path(given["path"], (*keys, "path")), names=names, **settings)
 
-    def probabilities(self, given: Any, y_pred: Field) -> Mapping[str, ProbabilityField] | Path:
+    def probabilities(self, given: Any, y_pred: Field) -> Mapping[str, model.ProbabilityField] | Path:
         """Parse the probabilities by class; for two classes, one probability determines the other."""
         if isinstance(given, str):
             return self._path(given, ("y_proba",))
@@ -257,14 +241,14 @@ class _MappingParser:
                 ("y_proba",),
                 f"y_proba is {values.quoted(given)}: expected classes and the path of each one's probability",
             )
-        shares: dict[str, ProbabilityField] = {}
+        shares: dict[str, model.ProbabilityField] = {}
         for key, one in given.items():
             name = self._value(_class, key, ("y_proba", key))
             text, default = self._with_default(one, key)
             remainder = isinstance(text, str) and _REST.match(text.strip()) is not None
             path_text = _REST.sub("", text.strip(), count=1) if remainder else text
             path = self._path(path_text, ("y_proba", key))
-            shares[as_text(name)] = ProbabilityField(path, remainder, default)
+            shares[as_text(name)] = model.ProbabilityField(path, remainder, default)
         if len(shares) == 1:
             [(name, share)] = shares.items()
             others = {as_text(one) for one in (y_pred.above, y_pred.below) if one is not None}

@@ -168,7 +168,7 @@ def rows_of(path: str, value: Any, wanted: Iterable[str] = ()) -> list[Any]:
     value = _plain(value)
     if value is None:
         raise ValueError(f"{path} is missing")
-    if _is_tensor(value):
+    if isinstance(value, Mapping) and "shape" in value and "data" in value:
         return _rows_of_tensor(f"the tensor {path}", value)
     if not isinstance(value, (list, tuple)):
         expected = "an array, or tensors with shape and data"
@@ -188,10 +188,6 @@ def rows_of(path: str, value: Any, wanted: Iterable[str] = ()) -> list[Any]:
         names = ", ".join(str(one["name"]) for one in value)
         raise ValueError(f"{path} has no tensor {' or '.join(sorted(wanted))}: it has {names}")
     return [dict(zip(tensors, row)) for row in zip(*tensors.values())]
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Mapping) and "shape" in value and "data" in value
 
 
 def _rows_of_tensor(name: str, tensor: Mapping[str, Any]) -> list[Any]:

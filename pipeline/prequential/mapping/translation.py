@@ -12,7 +12,7 @@ An empty cell, NaN and null all count as no value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -22,18 +22,10 @@ from prequential.mapping.columns import FieldColumn, ObjectColumns, Translated, 
 from prequential.mapping.model import ROW, TARGETS, Field, Path, RecordCondition, RecordMapping, Uses, as_text
 from prequential.mapping.rows import RowColumns, SourceColumns, has_name, pick
 from prequential.mapping.units import Clocks
-from prequential.topics import values
-from prequential.topics.messages import (
-    NUMBERS,
-    SUM_SURELY_WITHIN,
-    Instance,
-    Label,
-    Prediction,
-    check_probabilities,
-)
+from prequential.topics import messages, values
 
 #: Structs by kind.
-STRUCTS: tuple[type[Any], ...] = (Instance, Prediction, Label)
+STRUCTS: tuple[type[Any], ...] = (messages.Instance, messages.Prediction, messages.Label)
 
 #: Types of which no value is absent, and those of predictions that aren't text.
 _NEVER_ABSENT, _NO_TEXT = {str, int, bool}, {int, float, bool}
@@ -51,13 +43,9 @@ class KafkaRecords:
     """
 
     def __init__(
-        self,
-        values: Sequence[Any],
-        keys: Sequence[Any] | None = None,
-        headers: Sequence[Any] | None = None,
-        topics: Sequence[str] | None = None,
-        timestamps: Sequence[int | None] | None = None,
-    ) -> None:
+        self, values: Sequence[Any], keys: Sequence[Any] | None = None, headers: Sequence[Any] | None = None,
+        topics: Sequence[str] | None = None, timestamps: Sequence[int | None] | None = None,
+    ) -> None:  # fmt: skip
         self._roots = {
             "value": values, "key": keys, "headers": headers, "topic": topics, "timestamp": timestamps,
         }  # fmt: skip
@@ -108,14 +96,9 @@ class Translator:
     """
 
     def __init__(
-        self,
-        mapping: RecordMapping,
-        task_of: Callable[[str], str] = lambda stream: "classification",
-        *,
-        text: bool = False,
-        unlabelled: bool = False,
-        withdraws: bool = False,
-    ) -> None:
+        self, mapping: RecordMapping, task_of: Callable[[str], str] = lambda stream: "classification", *,
+        text: bool = False, unlabelled: bool = False, withdraws: bool = False,
+    ) -> None:  # fmt: skip
         self.mapping = mapping
         self._task_of, self._text, self._unlabelled = task_of, text, unlabelled
         self._withdraws = withdraws
@@ -328,6 +311,17 @@ class _Batch:
                 made.append(None)
         return made
 
+    def made_of(self, values: Iterable[tuple[Any, ...]], make: Callable[..., Any]) -> list[Any]:
+        """Return what `make` makes of the values of each record; None where one is absent, or for invalid."""
+        made: list[Any] = []
+        for index, parts in enumerate(values):
+            try:
+                made.append(None if None in parts else make(*parts))
+            except ValueError as error:
+                self.fail(index, str(error))
+                made.append(None)
+        return made
+
 
 def _ids(one: Field, batch: _Batch) -> list[Any]:
     """Return the instances' ids; within a record, each row has the record's id and its own number."""
@@ -347,15 +341,7 @@ def _ids(one: Field, batch: _Batch) -> list[Any]:
         numbers = batch.converted(column, one.row, conversion.integer, required=True)
     elif numbers is None or any(path.root == ROW for path in one.paths):
         return ids
-    made: list[Any] = []
-    for index, (name, number) in enumerate(zip(ids, numbers)):
-        try:
-            known = name is not None and number is not None
-            made.append(conversion.of_row(", ".join(map(str, one.paths)), name, number) if known else None)
-        except ValueError as error:
-            batch.fail(index, str(error))
-            made.append(None)
-    return made
+    return batch.made_of(zip(ids, numbers), partial(conversion.of_row, ", ".join(map(str, one.paths))))
 
 
 def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
@@ -363,14 +349,8 @@ def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
     columns = [
         batch.converted(batch.column(path), path, conversion.instance, required=True) for path in paths
     ]
-    made: list[Any] = []
-    for index, parts in enumerate(zip(*columns)):
-        try:
-            made.append(None if None in parts else conversion.together(", ".join(map(str, paths)), parts))
-        except ValueError as error:
-            batch.fail(index, str(error))
-            made.append(None)
-    return made
+    text = ", ".join(map(str, paths))
+    return batch.made_of(zip(*columns), lambda *parts: conversion.together(text, parts))
 
 
 def _probabilities(given: Any, batch: _Batch) -> Any:
@@ -380,16 +360,16 @@ def _probabilities(given: Any, batch: _Batch) -> Any:
     for one in given.values():
         convert = conversion.remainder if one.is_remainder else conversion.share
         columns.append(batch.converted(batch.column(one.path, one.default), one.path, convert))
-    numbers = _within_sum(columns)
-    if numbers is not None:
+    numbers = np.array(columns, np.float64)  # (classes, records), NaN for None
+    if len(columns) and (numbers.sum(0) <= messages.SUM_SURELY_WITHIN).all():  # needs no closer look
         return ObjectColumns(tuple(given), columns, numbers)
     if any(None in column for column in columns):
         _refuse_parts(list(given.values()), columns, batch)
     made = ObjectColumns(tuple(given), columns).objects()
     for index, probabilities in enumerate(made):
-        if probabilities and sum(probabilities.values()) > SUM_SURELY_WITHIN:
+        if probabilities and sum(probabilities.values()) > messages.SUM_SURELY_WITHIN:
             try:
-                check_probabilities(probabilities)
+                messages.check_probabilities(probabilities)
             except ValueError as error:
                 batch.fail(index, str(error))
     return made
@@ -417,12 +397,6 @@ def _object_of(name: str, given: Any, batch: _Batch) -> Any:
     return ObjectColumns(tuple(given), columns)
 
 
-def _within_sum(columns: list[list[Any]]) -> Any:
-    """Return probabilities, (classes, records), if all are known, with sums that need no closer look."""
-    numbers = np.array(columns, np.float64)  # NaN for None
-    return numbers if len(columns) and (numbers.sum(0) <= SUM_SURELY_WITHIN).all() else None
-
-
 def _whole(path: Path | None, batch: _Batch, convert: Converter) -> Any:
     """Return the values of a field that is an object in the source."""
     return None if path is None else batch.converted(batch.column(path), path, convert)
@@ -433,7 +407,8 @@ _CONVERTERS: dict[str, Converter] = {
     "stream": conversion.name, "model": conversion.name, "instance_id": conversion.instance,
     "y_pred": conversion.target, "y_true": conversion.target, "ts": conversion.time,
     "version": conversion.integer, "model_version": conversion.name, "segments": conversion.name,
-    "label_propensity": conversion.propensity, **dict.fromkeys((*NUMBERS, "quantiles"), conversion.amount),
+    "label_propensity": conversion.propensity,
+    **dict.fromkeys((*messages.NUMBERS, "quantiles"), conversion.amount),
 }  # fmt: skip
 
 

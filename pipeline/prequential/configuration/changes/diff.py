@@ -173,8 +173,7 @@ def compare(
     """
     sections = []
     anew = before.kafka.prefix != after.kafka.prefix
-    changes = list(_rest(of_rest(before), of_rest(after)))
-    if changes:
+    if changes := list(_rest(of_rest(before), of_rest(after))):
         sections.append(Section([], changes))
     groups: dict[tuple[tuple[str, str], ...], tuple[list[str], str, Pair]] = {}
     names = ["defaults", *dict.fromkeys((*before.streams, *after.streams))]

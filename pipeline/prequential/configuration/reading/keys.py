@@ -11,23 +11,11 @@ from dataclasses import fields
 from typing import Any
 
 from prequential.configuration.reading.together import parse_estimator
+from prequential.configuration.settings import streams
 from prequential.configuration.settings.durations import duration, exact_duration, parse_budget
 from prequential.configuration.settings.model import ALL_SERIES, FORMS, NOTIFIED, SERIES, STATUSES, Limits
 from prequential.configuration.settings.stages import parse as stage_key
 from prequential.configuration.settings.stages import parse_configured, parse_pair
-from prequential.configuration.settings.streams import (
-    BASELINES,
-    COMPARE,
-    COMPARE_LOSSES,
-    DETAILS,
-    DISPARITY_MEASURES,
-    INCIDENT_LOSSES,
-    KEYS,
-    LOSSES,
-    MAX_CLASSES,
-    TASKS,
-    VERSIONS,
-)
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
 from prequential.engine.measures.registry import MEASURES, NAMES
@@ -106,6 +94,7 @@ def _number(least: float, most: float = _LARGEST) -> Parser:
     return _real(lambda value: least <= value <= most, f"a number from {least:g} to {most:g}")
 
 
+_change = _real(lambda value: 0 < value <= _LARGEST, "a rise above 0")
 _positive_share = _real(lambda value: 0 < value <= 1, "a share above 0 and up to 1")
 _quantile = _real(lambda value: 0 < value < 1, "a quantile above 0 and below 1, as 0.9")
 _tolerance = _real(lambda value: 0 <= value < 1, "a difference between two shares, from 0 to below 1")
@@ -133,13 +122,6 @@ def _budget(value: Any) -> str:
         return str(parse_budget(value))
     except (TypeError, UsageError):
         raise _expected(value, "false alarms per duration, e.g. 1 per 30d") from None
-
-
-def _change(value: Any) -> float:
-    change: float = _number(0)(value)
-    if not change:
-        raise _expected(value, "a rise above 0")
-    return change
 
 
 def _duration(value: Any) -> int:
@@ -306,10 +288,6 @@ def _series(value: Any) -> tuple[str, ...]:
     return tuple(_list_of(_one_of(SERIES), empty=True)(value))
 
 
-def _port(value: Any) -> int:
-    return int(_integer(0, 65_535)(value))
-
-
 # ---- keys of sections
 
 KAFKA: dict[str, Parser] = {
@@ -319,7 +297,7 @@ KAFKA: dict[str, Parser] = {
 
 
 def _classes_limit(value: Any) -> int:
-    if isinstance(value, int) and _MOST_CLASSES < value <= MAX_CLASSES:
+    if isinstance(value, int) and _MOST_CLASSES < value <= streams.MAX_CLASSES:
         capacity = 1 << (value - 1).bit_length()
         needed = capacity**2 * _BYTES_OF_CELL >> 30
         raise ValueError(
@@ -340,7 +318,7 @@ WORKER: dict[str, Parser] = {
 }  # fmt: skip
 
 HTTP: dict[str, Parser] = {
-    "host": _text, "port": _optional(_port), "segments": _flag,
+    "host": _text, "port": _optional(_integer(0, 65_535)), "segments": _flag,
     "measures": _or_all(_list_of(_measure, empty=True), NAMES),
     "token": _optional(_text), "tls_certificate": _optional(_text), "tls_key": _optional(_text),
     "stages": _optional(_or_all(_list_of(_stage, key=stage_key, empty=True), ALL_SERIES)),
@@ -349,25 +327,27 @@ HTTP: dict[str, Parser] = {
 }  # fmt: skip
 
 STREAM: dict[str, Parser] = {
-    "task": _one_of(TASKS), "loss": _one_of(LOSSES), "positive_class": _optional(_class),
+    "task": _one_of(streams.TASKS), "loss": _one_of(streams.LOSSES), "positive_class": _optional(_class),
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
     "stages": _list_of(_stage, key=stage_key), "costs": _optional(_costs),
-    "top_k": _integer(1, MAX_CLASSES), "quantile": _optional(_quantile), "season": _optional(_duration),
+    "top_k": _integer(1, streams.MAX_CLASSES), "quantile": _optional(_quantile),
+    "season": _optional(_duration),
     "cost_per_value": _flag, "value_limit": _optional(_value_limit),
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
     "period_zone": time_zone, "period_final_at": _positive_share, "expected": _flag,
     "alarm_budget": _optional(_budget), "alarm_change": _change,
     "cluster": _cluster, "incident_budget": _optional(_budget),
-    "incident_loss": _one_of(tuple(dict.fromkeys(sum(INCIDENT_LOSSES.values(), ())))),
+    "incident_loss": _one_of(tuple(dict.fromkeys(sum(streams.INCIDENT_LOSSES.values(), ())))),
     "segments": _segment_keys, "segments_per_key": _integer(1, 10_000),
-    "baselines": _list_of(_known("baseline", BASELINES), empty=True),
-    "details": _list_of(_known("detail", DETAILS), empty=True),
+    "baselines": _list_of(_known("baseline", streams.BASELINES), empty=True),
+    "details": _list_of(_known("detail", streams.DETAILS), empty=True),
     "dependence_order": _integer(1, 1_000),
     "bins": _integer(1, 10_000), "alpha": _number(*_ALPHAS),
     "label_horizon": _duration, "label_at_horizon": _optional(_class), "settle": _duration,
-    "key": _one_of(KEYS), "versions": _one_of(VERSIONS), "compare_stages": _list_of(_stages, empty=True),
-    "compare": _one_of(COMPARE), "champion": _optional(_class),
-    "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(COMPARE_LOSSES.values(), ()))))),
+    "key": _one_of(streams.KEYS), "versions": _one_of(streams.VERSIONS),
+    "compare_stages": _list_of(_stages, empty=True),
+    "compare": _one_of(streams.COMPARE), "champion": _optional(_class),
+    "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(streams.COMPARE_LOSSES.values(), ()))))),
     "compare_level": _level, "mcnemar_level": _level,
 }  # fmt: skip
 
@@ -390,7 +370,7 @@ def _disparity_keys(value: Any) -> tuple[str, ...]:
 
 
 DISPARITY: dict[str, Parser] = {
-    "segments": _disparity_keys, "measures": _list_of(_one_of(DISPARITY_MEASURES)), "level": _level,
+    "segments": _disparity_keys, "measures": _list_of(_one_of(streams.DISPARITY_MEASURES)), "level": _level,
     "tolerance": _tolerance,
 }  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import yaml
 from prequential.configuration.reading.keys import Parser
 from prequential.configuration.settings.durations import of_timedelta
 from prequential.configuration.settings.model import ConfigError
+from prequential.mapping.model import hint
 from prequential.topics import values
 from prequential.topics.clients import is_reference
 
@@ -107,9 +107,7 @@ class NodeReader:
         except ConfigError as error:
             self._faults.append(str(error))
 
-    def _section(
-        self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]
-    ) -> Any:
+    def _section(self, node: yaml.Node | None, where: str, base: Any, parsers: Mapping[str, Parser]) -> Any:
         with self._collect():
             children = self._mapping(node, where, tuple(parsers))
             return replace(base, **self._values(children, where, parsers))
@@ -147,9 +145,7 @@ class NodeReader:
                 entries[key] = child
         return entries
 
-    def _faultless(
-        self, node: yaml.Node, where: str, known: tuple[str, ...] | None
-    ) -> dict[str, yaml.Node]:
+    def _faultless(self, node: yaml.Node, where: str, known: tuple[str, ...] | None) -> dict[str, yaml.Node]:
         """As `_mapping`, but raises the first fault of its keys: without them the rest can't be judged."""
         before = len(self._faults)
         entries = self._mapping(node, where, known)
@@ -212,9 +208,8 @@ class NodeReader:
         raise ConfigError(f"{self._at(node)}: {what}")
 
     def _hint(self, key: str, known: tuple[str, ...]) -> str:
-        """What to write instead of an unknown key: a similar one, or any."""
-        near = difflib.get_close_matches(key, known, n=1)
-        return f"; {f'did you mean {near[0]}? ' if near else ''}known: {', '.join(known)}"
+        """What to write instead of an unknown key."""
+        return hint(key, known)
 
 
 def _line(node: yaml.Node | None) -> int | None:

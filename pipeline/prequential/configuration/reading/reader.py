@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,26 +11,10 @@ import yaml
 from prequential.configuration.reading import keys as configkeys
 from prequential.configuration.reading.nodes import NodeReader, document_of, node_of, scalars_of
 from prequential.configuration.reading.together import detectors_of_task, flaws, objective_of, parse_signal
-from prequential.configuration.settings.model import (
-    Config,
-    ConfigError,
-    HttpConfig,
-    Limits,
-    NotifyConfig,
-    SourceConfig,
-    WorkerConfig,
-)
-from prequential.configuration.settings.streams import (
-    BY_INSTANCE,
-    COMPARE_LOSSES,
-    DEFAULT_DETECTORS,
-    INCIDENT_LOSSES,
-    OF_TASK,
-    DetectorConfig,
-    DisparityConfig,
-    Objective,
-    StreamConfig,
-)
+from prequential.configuration.settings import model as settings
+from prequential.configuration.settings import streams as stream_settings
+from prequential.configuration.settings.model import Config, ConfigError, SourceConfig
+from prequential.configuration.settings.streams import DetectorConfig, StreamConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.estimators.naming import canonical
 from prequential.mapping import model
@@ -46,108 +28,6 @@ from prequential.topics.errors import UsageError, remember_value
 FORMATS = ("json", "cloudevents", "avro", "protobuf", "json_schema", *RATING_FORMATS)
 
 Lines = dict[tuple[Any, ...], str]
-#: The value of a node and of all below it, given its name and keys; fills in the line of each part.
-Tree = Callable[[yaml.Node, str, tuple[Any, ...], Lines], Any]
-#: The value of a node, given its name.
-Plain = Callable[[yaml.Node, str], Any]
-#: Raises with the line of a node.
-Fail = Callable[[yaml.Node, str], Any]
-#: Notes the fault that its block raises, so that reading goes on behind it.
-Collect = Callable[[], AbstractContextManager[None]]
-
-
-def read_sources(
-    node: yaml.Node | None, tree: Tree, plain: Plain, fail: Fail, collect: Collect
-) -> tuple[SourceConfig, ...]:
-    """The sources of a file's section, read by the configuration's reader.
-
-    A key is a topic or a list of them, its value a mapping or a list of mappings.
-    """
-    if node is None or (isinstance(node, yaml.ScalarNode) and plain(node, "ingest") is None):
-        return ()
-    if not isinstance(node, yaml.MappingNode):
-        fail(node, f"ingest is {plain(node, 'ingest')!r}: expected topics and what their records become")
-    sources: list[SourceConfig] = []
-    for key, section in node.value:
-        with collect():
-            topics = _topics(key, fail)
-            for topic in topics:
-                if any(topic in source.topics for source in sources) or topics.count(topic) > 1:
-                    fail(
-                        key, f"ingest has the topic {topic!r} twice: expected a list of mappings below one"
-                    )
-            sources.append(_source(topics, section, tree, fail))
-    return tuple(sources)
-
-
-def _source(topics: tuple[str, ...], section: yaml.Node, tree: Tree, fail: Fail) -> SourceConfig:
-    """The source of these topics, with the mappings of its section."""
-    where = f"ingest.{','.join(topics)}"
-    sections = section.value if isinstance(section, yaml.SequenceNode) else [section]
-    if not sections:
-        fail(section, f"{where} is empty: expected e.g. as: predictions")
-    mappings: list[model.RecordMapping] = []
-    for place, one in enumerate(sections):
-        section_key = where if len(sections) == 1 else f"{where}[{place}]"
-        lines: Lines = {}
-        mappings += _mappings(tree(one, section_key, (), lines), model.MappingOrigin(section_key, lines))
-    formats = {mapping.format or FORMATS[0] for mapping in mappings}
-    if len(formats) > 1:
-        several = ", ".join(sorted(formats))
-        fail(section, f"{where} has the formats {several}: expected the same in all mappings")
-    return SourceConfig(topics, formats.pop(), tuple(mappings))
-
-
-def _topics(key: yaml.Node, fail: Fail) -> tuple[str, ...]:
-    names = key.value if isinstance(key, yaml.SequenceNode) else [key]
-    for one in names:
-        if not isinstance(one, yaml.ScalarNode) or not one.value:
-            fail(one, "ingest has a key that is no topic: expected a topic's name, or a list such as [a, b]")
-    if not names:
-        fail(key, "ingest has an empty list of topics: expected their names")
-    return tuple(one.value for one in names)
-
-
-def _mappings(section: Any, origin: model.MappingOrigin) -> list[model.RecordMapping]:
-    """The mappings of one section: as many as `as` names inputs, each of its own fields."""
-    where = origin.section
-
-    def wrong(keys: tuple[Any, ...], what: str) -> ConfigError:
-        return ConfigError(f"{origin.line(keys)}{what}")
-
-    if not isinstance(section, dict):
-        raise wrong((), f"{where} is {section!r}: expected e.g. as: predictions")
-    inputs = section.get("as")
-    names = inputs if isinstance(inputs, list) and inputs else [inputs]
-    for name in names:
-        if name not in KINDS:
-            expected = f"expected {', '.join(KINDS)}, or a list of them"
-            raise wrong(("as",), f"{where}.as is {name!r}: {expected}")
-    if len(set(names)) < len(names):
-        raise wrong(("as",), f"{where}.as names an input twice")
-    kinds = [KINDS.index(name) for name in names]
-    known = {name for kind in kinds for name in _known(kind)}
-    for name in section:
-        if name not in known and name not in ABOUT:
-            near = difflib.get_close_matches(str(name), (*known, *ABOUT), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ";"
-            every = ", ".join((*ABOUT, *sorted(known)))
-            raise wrong((name,), f"unknown field {name!r} in {where}{hint} known: {every}")
-    mappings = []
-    for kind in kinds:
-        about = set(ABOUT[1:])
-        if len(kinds) > 1 and kind != LABELS:
-            about.discard("withdrawn")
-        fields = {name: one for name, one in section.items() if name in about or name in _known(kind)}
-        try:
-            mappings.append(parse(fields, kind, formats=FORMATS, origin=origin))
-        except model.MappingError as error:
-            raise wrong(error.keys, f"{where}: {error}") from error
-    return mappings
-
-
-def _known(kind: int) -> tuple[str, ...]:
-    return (*model.REQUIRED[kind], *model.OPTIONAL[kind])
 
 
 #: Sections of a configuration.
@@ -227,7 +107,7 @@ class _Reader(NodeReader):
         for name, child in self._mapping(sections.get("streams"), "streams", None).items():
             with self._collect():
                 streams[name] = self._stream(child, f"streams.{name}", defaults, judge=usable)
-        limits = self._section(sections.get("limits"), "limits", Limits(), configkeys.LIMITS)
+        limits = self._section(sections.get("limits"), "limits", settings.Limits(), configkeys.LIMITS)
         judged = (defaults, *streams.values()) if len(self._faults) == before else None
         http = self._http(sections.get("http"), judged)
         files: dict[str, tuple[model.RecordMapping, ...]] = {}
@@ -235,26 +115,16 @@ class _Reader(NodeReader):
         for name, child in self._mapping(sections.get("files"), "files", KINDS).items():
             with self._collect():
                 kind = KINDS.index(name)
-                files[name] = self.mappings(child, f"files.{name}", kind, bare=True, formats=FILE_FORMATS)
+                files[name] = self._of_file(child, f"files.{name}", kind)
         with self._collect():
-            sources = read_sources(
-                sections.get("ingest"), self._tree, self._plain, self._fail, self._collect
-            )
-        return Config(
-            kafka=kafka,
-            defaults=defaults,
-            streams=streams,
-            limits=limits,
-            http=http,
-            worker=self._section(sections.get("worker"), "worker", WorkerConfig(), configkeys.WORKER),
-            files=files,
-            ingest=sources,
-            notify=self._section(sections.get("notify"), "notify", NotifyConfig(), configkeys.NOTIFY),
-        )
+            sources = self._sources(sections.get("ingest"))
+        worker = self._section(sections.get("worker"), "worker", settings.WorkerConfig(), configkeys.WORKER)
+        notify = self._section(sections.get("notify"), "notify", settings.NotifyConfig(), configkeys.NOTIFY)
+        return Config(kafka, defaults, streams, limits, http, worker, files, sources, notify)
 
-    def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig] | None) -> HttpConfig:
+    def _http(self, node: yaml.Node | None, streams: Sequence[StreamConfig] | None) -> settings.HttpConfig:
         """The section `http`; without `streams`, whether they have its stages and estimators isn't judged."""
-        config: HttpConfig = self._section(node, "http", HttpConfig(), configkeys.HTTP)
+        config: settings.HttpConfig = self._section(node, "http", settings.HttpConfig(), configkeys.HTTP)
         for key in ("stages", "estimators") if streams is not None else ():
             known = list(dict.fromkeys(name for stream in streams or () for name in getattr(stream, key)))
             asked = getattr(config, key)
@@ -266,25 +136,69 @@ class _Reader(NodeReader):
                         self._fail(child, said)
         return config
 
-    def mappings(
-        self, node: yaml.Node, where: str, kind: int | None = None, *, bare: bool, formats: Sequence[str]
-    ) -> tuple[model.RecordMapping, ...]:
-        """The mapping of a source, or several of a list (see `prequential.mapping.parsing`)."""
+    def _of_file(self, node: yaml.Node, where: str, kind: int) -> tuple[model.RecordMapping, ...]:
+        """The mapping of a file, or several of a list (see `prequential.mapping.parsing`)."""
         several = isinstance(node, yaml.SequenceNode)
         if several and not node.value:
             self._fail(node, f"{where} is an empty list: expected a mapping")
         mappings = []
         for place, one in enumerate(node.value if several else [node]):
             key = f"{where}[{place}]" if several else where
-            lines: dict[tuple[Any, ...], str] = {}
+            lines: Lines = {}
             with self._collect():
                 section = self._tree(one, key, (), lines)
                 origin = model.MappingOrigin(key, lines)
                 try:
-                    mappings.append(parse(section, kind, bare=bare, formats=formats, origin=origin))
+                    mappings.append(parse(section, kind, bare=True, formats=FILE_FORMATS, origin=origin))
                 except model.MappingError as error:
                     raise ConfigError(f"{origin.line(error.keys)}{key}: {error}") from error
         return tuple(mappings)
+
+    def _sources(self, node: yaml.Node | None) -> tuple[SourceConfig, ...]:
+        """The sources of `ingest`: a key is a topic or a list of them, its value one or several mappings."""
+        if node is None or (isinstance(node, yaml.ScalarNode) and self._plain(node, "ingest") is None):
+            return ()
+        if not isinstance(node, yaml.MappingNode):
+            given = self._plain(node, "ingest")
+            self._fail(node, f"ingest is {given!r}: expected topics and what their records become")
+        sources: list[SourceConfig] = []
+        for key, section in node.value:
+            with self._collect():
+                topics = self._topics(key)
+                for topic in topics:
+                    if any(topic in source.topics for source in sources) or topics.count(topic) > 1:
+                        expected = "expected a list of mappings below one"
+                        self._fail(key, f"ingest has the topic {topic!r} twice: {expected}")
+                sources.append(self._source(topics, section))
+        return tuple(sources)
+
+    def _topics(self, key: yaml.Node) -> tuple[str, ...]:
+        names = key.value if isinstance(key, yaml.SequenceNode) else [key]
+        for one in names:
+            if not isinstance(one, yaml.ScalarNode) or not one.value:
+                expected = "expected a topic's name, or a list such as [a, b]"
+                self._fail(one, f"ingest has a key that is no topic: {expected}")
+        if not names:
+            self._fail(key, "ingest has an empty list of topics: expected their names")
+        return tuple(one.value for one in names)
+
+    def _source(self, topics: tuple[str, ...], section: yaml.Node) -> SourceConfig:
+        """The source of these topics, with the mappings of its section."""
+        where = f"ingest.{','.join(topics)}"
+        sections = section.value if isinstance(section, yaml.SequenceNode) else [section]
+        if not sections:
+            self._fail(section, f"{where} is empty: expected e.g. as: predictions")
+        mappings: list[model.RecordMapping] = []
+        for place, one in enumerate(sections):
+            section_key = where if len(sections) == 1 else f"{where}[{place}]"
+            lines: Lines = {}
+            tree = self._tree(one, section_key, (), lines)
+            mappings += _mappings_of(tree, model.MappingOrigin(section_key, lines))
+        formats = {mapping.format or FORMATS[0] for mapping in mappings}
+        if len(formats) > 1:
+            several = ", ".join(sorted(formats))
+            self._fail(section, f"{where} has the formats {several}: expected the same in all mappings")
+        return SourceConfig(topics, formats.pop(), tuple(mappings))
 
     def _kafka(self, node: yaml.Node | None) -> KafkaConfig:
         children = self._mapping(node, "kafka", (*configkeys.KAFKA, "security", "schema_registry"))
@@ -310,11 +224,11 @@ class _Reader(NodeReader):
         before = len(self._faults)
         children = self._mapping(node, where, _OF_STREAMS)
         changes = self._values(children, where, configkeys.STREAM, named=configkeys.OF_NAMES)
-        given = base.detectors is not DEFAULT_DETECTORS[base.task]
+        given = base.detectors is not stream_settings.DEFAULT_DETECTORS[base.task]
         if "detectors" in children:
             changes["detectors"] = self._detectors(children["detectors"], f"{where}.detectors")
         elif not given:
-            changes["detectors"] = OF_TASK
+            changes["detectors"] = stream_settings.OF_TASK
         if "emit" in children:
             emit = self._mapping(children["emit"], f"{where}.emit", tuple(configkeys.EMIT))
             values = self._values(emit, f"{where}.emit", configkeys.EMIT)
@@ -341,15 +255,17 @@ class _Reader(NodeReader):
             self._fail(children.get(key) or children["costs"], f"{where}.{key}: {error}")
         if "objective" not in children:
             config = replace(config, objective=objective_of(config))
-        if "disparity" not in children and (not config.has_classes or config.key == BY_INSTANCE):
+        by_instance = config.key == stream_settings.BY_INSTANCE
+        if "disparity" not in children and (not config.has_classes or by_instance):
             config = replace(config, disparity=None)
         if given and "detectors" not in children:  # of another task's, a stream takes over what it can have
             config = replace(config, detectors=detectors_of_task(config))
-        of_task = COMPARE_LOSSES[config.task]
+        of_task = stream_settings.COMPARE_LOSSES[config.task]
         if "compare_losses" not in children:
             kept = tuple(loss for loss in config.compare_losses if loss in of_task)
             config = replace(config, compare_losses=kept or of_task[:1])
-        if "incident_loss" not in children and config.incident_loss not in INCIDENT_LOSSES[config.task]:
+        watched = stream_settings.INCIDENT_LOSSES[config.task]
+        if "incident_loss" not in children and config.incident_loss not in watched:
             config = replace(config, incident_loss="error")
         for place, flaw in flaws(node, children, config, where):
             with self._collect():
@@ -369,7 +285,7 @@ class _Reader(NodeReader):
                 detectors.append(detector)
         return tuple(detectors)
 
-    def _objective(self, node: yaml.Node, where: str) -> Objective | None:
+    def _objective(self, node: yaml.Node, where: str) -> stream_settings.Objective | None:
         children = self._mapping(node, where, (*configkeys.OBJECTIVE_MEASURES, *configkeys.OBJECTIVE))
         if not children:
             return None
@@ -378,15 +294,15 @@ class _Reader(NodeReader):
         settings = {key: values.pop(key) for key in configkeys.OBJECTIVE if key in values}
         if not bounds and "reference" not in children:
             self._fail(node, f"{where} names no measure: expected e.g. accuracy: 0.9")
-        return Objective(values, **settings)
+        return stream_settings.Objective(values, **settings)
 
-    def _disparity(self, node: yaml.Node, where: str) -> DisparityConfig | None:
+    def _disparity(self, node: yaml.Node, where: str) -> stream_settings.DisparityConfig | None:
         children = self._mapping(node, where, tuple(configkeys.DISPARITY))
         if not children:
             return None
         if "segments" not in children:
             self._fail(node, f"{where} names no key of segments: expected e.g. segments: [region]")
-        return DisparityConfig(**self._values(children, where, configkeys.DISPARITY))
+        return stream_settings.DisparityConfig(**self._values(children, where, configkeys.DISPARITY))
 
     def _detector(self, node: yaml.Node, where: str) -> DetectorConfig:
         """A detector with the parameters that it declares itself."""
@@ -418,3 +334,40 @@ class _Reader(NodeReader):
             column = f"name its column below files, in Python by columns={{{key!r}: …}}"
             return f": it is a field of records; {column}"
         return super()._hint(key, known)
+
+
+def _mappings_of(section: Any, origin: model.MappingOrigin) -> list[model.RecordMapping]:
+    """The mappings of one section: as many as `as` names inputs, each of its own fields."""
+    where = origin.section
+
+    def wrong(keys: tuple[Any, ...], what: str) -> ConfigError:
+        return ConfigError(f"{origin.line(keys)}{what}")
+
+    if not isinstance(section, dict):
+        raise wrong((), f"{where} is {section!r}: expected e.g. as: predictions")
+    inputs = section.get("as")
+    names = inputs if isinstance(inputs, list) and inputs else [inputs]
+    for name in names:
+        if name not in KINDS:
+            expected = f"expected {', '.join(KINDS)}, or a list of them"
+            raise wrong(("as",), f"{where}.as is {name!r}: {expected}")
+    if len(set(names)) < len(names):
+        raise wrong(("as",), f"{where}.as names an input twice")
+    kinds = [KINDS.index(name) for name in names]
+    known_of = {kind: (*model.REQUIRED[kind], *model.OPTIONAL[kind]) for kind in kinds}
+    known = {name for fields in known_of.values() for name in fields}
+    for name in section:
+        if name not in known and name not in ABOUT:
+            hint = model.hint(str(name), (*ABOUT, *sorted(known)))
+            raise wrong((name,), f"unknown field {name!r} in {where}{hint}")
+    mappings = []
+    for kind in kinds:
+        about = set(ABOUT[1:])
+        if len(kinds) > 1 and kind != LABELS:
+            about.discard("withdrawn")
+        fields = {name: one for name, one in section.items() if name in about or name in known_of[kind]}
+        try:
+            mappings.append(parse(fields, kind, formats=FORMATS, origin=origin))
+        except model.MappingError as error:
+            raise wrong(error.keys, f"{where}: {error}") from error
+    return mappings

@@ -7,16 +7,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import yaml
+from prequential.configuration.settings import streams
 from prequential.configuration.settings.durations import exact_duration
-from prequential.configuration.settings.stages import parse, sides
-from prequential.configuration.settings.streams import (
-    BY_INSTANCE,
-    COMPARE_LOSSES,
-    INCIDENT_LOSSES,
-    DetectorConfig,
-    Objective,
-    StreamConfig,
-)
+from prequential.configuration.settings.stages import Stage, parse, sides
+from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import tested
 from prequential.engine.estimators import naming
@@ -42,32 +36,9 @@ def _name(value: Any) -> str:
     return value
 
 
-def stage_without_outcomes(config: StreamConfig) -> tuple[int, str] | None:
-    """The place of a stage `after:D` or `lead:D` beyond the label horizon, and what is wrong with it.
-
-    >>> stage_without_outcomes(StreamConfig(stages=("final", "after:2h"), label_horizon=3_600_000))
-    (1, "stage 'after:2h' never has outcomes: expected at most label_horizon, so up to after:1h")
-    """
-    for place, stage in enumerate(map(parse, config.stages)):
-        if stage.is_age and stage.number > config.label_horizon:
-            return place, (
-                f"stage {str(stage)!r} never has outcomes: expected at most label_horizon, so up to "
-                f"{stage.kind}:{exact_duration(config.label_horizon)}"
-            )
-    return None
-
-
-def signal_of_other_task(config: StreamConfig) -> tuple[int, str] | None:
-    """The place, from 0, of the first detector whose signal the task can't have, and why; or None."""
-    for place, detector in enumerate(config.detectors):
-        if problem := _unfit(detector, config):
-            return place, problem
-    return None
-
-
 def detectors_of_task(config: StreamConfig) -> tuple[DetectorConfig, ...]:
     """The detectors whose signals can have a value with the stream's task, in their order."""
-    return tuple(one for one in config.detectors if not _unfit(one, config))
+    return tuple(one for one in config.detectors if not unfit(one, config))
 
 
 def objective_of(config: StreamConfig) -> Objective | None:
@@ -79,51 +50,11 @@ def objective_of(config: StreamConfig) -> Objective | None:
     return replace(config.objective, bounds=bounds, reference=reference) if bounds or reference else None
 
 
-def objective_without_value(config: StreamConfig) -> tuple[str, str] | None:
-    """A measure of the objective that the stream never has a value of, and what is wrong with it.
-
-    >>> config = StreamConfig(measures=("accuracy", "kappa"), objective=Objective({"mae": 2.0}))
-    >>> objective_without_value(config)
-    ('mae', 'it never has a value with this task and these measures: expected one of accuracy, kappa')
-    """
-    for name in config.objective.bounds if config.objective else ():
-        if not _has(config, name):
-            known = [name for name, one in MEASURES.items() if _has(config, name) and one.quality]
-            return name, (
-                f"it never has a value with this task and these measures: expected one of {', '.join(known)}"
-            )
-    return None
-
-
-def objective_untested(config: StreamConfig, all_bounds: bool) -> tuple[str, str] | None:
-    """A key of the objective for which there is no test, and why; of bounds where all are to have one.
-
-    >>> objective_untested(StreamConfig(objective=Objective({"kappa": 0.4})), True)
-    ('kappa', "it is no mean of losses, so level can't hold for it: expected one of error, accuracy, \
-precision, recall, specificity, log_loss, brier, top_k_accuracy, mae, mse, rmse, mape, pinball, \
-interval_coverage, interval_width, wis")
-    """
-    objective = config.objective
-    if objective is None:
-        return None
-    if objective.reference and config.task == "regression":
-        return "reference", "regression losses have no largest value: expected a bound such as mae: 2"
-    if objective.estimate and {"accuracy", "error"}.isdisjoint(objective.bounds):
-        return "estimate", "it estimates errors: expected a bound of accuracy or error"
-    for name, bound in objective.bounds.items() if all_bounds else ():
-        if name not in LOSSES:
-            known = ", ".join(LOSSES)
-            return name, f"it is no mean of losses, so level can't hold for it: expected one of {known}"
-        if tested(objective, name) is None:
-            return name, f"{bound:g} allows no loss at all: expected a bound that can be tested"
-    return None
-
-
 def _has(config: StreamConfig, measure: str) -> bool:
     return measure in config.measures and MEASURES[measure].fits(config.task)
 
 
-def _unfit(detector: DetectorConfig, config: StreamConfig) -> str:
+def unfit(detector: DetectorConfig, config: StreamConfig) -> str:
     """Why a stream can't have a detector on its signal; "": it can."""
     signal, task, numbers = detector.signal, config.task, config.task == "regression"
     if DETECTORS[detector.detector].binary and (signal != "error" or numbers):
@@ -162,23 +93,11 @@ _NULL = "tag:yaml.org,2002:null"
 def flaws(
     node: yaml.Node | None, children: Mapping[str, yaml.Node], config: StreamConfig, where: str
 ) -> Iterator[Flaw]:
-    """What is wrong, as far as it can be seen in this section.
+    """Yield what is wrong, as far as it can be seen in this section (`where`) with its entries by key.
 
-    Parameters
-    ----------
-    node, children
-        The section, and its entries by key.
-    config
-        All settings of the stream, with those that it has from elsewhere.
-    where
-        The section's name: `defaults`, or `streams.NAME`.
-
-    Yields
-    ------
-    Flaw
-        A node and what is wrong there.
+    `config` has all settings of the stream, also those that it has from elsewhere.
     """
-    if config.key == BY_INSTANCE:
+    if config.key == streams.BY_INSTANCE:
         yield from _of_key(children, config, where)
     if config.period is not None and node is not None:
         yield from _of_period(children.get("period", node), config, where)
@@ -228,7 +147,7 @@ def _of_period(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Fl
             f"horizon of {config.label_horizon} ms",
         )
     remembered = (2 * config.label_horizon + config.settle) // period
-    if config.key == BY_INSTANCE and remembered > _MOST_IN_PARTS:
+    if config.key == streams.BY_INSTANCE and remembered > _MOST_IN_PARTS:
         yield (
             node,
             f"{where}.period {period} ms: {remembered:,} periods would be remembered (twice the "
@@ -245,7 +164,7 @@ def _of_season(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Fl
             f"{where}.season {season} ms: expected at least 1/{_MOST_SEASONS} of the label horizon of "
             f"{config.label_horizon} ms",
         )
-    if config.key == BY_INSTANCE:
+    if config.key == streams.BY_INSTANCE:
         yield (
             node,
             f"{where}.season {season} ms: a seasonal baseline may be in another partition where key is "
@@ -254,7 +173,7 @@ def _of_season(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Fl
 
 
 def _of_comparisons(children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> Iterator[Flaw]:
-    of_task = COMPARE_LOSSES[config.task]
+    of_task = streams.COMPARE_LOSSES[config.task]
     for entry, pair in enumerate(config.compare_stages):
         place = children.get("compare_stages", children.get("stages", children.get("bins")))
         absent = [stage for stage in sides(pair) if stage not in config.evaluated_stages]
@@ -271,7 +190,7 @@ def _of_comparisons(children: Mapping[str, yaml.Node], config: StreamConfig, whe
                 f"{where}.compare_losses[{entry}]: {loss!r} isn't a loss of {config.task}: "
                 f"expected {', '.join(of_task)}",
             )
-    if config.incident_loss not in (losses := INCIDENT_LOSSES[config.task]):
+    if config.incident_loss not in (losses := streams.INCIDENT_LOSSES[config.task]):
         yield (
             children["incident_loss"],
             f"{where}.incident_loss: {config.incident_loss!r} isn't a loss of {config.task}: "
@@ -286,30 +205,54 @@ def _of_disparity(children: Mapping[str, yaml.Node], config: StreamConfig, where
     if not config.has_classes:
         what = f"{where}.disparity: labels of task {config.task} are numbers: expected task classification"
         yield children["disparity"], what
-    if config.key == BY_INSTANCE:
+    if config.key == streams.BY_INSTANCE:
         what = "key instance spreads the outcomes of a group over partitions: expected key stream"
         yield children["disparity"], f"{where}.disparity: {what}"
 
 
 def _of_names(children: Mapping[str, yaml.Node], config: StreamConfig, where: str) -> Iterator[Flaw]:
     """Yield stages and signals that need other settings; other keys were checked separately."""
-    for key, other, wrong in (
-        ("stages", "label_horizon", stage_without_outcomes(config)),
-        ("detectors", "task", signal_of_other_task(config)),
-    ):
+    stages = [_never(stage, config.label_horizon) for stage in map(parse, config.stages)]
+    signals = [unfit(one, config) for one in config.detectors]
+    for key, other, problems in (("stages", "label_horizon", stages), ("detectors", "task", signals)):
         place = children.get(key, children.get(other))
-        if place is not None and wrong is not None:
-            entry, problem = wrong
+        entry = next((entry for entry, problem in enumerate(problems) if problem), None)
+        if place is not None and entry is not None:
             node = children[key].value[entry] if key in children else place
-            yield node, f"{where}.{key}[{entry}]: {problem}"
+            yield node, f"{where}.{key}[{entry}]: {problems[entry]}"
+
+
+def _never(stage: Stage, horizon: int) -> str:
+    """Why a stage never has outcomes: it is later than the label horizon (ms); "": it can have some."""
+    if not stage.is_age or stage.number <= horizon:
+        return ""
+    most = f"{stage.kind}:{exact_duration(horizon)}"
+    return f"stage {str(stage)!r} never has outcomes: expected at most label_horizon, so up to {most}"
 
 
 def _of_objective(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Flaw]:
-    missing = objective_without_value(config)
-    if not missing:
-        # Without a level an objective may have bounds that aren't tested.
-        missing = objective_untested(config, _entry(node, "level") is not None)
+    # Without a level an objective may have bounds that aren't tested.
+    missing = config.objective and _unmet(config, config.objective, _entry(node, "level") is not None)
     if missing:
         name, problem = missing
         [place] = (key for key, _ in node.value if key.value == name)
         yield place, f"{where}.objective.{name}: {problem}"
+
+
+def _unmet(config: StreamConfig, objective: Objective, all_tested: bool) -> tuple[str, str] | None:
+    """A key of an objective that the stream can't have, and why; `all_tested`: each bound needs a test."""
+    for name in objective.bounds:
+        if not _has(config, name):
+            known = ", ".join(name for name, one in MEASURES.items() if _has(config, name) and one.quality)
+            return name, f"it never has a value with this task and these measures: expected one of {known}"
+    if objective.reference and config.task == "regression":
+        return "reference", "regression losses have no largest value: expected a bound such as mae: 2"
+    if objective.estimate and {"accuracy", "error"}.isdisjoint(objective.bounds):
+        return "estimate", "it estimates errors: expected a bound of accuracy or error"
+    for name, bound in objective.bounds.items() if all_tested else ():
+        if name not in LOSSES:
+            known = ", ".join(LOSSES)
+            return name, f"it is no mean of losses, so level can't hold for it: expected one of {known}"
+        if tested(objective, name) is None:
+            return name, f"{bound:g} allows no loss at all: expected a bound that can be tested"
+    return None

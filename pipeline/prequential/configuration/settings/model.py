@@ -6,21 +6,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 import msgspec
+from prequential.configuration.settings import streams
 from prequential.configuration.settings.durations import exact_duration
 from prequential.configuration.settings.stages import parse, sides
-from prequential.configuration.settings.streams import (
-    BY_INSTANCE,
-    DetectorConfig,
-    DisparityConfig,
-    Objective,
-    PeriodAlarmConfig,
-    StreamConfig,
-)
+from prequential.configuration.settings.streams import BY_INSTANCE, DetectorConfig, StreamConfig
 from prequential.mapping.model import RecordMapping
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, is_secret
@@ -263,6 +257,11 @@ class Config:
         """The settings of a stream: its own section over `defaults`."""
         return self.streams.get(name, self.defaults)
 
+    def with_each(self, change: Callable[[StreamConfig], StreamConfig]) -> Config:
+        """The configuration with the settings of `defaults` and of each stream changed."""
+        changed = {name: change(stream) for name, stream in self.streams.items()}
+        return replace(self, defaults=change(self.defaults), streams=changed)
+
 
 class ConfigError(UsageError):
     """A configuration that can't be used: names file, line and what was expected."""
@@ -289,7 +288,7 @@ def of_stream(config: StreamConfig) -> dict[str, Any]:
         value = getattr(config, entry.name)
         if not entry.compare:
             continue
-        if isinstance(value, PeriodAlarmConfig):
+        if isinstance(value, streams.PeriodAlarmConfig):
             found |= {f"{entry.name}.{one.name}": getattr(value, one.name) for one in fields(value)}
         else:
             found[entry.name.replace("emit_", "emit.")] = value
@@ -333,10 +332,10 @@ def _plain(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, DetectorConfig):
         return _mapping({"detector": value.detector, "signal": value.signal, **value.params})
-    if isinstance(value, Objective):
+    if isinstance(value, streams.Objective):
         first = {} if value.reference is None else {"reference": value.reference}
         return _mapping({**value.bounds, **first, "tolerance": value.tolerance, "level": value.level})
-    if isinstance(value, DisparityConfig):
+    if isinstance(value, streams.DisparityConfig):
         return _mapping(asdict(value))
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_plain, value))}]"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from prequential.configuration.reading.together import detectors_of_task, parse_signal, signal_of_other_task
+from prequential.configuration.reading.together import detectors_of_task, parse_signal, unfit
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, StreamConfig, Value
 from prequential.engine.compiled.kernel import Floats, Ints
@@ -104,9 +104,7 @@ def name_of(detector: DetectorConfig) -> str:
     return " ".join([detector.detector, detector.signal, *shown])
 
 
-def with_detectors(
-    config: Config, detectors: Sequence[DetectorConfig], where: str = "--detector"
-) -> Config:
+def with_detectors(config: Config, detectors: Sequence[DetectorConfig], where: str = "--detector") -> Config:
     """Return the configuration with these detectors for all streams whose task they fit.
 
     They replace all configured detectors, including the tests of objectives.
@@ -118,17 +116,15 @@ def with_detectors(
             raise UsageError(f"{where} {name!r} is there twice")
     settings = [config.defaults, *config.streams.values()]
     for one in detectors:
-        problems = [signal_of_other_task(replace(some, detectors=(one,))) for some in settings]
-        if None not in problems:
-            _, problem = problems[0] or (0, "")
-            raise UsageError(f"{where} {name_of(one)!r}: {problem}")
+        problems = [unfit(one, some) for some in settings]
+        if all(problems):
+            raise UsageError(f"{where} {name_of(one)!r}: {problems[0]}")
 
     def changed(some: StreamConfig) -> StreamConfig:
         some = replace(some, detectors=tuple(detectors), objective=None)
         return replace(some, detectors=detectors_of_task(some))
 
-    streams = {name: changed(some) for name, some in config.streams.items()}
-    return replace(config, defaults=changed(config.defaults), streams=streams)
+    return config.with_each(changed)
 
 
 #: Rates of false alarms are given per this number of outcomes.
@@ -217,30 +213,15 @@ def scores(runs: Iterable[Judged], longest: int) -> DetectionScores:
     false_alarms, quiet = sum(run.false_alarms for run in runs), sum(run.quiet for run in runs)
     detected = len(known)
     return DetectionScores(
-        runs=len(runs),
-        changes=len(delays),
-        found=detected,
-        probability=_share(detected, len(delays)),
-        false_alarms=false_alarms,
-        repeated=sum(run.repeated for run in runs),
-        false_alarms_per_10000=_share(PER * false_alarms, quiet),
-        delay_mean=_share(sum(known), detected),
+        runs=len(runs), changes=len(delays), found=detected, probability=_share(detected, len(delays)),
+        false_alarms=false_alarms, repeated=sum(run.repeated for run in runs),
+        false_alarms_per_10000=_share(PER * false_alarms, quiet), delay_mean=_share(sum(known), detected),
         delay_median=float(np.median(known)) if known else None,
         delay_normalised=_share(sum(known), detected * longest),
         precision=_share(detected, detected + false_alarms),
         f1=_share(2 * detected, detected + false_alarms + len(delays)) if delays else None,
         delays=[run.delays for run in runs],
-    )
-
-
-def always(outcomes: int) -> Ints:
-    """Return the alarms of a baseline that raises one at each outcome: 1 … `outcomes`, (outcomes,)."""
-    return np.arange(1, outcomes + 1, dtype=np.int64)
-
-
-def never() -> Ints:
-    """Return the alarms of a baseline that raises none: an empty array, (0,)."""
-    return np.zeros(0, dtype=np.int64)
+    )  # fmt: skip
 
 
 def _share(some: float, whole: int) -> float | None:

@@ -9,37 +9,14 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from prequential.configuration.settings.stages import parse as parse_stage
-from prequential.configuration.settings.streams import DetectorConfig
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.incidents.incidents import watched_stage
 from prequential.engine.tables.outcomes import Log
-from prequential.offline.backtesting.changes import (
-    Injection,
-    Judged,
-    KnownChange,
-    SequenceChange,
-    always,
-    changes_of,
-    judge,
-    name_of,
-    never,
-    profile,
-    scores,
-)
-from prequential.offline.backtesting.report import (
-    ALWAYS,
-    INCIDENTS,
-    NEVER,
-    BacktestReport,
-    DetectorAlarms,
-    Injected,
-    PastAlarms,
-    PastIncidents,
-    Watched,
-)
+from prequential.offline.backtesting import changes as detection
+from prequential.offline.backtesting import report as reports
 from prequential.offline.backtesting.sequences import (
     OPTION,
     PastSequence,
@@ -71,21 +48,22 @@ def alarms_of(past: PastSequence, runs: Iterable[tuple[str, Log]]) -> Iterator[l
         plan.free(row)
 
 
-def length_of(injections: Sequence[Injection], tolerance: int) -> int:
+def length_of(injections: Sequence[detection.Injection], tolerance: int) -> int:
     """Return the number of outcomes in a run, which ends with the last change's window."""
     return max(one.change.outcome + one.change.width for one in injections) + tolerance
 
 
 def inject(
-    past: PastSequence, injections: Sequence[Injection], seeds: int, tolerance: int, block: int | None
-) -> list[list[Judged]]:
+    past: PastSequence, injections: Sequence[detection.Injection], seeds: int, tolerance: int,
+    block: int | None,
+) -> list[list[detection.Judged]]:  # fmt: skip
     """Return, by detector of the sequence's stream and by seed, its alarms in a stream like the past one.
 
     Raises ValueError if the error can't rise that much.
     """
     length = length_of(injections, tolerance)
-    rise = profile(injections, length)
-    changes: list[SequenceChange] = sorted(one.change for one in injections)
+    rise = detection.profile(injections, length)
+    changes: list[detection.SequenceChange] = sorted(one.change for one in injections)
     block = block or block_length(past.loss)
 
     def runs() -> Iterator[tuple[str, Log]]:
@@ -94,10 +72,10 @@ def inject(
             places = blocks(random, len(past), length, block)
             yield str(seed), log_of(past, risen(random, past, places, rise))
 
-    by_detector: list[list[Judged]] = [[] for _ in every_detector(past.config)]
+    by_detector: list[list[detection.Judged]] = [[] for _ in every_detector(past.config)]
     for alarms in alarms_of(past, runs()):
         for place, raised in enumerate(alarms):
-            by_detector[place].append(judge(raised, changes, length, tolerance))
+            by_detector[place].append(detection.judge(raised, changes, length, tolerance))
     return by_detector
 
 
@@ -111,33 +89,48 @@ class _Tally:
     """Alarms of detectors, over sequences and runs."""
 
     def __init__(self, *, judged: bool) -> None:
-        self._lines: dict[str, DetectorAlarms] = {}
-        self._judged: dict[str, list[Judged]] | None = {} if judged else None
+        self._lines: dict[str, reports.DetectorAlarms] = {}
+        self._judged: dict[str, list[detection.Judged]] | None = {} if judged else None
 
-    def add(self, detector: str, outcomes: int, alarms: int, judged: Iterable[Judged]) -> None:
-        line = self._lines.setdefault(detector, DetectorAlarms(detector, 0, 0, 0, None))
-        line.sequences, line.outcomes, line.alarms = (
-            line.sequences + 1, line.outcomes + outcomes, line.alarms + alarms,
-        )  # fmt: skip
+    def add(self, detector: str, outcomes: int, alarms: int, judged: Iterable[detection.Judged]) -> None:
+        line = self._lines.setdefault(detector, reports.DetectorAlarms(detector, 0, 0, 0, None))
+        line.sequences += 1
+        line.outcomes += outcomes
+        line.alarms += alarms
         if self._judged is not None:
             self._judged.setdefault(detector, []).extend(judged)
 
-    def lines(self, longest: int) -> list[DetectorAlarms]:
+    def add_alarms(
+        self, detector: str, alarms: Ints, changes: Sequence[detection.SequenceChange], outcomes: int,
+        tolerance: int, runs: int = 1,
+    ) -> None:  # fmt: skip
+        """Add the same alarms, (alarms,), for a number of runs with these changes."""
+        judged = detection.judge(alarms, changes, outcomes, tolerance)
+        self.add(detector, runs * outcomes, runs * len(alarms), [judged] * runs)
+
+    def add_baselines(
+        self, changes: Sequence[detection.SequenceChange], outcomes: int, tolerance: int, runs: int = 1
+    ) -> None:
+        """Add two baselines: one that raises an alarm at each outcome, and one that never does."""
+        self.add_alarms(reports.ALWAYS, np.arange(1, outcomes + 1), changes, outcomes, tolerance, runs)
+        self.add_alarms(reports.NEVER, np.zeros(0, np.int64), changes, outcomes, tolerance, runs)
+
+    def lines(self, longest: int) -> list[reports.DetectorAlarms]:
         """Return the detectors in the order in which they were added, incidents, then the two baselines.
 
         `longest`: outcomes after a change within which an alarm finds it.
         """
         for name, line in self._lines.items():
             if self._judged is not None:
-                line.scores = scores(self._judged[name], longest)
-        last = {INCIDENTS: 1, ALWAYS: 2, NEVER: 3}
+                line.scores = detection.scores(self._judged[name], longest)
+        last = {reports.INCIDENTS: 1, reports.ALWAYS: 2, reports.NEVER: 3}
         return sorted(self._lines.values(), key=lambda line: last.get(line.detector, 0))
 
 
 def on_the_past(
-    sequences: Sequence[PastSequence], alarms: Iterable[Alarm], known: Sequence[KnownChange], tolerance: int,
-    incidents: Iterable[Incident] = (),
-) -> PastAlarms:  # fmt: skip
+    sequences: Sequence[PastSequence], alarms: Iterable[Alarm], known: Sequence[detection.KnownChange],
+    tolerance: int, incidents: Iterable[Incident] = (),
+) -> reports.PastAlarms:  # fmt: skip
     """Return the alarms on each sequence and, where changes are known, how well each detector found them.
 
     `alarms` and `incidents` are those of the same replay; those of other sequences are left out. An alarm
@@ -154,29 +147,32 @@ def on_the_past(
     watched = []
     for past in sequences:
         past_alarms = by_sequence.get(_key(past), [])
-        changes = changes_of(known, past)
+        changes = detection.changes_of(known, past)
         detectors = every_detector(past.config)
-        names = {_what(one.detector, one.signal, _params(one)): name_of(one) for one in detectors}
+        names = {}
+        for one in detectors:
+            params = DETECTORS[one.detector].params(one.params)  # as alarms have them
+            names[_what(one.detector, one.signal, params)] = detection.name_of(one)
         raised = [names[_what(alarm.detector, alarm.signal, alarm.params)] for alarm in past_alarms]
         for name in names.values():
             places = np.array([a.outcome for a, by in zip(past_alarms, raised) if by == name], dtype=np.int64)
-            tally.add(name, len(past), len(places), [judge(places, changes, len(past), tolerance)])
+            tally.add_alarms(name, places, changes, len(past), tolerance)
         if known:
-            _add_baselines(tally, len(past), changes, tolerance)
+            tally.add_baselines(changes, len(past), tolerance)
         if known and _is_watched(past):
             places = np.array(opened.get(_key(past), []), dtype=np.int64)
-            tally.add(INCIDENTS, len(past), len(places), [judge(places, changes, len(past), tolerance)])
+            tally.add_alarms(reports.INCIDENTS, places, changes, len(past), tolerance)
         watched.append(
-            Watched(
+            reports.Watched(
                 past.stream, past.partition, past.model, past.segment, past.stage, len(past),
                 [change.outcome for change in changes], past_alarms, raised,
             )
         )  # fmt: skip
     longest = tolerance + max((one.width for one in known), default=0)
-    return PastAlarms(watched, tally.lines(longest), longest)
+    return reports.PastAlarms(watched, tally.lines(longest), longest)
 
 
-def incidents_of(past: Sequence[PastSequence], messages: Iterable[Incident]) -> PastIncidents:
+def incidents_of(past: Sequence[PastSequence], messages: Iterable[Incident]) -> reports.PastIncidents:
     """Return the incidents of these sequences' models, with grades; `messages` are of the same replay."""
     newest = {one.id: one for one in messages}
     spans = {
@@ -186,27 +182,18 @@ def incidents_of(past: Sequence[PastSequence], messages: Iterable[Incident]) -> 
     found = [one for one in newest.values() if (one.stream, one.partition, one.model) in spans]
     grades = [bool(one.agreed) for one in found if one.agreed is not msgspec.UNSET]
     untimed = any(one.untimed is True for one in newest.values())
-    return PastIncidents(found, None if untimed else sum(spans.values()) / _MONTH, len(grades), sum(grades))
+    model_months = None if untimed else sum(spans.values()) / _MONTH
+    return reports.PastIncidents(found, model_months, len(grades), sum(grades))
 
 
 def injected(
-    sequences: Sequence[PastSequence], injections: Sequence[Injection], given: Sequence[str], seeds: int,
-    tolerance: int, block: int | None,
-) -> Injected:  # fmt: skip
+    sequences: Sequence[PastSequence], injections: Sequence[detection.Injection], given: Sequence[str],
+    seeds: int, tolerance: int, block: int | None,
+) -> reports.Injected:  # fmt: skip
     """Return how detectors perform in streams like these, with rises of the error at known outcomes.
 
-    Parameters
-    ----------
-    sequences
-        The sequences that are resampled in blocks to make the streams.
-    injections, given
-        The rises, and their text as you gave it.
-    seeds
-        How many streams are made from each sequence.
-    tolerance
-        Outcomes after a change's end up to which an alarm finds it.
-    block
-        Outcomes in a block; None: computed from the sequence's losses (`block_length`).
+    `given` is the text of the rises, and `seeds` the number of streams made from each sequence. An alarm
+    finds a change up to `tolerance` outcomes after its end. `block`: see `BacktestOptions`.
     """
     tally = _Tally(judged=True)
     length = length_of(injections, tolerance)
@@ -220,11 +207,12 @@ def injected(
             left_out.append(f"{names}: {error}")
             continue
         for detector, judged in zip(every_detector(past.config), by_detector):
-            alarms = sum(one.false_alarms + one.repeated + _detected(one) for one in judged)
-            tally.add(name_of(detector), seeds * length, alarms, judged)
-        _add_baselines(tally, length, changes, tolerance, seeds)
+            found = sum(delay is not None for one in judged for delay in one.delays)
+            alarms = found + sum(one.false_alarms + one.repeated for one in judged)
+            tally.add(detection.name_of(detector), seeds * length, alarms, judged)
+        tally.add_baselines(changes, length, tolerance, seeds)
     window = tolerance + max(one.change.width for one in injections)
-    return Injected(list(given), seeds, length, tally.lines(window), window, left_out)
+    return reports.Injected(list(given), seeds, length, tally.lines(window), window, left_out)
 
 
 def _is_watched(past: PastSequence) -> bool:
@@ -234,26 +222,8 @@ def _is_watched(past: PastSequence) -> bool:
     return budgeted and past.segment is None and bool(stages) and past.stage == watched_stage(stages)
 
 
-def _detected(judged: Judged) -> int:
-    return sum(delay is not None for delay in judged.delays)
-
-
-def _add_baselines(
-    tally: _Tally, outcomes: int, changes: Sequence[SequenceChange], tolerance: int, runs: int = 1
-) -> None:
-    """Add two baselines: one that raises an alarm at each outcome, and one that never does."""
-    for name, alarms in ((ALWAYS, always(outcomes)), (NEVER, never())):
-        judged = judge(alarms, changes, outcomes, tolerance)
-        tally.add(name, runs * outcomes, runs * len(alarms), [judged] * runs)
-
-
 def _key(one: Alarm | Incident | PastSequence) -> Key:
     return one.stream, one.partition, one.model, one.segment, one.stage
-
-
-def _params(detector: DetectorConfig) -> dict[str, Any]:
-    """Return the detector's parameters as its alarms contain them."""
-    return DETECTORS[detector.detector].params(detector.params)
 
 
 def _what(detector: str, signal: str, params: dict[str, Any]) -> tuple[Any, ...]:
@@ -270,9 +240,9 @@ MOST_OUTCOMES, MOST_SEEDS = 100_000_000, 100_000
 class BacktestOptions(NamedTuple):
     """The options of a backtest: known changes, rises to inject, and how streams are made."""
 
-    changes: Sequence[KnownChange] = ()
+    changes: Sequence[detection.KnownChange] = ()
     #: Rises, and their text as you gave it.
-    injections: Sequence[Injection] = ()
+    injections: Sequence[detection.Injection] = ()
     injected: Sequence[str] = ()
     tolerance: int = TOLERANCE
     #: None: `SEEDS` streams, with a block length computed from the correlation of neighbouring losses.
@@ -293,34 +263,20 @@ class BacktestOptions(NamedTuple):
 def backtest(
     past: Sequence[PastSequence], messages: Iterable[Output], asked: BacktestOptions,
     tell: Callable[[str], None], spelled: Spelled = OPTION,
-) -> BacktestReport:  # fmt: skip
+) -> reports.BacktestReport:  # fmt: skip
     """Return the alarms of the detectors on these sequences and, if asked, on generated streams like them.
 
-    Parameters
-    ----------
-    past, messages
-        The sequences, and all messages of the same replay.
-    asked
-        Changes, rises and bounds, which the caller has checked.
-    tell
-        Is called with a sentence for each sequence from which no streams can be made.
-    spelled
-        How options are spelled in errors.
-
-    Raises
-    ------
-    WorkError
-        If no detector is configured, no change lies within a sequence, or no streams can be made.
+    `messages` are all of the same replay. The caller has checked the options (`asked`), which errors spell as
+    `spelled` does. `tell` gets a sentence for each sequence from which no streams can be made. Raises
+    WorkError if no detector is configured, no change lies within a sequence, or no streams can be made.
     """
     if not any(every_detector(one.config) for one in past):
-        raise WorkError(
-            f"no detector is configured for what was evaluated: expected {spelled('detector')}"
-        )
+        raise WorkError(f"no detector is configured for what was evaluated: expected {spelled('detector')}")
     messages = list(messages)
     alarms = [one for one in messages if isinstance(one, Alarm)]
     incidents = [one for one in messages if isinstance(one, Incident)]
     watched = on_the_past(past, alarms, asked.changes, asked.tolerance, incidents)
-    report = BacktestReport(asked.tolerance, watched, incidents_of(past, incidents), None)
+    report = reports.BacktestReport(asked.tolerance, watched, incidents_of(past, incidents), None)
     if asked.changes and not any(one.changes for one in report.past.sequences):
         longest = max(map(len, past))
         raise WorkError(

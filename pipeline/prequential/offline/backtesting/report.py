@@ -101,23 +101,14 @@ class BacktestReport(msgspec.Struct):
     injected: Injected | None
 
 
-class SequenceAlarms(NamedTuple):
-    """Alarms of one detector in one sequence."""
-
-    sequence: str
-    detector: str
-    alarms: list[Alarm]
-
-
 def tables(report: BacktestReport) -> Iterator[Table]:
     """Yield a backtest as tables for people: on the past, its alarms by outcome, and with injected rises."""
     past = report.past
     outcomes = sum(one.outcomes for one in past.sequences)
     title = f"on the past: {outcomes:,} outcomes of {_plural(len(past.sequences), 'sequence')}"
     yield _lines(past.lines, title)
-    places = list(_places(past.sequences))
-    if places:
-        yield _alarms(places)
+    if any(one.alarms for one in past.sequences):
+        yield _alarms(past.sequences)
     yield _incidents(report.incidents)
     if report.injected is not None:
         injected = report.injected
@@ -154,22 +145,25 @@ def _lines(lines: Sequence[DetectorAlarms], title: str) -> Table:
     return grid
 
 
-def _alarms(places: Sequence[SequenceAlarms]) -> Table:
-    """Return a table of alarms: their outcomes, and the label time of the first one."""
+def _alarms(sequences: Iterable[Watched]) -> Table:
+    """Return a table of alarms by sequence and detector: their outcomes, and the first one's label time."""
     grid = new_grid("alarms on the past")
     grid.add_column("sequence", overflow="fold")
     grid.add_column("detector", overflow="fold")
     grid.add_column("alarms", justify="right")
     grid.add_column("at outcomes", overflow="fold")
     grid.add_column("first at", no_wrap=True)
-    for place in places[:_ROWS]:
-        at = [f"{alarm.outcome:,}" for alarm in place.alarms[:_PLACES]]
-        at += ["…"] if len(place.alarms) > _PLACES else []
-        cells = [place.sequence, place.detector, f"{len(place.alarms):,}", " ".join(at)]
-        grid.add_row(*map(Text, [*cells, clock(place.alarms[0].ts)]))
-    if len(places) > _ROWS:
-        grid.caption = f"and {len(places) - _ROWS:,} more rows: --json has all"
-    return grid
+    rows = []
+    for one in sequences:
+        by_detector: dict[str, list[Alarm]] = {}
+        for alarm, detector in zip(one.alarms, one.detectors):
+            by_detector.setdefault(detector, []).append(alarm)
+        names = " ".join(printable(name) for name in (one.stream, one.model, one.segment, one.stage) if name)
+        for detector, alarms in by_detector.items():
+            at = [f"{alarm.outcome:,}" for alarm in alarms[:_PLACES]]
+            at += ["…"] if len(alarms) > _PLACES else []
+            rows.append([names, detector, f"{len(alarms):,}", " ".join(at), clock(alarms[0].ts)])
+    return _with_rows(grid, rows)
 
 
 def _incidents(past: PastIncidents) -> Table:
@@ -184,16 +178,22 @@ def _incidents(past: PastIncidents) -> Table:
     for head in ("opened", "since", "loss before", "after", "clusters"):
         grid.add_column(head, justify="right")
     grid.add_column("later ones agree")
-    for one in past.incidents[:_ROWS]:
+    rows = []
+    for one in past.incidents:
         agreed = "open" if one.agreed is msgspec.UNSET else "yes" if one.agreed else "no"
-        cells = [
+        rows.append([
             f"{printable(one.stream)} {printable(one.model)}", _at(one, one.opened),
             _at(one, one.change_point), _number(one.before["level"], 3), _number(one.after["level"], 3),
             _clusters(one), agreed,
-        ]  # fmt: skip
+        ])  # fmt: skip
+    return _with_rows(grid, rows)
+
+
+def _with_rows(grid: Table, rows: Sequence[Sequence[str]]) -> Table:
+    for cells in rows[:_ROWS]:
         grid.add_row(*map(Text, cells))
-    if len(past.incidents) > _ROWS:
-        grid.caption = f"and {len(past.incidents) - _ROWS:,} more rows: --json has all"
+    if len(rows) > _ROWS:
+        grid.caption = f"and {len(rows) - _ROWS:,} more rows: --json has all"
     return grid
 
 
@@ -207,16 +207,6 @@ def _clusters(one: Incident) -> str:
         return "-"
     length = "" if one.untimed else f" of {shown_duration(int(one.cluster['length_ms']))}"
     return f"{one.cluster['after']:,}{length}"
-
-
-def _places(sequences: Iterable[Watched]) -> Iterator[SequenceAlarms]:
-    for one in sequences:
-        by_detector: dict[str, list[Alarm]] = {}
-        for alarm, detector in zip(one.alarms, one.detectors):
-            by_detector.setdefault(detector, []).append(alarm)
-        names = " ".join(printable(name) for name in (one.stream, one.model, one.segment, one.stage) if name)
-        for detector, alarms in by_detector.items():
-            yield SequenceAlarms(names, detector, alarms)
 
 
 def new_grid(title: str) -> Table:

@@ -11,7 +11,6 @@ can be made of a run.
 
 from __future__ import annotations
 
-import collections.abc
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from prequential.engine.past import PastOutcomes
 from prequential.engine.shard import Shard
 from prequential.engine.tables.outcomes import Log
 from prequential.engine.tables.streams import BASELINE, BASELINE_AGE
-from prequential.offline.replay.sources import AnySource, Located, place_of, replay
+from prequential.offline.replay.sources import Located, place_of, replay
 from prequential.offline.replay.summary import Account, Summary, why
 from prequential.topics.encoding import identity
 from prequential.topics.errors import WorkError, printable
@@ -106,12 +105,9 @@ class PastSequence:
 
 
 def sequences(
-    config: Config,
-    sources: collections.abc.Sequence[AnySource] | None,
-    put: Callable[[Output], None] = lambda output: None,
-    progress: Progress | None = None,
-    ended: Callable[[Shard], None] = lambda shard: None,
-) -> list[PastSequence]:
+    config: Config, sources: Sequence[Located] | None, put: Callable[[Output], None] = lambda output: None,
+    progress: Progress | None = None, ended: Callable[[Shard], None] = lambda shard: None,
+) -> list[PastSequence]:  # fmt: skip
     """All sequences of files (`offline.replay.sources`), or (None) of the cluster's topics to their ends.
 
     `put` takes alarms and dead letters on the way, `ended` each shard at its end; there are no metrics

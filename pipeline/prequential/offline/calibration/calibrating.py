@@ -16,23 +16,15 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 from prequential.configuration.settings.durations import DEFAULT_BUDGET, Budget, parse_budget
-from prequential.configuration.settings.streams import DetectorConfig, StreamConfig, Value
+from prequential.configuration.settings.streams import DetectorConfig, Value
 from prequential.engine.compiled.kernel import taken
 from prequential.engine.detectors import DETECTORS
 from prequential.offline.backtesting.changes import Injection, SequenceChange, name_of
 from prequential.offline.backtesting.making import inject
 from prequential.offline.backtesting.report import new_grid
 from prequential.offline.backtesting.sequences import PastSequence
+from prequential.offline.calibration import rates
 from prequential.offline.calibration.pasts import best_phase, far, reach_of
-from prequential.offline.calibration.rates import (
-    Curve,
-    counted_of,
-    curves,
-    scale_of,
-    threshold_of,
-    value_of,
-    with_threshold,
-)
 from prequential.topics.errors import WorkError, printable
 from rich.table import Table
 from rich.text import Text
@@ -237,30 +229,6 @@ class CalibrationOptions(NamedTuple):
     seed: int
 
 
-class _StreamOptions(NamedTuple):
-    """The options of a calibration for one stream."""
-
-    budget: Budget
-    change: float
-    outcomes: int
-    seed: int
-
-
-def _asked(settings: CalibrationOptions, config: StreamConfig) -> _StreamOptions:
-    """Return the options for a stream with these settings."""
-    budget = settings.budget or parse_budget(config.alarm_budget or DEFAULT_BUDGET)
-    change = config.alarm_change if settings.change is None else settings.change
-    return _StreamOptions(budget, change, settings.outcomes, settings.seed)
-
-
-class _Watched(NamedTuple):
-    """A sequence, its outcomes per ms, and the alarm rate of each detector."""
-
-    past: PastSequence
-    pace: float
-    curves: list[Curve | None]
-
-
 def calibrate(
     pasts: Iterable[PastSequence], settings: CalibrationOptions, done: Callable[[], None] = lambda: None
 ) -> CalibrationReport:
@@ -273,55 +241,54 @@ def calibrate(
     for past in pasts:
         by_stream.setdefault(past.stream, []).append(past)
     for stream, pasts in by_stream.items():
-        asked = _asked(settings, pasts[0].config)
-        report.budgets[stream], report.changes[stream] = str(asked.budget), asked.change
-        _calibrate(stream, pasts, asked, report, done)
+        config = pasts[0].config
+        budget = settings.budget or parse_budget(config.alarm_budget or DEFAULT_BUDGET)
+        report.budgets[stream] = str(budget)
+        report.changes[stream] = config.alarm_change if settings.change is None else settings.change
+        _calibrate(stream, pasts, budget, settings, report, done)
     return report
 
 
 def _calibrate(
-    stream: str,
-    pasts: Sequence[PastSequence],
-    settings: _StreamOptions,
-    report: CalibrationReport,
-    done: Callable[[], None],
-) -> None:
+    stream: str, pasts: Sequence[PastSequence], budget: Budget, settings: CalibrationOptions,
+    report: CalibrationReport, done: Callable[[], None],
+) -> None:  # fmt: skip
     configured = pasts[0].config.detectors
     able = [one for one in configured if DETECTORS[one.detector].threshold is not None]
     for one in configured:
         if one not in able:
             why = f"{one.detector} has no threshold that sets a rate of false alarms"
             report.left.append(Left(stream, name_of(one), why))
-    part = settings.budget.rate / max(1, len(able))
+    part = budget.rate / max(1, len(able))
     phases = [_phase(past, report) for past in pasts]
     usable = [past for past in phases if not _problem(past, len(pasts) / part, report)]
     if not able or not usable:
         return
-    watched = []
+    watched = []  # outcomes per ms of each sequence, and the alarm rates of the detectors on it
     for past in usable:
         pace = _pace(past)
         longest = pace * len(usable) / part
         _note_long_dependence(past, longest, settings.outcomes, report)
-        watched.append(_Watched(past, pace, curves(past, able, longest, settings.outcomes, settings.seed)))
+        watched.append((pace, rates.curves(past, able, longest, settings.outcomes, settings.seed)))
         done()
     new = list(configured)
     found_of: dict[int, Calibrated] = {}
     for place, detector in enumerate(able):
-        outcome = _of_detector(stream, detector, [(one.pace, one.curves[place]) for one in watched], part)
+        outcome = _of_detector(stream, detector, [(pace, curves[place]) for pace, curves in watched], part)
         if isinstance(outcome, Left):
             report.left.append(outcome)
             continue
         calibrated, after = outcome
-        calibrated.alarms_before *= settings.budget.period
-        calibrated.alarms = [alarms * settings.budget.period for alarms in calibrated.alarms]
+        calibrated.alarms_before *= budget.period
+        calibrated.alarms = [alarms * budget.period for alarms in calibrated.alarms]
         for rate in calibrated.rates:
-            rate.alarms *= settings.budget.period
+            rate.alarms *= budget.period
         _note_wide_bounds(calibrated, report)
         at = configured.index(detector)
         new[at], found_of[at] = after, calibrated
         report.detectors.append(calibrated)
     report.streams[stream] = new
-    _delays(stream, usable, tuple(new), found_of, settings, report)
+    _delays(stream, usable, tuple(new), found_of, report)
 
 
 def _pace(past: PastSequence) -> float:
@@ -349,7 +316,7 @@ def _note_long_dependence(
     past: PastSequence, longest: float, outcomes: int, report: CalibrationReport
 ) -> None:
     """Add a note to the report if the dependence is too long for the extrapolation."""
-    counted, reach = counted_of(outcomes), far(past.loss)
+    counted, reach = rates.counted_of(outcomes), far(past.loss)
     if reach and longest > counted:
         why = (
             f"its outcomes depend on each other over {reach:,} of them and more, so what is rarer than "
@@ -396,11 +363,11 @@ def _problem(past: PastSequence, apart: float, report: CalibrationReport) -> boo
 
 
 def _of_detector(
-    stream: str, detector: DetectorConfig, by_pace: Sequence[tuple[float, Curve | None]], part: float
+    stream: str, detector: DetectorConfig, by_pace: Sequence[tuple[float, rates.Curve | None]], part: float
 ) -> tuple[Calibrated, DetectorConfig] | Left:
     """Return the threshold at which all sequences together have `part` alarms per ms."""
     known = [(pace, curve) for pace, curve in by_pace if curve is not None]
-    threshold = threshold_of(detector)
+    threshold = rates.threshold_of(detector)
     if not known:
         return Left(stream, name_of(detector), "it hardly ever alarms, whatever its threshold")
 
@@ -414,24 +381,28 @@ def _of_detector(
         low, high = (middle, high) if total(middle) > part else (low, middle)
     # Rates above that of the lowest threshold that was tried are unknown.
     u = max(high, min(curve.points[0].u for _, curve in known))
-    after = with_threshold(detector, u)
-    u = scale_of(threshold, value_of(threshold, u))
+    after = rates.with_threshold(detector, u)
+    u = rates.scale_of(threshold, rates.value_of(threshold, u))
     shares = [pace * curve.rate(u) / total(u) for pace, curve in known]
     spread = math.sqrt(sum((share * curve.spread(u)) ** 2 for share, (_, curve) in zip(shares, known)))
     before = float(DETECTORS[detector.detector].complete(detector.params)[threshold.name])
     factors = [math.exp(_INTERVAL * sign * spread) for sign in (0, -1, 1)]
-    rates = [
-        Rate(value_of(threshold, one), total(one), _counted(known, place), one == u)
+    by_threshold = [
+        Rate(
+            rates.value_of(threshold, one), total(one),
+            None if place is None else int(known[0][1].points[place].alarms.sum()), one == u,
+        )
         for one, place in _shown(known, u)
-    ]
+    ]  # fmt: skip
     calibrated = Calibrated(
-        stream, name_of(detector), len(known), threshold.name, before, value_of(threshold, u),
-        total(scale_of(threshold, before)), [total(u) * factor for factor in factors], None, None, rates,
+        stream, name_of(detector), len(known), threshold.name, before, rates.value_of(threshold, u),
+        total(rates.scale_of(threshold, before)), [total(u) * factor for factor in factors], None, None,
+        by_threshold,
     )  # fmt: skip
     return calibrated, after
 
 
-def _shown(known: Sequence[tuple[float, Curve]], u: float) -> list[tuple[float, int | None]]:
+def _shown(known: Sequence[tuple[float, rates.Curve]], u: float) -> list[tuple[float, int | None]]:
     """Return the thresholds for a plot.
 
     For one sequence, they are the thresholds at which alarms were counted, and the new one.
@@ -447,17 +418,13 @@ def _shown(known: Sequence[tuple[float, Curve]], u: float) -> list[tuple[float, 
     return sorted([*thresholds, (u, None)], key=lambda one: one[0])
 
 
-def _counted(known: Sequence[tuple[float, Curve]], place: int | None) -> int | None:
-    return None if place is None else int(known[0][1].points[place].alarms.sum())
-
-
 def _delays(
     stream: str, pasts: Sequence[PastSequence], detectors: tuple[DetectorConfig, ...],
-    calibrated: dict[int, Calibrated], settings: _StreamOptions, report: CalibrationReport,
+    calibrated: dict[int, Calibrated], report: CalibrationReport,
 ) -> None:  # fmt: skip
     """Measure how soon the new thresholds find the change, over all sequences."""
     delays: list[list[float]] = [[] for _ in detectors]
-    injections = [Injection(settings.change, SequenceChange(_BEFORE))]
+    injections = [Injection(report.changes[stream], SequenceChange(_BEFORE))]
     for past in pasts:
         with_detectors = replace(past, config=replace(past.config, detectors=detectors, objective=None))
         try:

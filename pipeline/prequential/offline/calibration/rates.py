@@ -16,7 +16,7 @@ generated streams, and lower ones are extrapolated:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -35,13 +35,7 @@ from prequential.engine.estimators.naming import parse_signal
 from prequential.engine.measures.losses import ERROR, own_column
 from prequential.engine.measures.registry import extends_scores
 from prequential.engine.tables.outcomes import Log, new_log
-from prequential.offline.backtesting.sequences import (
-    PastSequence,
-    ResampledRun,
-    block_length,
-    generator,
-    log_of,
-)
+from prequential.offline.backtesting import sequences
 from prequential.offline.calibration.excursions import STEP, StepSums, cuts_of, kappa_of, long_run_variance
 from prequential.offline.calibration.pasts import contexts, far, matched_blocks
 from prequential.topics.errors import existing
@@ -197,10 +191,11 @@ def with_threshold(detector: DetectorConfig, u: float) -> DetectorConfig:
 class GeneratedStreams:
     """Generates streams like a past one."""
 
-    def __init__(self, past: PastSequence, seed: int) -> None:
+    def __init__(self, past: sequences.PastSequence, seed: int) -> None:
         self._past = past
-        self._random = generator(seed, past.stream, past.partition, past.model, past.segment, past.stage)
-        self._block, self._reach = block_length(past.loss), far(past.loss)
+        names = past.stream, past.partition, past.model, past.segment, past.stage
+        self._random = sequences.generator(seed, *names)
+        self._block, self._reach = sequences.block_length(past.loss), far(past.loss)
         if self._reach:
             self._block = min(_REACHES * self._reach, len(past) // _LEAST_FAR)
         n = len(past)
@@ -232,12 +227,8 @@ class GeneratedStreams:
         plan = Plan(0, config, (past.stage,), True, max(2, len(past.classes)))
         plan.take(0, 0, past.stream, past.model, past.segment)
         counts = np.zeros(len(detectors), np.int64)
-        places = self.places(length)
-        losses_alone, since = not any(parse_signal(one.signal).measure for one in detectors), 0
-        for start in range(0, length, _CHUNK):
-            some = places[start : start + _CHUNK]
-            log = self._losses(some, since) if losses_alone else log_of(past, ResampledRun(some, None), since)
-            since = int(log.t1[-1])
+        losses_alone = not any(parse_signal(one.signal).measure for one in detectors)
+        for log in self._logs(length, losses_alone):
             raised = plan.consume(log, np.arange(len(log.number), dtype=np.int32), past.positives)
             counts += np.bincount(raised.detector[: int(raised.raised[0])], minlength=len(counts))
         return counts
@@ -251,20 +242,29 @@ class GeneratedStreams:
             detector.signal, MIN_OUTCOMES, 1, capacity, loss, past.config.cost_per_value,
             extends_scores(past.config),
         )  # fmt: skip
-        places, parts, since = self.places(length), [], 0
-        for start in range(0, length, _CHUNK):
-            log = log_of(past, ResampledRun(places[start : start + _CHUNK], None), since)
-            since = int(log.t1[-1])
+        parts = []
+        for log in self._logs(length):
             rows = np.arange(len(log.number), dtype=np.int32)
+            extended = extends_scores(past.config)
             values, fed = signal.update(
-                WatchedRows(
-                    log, rows, capacity, loss, past.positives, extended=extends_scores(past.config)
-                )
+                WatchedRows(log, rows, capacity, loss, past.positives, extended=extended)
             )
             parts.append(values[fed > 0])
         values = np.concatenate(parts)
         whole = values[: len(values) // STEP * STEP].reshape(-1, STEP).sum(axis=1)
         return StepSums(whole, float(values.std()) if len(values) else 0.0)
+
+    def _logs(self, length: int, losses_alone: bool = False) -> Iterator[Log]:
+        """Yield the outcome rows of a stream of this length, part by part."""
+        places, since = self.places(length), 0
+        for start in range(0, length, _CHUNK):
+            some = places[start : start + _CHUNK]
+            if losses_alone:
+                log = self._losses(some, since)
+            else:
+                log = sequences.log_of(self._past, sequences.ResampledRun(some, None), since)
+            since = int(log.t1[-1])
+            yield log
 
     def _losses(self, places: Ints, since: int) -> Log:
         """Return outcome rows that contain only label times and the inputs of losses (see `log_of`)."""
@@ -276,7 +276,8 @@ class GeneratedStreams:
 
 
 def curves(
-    past: PastSequence, detectors: Sequence[DetectorConfig], longest: float, outcomes: int, seed: int
+    past: sequences.PastSequence, detectors: Sequence[DetectorConfig], longest: float, outcomes: int,
+    seed: int,
 ) -> list[Curve | None]:
     """Return the curve of each detector; None if it hardly ever alarms, whatever its threshold.
 
@@ -357,11 +358,9 @@ def _halving(look: Sequence[float], counts: Sequence[int], longest: float) -> li
 
 
 def _counted(
-    streams: GeneratedStreams,
-    detectors: Sequence[DetectorConfig],
-    grids: Sequence[Sequence[float]],
+    streams: GeneratedStreams, detectors: Sequence[DetectorConfig], grids: Sequence[Sequence[float]],
     outcomes: int,
-) -> list[list[ThresholdRates]]:
+) -> list[list[ThresholdRates]]:  # fmt: skip
     """Count alarms at each detector's thresholds, all on the same streams, and return them as points."""
     given = [with_threshold(detector, u) for detector, grid in zip(detectors, grids) for u in grid]
     if not given:
@@ -413,12 +412,9 @@ def _of_excursions(
 
 
 def _of_cuts(
-    detector: DetectorConfig,
-    points: Sequence[ThresholdRates],
-    walks: Sequence[StepSums],
-    each: int,
+    detector: DetectorConfig, points: Sequence[ThresholdRates], walks: Sequence[StepSums], each: int,
     longest: float,
-) -> Curve | None:
+) -> Curve | None:  # fmt: skip
     """Return a curve with the rarity of cuts in the walks, fitted to the rarest points with alarms. κ is 1.
 
     For the variance, the κ of a walk is its rarity divided by that of all walks, at the threshold asked for.

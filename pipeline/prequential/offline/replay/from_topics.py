@@ -92,15 +92,9 @@ DeadLetterWriter = Callable[[DeadLetter, int, int, bytes | None, bytes | None], 
 
 
 def replay_topics(
-    config: Config,
-    put: Callable[[Output], None],
-    dead_letter: DeadLetterWriter,
-    progress: Progress,
-    ended: Callable[[Shard], None] = lambda shard: None,
-    *,
-    metrics: bool = True,
-    past: bool = False,
-) -> None:
+    config: Config, put: Callable[[Output], None], dead_letter: DeadLetterWriter, progress: Progress,
+    ended: Callable[[Shard], None] = lambda shard: None, *, metrics: bool = True, past: bool = False,
+) -> None:  # fmt: skip
     """Evaluate the input topics up to their present ends, shard by shard.
 
     As far as the journal goes, the order is the one in which the workers processed the records. If the topics
@@ -128,7 +122,7 @@ def replay_topics(
     cluster = _Cluster(config, journals, put, dead_letter, progress, ended, metrics, KeptParts())
     for partition, [first, *_] in enumerate(journals):
         if first.since is not None:
-            if cluster.has_parent(partition, first.since):
+            if any(one.since == first.since for one in journals[partition % first.since][1:]):
                 continue  # its turn comes when its parent grows
             log.warning("shard %d: its state from when the topics grew can't be replayed any more", partition)
         shard = Shard(config, partition, first.partitions or origin.partitions)
@@ -150,10 +144,6 @@ class _Cluster(NamedTuple):
     ended: Callable[[Shard], None]
     last_set: bool
     parts: KeptParts
-
-    def has_parent(self, partition: int, before: int) -> bool:
-        """Return whether the journal of a new shard's parent has the growth from `before` partitions."""
-        return any(one.since == before for one in self.journals[partition % before][1:])
 
 
 class _ShardReplay:
@@ -183,9 +173,7 @@ class _ShardReplay:
         settings = {**FETCH_SETTINGS, **READ_TO_END, "auto.offset.reset": "earliest"}
         consumer = new_consumer(self._config.kafka, _GROUP, **settings)
         try:
-            parts = [
-                TopicPartition(topic, self._partition, OFFSET_BEGINNING) for topic in self._kinds
-            ]
+            parts = [TopicPartition(topic, self._partition, OFFSET_BEGINNING) for topic in self._kinds]
             with plain_errors(self._config.kafka):
                 ends = [watermarks(consumer, part) for part in parts]
             for part, (low, _) in zip(parts, ends):

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count
-from typing import IO, Protocol
+from typing import IO, Any, Protocol, Union
 
 import numpy as np
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine.compiled.kernel import Ints
 from prequential.engine.input.merge import Batch
 from prequential.engine.input.plain import Plain
 from prequential.engine.past import PastCourses, PastOutcomes
@@ -74,27 +75,6 @@ def most_with_period(stream: StreamConfig) -> int | None:
     return max(1, min(stream.period // _LOOKS_IN_PERIOD, stream.label_horizon // _LOOKS_IN_HORIZON))
 
 
-def emission_for_files(config: Config, span: int, labels: int) -> Config:
-    """Return the configuration for files with a number of labels over `span` ms of record time.
-
-    If `emit.every` isn't configured, it is set so that each sequence and estimator has at most `POINTS`
-    messages. These include the messages due by `emit.outcomes`, and the last one. With periods, `emit.every`
-    is at most `most_with_period`. `emit.comparisons` is set the same way, but never below its default.
-    """
-
-    def resolved(stream: StreamConfig) -> StreamConfig:
-        counted = labels // stream.emit_outcomes if stream.emit_outcomes else 0
-        every = every_for(span, max(_LEAST_POINTS, POINTS - 1 - counted))
-        usual = StreamConfig.emit_comparisons
-        if not stream.emit_comparisons_given and stream.emit_comparisons == usual:
-            stream = replace(stream, emit_comparisons=max(every, usual or every))
-        if stream.emit_every_given or stream.emit_every != StreamConfig.emit_every:
-            return stream
-        return replace(stream, emit_every=min(every, most_with_period(stream) or every))
-
-    return _with_streams(config, resolved)
-
-
 def by_count(config: Config, labels: int) -> Config:
     """Return the configuration for a program that reads a table with so many labels.
 
@@ -112,22 +92,13 @@ def by_count(config: Config, labels: int) -> Config:
         given = stream.emit_outcomes_given or stream.emit_outcomes != usual
         return stream if given else replace(stream, emit_outcomes=outcomes)
 
-    return _with_streams(config, resolved)
+    return config.with_each(resolved)
 
 
 def without_metrics(config: Config) -> Config:
     """Return the configuration with metrics messages turned off; alarms and incidents stay the same."""
-    return _with_streams(
-        config,
-        lambda stream: replace(
-            stream, emit_outcomes=None, emit_every=None, emit_comparisons=None, emit_idle=None
-        ),
-    )
-
-
-def _with_streams(config: Config, change: Callable[[StreamConfig], StreamConfig]) -> Config:
-    streams = {name: change(stream) for name, stream in config.streams.items()}
-    return replace(config, defaults=change(config.defaults), streams=streams)
+    never: dict[str, Any] = dict.fromkeys(("emit_outcomes", "emit_every", "emit_comparisons", "emit_idle"))
+    return config.with_each(lambda stream: replace(stream, **never))
 
 
 #: Records that are decoded at once and buffered for each file; numpy and msgspec reach full speed well below.
@@ -147,43 +118,42 @@ _UNKNOWN = -(1 << 62)
 _TEXT_TIME, _FEW = re.compile(rb'"ts"\s*:\s*"([^"]*)"'), 100
 
 
-class AnySource(Protocol):
-    """The records of one kind from any file, in the order of processing."""
+#: Consecutive numbers as a range, which needs no memory for each, or any numbers, (n,) int64.
+Numbers = Union[range, Ints]
+
+
+class Located(Protocol):
+    """The records of one kind from any file, in the order of processing, with their places in the file."""
+
+    #: The input of the records: 0 instances, 1 predictions, 2 labels.
+    kind: int
+    #: The time of each record, ms.
+    record_times: Numbers
+    #: Whether a record has a time, or there are no records.
+    has_times: bool
+    #: Counts of the records' times with and without a zone.
+    clocks: Clocks
+    #: Columns that may contain times, if the records have none.
+    time_columns: Sequence[TimeColumn] = ()
 
     @property
-    def kind(self) -> int:
-        """The input of the records: 0 instances, 1 predictions, 2 labels."""
+    def uses(self) -> Sequence[Uses]:
+        """The parts of each mapping that records used; records in the project's own form have no mapping."""
+        return ()
 
     @property
     def span(self) -> tuple[int, int] | None:
         """The first and the last record time, ms; None without records."""
-
-    @property
-    def has_times(self) -> bool:
-        """Whether a record has a time, or there are no records."""
-
-    def row(self, offset: int) -> int:
-        """Return the line or row, from 0, of the record that was processed as number `offset`."""
+        times = self.record_times
+        return (int(times[0]), int(times[-1])) if len(times) else None
 
     def __len__(self) -> int: ...
 
     def batches(self) -> Iterator[Batch]:
         """The records as batches; a batch's offsets count in the order of processing."""
 
-
-class Located(AnySource, Protocol):
-    """Records whose places in the file are known."""
-
-    @property
-    def clocks(self) -> Clocks:
-        """Counts of the records' times with and without a zone."""
-
-    #: Columns that may contain times, if the records have none.
-    time_columns: Sequence[TimeColumn]
-
-    @property
-    def uses(self) -> Sequence[Uses]:
-        """The parts of each mapping that records used; records in the project's own form have no mapping."""
+    def row(self, offset: int) -> int:
+        """Return the line or row, from 0, of the record that was processed as number `offset`."""
 
     def place(self, offset: int) -> Place:
         """Return the place of the record that was processed as number `offset`.
@@ -198,14 +168,12 @@ class Located(AnySource, Protocol):
         """Return the place of the first record about an instance; None if there is none."""
 
 
-class Source:
+class Source(Located):
     """The records of one file of JSON lines, in the order of processing.
 
     Record time is the record's `ts`. A record without a valid `ts` has the time of the record before it. A
     file needn't be sorted; records with equal times keep the order of the file.
     """
-
-    uses: Sequence[Uses] = ()
 
     def __init__(
         self, kind: int, lines: list[bytes], name: str = "",
@@ -216,7 +184,6 @@ class Source:
         self.lines = lines
         self.name = name
         times = np.fromiter(_times(kind, lines), dtype=np.int64, count=len(lines))
-        #: Whether a record has a time.
         self.has_times = not len(times) or int(times[0]) != _UNKNOWN
         if not self.has_times:
             times[:] = 0
@@ -224,25 +191,17 @@ class Source:
         if len(times) > 1 and (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
             self.order, times = order.tolist(), times[order]
-        self._all_times = times
-        self.time_columns: Sequence[TimeColumn] = ()
-        #: Counts of times with a zone: a time as text must have an offset, or the record is invalid.
-        self.clocks = Clocks()
+        self.record_times: Ints = times
+        self.clocks = Clocks()  # a time as text must have an offset, or the record is invalid
         if (text := next(filter(None, map(_TEXT_TIME.search, lines[:_FEW])), None)) is not None:
             self.clocks.note("aware", text[1].decode("utf-8", "replace"))
-
-    @property
-    def span(self) -> tuple[int, int] | None:
-        """The first and the last record time, ms; None without records."""
-        times = self._all_times
-        return (int(times[0]), int(times[-1])) if len(times) else None
 
     def batches(self) -> Iterator[Batch]:
         """The records as batches; a batch's offsets count in the order of processing."""
         for start in range(0, len(self.lines), _BATCH):
             stop = min(start + _BATCH, len(self.lines))
             values = [self.lines[place] for place in self.order[start:stop]]
-            times = self._all_times[start:stop]
+            times = self.record_times[start:stop]
             yield Batch(self.kind, range(start, stop), times, self._parse(self.kind, values))
 
     def __len__(self) -> int:
@@ -334,29 +293,35 @@ def place_of(sources: Mapping[int, Located], config: Config) -> Callable[[int, i
     return place
 
 
-def is_untimed(sources: Sequence[AnySource]) -> bool:
-    """Return whether no record has a time."""
-    some = [source for source in sources if len(source)]
-    return bool(some) and not any(source.has_times for source in some)
+def for_files(config: Config, sources: Sequence[Located]) -> Config:
+    """Return the configuration for the replay of these files.
 
-
-def for_files(config: Config, sources: Sequence[AnySource]) -> Config:
-    """Return the configuration for the replay of these files, which may set `emit.every`."""
+    If `emit.every` isn't configured, it is set so that each sequence and estimator has at most `POINTS`
+    messages. These include the messages due by `emit.outcomes`, and the last one. With periods, `emit.every`
+    is at most `most_with_period`. `emit.comparisons` is set the same way, but never below its default.
+    """
     spans = [source.span for source in sources if source.span is not None]
     span = max(last for _, last in spans) - min(first for first, _ in spans) if spans else 0
-    return emission_for_files(config, span, sum(len(source) for source in sources if source.kind == LABELS))
+    labels = sum(len(source) for source in sources if source.kind == LABELS)
+
+    def resolved(stream: StreamConfig) -> StreamConfig:
+        counted = labels // stream.emit_outcomes if stream.emit_outcomes else 0
+        every = every_for(span, max(_LEAST_POINTS, POINTS - 1 - counted))
+        usual = StreamConfig.emit_comparisons
+        if not stream.emit_comparisons_given and stream.emit_comparisons == usual:
+            stream = replace(stream, emit_comparisons=max(every, usual or every))
+        if stream.emit_every_given or stream.emit_every != StreamConfig.emit_every:
+            return stream
+        return replace(stream, emit_every=min(every, most_with_period(stream) or every))
+
+    return config.with_each(resolved)
 
 
 def replay(
-    config: Config,
-    sources: Sequence[AnySource],
-    put: Callable[[Output], None],
-    progress: Callable[[int], None] = lambda processed: None,
-    *,
-    metrics: bool = True,
-    courses: PastCourses | None = None,
-    past: PastOutcomes | None = None,
-) -> Shard:
+    config: Config, sources: Sequence[Located], put: Callable[[Output], None],
+    progress: Callable[[int], None] = lambda processed: None, *, metrics: bool = True,
+    courses: PastCourses | None = None, past: PastOutcomes | None = None,
+) -> Shard:  # fmt: skip
     """Process complete files in a shard, which ends with a last set of messages for every sequence.
 
     `put` takes each output, and `progress` the number of records just processed. Without `metrics`, the shard
@@ -365,7 +330,8 @@ def replay(
     """
     shard = Shard(for_files(config, sources) if metrics else without_metrics(config))
     shard.state.courses, shard.state.past = courses, past
-    shard.catalog.untimed = is_untimed(sources)
+    timed = [source.has_times for source in sources if len(source)]
+    shard.catalog.untimed = bool(timed) and not any(timed)
     by_kind = {source.kind: source for source in sources}
     shard.refusals.number_of = lambda kind, offset: by_kind[kind].row(offset)
     batches = {source.kind: source.batches() for source in sources}

@@ -26,7 +26,7 @@ from prequential.mapping.units import Clocks, TimeColumn
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import WorkError, kind_of
-from prequential.topics.outputs import Alarm, Incident
+from prequential.topics.outputs import Alarm, Incident, Message, Output
 from prequential.views.diagnosis.facts import read_by, streams_of, triple, with_example
 from prequential.views.diagnosis.findings import REUSED_IDS, findings, why_nothing
 from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
@@ -189,10 +189,9 @@ class Account:
     """
 
     def __init__(
-        self,
-        place: Callable[[int, int, int], Place],
+        self, place: Callable[[int, int, int], Place],
         find: Callable[[int, str, str], Place | None] = lambda kind, stream, instance_id: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._place, self._find = place, find
         self.alarms: list[Alarm] = []
         self.incidents = NewestIncidents()
@@ -215,6 +214,13 @@ class Account:
         self.uses: list[Uses] = []
         #: Columns that may contain times, of files without times.
         self.time_columns: list[TimeColumn] = []
+
+    def put(self, output: Output | Message) -> None:
+        """Add an alarm or an incident; other outputs are passed over."""
+        if isinstance(output, Alarm):
+            self.alarms.append(output)
+        elif isinstance(output, Incident):
+            self.incidents.add(output)
 
     def add(self, shard: Shard) -> None:
         """Add the state of a shard that has reached its end."""
@@ -287,34 +293,20 @@ class Account:
         horizon = shown_duration(stream.config.label_horizon)
         for kind, why, reason, count, which in (
             (LABELS, "late_label", "label later than the horizon", streams.late_label[code], logs.LATE_LABEL),
-            (
-                LABELS, "unmatched_label", "no prediction had come for a label when its horizon ended",
-                streams.unmatched_label[code], None,
-            ),
-            (
-                LABELS, "after_settle", "label of an instance that was settled and forgotten",
-                streams.after_settle[code], logs.AFTER_SETTLE,
-            ),
-            (
-                PREDICTIONS, "late", "prediction made after its label", entities.late[models].sum(),
-                logs.LATE_PREDICTION,
-            ),
-            (
-                PREDICTIONS, "expired", f"expired without a label within {horizon}",
-                entities.expired[models].sum(), logs.EXPIRED_PREDICTION,
-            ),
-            (
-                INSTANCES, "duplicate", "instance known already", streams.duplicate_instances[code],
-                logs.DUPLICATE + INSTANCES,
-            ),
-            (
-                PREDICTIONS, "duplicate", "prediction known already", entities.duplicate[models].sum(),
-                logs.DUPLICATE + PREDICTIONS,
-            ),
-            (
-                LABELS, "duplicate", "label known already", streams.duplicate_labels[code],
-                logs.DUPLICATE + LABELS,
-            ),
+            (LABELS, "unmatched_label", "no prediction had come for a label when its horizon ended",
+             streams.unmatched_label[code], None),
+            (LABELS, "after_settle", "label of an instance that was settled and forgotten",
+             streams.after_settle[code], logs.AFTER_SETTLE),
+            (PREDICTIONS, "late", "prediction made after its label", entities.late[models].sum(),
+             logs.LATE_PREDICTION),
+            (PREDICTIONS, "expired", f"expired without a label within {horizon}",
+             entities.expired[models].sum(), logs.EXPIRED_PREDICTION),
+            (INSTANCES, "duplicate", "instance known already", streams.duplicate_instances[code],
+             logs.DUPLICATE + INSTANCES),
+            (PREDICTIONS, "duplicate", "prediction known already", entities.duplicate[models].sum(),
+             logs.DUPLICATE + PREDICTIONS),
+            (LABELS, "duplicate", "label known already", streams.duplicate_labels[code],
+             logs.DUPLICATE + LABELS),
         ):  # fmt: skip
             if count:
                 place = self._dropped(shard, which)

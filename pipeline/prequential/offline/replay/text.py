@@ -126,25 +126,20 @@ _CAPTIONS = {
 
 
 class Elsewhere(NamedTuple):
-    """Endings of the lines that report hidden rows: where you find all of them."""
+    """Endings of the lines that report hidden rows, by default for commands: where all of them are."""
 
-    drops: str
-    sequences: str
-    pairs: str
-    incidents: str
-    alarms: str
-    expected: str
-    disparities: str
-    explain: str  # the call that explains an incident
+    drops: str = ": --summary has all"
+    sequences: str = ": --summary has all"
+    pairs: str = ": --summary has all"
+    incidents: str = ": --incidents-out and --summary have all"
+    alarms: str = ": --alarms-out and --summary have all"
+    expected: str = ": --summary has all"
+    disparities: str = ": --summary has all"
+    explain: str = "prequential explain ID --from FILE"  # the call that explains an incident
 
 
 #: The endings for users of a command, and for users of a `Result`.
-AT_A_TERMINAL = Elsewhere(
-    drops=": --summary has all", sequences=": --summary has all", pairs=": --summary has all",
-    incidents=": --incidents-out and --summary have all", alarms=": --alarms-out and --summary have all",
-    expected=": --summary has all", disparities=": --summary has all",
-    explain="prequential explain ID --from FILE",
-)  # fmt: skip
+AT_A_TERMINAL = Elsewhere()
 IN_PYTHON = Elsewhere(
     drops=": summary.dropped has all", sequences=": summary.sequences has all",
     pairs=": summary.comparisons has all", incidents=": incidents has all", alarms=": alarms has all",
@@ -250,9 +245,7 @@ def _table(rows: list[SequenceSummary], task: str, latest: list[str], console: C
         lines.append(
             ModelRow(
                 (name if new else "", marked(one.stage, one.same), f"{one.outcomes:,}"),
-                (*map(of_whole.get, whole), *map(of_latest.get, latest)),
-                course_of(one),
-                ends,
+                (*map(of_whole.get, whole), *map(of_latest.get, latest)), course_of(one), ends,
             )
         )
     measure = COLUMNS[task][0]  # of the course, whichever measures are configured
@@ -260,8 +253,7 @@ def _table(rows: list[SequenceSummary], task: str, latest: list[str], console: C
     needed, explained = _CAPTIONS[task]
     said = explained if needed in (None, *latest) else ""
     return models_table(
-        lines,
-        ("model", "stage", "outcomes"),
+        lines, ("model", "stage", "outcomes"),
         (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
         f"{measure} over time" if with_courses(console) else None,
         title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from prequential.mapping.model import Path
 from prequential.mapping.rows import pick
-from prequential.offline.tables.rows import BATCH, Progress
+from prequential.offline.tables.rows import BATCH, FileRows, Progress, RowFile, TakeRows
 from prequential.topics.errors import WorkError
 
 #: The root of a path to a column with a type of times, which is read as milliseconds.
@@ -22,7 +22,7 @@ _OF_MS = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 _MS_OF_DAY = 86_400_000
 
 
-class ArrowRows:
+class ArrowRows(FileRows):
     """The rows of one record batch."""
 
     reasons: Mapping[int, str] = {}
@@ -50,10 +50,6 @@ class ArrowRows:
         row = {name: _values(column)[0] for name, column in zip(self._batch.schema.names, columns)}
         return msgspec.json.encode(row, enc_hook=str)
 
-    def has_null(self, path: Path, place: int) -> bool:
-        """Whether there is a column for a path: a cell without a value is null."""
-        return self.has(path)
-
     def has(self, path: Path) -> bool:
         """Whether any row's structure has the field; the caller has already checked the column."""
         if path.root == TIME or len(path.keys) == 1:
@@ -63,15 +59,11 @@ class ArrowRows:
     def fields(self) -> str:
         """Return the columns and their types as text, if any column is nested; else an empty text."""
         schema = self._batch.schema
-        return ", ".join(map(str, schema)) if any(map(_is_nested, schema)) else ""
+        return ", ".join(map(str, schema)) if any(map(pa.types.is_nested, schema.types)) else ""
 
     def names(self) -> Sequence[str]:
         """Return the names of the columns."""
         return list(self._batch.schema.names)
-
-
-def _is_nested(field: Any) -> bool:
-    return bool(pa.types.is_nested(field.type))
 
 
 def _plain(column: Any) -> list[Any]:
@@ -94,14 +86,9 @@ def _values(column: Any) -> list[Any]:
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError):
-        return [_value(column.slice(place, 1)) for place in range(len(column))]
-
-
-def _value(column: Any) -> Any:
-    try:
-        return column.to_pylist()[0]
-    except (ValueError, OverflowError):
-        return column.to_string(skip_new_lines=True).removeprefix("[").removesuffix("]")
+        if len(column) == 1:
+            return [column.to_string(skip_new_lines=True).removeprefix("[").removesuffix("]")]
+        return [value for place in range(len(column)) for value in _values(column.slice(place, 1))]
 
 
 def _milliseconds(column: Any) -> list[int | None]:
@@ -115,19 +102,17 @@ def _milliseconds(column: Any) -> list[int | None]:
     return [None if time is None else time * factor // divisor for time in _plain(times)]
 
 
-class ArrowFile:
+class ArrowFile(RowFile):
     """A table that `read` returns as record batches, with the given columns (None: all)."""
 
-    unit, text = "row", False
-    is_numbered = False
+    columns: Sequence[str]
 
     def __init__(
         self, name: str, schema: Any, rows: int | None, read: Callable[[list[str] | None], Iterable[Any]]
     ) -> None:
         self.name = name
         self._schema, self._count, self._read = schema, rows, read
-        self.columns: Sequence[str] = schema.names
-        self.own_columns: Sequence[str] = self.columns
+        self.columns = self.own_columns = schema.names
         self._wanted: list[str] | None = None
 
     def select(self, paths: Sequence[Path]) -> None:
@@ -160,9 +145,15 @@ class ArrowFile:
                 count += len(rows)
                 progress(count, count / self._count if self._count else None)
 
-    def hold(self) -> HeldTable:
+    def hold(self) -> TakeRows:
         """Read all rows into memory."""
-        return HeldTable(list(self._batches(None)))
+        table = pa.Table.from_batches(list(self._batches(None))).combine_chunks()
+
+        def take(rows: Sequence[int]) -> ArrowRows:
+            [batch] = table.take(rows).combine_chunks().to_batches() or [None]
+            return ArrowRows(batch)
+
+        return take
 
     def _batches(self, only: Sequence[Path] | None) -> Iterator[Any]:
         wanted = self._wanted
@@ -173,18 +164,6 @@ class ArrowFile:
                 yield batch if wanted is None else batch.select(wanted)
         except (pa.ArrowException, OSError) as error:
             raise WorkError(f"can't read {self.name!r}: {' '.join(str(error).split())}") from error
-
-
-class HeldTable:
-    """All rows in memory."""
-
-    def __init__(self, batches: Sequence[Any]) -> None:
-        self._table = pa.Table.from_batches(batches).combine_chunks()
-
-    def take(self, rows: Sequence[int]) -> ArrowRows:
-        """Return the rows with these numbers, counted from 0."""
-        [batch] = self._table.take(rows).combine_chunks().to_batches() or [None]
-        return ArrowRows(batch)
 
 
 class ArrowTable(ArrowFile):
@@ -258,20 +237,18 @@ def of_pandas(name: str, table: Any) -> ArrowTable:
 
 def _without_view(field: Any) -> Any:
     """Replace a view type, such as polars uses for text, because some functions here do not support views."""
-    return field.with_type(_type_without_view(field.type))
-
-
-def _type_without_view(kind: Any) -> Any:
+    kind = field.type
     if pa.types.is_string_view(kind):
-        return pa.large_string()
-    if pa.types.is_binary_view(kind):
-        return pa.large_binary()
-    if pa.types.is_struct(kind):
-        return pa.struct(list(map(_without_view, kind)))
-    for is_list, new_list in ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list)):
-        if is_list(kind):
-            return new_list(_without_view(kind.value_field))
-    return kind
+        kind = pa.large_string()
+    elif pa.types.is_binary_view(kind):
+        kind = pa.large_binary()
+    elif pa.types.is_struct(kind):
+        kind = pa.struct(list(map(_without_view, kind)))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_without_view(kind.value_field))
+    elif pa.types.is_large_list(kind):
+        kind = pa.large_list(_without_view(kind.value_field))
+    return field.with_type(kind)
 
 
 def of_parquet(name: str, source: Any) -> ArrowFile:

@@ -16,7 +16,7 @@ from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart, Unre
 from prequential.mapping.model import ROW, Path, RecordMapping
 from prequential.mapping.rows import RowColumns
 from prequential.mapping.units import RFC3339, UNITS
-from prequential.offline.tables.rows import FileRows, Held, ObjectRows, Progress, RowFile, some
+from prequential.offline.tables.rows import FileRows, ObjectRows, Progress, RowFile, TakeRows, some
 from prequential.topics.values import quoted
 
 if TYPE_CHECKING:
@@ -89,7 +89,10 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
                 f"{file.name} that has it, a time without a zone: expected {{path: {one.path}, "
                 "timezone: UTC}, or the zone whose clock it is"
             )
-        elif one.unit is None and one.timezone is not None and _is_number(value):
+        elif (
+            one.unit is None and one.timezone is not None
+            and isinstance(value, (int, float)) and not isinstance(value, bool)
+        ):  # fmt: skip
             sentences.append(
                 f"{mapping.origin.place('ts', 'timezone')}: {one.path} is {quoted(value)} in the first "
                 f"record of {file.name} that has it, a number since 1970: remove timezone"
@@ -123,10 +126,6 @@ def better_unit(value: Any, unit: str | None) -> str | None:
         if other != (unit or "ms") and as_other is not None and _LIKELY[0] <= as_other <= _LIKELY[1]:
             return other
     return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _time(value: Any, unit: str | None) -> int | None:
@@ -269,7 +268,7 @@ class Expanded(FileRows, Protocol):
 Expand = Callable[[FileRows], Expanded]
 
 
-class InnerFile:
+class InnerFile(RowFile):
     """The rows or parts within a file's records, as a file of rows; `expand` returns those of a batch."""
 
     def __init__(self, file: RowFile, expand: Expand, *, has_parts: bool = False) -> None:
@@ -310,22 +309,15 @@ class InnerFile:
             yield rows
         self._records, self._places = np.concatenate(records), np.concatenate(places)
 
-    def hold(self) -> HeldInner:
+    def hold(self) -> TakeRows:
         """Read all records into memory."""
-        return HeldInner(self._file.hold(), self._expand, self._records, self._places)
+        take_records, records_of, places_of = self._file.hold(), self._records, self._places
 
+        def take(rows: Sequence[int]) -> FileRows:
+            numbers = np.asarray(rows, dtype=np.int64)
+            records, which = np.unique(records_of[numbers], return_inverse=True)
+            inner = self._expand(take_records(records.tolist()))
+            first: Any = np.searchsorted(np.array(inner.places, dtype=np.int64), np.arange(len(records)))
+            return inner.take((first[which] + places_of[numbers]).tolist())
 
-class HeldInner:
-    """The rows of records that are all in memory."""
-
-    def __init__(self, held: Held, expand: Expand, records: Ints, places: Ints) -> None:
-        self._held, self._expand = held, expand
-        self._records, self._places = records, places
-
-    def take(self, rows: Sequence[int]) -> FileRows:
-        """Return the rows with these numbers, counted from 0."""
-        numbers = np.asarray(rows, dtype=np.int64)
-        records, which = np.unique(self._records[numbers], return_inverse=True)
-        inner = self._expand(self._held.take(records.tolist()))
-        first: Any = np.searchsorted(np.array(inner.places, dtype=np.int64), np.arange(len(records)))
-        return inner.take((first[which] + self._places[numbers]).tolist())
+        return take

@@ -151,10 +151,8 @@ def open_rows(stored: Stored, form: str | None) -> RowFile:
         return JsonFile(stored.name, stored.open, stored.position)
     if form not in FORMATS:
         raise Fault(f"{form!r} is no format of tables: expected one of {', '.join(FORMATS)}")
-    text: dict[str, Callable[..., RowFile]] = {"csv": CsvFile, "jsonl": JsonFile}
-    if form in text:
-        if actual not in text:
-            raise UsageError(f"{stored.name!r} is {actual}: expected {form}, as configured")
+    text = {"csv": CsvFile, "jsonl": JsonFile}
+    if form in text and actual in text:
         return text[form](stored.name, stored.open, stored.position)
     if form != actual:
         raise UsageError(f"{stored.name!r} is {actual}: expected {form}, as configured")
@@ -214,12 +212,10 @@ def open_sources(
 
 
 def table_sources(
-    config: Config,
-    files: Mapping[int, RowFile],
+    config: Config, files: Mapping[int, RowFile],
     progress: Callable[[int], Progress] = lambda kind: lambda rows, share: None,
-    defaults: Mapping[str, Field] | None = None,
-    section: Callable[[str], str] = "files.{}".format,
-) -> dict[int, Located]:
+    defaults: Mapping[str, Field] | None = None, section: Callable[[str], str] = "files.{}".format,
+) -> dict[int, Located]:  # fmt: skip
     """Return the sources of rows; predictions and labels with the same file object share its rows.
 
     `defaults` are used for required fields without a mapping and without a column. `section` returns the name
@@ -323,19 +319,14 @@ def _completed(labels: RecordMapping, predictions: RecordMapping) -> RecordMappi
 
 def _time_columns(source: Located) -> list[TimeColumn]:
     """Return the columns of a file without times that may contain times, or such fields of its first line."""
+    names: Sequence[str] = ()
     if isinstance(source, TableSource):
         names, section = columns_of(source.file), source.section
     elif isinstance(source, Source):
-        names, section = _fields_of(source.lines[0]), f"files.{KINDS[source.kind]}"
-    else:
-        return []
+        section = f"files.{KINDS[source.kind]}"
+        with suppress(msgspec.DecodeError):
+            names = list(msgspec.json.decode(source.lines[0], type=dict[str, msgspec.Raw]))
     return [TimeColumn(source.kind, name, section) for name in time_names(names)]
-
-
-def _fields_of(line: bytes) -> list[str]:
-    with suppress(msgspec.DecodeError):
-        return list(msgspec.json.decode(line, type=dict[str, msgspec.Raw]))
-    return []
 
 
 def _check_times(sources: Mapping[int, Located]) -> None:

@@ -8,27 +8,16 @@ from typing import Any
 import msgspec
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32
+from prequential.engine.input import record_scanner as scanned
 from prequential.engine.input.plain import MOST_NAMES, Plain
-from prequential.engine.input.record_scanner import (
-    ABSENT,
-    ALL_NUMBERS,
-    MODEL,
-    MODEL_VERSION,
-    NO_TIME,
-    NUMBER,
-    PROPENSITY,
-    STREAM,
-    TARGET,
-    TARGET_NUMBER,
-    Columns,
-)
 from prequential.mapping.columns import ObjectColumns, Translated, WholeNumbers
 from prequential.mapping.model import TARGETS
 from prequential.topics.messages import NUMBERS
 
 #: Fields that are names, or numbers, with their places in `Columns`.
-_NAMES = {"stream": STREAM, "model": MODEL, "model_version": MODEL_VERSION}
-_NUMBERS = {"label_propensity": PROPENSITY, **{name: place for place, name in enumerate(NUMBERS, NUMBER)}}
+_NAMES = {"stream": scanned.STREAM, "model": scanned.MODEL, "model_version": scanned.MODEL_VERSION}
+_NUMBERS = {name: place for place, name in enumerate(NUMBERS, scanned.NUMBER)}
+_NUMBERS["label_propensity"] = scanned.PROPENSITY
 
 #: Most different whole numbers of a batch that are named as classes; with more they are amounts, as a rule.
 _MOST_CLASSES = 5_000
@@ -93,7 +82,7 @@ def plain_of(translated: Translated, numbers: NameNumbers) -> Plain | None:
     """
     numbers.begin()
     fields, count = translated.fields, len(translated.kept)
-    names, amounts = np.full((count, 4), -1, np.int32), np.full((count, ALL_NUMBERS), ABSENT)
+    names, amounts = np.full((count, 4), -1, np.int32), np.full((count, scanned.ALL_NUMBERS), scanned.ABSENT)
     version = np.zeros(count, np.int64)
     objects: dict[str, ObjectColumns] = {}
     try:
@@ -120,7 +109,7 @@ def plain_of(translated: Translated, numbers: NameNumbers) -> Plain | None:
     if objects or shares is None:
         return None
     ids, id_bounds = _ids(fields["instance_id"])
-    columns = Columns(
+    columns = scanned.Columns(
         names, amounts, _times(fields["ts"], count), version, id_bounds, shares[0], segments[0], ids,
         shares[1], shares[2], segments[1],
     )  # fmt: skip
@@ -131,16 +120,16 @@ def _write_targets(column: Any, names: Ints32, amounts: Floats, numbers: NameNum
     """Write classes or numbers; False if they need objects."""
     types = {*map(type, column)}
     if types == {str}:
-        names[:, TARGET] = numbers.of(column)
+        names[:, scanned.TARGET] = numbers.of(column)
         return True
     if types != {bool} and not types <= {int, float}:
         return False
     if bool not in types:
-        amounts[:, TARGET_NUMBER] = column
+        amounts[:, scanned.TARGET_NUMBER] = column
     whole = {value for value in column if type(value) is not float}
     if len(whole) <= _MOST_CLASSES:
         classes = {value: numbers[str(value).lower()] for value in whole}
-        names[:, TARGET] = [-1 if type(value) is float else classes[value] for value in column]
+        names[:, scanned.TARGET] = [-1 if type(value) is float else classes[value] for value in column]
     return True
 
 
@@ -174,8 +163,8 @@ def _texts(numbers: WholeNumbers) -> tuple[Any, Ints]:
 
 def _times(column: Any, count: int) -> Ints:
     if column is None:
-        return np.full(count, NO_TIME)
-    return np.array([NO_TIME if time is None else time for time in column], np.int64)
+        return np.full(count, scanned.NO_TIME)
+    return np.array([scanned.NO_TIME if time is None else time for time in column], np.int64)
 
 
 def _shares(

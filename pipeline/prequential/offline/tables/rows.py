@@ -23,9 +23,8 @@ _MOST_FIELDS = 30
 class FileRows(Protocol):
     """A batch of rows of a file (a `prequential.mapping.translation.SourceColumns`)."""
 
-    @property
-    def reasons(self) -> Mapping[int, str]:
-        """The reasons why rows are unreadable, by place."""
+    #: The reasons why rows are unreadable, by place.
+    reasons: Mapping[int, str]
 
     def __len__(self) -> int: ...
 
@@ -36,55 +35,47 @@ class FileRows(Protocol):
         """Return a row as text."""
 
     def has_null(self, path: Path, place: int) -> bool:
-        """Whether a row without a value at a path has it as null."""
-        ...
+        """Whether a row without a value at a path has it as null: in columns, an empty cell is null."""
+        return self.has(path)
 
     def has(self, path: Path) -> bool:
-        """Whether any row has this path, even with an empty value; a path that no row has is an error."""
+        """Whether any row has this path, even with an empty value; a path that no row has is an error.
+
+        The caller has already checked the columns of files that have some.
+        """
+        return True
 
     def fields(self) -> str:
         """Return the field names of the first readable row as text, if each row has its own names."""
+        return ""
 
     def names(self) -> Sequence[str]:
         """Return the names of all fields."""
 
 
-class Held(Protocol):
-    """All rows of a file in memory."""
-
-    def take(self, rows: Sequence[int]) -> FileRows:
-        """Return the rows with these numbers, counted from 0."""
+#: Returns the rows of a file with these numbers, counted from 0.
+TakeRows = Callable[[Sequence[int]], FileRows]
 
 
 class RowFile(Protocol):
-    """A file of rows, which can be read repeatedly."""
+    """A file of rows, which can be read repeatedly; by default without columns and types."""
 
-    @property
-    def name(self) -> str:
-        """The name of the file, as the user gave it in a command or a call."""
-
-    @property
-    def unit(self) -> str:
-        """The unit of row numbers: `line`, counted from 1, or `row`, counted from 0."""
-
-    @property
-    def text(self) -> bool:
-        """Whether all cells are text, as in CSV, so that numbers have to be read from it."""
-
-    @property
-    def columns(self) -> Sequence[str] | None:
-        """The names of the columns; None if every row has its own."""
-
-    @property
-    def is_numbered(self) -> bool:
-        """Whether the IDs of its rows are their numbers, in an added column."""
-
-    @property
-    def own_columns(self) -> Sequence[str] | None:
-        """The columns of the user's table, without an added column of row numbers."""
+    #: The name of the file, as the user gave it in a command or a call.
+    name: str
+    #: The unit of row numbers: `line`, counted from 1, or `row`, counted from 0.
+    unit: str = "row"
+    #: Whether all cells are text, as in CSV, so that numbers have to be read from it.
+    text: bool = False
+    #: The names of the columns; None if every row has its own.
+    columns: Sequence[str] | None = None
+    #: The columns of the user's table, without an added column of row numbers.
+    own_columns: Sequence[str] | None = None
+    #: Whether the IDs of its rows are their numbers, in an added column.
+    is_numbered: bool = False
 
     def select(self, paths: Sequence[Path]) -> None:
         """Select paths to read, in addition to those selected before; other columns need not be read."""
+        return
 
     def batches(self, progress: Progress = ..., only: Sequence[Path] | None = None) -> Iterator[FileRows]:
         """Yield the rows in their order, in batches. Raises WorkError if the file is unreadable.
@@ -92,11 +83,12 @@ class RowFile(Protocol):
         The caller needs `only` these paths of the selected ones (None: all); a reader may read more.
         """
 
-    def hold(self) -> Held:
+    def hold(self) -> TakeRows:
         """Read all rows into memory, for access in any order. Raises WorkError if the file is unreadable."""
 
     def type_of_time(self, path: Path) -> str | None:
         """Return the type of a column of times, which need no unit; None for a column of other types."""
+        return None
 
 
 def names_of(record: Mapping[str, Any]) -> str:
@@ -176,28 +168,16 @@ def _with_text_keys(value: Any) -> Any:
     return value
 
 
-class DictRows:
-    """Dicts in memory, one for each row, with the interface of a file of rows (see `RowFile`).
+class DictRows(RowFile):
+    """Dicts in memory, one for each row.
 
     `number` is the field, if any, that contains the number of the row and is no column.
     """
 
-    unit, text = "row", False
-    columns = own_columns = None
-
-    def __init__(
-        self, name: str, objects: Sequence[Mapping[str, Any]], number: str | None = None
-    ) -> None:
+    def __init__(self, name: str, objects: Sequence[Mapping[str, Any]], number: str | None = None) -> None:
         self.name = name
         self._objects, self._number = objects, number
         self.is_numbered = number is not None
-
-    def select(self, paths: Sequence[Path]) -> None:
-        """Do nothing: every field of each object is in memory anyway."""
-
-    def type_of_time(self, path: Path) -> str | None:
-        """Return None: each object has its own types."""
-        return None
 
     def batches(
         self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
@@ -214,10 +194,6 @@ class DictRows:
         rows = [{**one, field: place} for place, one in enumerate(self._objects)]
         return DictRows(self.name, rows, field)
 
-    def hold(self) -> DictRows:
-        """Return these objects themselves, because they are already in memory."""
-        return self
-
-    def take(self, rows: Sequence[int]) -> ObjectRows:
-        """Return the objects at these places, counted from 0, in the order of `rows`."""
-        return ObjectRows([self._objects[row] for row in rows])
+    def hold(self) -> TakeRows:
+        """Return a function of these objects, which are already in memory."""
+        return lambda rows: ObjectRows([self._objects[row] for row in rows])

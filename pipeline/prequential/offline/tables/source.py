@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import replace
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.configuration.settings.model import ConfigError
@@ -22,8 +22,8 @@ from prequential.mapping.columns import Translated
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
 from prequential.mapping.model import Path, RecordMapping, Uses
 from prequential.mapping.translation import Translator
-from prequential.mapping.units import Clocks, TimeColumn
-from prequential.offline.replay.sources import FEWEST_PLAIN
+from prequential.mapping.units import Clocks
+from prequential.offline.replay.sources import FEWEST_PLAIN, Located, Numbers
 from prequential.offline.replay.summary import Place
 from prequential.offline.tables.inner import InnerFile, InnerRows, PartRows, check_first
 from prequential.offline.tables.plain_columns import NameNumbers, plain_of
@@ -57,11 +57,7 @@ class _Recent(NamedTuple):
     rows: FileRows
 
 
-#: Consecutive numbers as a range, which needs no memory for each, or any numbers, (n,) int64.
-Numbers = Union[range, Ints]
-
-
-class TableSource:
+class TableSource(Located):
     """The records of a file; each of its mappings makes one record from every row.
 
     Record time is the record's `ts`. A record without `ts` gets the time of the record before it. If no
@@ -87,9 +83,6 @@ class TableSource:
         self._numbers = NameNumbers() if numbers is None else numbers
         #: The section of its mapping, for sentences.
         self.section = mappings[0].origin.section
-        #: Columns that may contain times, if its records have none.
-        self.time_columns: Sequence[TimeColumn] = ()
-        #: Counts of its times by their kind of zone.
         self.clocks = Clocks()
         #: The file whose records may contain several rows each.
         self.outer_file = file
@@ -109,15 +102,14 @@ class TableSource:
         ]
         self._recent: deque[_Recent] = deque()
         self._rows, self._which, times = self._times(progress, types)
-        #: Whether its records have times.
         self.has_times = not len(self._rows) or times is not None
-        self._record_times: Numbers = self._rows
+        self.record_times = self._rows
         self._order: Ints | None = None
         if times is not None:
-            self._record_times = times = _filled(times)
+            self.record_times = times = _filled(times)
             if len(times) > 1 and (times[1:] < times[:-1]).any():
                 order = self._order = np.argsort(times, kind="stable")
-                self._record_times = times[order]
+                self.record_times = times[order]
                 self._rows = order if isinstance(self._rows, range) else self._rows[order]
                 self._which = None if self._which is None else self._which[order]
 
@@ -129,19 +121,13 @@ class TableSource:
         """The entries and conditions of each mapping that occurred in the records."""
         return [translator.uses for translator in self._translators]
 
-    @property
-    def span(self) -> tuple[int, int] | None:
-        """The first and the last record time, ms; None without records."""
-        times = self._record_times
-        return (int(times[0]), int(times[-1])) if len(times) else None
-
     def delay(self, by: int) -> None:
         """Add `by` ms to the time of all records; only for records whose times are their row numbers."""
         if self.has_times:
             raise Fault("records with times can't be delayed by their rows: this is a fault of prequential")
-        times = self._record_times
+        times = self.record_times
         moved = range(times.start + by, times.stop + by) if isinstance(times, range) else times + by
-        self._record_times = moved
+        self.record_times = moved
 
     def batches(self) -> Iterator[Batch]:
         """Yield the records in batches; a batch's offsets count records in the order of processing."""
@@ -154,7 +140,7 @@ class TableSource:
             self._recent.append(_Recent(start, stop, row, rows))
             while self._recent[0].stop < start - _RECENT:
                 self._recent.popleft()
-            times = _array(self._record_times[start:stop])
+            times = _array(self.record_times[start:stop])
             yield Batch(self.kind, range(start, stop), times, read.content)
             start = stop
         if start != len(self):
@@ -193,9 +179,7 @@ class TableSource:
         number = row + 1 if self.file.unit == "line" else row
         return {"file": self.file.name, self.file.unit: number}
 
-    def _times(
-        self, progress: Progress, types: Sequence[str | None]
-    ) -> tuple[Numbers, Any, Ints | None]:
+    def _times(self, progress: Progress, types: Sequence[str | None]) -> tuple[Numbers, Any, Ints | None]:
         """Return the row, the mapping and the time of every record, in the file's order.
 
         The mappings are None if there is only one, and the times are None if no record has a time.
@@ -273,18 +257,16 @@ class TableSource:
             row += len(rows)
 
     def _in_order_of_time(self) -> Iterator[tuple[None, FileRows, _Read]]:
-        held = self.file.hold()
+        take = self.file.hold()
         for start in range(0, len(self), BATCH):
-            rows = held.take(_array(self._rows[start : start + BATCH]).tolist())
+            rows = take(_array(self._rows[start : start + BATCH]).tolist())
             translated = [translator(rows) for translator in self._translators]
             which = np.zeros(len(rows), dtype=np.uint16)
             if self._which is not None:
                 which = self._which[start : start + BATCH]
             yield None, rows, self._read(rows, np.arange(len(rows)), which, translated)
 
-    def _read(
-        self, rows: FileRows, places: Ints, of_mapping: Any, translated: Sequence[Translated]
-    ) -> _Read:
+    def _read(self, rows: FileRows, places: Ints, of_mapping: Any, translated: Sequence[Translated]) -> _Read:
         """Return records at these places, as columns where their values allow it."""
         first = translated[0]
         if len(translated) == 1 and not rows.reasons:

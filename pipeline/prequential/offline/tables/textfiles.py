@@ -6,8 +6,8 @@ import csv
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from copy import copy
 from functools import partial
 from itertools import islice
@@ -17,7 +17,7 @@ import msgspec
 from prequential.mapping.evaluations import Unreadable, read_json
 from prequential.mapping.model import Path
 from prequential.offline.replay.sources import lines_of
-from prequential.offline.tables.rows import BATCH, ObjectRows, Progress
+from prequential.offline.tables.rows import BATCH, FileRows, ObjectRows, Progress, RowFile, TakeRows
 from prequential.topics.decoding import decode_objects
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.messages import INPUT_MESSAGE_BYTES
@@ -39,13 +39,13 @@ _LONGEST = f"more than {INPUT_MESSAGE_BYTES:,} characters"
 _pack, _unpack = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
 
-class CsvRows:
+class CsvRows(FileRows):
     """A batch of rows of a CSV file."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         self._columns = columns
         self._rows = rows
-        self.reasons: Mapping[int, str] = {}
+        self.reasons = {}
         if any(len(row) != len(columns) for row in rows):
             self.reasons = {
                 place: f"the row has {len(row)} cells: expected {len(columns)}, as the first line has"
@@ -72,42 +72,56 @@ class CsvRows:
             return msgspec.json.encode(shown)
         return msgspec.json.encode(dict(zip(self._columns, shown)))
 
-    def has_null(self, path: Path, place: int) -> bool:
-        """Whether there is a column for a path: a cell without a value is null."""
-        return self.has(path)
-
-    def has(self, path: Path) -> bool:
-        """Return True: the caller has already checked that the column exists."""
-        return True
-
-    def fields(self) -> str:
-        """Return an empty text, because all rows have the same fields."""
-        return ""
-
     def names(self) -> Sequence[str]:
         """Return the names of the columns."""
         return self._columns
 
 
-class CsvFile:
-    """A CSV file; `open_file` opens its bytes, and `position` returns the share that a stream has read."""
-
-    unit, text = "row", True
-    is_numbered = False
+class TextFile(RowFile):
+    """A file of text; `open_file` opens its bytes, `position` returns the share that a stream has read."""
 
     def __init__(
         self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None]
     ) -> None:
         self.name = name
         self._open_file, self._position = open_file, position
-        with self._reading() as (lines, _):
+
+    def batches(
+        self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
+    ) -> Iterator[FileRows]:
+        """Yield the rows in their order, in batches; empty lines of CSV are skipped."""
+        count = 0
+        with self._reading() as (rows, stream):
+            while batch := list(islice(rows, BATCH)):
+                yield self._batch(batch)
+                count += len(batch)
+                progress(count, self._position(stream))
+
+    def _reading(self) -> AbstractContextManager[tuple[Iterator[Any], IO[bytes]]]:
+        """Open the file: its rows, and the stream that they come from."""
+        raise NotImplementedError
+
+    def _batch(self, rows: Sequence[Any]) -> FileRows:
+        raise NotImplementedError
+
+
+class CsvFile(TextFile):
+    """A CSV file."""
+
+    text = True
+
+    def __init__(
+        self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None]
+    ) -> None:
+        super().__init__(name, open_file, position)
+        with self._opened() as (lines, _):
             head = lines.readline(INPUT_MESSAGE_BYTES).lstrip("\ufeff")
         _refuse_other_encodings(name, head)
         #: Excel's optional first line, which names the delimiter.
         self._hint = _HINT.fullmatch(head)
         outside = _QUOTED.sub("", head)
         self._delimiter = self._hint[1] if self._hint else max(DELIMITERS, key=outside.count)
-        with self._reading() as (lines, _):
+        with self._opened() as (lines, _):
             names = next(self._rows(lines), None)
         if names == _TOO_LONG:
             raise UsageError(f"{name}: the first line has {_LONGEST}: expected the names of its columns")
@@ -119,37 +133,29 @@ class CsvFile:
         if twice:
             raise UsageError(f"{name} has the column {twice[0]!r} twice: expected a name for each")
 
-    def select(self, paths: Sequence[Path]) -> None:
-        """Do nothing: every read returns all columns."""
+    def hold(self) -> TakeRows:
+        """Read all rows into memory, packed so that a cell needs only the bytes of its text."""
+        with self._reading() as (rows, _):
+            held = [_pack([cell.encode("utf-8", "surrogateescape") for cell in row]) for row in rows]
 
-    def type_of_time(self, path: Path) -> str | None:
-        """Return None: CSV has no type of times."""
-        return None
+        def take(numbers: Sequence[int]) -> FileRows:
+            packed = (_unpack(held[number]) for number in numbers)
+            return self._batch([[cell.decode("utf-8", "surrogateescape") for cell in row] for row in packed])
 
-    def batches(
-        self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
-    ) -> Iterator[CsvRows]:
-        """Yield the rows in their order, in batches; empty lines are skipped."""
-        count = 0
-        with self._reading() as (lines, stream):
-            rows = self._rows(lines)
-            next(rows)
-            while batch := list(islice(rows, BATCH)):
-                yield CsvRows(self.columns, batch)
-                count += len(batch)
-                progress(count, self._position(stream))
+        return take
 
-    def hold(self) -> HeldRows:
-        """Read all rows into memory."""
-        held: list[bytes] = []
-        with self._reading() as (lines, _):
-            rows = self._rows(lines)
-            next(rows)
-            held += (_pack([cell.encode("utf-8", "surrogateescape") for cell in row]) for row in rows)
-        return HeldRows(self.columns, held)
+    def _batch(self, rows: Sequence[Sequence[str]]) -> FileRows:
+        return CsvRows(self.columns, rows)
 
     @contextmanager
-    def _reading(self) -> Iterator[tuple[io.TextIOWrapper, IO[bytes]]]:
+    def _reading(self) -> Iterator[tuple[Iterator[Any], IO[bytes]]]:
+        with self._opened() as (lines, stream):
+            rows = self._rows(lines)
+            next(rows)
+            yield rows, stream
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[io.TextIOWrapper, IO[bytes]]]:
         stream = self._open_file()
         with stream, io.TextIOWrapper(
             stream, encoding="utf-8-sig", errors="surrogateescape", newline=""
@@ -220,23 +226,6 @@ class _Lines:
         return line
 
 
-class HeldRows:
-    """All rows in memory, packed so that a cell needs only the bytes of its text."""
-
-    def __init__(self, columns: Sequence[str], rows: list[bytes]) -> None:
-        self._columns, self._rows = columns, rows
-
-    def take(self, rows: Sequence[int]) -> CsvRows:
-        """Return the rows with these numbers, counted from 0."""
-        return CsvRows(
-            self._columns,
-            [
-                [cell.decode("utf-8", "surrogateescape") for cell in _unpack(self._rows[row])]
-                for row in rows
-            ],
-        )  # fmt: skip
-
-
 class JsonRows(ObjectRows):
     """A batch of lines."""
 
@@ -262,21 +251,11 @@ def _decoded(lines: Sequence[bytes]) -> tuple[list[Any], dict[int, str]]:
     return decoded, reasons
 
 
-class JsonFile:
-    """A file of JSON lines; `open_file` opens its bytes from the beginning.
+class JsonFile(TextFile):
+    """A file of JSON lines. Lines are objects; for `of_any_json`, they may also be arrays."""
 
-    Lines are objects; for `of_any_json`, they may also be arrays.
-    """
-
-    unit, text = "line", False
-    columns = own_columns = None
-    is_numbered = False
-
-    def __init__(
-        self, name: str, open_file: Callable[[], IO[bytes]], position: Callable[[IO[bytes]], float | None]
-    ) -> None:
-        self.name, self._any_json = name, False
-        self._open_file, self._position = open_file, position
+    unit = "line"
+    _any_json = False
 
     def of_any_json(self) -> JsonFile:
         """Return the same file, whose lines may be any JSON."""
@@ -284,29 +263,19 @@ class JsonFile:
         file._any_json = True
         return file
 
-    def select(self, paths: Sequence[Path]) -> None:
-        """Do nothing: every read returns whole lines."""
-
-    def type_of_time(self, path: Path) -> str | None:
-        """Return None: JSON has no type of times."""
-        return None
-
-    def batches(
-        self, progress: Progress = lambda rows, share: None, only: Sequence[Path] | None = None
-    ) -> Iterator[JsonRows]:
-        """Yield the lines in their order, in batches."""
-        count = 0
-        with closing(self._open_file()) as stream:
-            lines = self._lines(stream)
-            while batch := list(islice(lines, BATCH)):
-                yield JsonRows(batch, self._any_json)
-                count += len(batch)
-                progress(count, self._position(stream))
-
-    def hold(self) -> HeldLines:
+    def hold(self) -> TakeRows:
         """Read all lines into memory."""
+        with self._reading() as (lines, _):
+            held = list(lines)
+        return lambda numbers: self._batch([held[number] for number in numbers])
+
+    def _batch(self, rows: Sequence[bytes]) -> FileRows:
+        return JsonRows(rows, self._any_json)
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Iterator[Any], IO[bytes]]]:
         with closing(self._open_file()) as stream:
-            return HeldLines(list(self._lines(stream)), self._any_json)
+            yield self._lines(stream), stream
 
     def _lines(self, stream: IO[bytes]) -> Iterator[bytes]:
         try:
@@ -314,14 +283,3 @@ class JsonFile:
                 yield line.rstrip(b"\r\n")
         except (OSError, EOFError, zlib.error) as error:
             raise WorkError(f"can't read {self.name!r}: {error}") from error
-
-
-class HeldLines:
-    """All lines in memory."""
-
-    def __init__(self, lines: Sequence[bytes], any_json: bool) -> None:
-        self._lines, self._any_json = lines, any_json
-
-    def take(self, rows: Sequence[int]) -> JsonRows:
-        """Return the lines with these numbers, counted from 0."""
-        return JsonRows([self._lines[row] for row in rows], self._any_json)
