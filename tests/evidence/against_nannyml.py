@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.delay.correcting import MEAN
 from prequential.engine.delay.expected import levels_of, open_rows
+from prequential.engine.delay.expecting import MEAN
 
 from tests.evidence.before_labels import DAY, graded, hours, messages_of
 from tests.evidence.label_worlds import EACH, World, of_two, world
