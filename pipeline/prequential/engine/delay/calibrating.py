@@ -193,7 +193,7 @@ def share_arrived(
 
 @inner
 def weigh(one: PeriodLook, j: int, k: int) -> float:
-    """Return how many labels k of predictions of class j have come; puts their mean weights in the scratch."""
+    """Return how many labels k of predictions of class j have come; put their mean weights in scratch."""
     scratch, sampled = one.scratch, one.model.squares != 0
     count = inverse = doubt = 0.0
     for slot in range(SLOTS):

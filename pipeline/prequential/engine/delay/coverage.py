@@ -11,17 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from prequential.engine.compiled import pool as pools
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows
-from prequential.engine.compiled.pool import (
-    Pool,
-    find,
-    insert,
-    new_pool,
-    pool_of,
-    remove,
-    remove_all,
-    with_free_row,
-)
+from prequential.engine.compiled.pool import Pool, find
 from prequential.engine.delay.latency import AGES, BOUNDS_MS, position
 from prequential.engine.tables.logs import EXPIRED, LATE, MET, WAITS, Events
 from prequential.engine.tables.rows import Key, StateTable, of_pool
@@ -82,7 +74,7 @@ class Coverage(NamedTuple):
 
 def new_coverage() -> Coverage:
     """Empty tables."""
-    pool = new_pool()
+    pool = pools.new_pool()
     types: dict[str, Any] = dict.fromkeys(("first", "added", "met"), np.int32)
     models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in CoverageModels._fields}
     models["folded"], models["shares"] = np.zeros((0, _SIZE), dtype=np.int64), np.zeros((0, len(SHARES)))
@@ -117,7 +109,7 @@ def with_model(coverage: Coverage, model: int, horizon: int) -> Coverage:
         rows = rows[np.argsort(coverage.pool.key[rows])]
         numbers = coverage.pool.key[rows] * before // width
         former = [column[rows] for column in coverage.cohorts]
-        remove_all(coverage.pool, int(models.first[model]))
+        pools.remove_all(coverage.pool, int(models.first[model]))
         models.first[model] = models.cohorts[model] = 0
         for number, count, met in zip(numbers.tolist(), *former):  # never more of them than before
             row = find(coverage.pool, model, number)
@@ -145,7 +137,7 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
         start = _update(coverage, events, start, stop)
         if start == stop:
             return coverage
-        pool = with_free_row(coverage.pool)
+        pool = pools.with_free_row(coverage.pool)
         coverage = coverage._replace(pool=pool, cohorts=grown(coverage.cohorts, len(pool.owner)))
 
 
@@ -185,7 +177,7 @@ def part(coverage: Coverage, models: Ints) -> Coverage:
 def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
     """The tables, with all rows of these models free; later events of their predictions are ignored."""
     for model in models:
-        remove_all(coverage.pool, int(coverage.models.first[model]))
+        pools.remove_all(coverage.pool, int(coverage.models.first[model]))
         for column in coverage.models:
             column[model] = 0
     return coverage
@@ -199,7 +191,7 @@ def without(coverage: Coverage, models: Ints) -> Coverage:
     rows = len(lists.key)
     owner = np.zeros(rows, dtype=np.int64)
     owner[1:] = np.repeat(kept, table.cohorts[kept])
-    pool = pool_of(owner, lists.key, lists.next)
+    pool = pools.pool_of(owner, lists.key, lists.next)
     return Coverage(table, pool, grown(cohorts, len(pool.owner)))
 
 
@@ -296,7 +288,7 @@ def _add(models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, numbe
     if models.cohorts[model] > 4 * COHORTS and models.cohorts[model] % COHORTS == 0:
         # No curve has been asked for in a long time, and only that folds cohorts.
         fold(models, pool, cohorts, model, number * models.width[model] - models.horizon[model])
-    row = insert(pool, models.first, model, number)
+    row = pools.insert(pool, models.first, model, number)
     if row:
         models.cohorts[model] += 1
         for column in range(MET_AT):
@@ -326,7 +318,7 @@ def fold(models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, clock
             for age in range(_AGES):
                 models.folded[model, MET_AT + age] += cohorts.met[row, age]
             models.cohorts[model] -= 1
-            row = remove(pool, models.first, model, previous, row)
+            row = pools.remove(pool, models.first, model, previous, row)
         else:
             previous = row
             row = np.int64(pool.next[row])

@@ -181,9 +181,7 @@ def _due(
                 models.next[model], models.expected[model] = NEVER, share
             if everything or models.changed[model]:
                 models.changed[model] = 0
-                question = _Question(
-                    model, clock, forgotten, begin, share, everything, all_news, many
-                )
+                question = _Question(model, clock, forgotten, begin, share, everything, all_news, many)
                 first = count
                 count = _due_of_model(tables, question, rows, count)
                 sort_by_key(tables.pool, rows[first:count])

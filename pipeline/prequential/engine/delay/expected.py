@@ -25,28 +25,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from prequential.engine.compiled import pool as pools
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel
-from prequential.engine.compiled.pool import (
-    Pool,
-    insert,
-    new_pool,
-    remove,
-    remove_all,
-    sort_by_key,
-    with_free_row,
-)
+from prequential.engine.compiled.pool import Pool
+from prequential.engine.delay import records as graded
 from prequential.engine.delay.calendars import UTC, Calendars, ends_of, new_calendars, with_calendar
-from prequential.engine.delay.records import (
-    NEVER,
-    MaturityRecords,
-    ReportedEstimates,
-    Usual,
-    new_records,
-    new_reported_estimates,
-    new_usual,
-    record_tables,
-    usual_tables,
-)
+from prequential.engine.delay.records import NEVER, MaturityRecords, ReportedEstimates, Usual
 from prequential.engine.tables.rows import Key, StateTable, of_pool
 from prequential.engine.tables.scores import CONFIDENCE_BINS
 
@@ -177,7 +161,7 @@ class Shape(NamedTuple):
 
 def new_expected() -> ExpectedTables:
     """Empty tables."""
-    pool = new_pool()
+    pool = pools.new_pool()
     types: dict[str, Any] = dict.fromkeys(
         ("calendar", "bins", "losses", "sampled", "at_horizon", "layout", "size", "codes", "classes", "first",
          "periods", "first_record", "first_usual"), np.int32,
@@ -191,7 +175,8 @@ def new_expected() -> ExpectedTables:
         new_calendars(), ExpectedModels(**models), pool, periods, Floating(np.zeros(16)),
         PeriodCounters(np.zeros(16, dtype=np.int32)),
         np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
-        new_pool(), new_reported_estimates(0), new_pool(), new_records(0), new_pool(), new_usual(0),
+        pools.new_pool(), graded.new_reported_estimates(0), pools.new_pool(), graded.new_records(0),
+        pools.new_pool(), graded.new_usual(0),
     )  # fmt: skip
 
 
@@ -210,8 +195,13 @@ def tables(expected: ExpectedTables) -> Iterator[StateTable]:
     yield StateTable("expected|of_periods.", Key.EXPECTED_OF_PERIOD, expected.of_periods)
     counters = {"used": expected.used, "free": expected.free, "wants": expected.wants}
     yield StateTable("expected|", Key.NONE, counters)
-    yield from record_tables(expected.said_pool, expected.said, expected.record_pool, expected.records)
-    yield from usual_tables(expected.usual_pool, expected.usual)
+    for pool, table, key, owner in (
+        ("said", "said", Key.EXPECTED_SAID, Key.EXPECTED_PERIOD),
+        ("record", "records", Key.EXPECTED_RECORD, Key.ENTITY),
+        ("usual", "usual", Key.EXPECTED_USUAL, Key.ENTITY),
+    ):
+        yield from of_pool(f"expected|{pool}_pool", key, owner, getattr(expected, f"{pool}_pool"))
+        yield StateTable(f"expected|{table}.", key, getattr(expected, table))
 
 
 # ---- models
@@ -280,9 +270,9 @@ def _forget_all(expected: ExpectedTables, model: int) -> None:
     models = expected.models
     for row in open_rows(expected, model).tolist():
         close(expected, model, row)
-    remove_all(expected.pool, int(models.first[model]))
-    remove_all(expected.record_pool, int(models.first_record[model]))
-    remove_all(expected.usual_pool, int(models.first_usual[model]))
+    pools.remove_all(expected.pool, int(models.first[model]))
+    pools.remove_all(expected.record_pool, int(models.first_record[model]))
+    pools.remove_all(expected.usual_pool, int(models.first_usual[model]))
     models.first[model] = models.first_record[model] = models.first_usual[model] = 0
     if models.block[model]:
         give_block(expected, 0, int(models.size[model]), int(models.block[model]))
@@ -417,7 +407,7 @@ def _open_rows(pool: Pool, first: Ints32, block: Ints, whose: Ints, rows: Ints32
                 rows[count] = row
                 count += 1
             row = np.int64(pool.next[row])
-        sort_by_key(pool, rows[begin:count])
+        pools.sort_by_key(pool, rows[begin:count])
         ends[m] = count
 
 
@@ -431,7 +421,7 @@ def close(expected: ExpectedTables, model: int, row: int) -> None:
     """Free the counters of a period that is final or dropped; its row stays."""
     if expected.periods.block[row]:
         give_block(expected, 1, int(expected.models.size[model]), int(expected.periods.block[row]))
-        remove_all(expected.said_pool, int(expected.periods.first_said[row]))
+        pools.remove_all(expected.said_pool, int(expected.periods.first_said[row]))
         expected.periods.block[row] = expected.periods.first_said[row] = 0
         expected.models.periods[model] -= 1
 
@@ -460,7 +450,7 @@ def _forget_before(expected: ExpectedTables, model: int, start: int) -> None:
     while row:
         if pool.key[row] < start:
             close(expected, model, row)
-            row = remove(pool, models.first, model, previous, row)
+            row = pools.remove(pool, models.first, model, previous, row)
         else:
             previous, row = row, int(pool.next[row])
 
@@ -468,10 +458,10 @@ def _forget_before(expected: ExpectedTables, model: int, start: int) -> None:
 def open_period(expected: ExpectedTables, model: int, start: int) -> ExpectedTables:
     """Give a period, by its start (ms), a row and counters; returns the tables, maybe wider."""
     models, shape = expected.models, shape_of(expected.models, model)
-    pool = with_free_row(expected.pool)
+    pool = pools.with_free_row(expected.pool)
     expected = expected._replace(pool=pool, periods=grown(expected.periods, len(pool.owner)))
     expected, at = take_block(expected, 1, int(models.size[model]), shape.of_period)
-    row = insert(pool, models.first, model, start)
+    row = pools.insert(pool, models.first, model, start)
     periods = expected.periods
     periods.block[row], periods.asked[row], periods.first_said[row], periods.alarmed[row] = at, 0, 0, 0
     models.periods[model] += 1

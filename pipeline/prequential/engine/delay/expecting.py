@@ -260,8 +260,9 @@ def _sum_class(one: PeriodLook, j: int) -> tuple[float, float, float]:
 def _compare(one: PeriodLook, j: int, k: int, each: float) -> tuple[float, float, float, float, float]:
     """Compare the labels k of predictions of class j with calibration.
 
-    If labels are sampled, a weight of 1 stands for `each` of the class's predictions. As shares of the period's predictions: the calibrated number of labels, how many more there are, the
-    variances of that and of the number of labels itself. Then the number of labels so far.
+    If labels are sampled, a weight of 1 stands for `each` of the class's predictions. Returns as shares of
+    the period's predictions: the calibrated number of labels, how many more there are, the variances of that
+    and of the number of labels itself. Then the number of labels so far.
     """
     model, whole, weights, at, scratch, result, i = one
     labels, n = model.labels, result.about[i, calibrating.EXPECTED]

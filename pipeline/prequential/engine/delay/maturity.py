@@ -5,18 +5,8 @@ from __future__ import annotations
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, kernel
 from prequential.engine.compiled.pool import Pool
-from prequential.engine.delay.coverage import (
-    COHORTS,
-    HORIZON,
-    MADE,
-    MET_AT,
-    NO_COHORT,
-    SHARES,
-    Cohorts,
-    Coverage,
-    CoverageModels,
-    fold,
-)
+from prequential.engine.delay import coverage as coverages
+from prequential.engine.delay.coverage import HORIZON, SHARES, Cohorts, Coverage, CoverageModels
 from prequential.engine.delay.latency import BOUNDS_MS
 
 #: Steps after which shares are computed again, from all cohorts.
@@ -24,7 +14,7 @@ _STEPS = 2
 
 #: In one of `_FOLDED_EACH` steps, or if a model has more than `_MANY` cohorts, computing its shares first
 #: folds the cohorts that will not change any more.
-_FOLDED_EACH, _MANY = 16, COHORTS + COHORTS // 2
+_FOLDED_EACH, _MANY = 16, coverages.COHORTS + coverages.COHORTS // 2
 
 
 def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, float]]:
@@ -126,7 +116,7 @@ def _make_anew(
     """
     for i in range(len(which)):
         if folds[i] or models.cohorts[which[i]] > _MANY:
-            fold(models, pool, cohorts, which[i], clocks[i])
+            coverages.fold(models, pool, cohorts, which[i], clocks[i])
     if len(places):
         for i in range(len(which)):
             places[which[i]] = i
@@ -169,8 +159,8 @@ def _count_all(
 @inner
 def _count_folded(models: CoverageModels, model: int, sums: Ints) -> None:
     """Count the folded cohorts of a model."""
-    folded = models.folded[model]
-    _count(sums, folded[MADE], folded[MET_AT:], models.horizon[model], NO_COHORT)
+    folded, horizon = models.folded[model], models.horizon[model]
+    _count(sums, folded[coverages.MADE], folded[coverages.MET_AT :], horizon, coverages.NO_COHORT)
 
 
 @inner
@@ -179,7 +169,7 @@ def _count_row(
 ) -> None:
     """Count a cohort of a model."""
     least = clock - (pool.key[row] + 1) * models.width[model]
-    _count(sums, cohorts.counts[row, MADE], cohorts.met[row], models.horizon[model], least)
+    _count(sums, cohorts.counts[row, coverages.MADE], cohorts.met[row], models.horizon[model], least)
 
 
 @inner

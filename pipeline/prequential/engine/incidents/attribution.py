@@ -20,20 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details import intervals
-from prequential.engine.incidents import history
-from prequential.engine.incidents.levels import (
-    KNOWN,
-    SURELY,
-    Groups,
-    Phase,
-    most_moved,
-    of_classes,
-    of_columns,
-    of_labels,
-    of_repeats,
-    share_of,
-    variance,
-)
+from prequential.engine.incidents import history, levels
+from prequential.engine.incidents.levels import Groups, Phase, most_moved, share_of
 from prequential.engine.incidents.phases import Counts, Phases, coverages
 
 #: Causes with a smaller share aren't named.
@@ -74,9 +62,8 @@ def of_weights(phases: Phases, classes: int, names: CauseNames) -> list[Cause]:
     if not classes or not phases.differs_by_model:
         return []
     before, after = phases_of_labels(phases, classes)
-    by_label, by_repeat = (
-        share_of(groups(before, classes), groups(after, classes)) for groups in (of_labels, of_repeats)
-    )
+    grouped = levels.of_labels, levels.of_repeats
+    by_label, by_repeat = (share_of(by(before, classes), by(after, classes)) for by in grouped)
     selected = 0.0
     if phases.of_predictions is not None:
         selected = _selection(*phases.of_predictions, classes)
@@ -101,26 +88,25 @@ def phases_of_labels(phases: Phases, classes: int) -> tuple[Phase, Phase]:
 
 def dependence(phase: Phase, classes: int) -> float:
     """How many labels count as one independent label, by how often they repeat the one before."""
-    shares = of_labels(phase, classes).n / phase.n
+    shares = levels.of_labels(phase, classes).n / phase.n
     by_chance = math.fsum(shares * shares)
     if by_chance >= 1.0:
         return 1.0
-    repeated = math.fsum(of_classes(phase, classes, history.REPEATED, history.REPEATED_LOSS).n) / phase.n
+    repeats = levels.of_classes(phase, classes, history.REPEATED, history.REPEATED_LOSS)
+    repeated = math.fsum(repeats.n) / phase.n
     return 1.0 / intervals.shrunk(1.0, (repeated - by_chance) / (1.0 - by_chance))
 
 
 def _ratios(before: Phase, after: Phase, classes: int, names: CauseNames) -> dict[str, Any]:
     """The class whose share of labels moved most, and both shares."""
-    some, now = of_labels(before, classes).n / before.n, of_labels(after, classes).n / after.n
+    some, now = levels.of_labels(before, classes).n / before.n, levels.of_labels(after, classes).n / after.n
     most = int(np.argmax(np.abs(now - some)))
     if most >= len(names.classes):
         return {}
     return {"class": names.classes[most], "before": float(some[most]), "after": float(now[most])}
 
 
-def _selection(
-    before: Phase, after: Phase, predictions: tuple[Counts, Counts], classes: int
-) -> float:
+def _selection(before: Phase, after: Phase, predictions: tuple[Counts, Counts], classes: int) -> float:
     """The share of the change that results from which predictions get labels, by predicted class.
 
     Let m be the predictions of a class after the change, and r the share of them that got labels before it.
@@ -141,11 +127,11 @@ def _selection(
     weights = expected / math.fsum(expected)
     some = weights > 0
     off = math.fsum((met1[some] - total * weights[some]) ** 2 / (total * weights[some]))
-    if off < SURELY * SURELY + 2 * (int(some.sum()) - 1):
+    if off < levels.SURELY * levels.SURELY + 2 * (int(some.sum()) - 1):
         return 0.0
-    predicted0 = of_classes(before, classes, history.PREDICTED, history.PREDICTED_LOSS)
-    predicted1 = of_classes(after, classes, history.PREDICTED, history.PREDICTED_LOSS)
-    known = predicted0.n >= KNOWN
+    predicted0 = levels.of_classes(before, classes, history.PREDICTED, history.PREDICTED_LOSS)
+    predicted1 = levels.of_classes(after, classes, history.PREDICTED, history.PREDICTED_LOSS)
+    known = predicted0.n >= levels.KNOWN
     former = np.full(classes, before.mean)
     former[known] = predicted0.loss[known] / predicted0.n[known]
     change = after.mean - before.mean
@@ -164,7 +150,7 @@ def at_former_ratio(before: Phase, after: Phase, classes: int) -> float | None:
 
     None where a class that had labels before has had none since, or no class had labels before.
     """
-    some, now = of_labels(before, classes), of_labels(after, classes)
+    some, now = levels.of_labels(before, classes), levels.of_labels(after, classes)
     seen = some.n > 0
     if not seen.any() or (now.n[seen] == 0).any():
         return None
@@ -178,9 +164,7 @@ class Others(NamedTuple):
     models: int
 
 
-def of_circumstances(
-    phases: Phases, names: CauseNames, others: Callable[[], Others] | None
-) -> list[Cause]:
+def of_circumstances(phases: Phases, names: CauseNames, others: Callable[[], Others] | None) -> list[Cause]:
     """Label latency, version, coverage: the share of each in what weights leave unexplained."""
     by_circumstance = []
     for cause, n, loss, count in (
@@ -189,7 +173,7 @@ def of_circumstances(
     ):
         columns = np.arange(count)
         before, after = phases.of_columns(n + columns)
-        groups = (of_columns(phase, n + columns, loss + columns) for phase in (before, after))
+        groups = (levels.of_columns(phase, n + columns, loss + columns) for phase in (before, after))
         share = share_of(*groups, new_explains=True)
         detail: dict[str, Any] = {}
         if cause == "model_version" and share >= LEAST_SHARE:
@@ -287,7 +271,7 @@ def of_shares(phases: Phases, classes: int, names: CauseNames) -> Cause | None:
     before, after = phases_of_labels(phases, classes)
     wide = max(*(dependence(phase, classes) for phase in (before, after)), _dispersion(phases, classes))
     both = [
-        [of_classes(phase, classes, *columns).n / wide for phase in (before, after)]
+        [levels.of_classes(phase, classes, *columns).n / wide for phase in (before, after)]
         for columns in (
             (history.LABELLED, history.LABELLED_LOSS), (history.PREDICTED, history.PREDICTED_LOSS)
         )
@@ -339,8 +323,7 @@ def of_segments(phases: Phases, classes: int, names: CauseNames) -> Cause | None
     best: Cause | None = None
     for places in keys.values():
         columns = np.array([history.column_of_segment(classes, i) for i in places])
-        before, after = phases.of_columns(columns)
-        groups = of_columns(before, columns, columns + 1), of_columns(after, columns, columns + 1)
+        groups = [levels.of_columns(one, columns, columns + 1) for one in phases.of_columns(columns)]
         moved = most_moved(groups[0].n, groups[1].n)
         if moved is None:
             continue
@@ -379,15 +362,15 @@ def _alone(
     """A group's part of the change, w1·(l1 - l0)/(L1 - L0), if the rest has surely changed far less."""
     (n0, loss0), (n1, loss1) = groups
     rest0, rest1 = before.n - n0, after.n - n1
-    if min(n0, n1, rest0, rest1) < KNOWN:
+    if min(n0, n1, rest0, rest1) < levels.KNOWN:
         return None
     within = loss1 / n1 - loss0 / n0
     elsewhere = (after.loss - loss1) / rest1 - (before.loss - loss0) / rest0
     part = n1 / after.n * within / change
-    spread0, spread1 = variance(before, binary), variance(after, binary)
+    spread0, spread1 = levels.variance(before, binary), levels.variance(after, binary)
     error = math.sqrt(spread0 / n0 + spread1 / n1 + spread0 / rest0 + spread1 / rest1)
     sign = math.copysign(1.0, change)
-    unsure = abs(within - elsewhere) <= SURELY * error
+    unsure = abs(within - elsewhere) <= levels.SURELY * error
     if part < _MOST_OF_IT or sign * elsewhere > _LITTLE * sign * within or unsure:
         return None
     return min(1.0, part)

@@ -44,9 +44,7 @@ _KINDS = (MODEL, SEGMENT, AGE)
 _RETIRED = 100
 
 
-def part_of(
-    state: ShardState, reporter: ComparisonReporter, name: str, since: int, until: int
-) -> Part:
+def part_of(state: ShardState, reporter: ComparisonReporter, name: str, since: int, until: int) -> Part:
     """A shard's part of a stream from `since` to `until`, multiples of its `emit.every` (epoch ms)."""
     catalog, config = state.catalog, state.config.stream(name)
     partitions = existing(catalog.partitions, "the number of partitions")

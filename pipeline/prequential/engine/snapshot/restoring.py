@@ -331,7 +331,12 @@ class _Restoring:
             wanted = DisparityConfig(tuple(keys), tuple(measures))
             config = replace(config, disparity=wanted, positive_class=positive)
         plan = Plan(
-            number, config, tuple(saved["stages"]), saved["watched"], saved["capacity"], saved["reference"],
+            number,
+            config,
+            tuple(saved["stages"]),
+            saved["watched"],
+            saved["capacity"],
+            saved["reference"],
             saved.get("places", 0),  # earlier versions had a place for each joint cell
         )
         plan.grow(saved["rows"])

@@ -28,13 +28,19 @@ def head_of_pairs(pairing: Pairing) -> dict[str, Any]:
         "pairs": [
             [
                 *(int(column[pair]) for column in (p.a, p.b, p.plan, p.counted, p.scored)),
-                pairing.labels.get(pair), int(p.rank[pair]),
+                pairing.labels.get(pair),
+                int(p.rank[pair]),
             ]
             for pair in sorted(pairing.ends)
         ],
         "comparisons": [
-            [list(one.estimators), [list(code) for code in one.codes], one.counted.rows, one.scored.rows,
-             one.prices]
+            [
+                list(one.estimators),
+                [list(code) for code in one.codes],
+                one.counted.rows,
+                one.scored.rows,
+                one.prices,
+            ]
             for one in pairing.tables
         ],
         "pairs_begun": [[*key, count] for key, count in pairing.begun.items()],
@@ -82,8 +88,7 @@ def restore_pairs(
         then = former[number]
         stages = [label] if label else stages_of[entity]
         before = {
-            (stages[place], code): row
-            for place, _, code, _, row in then.sequences(*first, len(stages))
+            (stages[place], code): row for place, _, code, _, row in then.sequences(*first, len(stages))
         }
         new: dict[str, None] = {}
         for place, _, code, side, row in pairing.sequences(pair):
