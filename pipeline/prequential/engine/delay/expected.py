@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.compiled import pool as pools
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel, zeros
 from prequential.engine.compiled.pool import Pool
 from prequential.engine.delay import records as graded
 from prequential.engine.delay.calendars import UTC, Calendars, ends_of, new_calendars, with_calendar
@@ -162,18 +162,9 @@ class Shape(NamedTuple):
 def new_expected() -> ExpectedTables:
     """Empty tables."""
     pool = pools.new_pool()
-    types: dict[str, Any] = dict.fromkeys(
-        ("calendar", "bins", "losses", "sampled", "at_horizon", "layout", "size", "codes", "classes", "first",
-         "periods", "first_record", "first_usual"), np.int32,
-    )  # fmt: skip
-    models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in ExpectedModels._fields}
-    models["codes"] = np.zeros((0, MOST_CLASSES), dtype=np.int32)
-    rows = len(pool.owner)
-    whole = np.zeros(rows, dtype=np.int64)
-    periods = ExpectedPeriods(whole, np.zeros(rows, np.uint8), np.zeros(rows, np.int32), whole.copy())
     return ExpectedTables(
-        new_calendars(), ExpectedModels(**models), pool, periods, Floating(np.zeros(16)),
-        PeriodCounters(np.zeros(16, dtype=np.int32)),
+        new_calendars(), zeros(ExpectedModels, 0, codes=MOST_CLASSES), pool,
+        zeros(ExpectedPeriods, len(pool.owner)), zeros(Floating, 16), zeros(PeriodCounters, 16),
         np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
         pools.new_pool(), graded.new_reported_estimates(0), pools.new_pool(), graded.new_records(0),
         pools.new_pool(), graded.new_usual(0),
@@ -222,20 +213,17 @@ def with_model(
     models = expected.models
     bins = 1 + CONFIDENCE_BINS if binned and not numbers else 1
     losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored and not sampled else 0
-    same = (width, calendar, horizon, bins, losses, int(sampled), at_horizon) == (
-        models.width[model], models.calendar[model], models.horizon[model], models.bins[model],
-        models.losses[model], models.sampled[model], models.at_horizon[model],
-    )  # fmt: skip
+    fixed = dict(zip(FIXED, (calendar, horizon, bins, losses, int(sampled), at_horizon)), width=width)
+    same = all(getattr(models, name)[model] == value for name, value in fixed.items())
     if not same:
         _forget_all(expected, model)
         for column in models:
             column[model] = 0
         models.layout[model] = NUMBERS if numbers else _TWO
-        models.begin[model], same = -NEVER, False
-    models.width[model], models.calendar[model] = width, calendar
-    models.horizon[model], models.settle[model] = horizon, settle
-    models.bins[model], models.losses[model], models.sampled[model] = bins, losses, sampled
-    models.at_horizon[model], models.next[model] = at_horizon, -NEVER
+        models.begin[model] = -NEVER
+        for name, value in fixed.items():
+            getattr(models, name)[model] = value
+    models.settle[model], models.next[model] = settle, -NEVER
     return expected, same
 
 
@@ -282,47 +270,44 @@ def _forget_all(expected: ExpectedTables, model: int) -> None:
 # ---- blocks
 
 
+#: The tables of blocks: of models, and of periods.
+_COUNTERS = "of_models", "of_periods"
+
+
 def take_block(expected: ExpectedTables, which: int, size: int, places: int) -> tuple[ExpectedTables, int]:
     """Take a block of counters, all 0, for a model (0) or a period (1).
 
     The first place of a free block has the place of the next free one. Returns the tables and the block's
     place.
     """
+    name = _COUNTERS[which]
     at = int(expected.free[which, size])
     if at:
-        counts = expected.of_periods.counts if which else expected.of_models.counts
-        expected.free[which, size] = int(counts[at])
+        expected.free[which, size] = int(getattr(expected, name).counts[at])
     else:
         at = int(expected.used[which])
         expected.used[which] = at + places
-        if which:
-            expected = expected._replace(of_periods=grown(expected.of_periods, at + places))
-        else:
-            expected = expected._replace(of_models=grown(expected.of_models, at + places))
-        counts = expected.of_periods.counts if which else expected.of_models.counts
+        expected = expected._replace(**{name: grown(getattr(expected, name), at + places)})
+    counts = getattr(expected, name).counts
     counts[at : at + places] = 0
     return expected, at
 
 
 def give_block(expected: ExpectedTables, which: int, size: int, at: int) -> None:
     """Free a block."""
-    counts = expected.of_periods.counts if which else expected.of_models.counts
+    counts = getattr(expected, _COUNTERS[which]).counts
     counts[at] = expected.free[which, size]
     expected.free[which, size] = at
-
-
-def _size_of(models: ExpectedModels, model: int) -> int:
-    more = 2 if models.sampled[model] else int(models.losses[model] > 0)
-    return 6 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
 
 
 def begin(expected: ExpectedTables, model: int) -> ExpectedTables:
     """Give a model an empty block; returns the tables, wider if there was no room."""
     models, shape = expected.models, shape_of(expected.models, model)
-    models.size[model] = _size_of(models, model)
+    more = 2 if models.sampled[model] else int(models.losses[model] > 0)
+    models.size[model] = 6 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
     expected, at = take_block(expected, 0, int(models.size[model]), shape.of_model)
     models.block[model] = at
-    levels_of(expected, model)[:] = (0.0, _VARIANCE, _NOISE, np.nan)
+    counters_of(expected, model).levels[:] = (0.0, _VARIANCE, _NOISE, np.nan)
     return expected
 
 
@@ -354,11 +339,6 @@ def losses_at(models: ExpectedModels, whose: Ints) -> Ints:
     """Where the sums of losses by stratum begin, for models with the same layout, (m,)."""
     j, k, b, _, _ = shape_of(models, int(whose[0]))
     return models.block[whose] + j * b * (k + 1) + j * k * (BUCKETS + LEVEL)
-
-
-def levels_of(expected: ExpectedTables, model: int) -> Floats:
-    """(J, K, LEVEL): a view."""
-    return counters_of(expected, model).levels
 
 
 def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:

@@ -20,23 +20,12 @@ _FOLDED_EACH, _MANY = 16, coverages.COHORTS + coverages.COHORTS // 2
 def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, float]]:
     """Each model's label maturity curve: by age, the share of predictions that had met their label by then.
 
-    A share is among all predictions that are at least that old. Ages go up to the horizon, which is the share
-    `horizon`. A curve is computed again when the clock of the model's stream has moved by 1/64 of the
-    horizon. Curves are state.
-
-    Parameters
-    ----------
-    coverage
-        The tables.
-    models, clocks
-        (n,) int64: rows of models, and the clock of each one's stream, ms.
-
-    Returns
-    -------
-    list of dict
-        By model: the shares in [0, 1] by names of `SHARES`; one that isn't known is left out.
+    Each share, in [0, 1], is among all predictions that are at least that old; one that isn't known is left
+    out. Ages go up to the horizon, which is the share `horizon`. A curve is computed again when the clock
+    (ms) of the model's stream has moved by 1/64 of the horizon. Curves are state.
     """
-    return [_named(shares) for shares in update(coverage, models, clocks).tolist()]
+    found = update(coverage, models, clocks).tolist()
+    return [{name: share for name, share in zip(SHARES, shares) if share == share} for shares in found]
 
 
 def shares_at_horizon(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
@@ -74,11 +63,8 @@ def curves(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, flo
 def met_of(coverage: Coverage, models: Ints, clocks: Ints) -> Ints:
     """The counts behind models' label maturity curves at these clocks (ms); changes no state.
 
-    Returns
-    -------
-    ndarray
-        (models, shares, 2) int64, by `SHARES`: predictions that are old enough, and those of them with a
-        label. These counts are additive.
+    They are additive: (models, shares, 2) int64, by `SHARES`, of predictions that are old enough, and of
+    those of them with a label.
     """
     sums = _new_sums(len(models))
     _count_each(coverage.models, coverage.pool, coverage.cohorts, models, clocks, sums)
@@ -92,11 +78,6 @@ def curve_of(met: Ints) -> dict[str, float]:
     {'100ms': 0.25, '1s': 0.75}
     """
     return {name: some / all_ for name, (all_, some) in zip(SHARES, met.tolist()) if all_}
-
-
-def _named(shares: list[float]) -> dict[str, float]:
-    """Shares by their names, without those that are NaN."""
-    return {name: share for name, share in zip(SHARES, shares) if share == share}
 
 
 def _new_sums(models: int) -> Ints:
@@ -127,8 +108,7 @@ def _make_anew(
                 i = places[model]
                 _count_row(models, pool, cohorts, model, row, clocks[i], sums[i])
     else:
-        for i in range(len(which)):
-            _count_all(models, pool, cohorts, which[i], clocks[i], sums[i])
+        _count_each(models, pool, cohorts, which, clocks, sums)
     for i in range(len(which)):
         for age in range(len(SHARES)):
             made = sums[i, age, 0]
@@ -139,21 +119,13 @@ def _make_anew(
 def _count_each(
     models: CoverageModels, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, sums: Ints
 ) -> None:
-    """Count all cohorts of each of these models, at these clocks."""
+    """Count all cohorts of these models at these clocks, for the ages of `SHARES`; `sums` are zeros."""
     for i in range(len(which)):
-        _count_all(models, pool, cohorts, which[i], clocks[i], sums[i])
-
-
-@inner
-def _count_all(
-    models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, clock: int, sums: Ints
-) -> None:
-    """Count all cohorts of a model at this time, for the ages of `SHARES`; `sums` are zeros."""
-    _count_folded(models, model, sums)
-    row = np.int64(models.first[model])
-    while row:
-        _count_row(models, pool, cohorts, model, row, clock, sums)
-        row = np.int64(pool.next[row])
+        _count_folded(models, which[i], sums[i])
+        row = np.int64(models.first[which[i]])
+        while row:
+            _count_row(models, pool, cohorts, which[i], row, clocks[i], sums[i])
+            row = np.int64(pool.next[row])
 
 
 @inner

@@ -11,11 +11,21 @@ found by hashing (period, cell). Sums of scores are rows of a third table, for p
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled import pool as pools
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inlined, inner, kernel
+from prequential.engine.compiled.kernel import (
+    Bytes,
+    Floats,
+    Ints,
+    Ints32,
+    grown,
+    inlined,
+    inner,
+    kernel,
+    zeros,
+)
 from prequential.engine.compiled.pool import Pool, find, insert
 from prequential.engine.delay import calendars
 from prequential.engine.delay.calendars import UTC, Calendars, Cells
@@ -96,25 +106,11 @@ class PeriodTables(NamedTuple):
 def new_periods() -> PeriodTables:
     """Empty tables."""
     pool, cell_pool = pools.new_pool(), pools.new_pool()
-    rows = len(pool.owner)
-    types: dict[str, Any] = dict.fromkeys(("final_at", "expected"), np.float64)
-    types |= dict.fromkeys(("numbers", "valued", "changed", "dropped", "is_reported", "known"), np.uint8)
-    types |= dict.fromkeys(("calendar", "first", "first_cell", "cells", "sums"), np.int32)
-    models = PeriodModels(
-        **{name: np.zeros(0, dtype=types.get(name, np.int64)) for name in PeriodModels._fields}
-    )
-    shapes: dict[str, Any] = dict.fromkeys(("state", "reported"), (rows, COLUMNS))
-    periods = Periods(
-        **{
-            name: np.zeros(shapes.get(name, rows), dtype=types.get(name, np.int64))
-            for name in Periods._fields
-        }
-    )
-    sums = PeriodSums(
-        np.zeros((2, _WIDTH)), np.zeros((2, _WIDTH, scores.RESTS_OF_NUMBERS)), np.zeros(2, dtype=np.int32)
-    )
-    no_rests = np.zeros((rows, 0, scores.RESTS_OF_COSTS))
-    cells = Cells(np.zeros(rows, dtype=np.int64), np.zeros((rows, 0)), no_rests)
+    rows, rests = len(pool.owner), (_WIDTH, scores.RESTS_OF_NUMBERS)
+    models = zeros(PeriodModels, 0)
+    periods = zeros(Periods, rows, state=COLUMNS, reported=COLUMNS)
+    sums = zeros(PeriodSums, 2, sums=_WIDTH, rests=rests)
+    cells = zeros(Cells, rows, stakes=0, rests=(0, scores.RESTS_OF_COSTS))
     used = np.array([1, 0], dtype=np.int64)
     return PeriodTables(calendars.new_calendars(), models, pool, periods, cell_pool, cells, sums, used)
 
@@ -192,14 +188,20 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
 
 def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
     """Joint counts of a period (row) with capacity for k classes: (4·k²,) float64, see `cell_of`."""
-    first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
-    return calendars.counts_of(tables.cell_pool, tables.cells, first, cells, capacity)
+    first, count = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
+    counts = np.zeros(4 * capacity * capacity)
+    calendars.put_counts(tables.cell_pool, tables.cells, first, count, capacity, counts)
+    return counts
 
 
 def stakes_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
     """The stakes of a period (row), by label·k + prediction: (k², 2) float64, as `Cells.stakes`."""
-    first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
-    return calendars.stakes_of(tables.cell_pool, tables.cells, first, cells, capacity)
+    first, count = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
+    stakes = np.zeros((capacity * capacity, 2))
+    rests = np.zeros((capacity * capacity, 1, scores.RESTS_OF_COSTS))
+    if tables.cells.stakes.shape[1]:
+        calendars.put_stakes(tables.cell_pool, tables.cells, first, count, capacity, stakes, rests)
+    return stakes
 
 
 def sums_of(tables: PeriodTables, period: int) -> Floats | None:

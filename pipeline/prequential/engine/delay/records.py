@@ -259,12 +259,6 @@ def new_usual(rows: int) -> Usual:
     return Usual(np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape))
 
 
-def begin_usual(usual: Usual, row: int) -> None:
-    """Reset a row. Changes only `usual`."""
-    for column in usual:
-        column[row] = 0
-
-
 def see(usual: Usual, row: int, maturity: int, value: float) -> float | None:
     """How unusual a period's deviation is, in standard deviations; None: there are too few earlier periods.
 

@@ -113,29 +113,21 @@ def _become_days(history: ClusterHistory, owner: int, untimed: bool) -> None:
 
 
 @inner
-def _gather(history: ClusterHistory, owner: int, stop: int) -> None:
-    """Put the owner's first `stop` clusters into the scratch."""
-    pool, means = history.outcomes, history.scratch.means
-    for k in range(stop):
-        place = place_of(pool, owner, k)
-        means.n[k], means.loss[k] = pool.blocks.n[place], pool.sums.loss[place]
-        means.mark[k], means.key[k], means.place[k] = pool.blocks.mark[place], pool.blocks.key[place], k
-
-
-@inner
 def _decide(history: ClusterHistory, owner: int, stop: int, untimed: bool) -> Decision:
-    """What the owner's first `stop` clusters show."""
-    owners, doubled = history.owners, history.outcomes.lines.doubled[owner]
+    """What the owner's first `stop` clusters show; they are put into the scratch."""
+    owners, pool, means = history.owners, history.outcomes, history.scratch.means
+    doubled = pool.lines.doubled[owner]
     length = length_of(owners.fixed[owner], doubled)
     budget = ROWS_OF_BUDGET if untimed else owners.budget[owner]
     halvings = _MOST_HALVINGS if untimed else max(0, clusters.HALVINGS - doubled)
     halvings = 0 if owners.fixed[owner] else halvings
-    _gather(history, owner, stop)
-    least = LASTING
-    if not untimed and owners.fixed[owner] == 0 and stop:
-        keys = history.scratch.means.key
-        if (keys[stop - 1] + 1 - keys[0]) * length < YOUNG:
-            least = _LASTING_AT_FIRST
+    for k in range(stop):
+        place = place_of(pool, owner, k)
+        means.n[k], means.loss[k] = pool.blocks.n[place], pool.sums.loss[place]
+        means.mark[k], means.key[k], means.place[k] = pool.blocks.mark[place], pool.blocks.key[place], k
+    of_data = not untimed and owners.fixed[owner] == 0 and stop > 0
+    is_young = of_data and (means.key[stop - 1] + 1 - means.key[0]) * length < YOUNG
+    least = _LASTING_AT_FIRST if is_young else LASTING
     return decide(history.scratch, stop, owners.binary[owner] > 0, budget / length, halvings, least)
 
 
@@ -167,25 +159,9 @@ def follow(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Take over rows `start` to `stop` - 1 of the outcome log, and the events that came before each.
 
-    Parameters
-    ----------
-    history
-        The tables; updated.
-    log, start, stop
-        Outcomes.
-    events, first, last
-        What became of predictions; rows `first` to `last` - 1.
-    entities, positives
-        The catalog's, by streams.
-    untimed
-        Whether times are numbers of rows.
-
-    Returns
-    -------
-    row, event : int
-        The next ones.
-    why : int
-        FOLLOWED; LOOK_DUE, at the end of a record when owners are due; NEEDS_ROOM, if a table is full.
+    `events` say what became of predictions, in rows `first` to `last` - 1. `entities` and `positives` are the
+    catalog's. If `untimed`, times are numbers of rows. Returns the next row, the next event, and why it
+    stops: FOLLOWED; LOOK_DUE, at the end of a record when owners are due; NEEDS_ROOM, if a table is full.
     """
     owners, notes = history.owners, history.notes
     i, e = start, first
@@ -268,7 +244,11 @@ def _outcome(
             return _lacks(history, owner, layout.OF_PARTS, 0, 0)
         loss = min(max(loss, -LARGEST_LOSS), LARGEST_LOSS)
         if part >= 0:
-            _add_to_part(history.parts, part, t1, loss)
+            parts = history.parts
+            if parts.blocks.n[part] == 0:
+                parts.sums.t1[part] = t1
+            parts.blocks.n[part] += 1
+            parts.sums.loss[part] += loss
         if place >= 0:
             owners.cluster[owner] = pool.blocks.key[place]
             _measure(history, log, i, owner, place, loss, untimed)
@@ -283,15 +263,6 @@ def _outcome(
         history.notes[layout.DUE_COUNT] += 1
         history.notes[layout.DUE_RECORD] = log.record[i]
     return True
-
-
-@inlined
-def _add_to_part(parts: ClusterPool, part: int, t1: int, loss: float) -> None:
-    """Add an outcome to a part of its cluster."""
-    if parts.blocks.n[part] == 0:
-        parts.sums.t1[part] = t1
-    parts.blocks.n[part] += 1
-    parts.sums.loss[part] += loss
 
 
 @inner

@@ -12,16 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from prequential.engine.compiled.kernel import (
-    Bytes,
-    Floats,
-    Ints,
-    Ints32,
-    columns_of,
-    grown,
-    inlined,
-    records,
-)
+from prequential.engine.compiled import kernel as loops
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inlined, records
 from prequential.engine.incidents import clusters
 from prequential.engine.incidents.clusters import FEW_CLUSTERS, ClusterPool, laid_out, new_pool
 from prequential.engine.incidents.lasting import Scratch, new_scratch
@@ -163,7 +155,7 @@ def with_entities(history: ClusterHistory, entities: int) -> ClusterHistory:
 
 def without(history: ClusterHistory, entities: Sequence[int]) -> ClusterHistory:
     """The history without these entities; their later records are passed over."""
-    for column in columns_of(history.owners).values():
+    for column in loops.columns_of(history.owners).values():
         column[entities] = 0
     history.versions[entities] = 0
     pools: Any = {name: clusters.without_owners(getattr(history, name), entities) for name in POOLS}
@@ -280,7 +272,7 @@ def read(pool: ClusterPool, owner: int, fixed: int, halved: int = 0) -> OrderedC
     cells = pool.cells[start : start + places * width].reshape(places, width)[order].astype(np.float64)
     clusters, sums = cast("Any", pool.blocks), cast("Any", pool.sums)
     sums = sums[rows] if len(sums) else np.zeros(used, sums.dtype)
-    known = columns_of(clusters[rows]) | columns_of(sums)
+    known = loops.columns_of(clusters[rows]) | loops.columns_of(sums)
     fields: Any = (known[name] for name in OrderedClusters._fields[:-2])
     wide = [field.astype(np.int64) if field.dtype == np.int32 else field for field in fields]
     doubled = int(lines.doubled[owner]) - halved

@@ -7,6 +7,7 @@ change; they open none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -145,20 +146,16 @@ class Incidents:
     # ---- the log
 
     def consume(self, logs: Logs, records: Sequence[Any], raised: list[Raised]) -> Iterator[Fact]:
-        """Take over all that the logs have, and these alarms, which are in order of records.
+        """Take over the join's logs, and these alarms and warnings of detectors, in order of records.
 
-        Parameters
-        ----------
-        logs
-            What the join has written.
-        records
-            The micro-batch's, for ids of examples.
-        raised
-            Alarms and warnings of detectors.
+        `records` are the micro-batch's, for ids of examples.
         """
         count = int(logs.used[OUTCOMES])
         positives = positives_by_owner(self._catalog, NO_OWNER)
-        self._ensure(count)
+        past = self.history
+        self.history = past._replace(
+            due=grown(past.due, len(self._catalog.entities)), examples=grown(past.examples, count)
+        )
         row = event = at = 0
         while at < len(raised):
             record, first = raised[at].record, at
@@ -201,12 +198,6 @@ class Incidents:
                 for owner in due:
                     yield from self._look(owner)
         return row, event
-
-    def _ensure(self, rows: int) -> None:
-        past = self.history
-        self.history = past._replace(
-            due=grown(past.due, len(self._catalog.entities)), examples=grown(past.examples, rows)
-        )
 
     def _note_examples(self, logs: Logs, records: Sequence[Any]) -> None:
         past, log = self.history, logs.outcomes
@@ -307,7 +298,9 @@ class Incidents:
         """Follow an open incident: the level comes back, worsens further, has become usual, or goes on."""
         pool, view = self.history.outcomes, self.view(owner)
         clusters = view.clusters
-        state.set_length(view.length)
+        # Means of longer clusters vary less.
+        state.deviation *= math.sqrt(state.length / view.length)
+        state.length = view.length
         ts, marks = clusters.ts.tolist(), clusters.mark.tolist()
         first = sum(begin <= state.known for begin in ts[:stop])
         since = [k for k in range(stop) if ts[k] >= state.begin]

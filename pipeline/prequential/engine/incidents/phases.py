@@ -278,25 +278,9 @@ def best_move(
 ) -> tuple[int, float, float]:  # fmt: skip
     """The cluster before which groups' weights, of the clusters `first` to `last` - 1, are best split in two.
 
-    Parameters
-    ----------
-    table
-        (clusters, groups) weights.
-    first, last
-        The range of its rows that is tested.
-    low, high
-        The range of clusters for whose splits `there` is computed separately.
-    everything, before
-        (groups,) float64, for scratch.
-
-    Returns
-    -------
-    at : int
-        The cluster; 0: nowhere are there enough on both sides.
-    best : float
-        Pearson's χ² of the two sides there.
-    there : float
-        The largest one of the splits before clusters `low` to `high`.
+    `table` has (clusters, groups) weights. Returns the cluster (0: nowhere are there enough on both sides),
+    Pearson's χ² of the two sides there, and the largest one of the splits before clusters `low` to `high`.
+    `everything` and `before`, (groups,), are scratch.
     """
     groups = table.shape[1]
     n = n0 = 0.0

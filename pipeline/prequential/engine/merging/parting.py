@@ -256,16 +256,8 @@ def add_periods(part: Part, state: ShardState, spoken_of: Mapping[int, Sequence[
     """Add to a part the periods of its models.
 
     The part gets all periods that aren't forgotten. Another partition may have news of any of them at any
-    moment, and the merger has only the latest part of this partition.
-
-    Parameters
-    ----------
-    part
-        A new part, of a stream of this shard.
-    state
-        The state of the shard.
-    spoken_of
-        By model (row), the periods (rows) that have messages at this moment.
+    moment, and the merger has only the latest part of this partition. `spoken_of` has by model (row) the
+    periods (rows) that have messages at this moment.
     """
     catalog = state.catalog
     if catalog.config.stream(part.stream).period is None or part.stream not in catalog.by_name:

@@ -53,25 +53,9 @@ def restore_pairs(
 ) -> list[Begun]:  # fmt: skip
     """Give the present pairs what was saved of them; returns those that start empty, with what.
 
-    Parameters
-    ----------
-    catalog, pairing
-        The present ones; the pairing is filled.
-    saved
-        What `head` has made.
-    arrays
-        Tables of the snapshot, by name.
-    moved
-        Entities' rows then and now, where they differ.
-    stages_of
-        By entity's row now, the stages that it had then.
-    other_bins
-        Streams (codes) that had another number of bins then.
-
-    Returns
-    -------
-    list of Begun
-        What there was no state for.
+    The pairing is filled from `saved`, which `head_of_pairs` made, and from the snapshot's `arrays`. `moved`:
+    entities' rows then and now, where they differ. `stages_of`: by entity's row now, its stages then.
+    `other_bins`: streams (codes) that had another number of bins then.
     """
     former = [_tables(number, one, arrays) for number, one in enumerate(saved["comparisons"])]
     known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1]), one[5]): one for one in saved["pairs"]}
@@ -153,21 +137,8 @@ def restore_incidents(
 ) -> list[int]:  # fmt: skip
     """Give present models what was saved of them; returns the rows of those that start empty.
 
-    Parameters
-    ----------
-    incidents
-        Filled.
-    saved
-        A snapshot's head.
-    arrays
-        Its tables, by name.
-    stages
-        By entity's row, the stages that it had in the snapshot and that are still evaluated.
-
-    Returns
-    -------
-    list of int
-        Rows of models for which nothing, or something else, was watched then.
+    `saved` is a snapshot's head, and `arrays` its tables. `stages`: by entity's row, the stages that it had
+    then and that are still evaluated. Models start empty if nothing, or something else, was watched then.
     """
     loss = arrays["incidents|owners|loss_identity"]
     rows = len(loss)
