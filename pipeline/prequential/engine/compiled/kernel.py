@@ -239,8 +239,8 @@ def records(schema: type[Table], rows: int, packed: bool = False) -> Table:
     return cast(Table, as_records(np.zeros(rows, dtype=dtype)))
 
 
-def zeros(schema: type[Table], rows: int, **widths: int | tuple[int, ...]) -> Table:
-    """A table of zeros with the schema's columns as arrays; `widths`: values per row, by column.
+def zeros(schema: type[Table], rows: int, **widths: int) -> Table:
+    """A table of zeros with the schema's columns as arrays; `widths`: values per row, by name of column.
 
     >>> from typing import NamedTuple
     >>> class Lists(NamedTuple):
@@ -250,7 +250,7 @@ def zeros(schema: type[Table], rows: int, **widths: int | tuple[int, ...]) -> Ta
     Lists(values=array([[0., 0., 0.]]), count=array([0]))
     """
     elements = {name: _ELEMENTS[_name(kind)] for name, kind in schema.__annotations__.items()}
-    shapes = {name: (rows, *np.atleast_1d(widths.get(name, ())).astype(int)) for name in elements}
+    shapes = {name: (rows, widths[name]) if name in widths else (rows,) for name in elements}
     return schema(*(np.zeros(shapes[name], elements[name]) for name in elements))
 
 

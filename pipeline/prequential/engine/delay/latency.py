@@ -121,10 +121,8 @@ def new_latencies() -> LatencyTables:
     """Tables without streams; `with_streams` adds rows."""
     counters = np.zeros(1, dtype=np.int64)
     counters[_USED] = 1
-    streams = zeros(
-        LatencyStreams, 0, counts=len(BOUNDS) + 1, block=_BLOCKS, recent=2, recent_zeros=2,
-        recent_block=(2, _RECENT_BLOCKS),
-    )  # fmt: skip
+    streams = zeros(LatencyStreams, 0, counts=len(BOUNDS) + 1, block=_BLOCKS, recent=2, recent_zeros=2)
+    streams = streams._replace(recent_block=np.zeros((0, 2, _RECENT_BLOCKS), dtype=np.int32))
     return LatencyTables(streams, zeros(Bins, 16, counts=_BLOCK), counters)
 
 

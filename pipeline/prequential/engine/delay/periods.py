@@ -106,11 +106,11 @@ class PeriodTables(NamedTuple):
 def new_periods() -> PeriodTables:
     """Empty tables."""
     pool, cell_pool = pools.new_pool(), pools.new_pool()
-    rows, rests = len(pool.owner), (_WIDTH, scores.RESTS_OF_NUMBERS)
+    rows, rests = len(pool.owner), np.zeros((2, _WIDTH, scores.RESTS_OF_NUMBERS))
     models = zeros(PeriodModels, 0)
     periods = zeros(Periods, rows, state=COLUMNS, reported=COLUMNS)
-    sums = zeros(PeriodSums, 2, sums=_WIDTH, rests=rests)
-    cells = zeros(Cells, rows, stakes=0, rests=(0, scores.RESTS_OF_COSTS))
+    sums = zeros(PeriodSums, 2, sums=_WIDTH)._replace(rests=rests)
+    cells = zeros(Cells, rows, stakes=0)._replace(rests=np.zeros((rows, 0, scores.RESTS_OF_COSTS)))
     used = np.array([1, 0], dtype=np.int64)
     return PeriodTables(calendars.new_calendars(), models, pool, periods, cell_pool, cells, sums, used)
 
