@@ -410,9 +410,16 @@ def forget_before(expected: ExpectedTables, whose: Ints, starts: Ints) -> None:
     """Remove models' periods that begin before these times; open ones are closed first."""
     found = np.zeros(len(whose), dtype=np.uint8)
     _has_before(expected.pool, expected.models.first, whose, starts, found)
+    models, pool = expected.models, expected.pool
     for model, start in zip(whose[found > 0].tolist(), starts[found > 0].tolist()):
-        _forget_before(expected, model, start)
-    expected.models.begin[whose] = np.maximum(expected.models.begin[whose], starts)
+        row, previous = int(models.first[model]), 0
+        while row:
+            if pool.key[row] < start:
+                close(expected, model, row)
+                row = pools.remove(pool, models.first, model, previous, row)
+            else:
+                previous, row = row, int(pool.next[row])
+    models.begin[whose] = np.maximum(models.begin[whose], starts)
 
 
 @kernel
@@ -422,17 +429,6 @@ def _has_before(pool: Pool, first: Ints32, whose: Ints, starts: Ints, found: Byt
         while row and pool.key[row] >= starts[m]:
             row = np.int64(pool.next[row])
         found[m] = row > 0
-
-
-def _forget_before(expected: ExpectedTables, model: int, start: int) -> None:
-    models, pool = expected.models, expected.pool
-    row, previous = int(models.first[model]), 0
-    while row:
-        if pool.key[row] < start:
-            close(expected, model, row)
-            row = pools.remove(pool, models.first, model, previous, row)
-        else:
-            previous, row = row, int(pool.next[row])
 
 
 def open_period(expected: ExpectedTables, model: int, start: int) -> ExpectedTables:

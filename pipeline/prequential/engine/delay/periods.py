@@ -14,18 +14,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from prequential.engine.compiled import kernel as loops
 from prequential.engine.compiled import pool as pools
-from prequential.engine.compiled.kernel import (
-    Bytes,
-    Floats,
-    Ints,
-    Ints32,
-    grown,
-    inlined,
-    inner,
-    kernel,
-    zeros,
-)
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inlined, inner, kernel
 from prequential.engine.compiled.pool import Pool, find, insert
 from prequential.engine.delay import calendars
 from prequential.engine.delay.calendars import UTC, Calendars, Cells
@@ -107,10 +98,10 @@ def new_periods() -> PeriodTables:
     """Empty tables."""
     pool, cell_pool = pools.new_pool(), pools.new_pool()
     rows, rests = len(pool.owner), np.zeros((2, _WIDTH, scores.RESTS_OF_NUMBERS))
-    models = zeros(PeriodModels, 0)
-    periods = zeros(Periods, rows, state=COLUMNS, reported=COLUMNS)
-    sums = zeros(PeriodSums, 2, sums=_WIDTH)._replace(rests=rests)
-    cells = zeros(Cells, rows, stakes=0)._replace(rests=np.zeros((rows, 0, scores.RESTS_OF_COSTS)))
+    models = loops.zeros(PeriodModels, 0)
+    periods = loops.zeros(Periods, rows, state=COLUMNS, reported=COLUMNS)
+    sums = loops.zeros(PeriodSums, 2, sums=_WIDTH)._replace(rests=rests)
+    cells = loops.zeros(Cells, rows, stakes=0)._replace(rests=np.zeros((rows, 0, scores.RESTS_OF_COSTS)))
     used = np.array([1, 0], dtype=np.int64)
     return PeriodTables(calendars.new_calendars(), models, pool, periods, cell_pool, cells, sums, used)
 

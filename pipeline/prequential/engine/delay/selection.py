@@ -11,17 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import (
-    Floats,
-    Ints,
-    Ints32,
-    grown,
-    inner,
-    kernel,
-    of_rows,
-    taken,
-    zeros,
-)
+from prequential.engine.compiled import kernel as loops
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, taken, zeros
 from prequential.engine.compiled.mathematics import log
 from prequential.engine.tables.logs import EXPIRED, MET, Events, SegmentEvents
 from prequential.engine.tables.rows import Key, StateTable
@@ -102,14 +93,14 @@ def update(selection: Selection, events: Events, start: int, stop: int) -> Selec
 
 def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
     """A read-only copy of the data of these models and segments (rows)."""
-    table = of_rows(selection.models, models)
+    table = loops.of_rows(selection.models, models)
     # Their counts by class, one after the other.
     lengths = table.capacity[models].astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     rows = np.repeat(table.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
     table.block[models] = starts
     classes = taken(selection.classes, rows)
-    return selection._replace(models=table, classes=classes, segments=of_rows(selection.segments, segments))
+    return selection._replace(models=table, classes=classes, segments=loops.of_rows(selection.segments, segments))
 
 
 def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selection:

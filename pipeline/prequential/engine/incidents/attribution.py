@@ -18,10 +18,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details import intervals
 from prequential.engine.incidents import history, levels
-from prequential.engine.incidents.levels import Groups, Phase, most_moved, share_of
+from prequential.engine.incidents.levels import Phase, most_moved, share_of
 from prequential.engine.incidents.phases import Counts, Phases, coverages
 
 #: Causes with a smaller share aren't named.
@@ -50,11 +49,6 @@ class CauseNames(NamedTuple):
     classes: Sequence[str]
     segments: Sequence[str]
     versions: Sequence[str]
-
-
-def rounded(share: float) -> float:
-    """Round a share to three digits: more aren't certain, and smaller differences don't change the order."""
-    return round(share, 3)
 
 
 def of_weights(phases: Phases, classes: int, names: CauseNames) -> list[Cause]:
@@ -114,8 +108,9 @@ def _selection(before: Phase, after: Phase, predictions: tuple[Counts, Counts], 
     this ratio.
     """
     then, now = predictions
-    made0, made1, met0, met1 = (
-        _padded(shares, classes) for shares in (then.made, now.made, then.met, now.met)
+    made0, made1, met0, met1 = (  # of each class; those beyond have none
+        np.pad(counts[:classes], (0, max(0, classes - len(counts))))
+        for counts in (then.made, now.made, then.met, now.met)
     )
     total = math.fsum(met1)
     if not total or not math.fsum(met0):
@@ -136,13 +131,6 @@ def _selection(before: Phase, after: Phase, predictions: tuple[Counts, Counts], 
     former[known] = predicted0.loss[known] / predicted0.n[known]
     change = after.mean - before.mean
     return math.fsum((predicted1.n / after.n - weights) * former) / change if change else 0.0
-
-
-def _padded(values: Floats, classes: int) -> Floats:
-    """One for each class; those beyond have none."""
-    padded = np.zeros(classes)
-    padded[: len(values)] = values[:classes]
-    return padded
 
 
 def at_former_ratio(before: Phase, after: Phase, classes: int) -> float | None:
@@ -240,7 +228,11 @@ def of_confidence(phases: Phases, classes: int, explained: float) -> Cause | Non
     if not classes:
         return None
     before, after = phases.of_columns(history.CONFIDENCE + np.arange(history.CONFIDENCES))
-    bins = [_binned(phase, history.CONFIDENCE, history.CONFIDENCE_LOSS) for phase in (before, after)]
+    n, loss = (
+        slice(first, first + history.CONFIDENCES) for first in (history.CONFIDENCE, history.CONFIDENCE_LOSS)
+    )
+    # Outcomes without a probability are in no bin.
+    bins = [levels.Groups(phase.cells[n], phase.cells[loss]) for phase in (before, after)]
     if any(2 * math.fsum(by_bin.n) < phase.n or not phase.n for by_bin, phase in zip(bins, (before, after))):
         return None
     if versions_moved(before, after):
@@ -251,12 +243,6 @@ def of_confidence(phases: Phases, classes: int, explained: float) -> Cause | Non
     middles = (np.arange(history.CONFIDENCES) + 0.5) / history.CONFIDENCES
     sure = [math.fsum(by_bin.n * middles) / math.fsum(by_bin.n) for by_bin in bins]
     return Cause("inputs", share, {"confidence": {"before": sure[0], "after": sure[1]}})
-
-
-def _binned(phase: Phase, n: int, loss: int) -> Groups:
-    """By bin of confidence; outcomes without a probability are in none."""
-    bins = history.CONFIDENCES
-    return Groups(phase.cells[n : n + bins], phase.cells[loss : loss + bins])
 
 
 def of_shares(phases: Phases, classes: int, names: CauseNames) -> Cause | None:
@@ -418,6 +404,7 @@ def causes(
         parts.append(other_inputs._replace(share=left))
     elif phases.differs_by_model:
         parts.append(Cause("concept", left, {}))
-    named = [one._replace(share=rounded(one.share)) for one in parts if one.share >= LEAST_SHARE]
+    # More than three digits aren't certain, and smaller differences don't change the order.
+    named = [one._replace(share=round(one.share, 3)) for one in parts if one.share >= LEAST_SHARE]
     named.sort(key=lambda one: -one.share)
     return named if named and named[0].share >= CLEAR_SHARE else [NOT_CLEAR]

@@ -65,13 +65,11 @@ class _Stream:
 
     def at(self, moment: int) -> list[Part] | None:
         """The parts of all partitions for a moment; None: some are missing, or were dropped already."""
-        found = [self._at(number, moment) for number in range(self.partitions)]
+        found = [
+            next((one.part for one in self.parts.get(number, ()) if one.part.until >= moment), None)
+            for number in range(self.partitions)
+        ]
         return None if None in found else [part for part in found if part is not None]
-
-    def _at(self, number: int, moment: int) -> Part | None:
-        """The part of a partition for a moment; None: it hasn't come yet."""
-        waiting = self.parts.get(number, ())
-        return next((one.part for one in waiting if one.part.until >= moment), None)
 
     @property
     def _oldest(self) -> int:

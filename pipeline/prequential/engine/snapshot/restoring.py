@@ -220,9 +220,8 @@ class _Restoring:
         elif about.kind == kinds.SEGMENT:
             entities.model[row] = stream.models[about.model]
         else:
-            owner = self._rows[
-                stream.code, MODEL if about.kind == AGE else kinds.BASELINE, about.model, None, None
-            ]
+            kind = MODEL if about.kind == AGE else kinds.BASELINE
+            owner = self._rows[stream.code, kind, about.model, None, None]
             entities.model[row] = owner if about.kind == AGE else 0
             if not entities.after[owner]:
                 entities.after[owner] = row
@@ -337,14 +336,9 @@ class _Restoring:
             wanted = DisparityConfig(tuple(keys), tuple(measures))
             config = replace(config, disparity=wanted, positive_class=positive)
         plan = Plan(
-            number,
-            config,
-            tuple(saved["stages"]),
-            saved["watched"],
-            saved["capacity"],
-            saved["reference"],
+            number, config, tuple(saved["stages"]), saved["watched"], saved["capacity"], saved["reference"],
             saved.get("places", 0),  # earlier versions had a place for each joint cell
-        )
+        )  # fmt: skip
         plan.grow(saved["rows"])
         if saved["scored"]:
             plan.score()
