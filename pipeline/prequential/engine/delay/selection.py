@@ -99,8 +99,8 @@ def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
     starts = np.cumsum(lengths) - lengths
     rows = np.repeat(table.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
     table.block[models] = starts
-    classes = taken(selection.classes, rows)
-    return selection._replace(models=table, classes=classes, segments=loops.of_rows(selection.segments, segments))
+    classes, some = taken(selection.classes, rows), loops.of_rows(selection.segments, segments)
+    return selection._replace(models=table, classes=classes, segments=some)
 
 
 def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selection:

@@ -224,8 +224,8 @@ def news(
     an expectation also has one after its first prediction or when its maturity has increased. Periods that
     were forgotten at the previous moment have none.
 
-    `parts` are those of the partitions at a moment, in their order; `changed` says which of them begin at
-    this moment. `before` has the parts at the previous moment, [] if there is none; None: they are unknown,
+    `parts` are those of the partitions at a moment, in their order; `changed`: which of them begin at this
+    moment. `before` has the parts at the previous moment, [] if there is none; None: they are unknown,
     and all periods have messages.
     """
     known, former = _known(parts), _known(before or ())
