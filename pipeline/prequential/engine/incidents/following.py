@@ -159,8 +159,8 @@ def follow(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Take over rows `start` to `stop` - 1 of the outcome log, and the events that came before each.
 
-    `events` have what became of predictions, in rows `first` to `last` - 1. `entities` and `positives` are the
-    catalog's. If `untimed`, times are numbers of rows. Returns the next row, the next event, and why it
+    `events` have what became of predictions, in rows `first` to `last` - 1. `entities` and `positives` are
+    the catalog's. If `untimed`, times are numbers of rows. Returns the next row, the next event, and why it
     stops: FOLLOWED; LOOK_DUE, at the end of a record when owners are due; NEEDS_ROOM, if a table is full.
     """
     owners, notes = history.owners, history.notes
