@@ -74,7 +74,6 @@ class Account:
                     self.shares[name] = len(within) / len(old)
         return self.shares
 
-
     def selection(self) -> dict[str, Any]:
         """How those with a label differ from those that never get one."""
         met = Counter(str(one.y_pred) for one in self.predictions if one.fate == "met")
@@ -85,8 +84,7 @@ class Account:
             index = 0.0
             for name in names:
                 a, b = (
-                    (group[name] + 0.5) / (sum(group.values()) + 0.5 * len(names))
-                    for group in (met, expired)
+                    (group[name] + 0.5) / (sum(group.values()) + 0.5 * len(names)) for group in (met, expired)
                 )
                 index += (a - b) * math.log(a / b)
         shares = {name: met[name] / (met[name] + expired[name]) for name in names}

@@ -6,19 +6,9 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import helpers
 import pytest
-from helpers import (
-    Feed,
-    Life,
-    World,
-    advance,
-    alarms_of,
-    assert_cuts_change_no_bit,
-    catch_up,
-    metrics_of,
-    restored,
-    snapshot_of,
-)
+from helpers import World, catch_up, metrics_of
 from oracle import Record
 from oracle_cases import inst, lab, pred, tick
 from prequential.configuration.settings.streams import StreamConfig
@@ -75,7 +65,7 @@ def test_an_alarm_names_the_instance_whose_horizon_ended() -> None:
     world = world_from([*records, lab(7, 100, "no"), tick(5_000)], label_at_horizon="no", detectors=[watch])
     life = catch_up(world)
     assert_same(world, life.outputs)
-    [alarm] = alarms_of(life.outputs)
+    [alarm] = helpers.alarms_of(life.outputs)
     # Instance 7 had a label, and is the first outcome.
     assert (alarm.outcome, alarm.instance_id, alarm.ts) == (44, "43", 1_043)
 
@@ -191,23 +181,23 @@ def segmented(rng: random.Random) -> World:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(scaled(3, 12)))
 def test_cuts_and_takeovers_change_no_bit(seed: int) -> None:
-    assert_cuts_change_no_bit(segmented(random.Random(seed)), seed)
+    helpers.assert_cuts_change_no_bit(segmented(random.Random(seed)), seed)
 
 
-def half_way(before: str | None, after: str | None) -> Life:
+def half_way(before: str | None, after: str | None) -> helpers.Life:
     """Ten predictions that have expired or been closed, ten that wait; then another configuration."""
     records = [pred(i, 100 * i, "no") for i in range(20)]
     world = world_from([*records, lab(1, 2_100, "yes"), tick(5_000)], label_at_horizon=before)
-    life = Life(Shard(world.config))
-    feed = Feed(life.shard, world.topics)
+    life = helpers.Life(Shard(world.config))
+    feed = helpers.Feed(life.shard, world.topics)
     for kind, rows in enumerate(world.topics):
         feed.give(kind, len(rows))
     life.shard.advance([1_951] * 3, 1_000)
     life.flush()
     other = world_from(records, label_at_horizon=after).config
-    life.shard = restored(other, snapshot_of(life.shard))
+    life.shard = helpers.restored(other, helpers.snapshot_of(life.shard))
     feed.hand_over(life.shard)
-    advance(life.shard, 7)
+    helpers.advance(life.shard, 7)
     return life.end()
 
 

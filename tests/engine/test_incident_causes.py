@@ -56,9 +56,7 @@ def test_the_best_move_is_that_of_a_plain_loop() -> None:
         expected = sides.sum(axis=0) * sides.sum(axis=1, keepdims=True) / sides.sum()
         chi[k] = float(((sides - expected) ** 2 / expected).sum())
     best = max(chi, key=chi.__getitem__)
-    at, statistic, there = phases.best_move(
-        table.astype(float), 2, 10, 12, 49, np.zeros(3), np.zeros(3)
-    )
+    at, statistic, there = phases.best_move(table.astype(float), 2, 10, 12, 49, np.zeros(3), np.zeros(3))
     assert at == best
     assert statistic == pytest.approx(chi[best])
     assert there == pytest.approx(max(chi[k] for k in (10, 11, 12)))

@@ -204,7 +204,7 @@ def predictions(*given: Any) -> Topics:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ("a", "y_pred 'a': expected an array of labels, such as [\"a\", \"b\"] or [] (task: multilabel)"),
+        ("a", 'y_pred \'a\': expected an array of labels, such as ["a", "b"] or [] (task: multilabel)'),
         (7, "y_pred 7: expected an array of labels"),
         ("a, b", "y_pred 'a, b': expected an array of labels"),
         (["a", None], "a label of y_pred is None: expected a string, an integer or a boolean"),
@@ -228,7 +228,7 @@ def test_a_set_in_a_stream_of_another_task(task: str, first: list[Any]) -> None:
         "classification": (
             'y_pred is \'["a","b"]\', a set of labels: expected one class, or `task: multilabel`'
         ),
-        "regression": "y_pred '[\"a\",\"b\"]': expected a number up to 1e+100 (task: regression)",
+        "regression": 'y_pred \'["a","b"]\': expected a number up to 1e+100 (task: regression)',
     }
     assert found == expected[task]
 
@@ -236,4 +236,4 @@ def test_a_set_in_a_stream_of_another_task(task: str, first: list[Any]) -> None:
 def test_more_sets_than_the_limit_of_classes() -> None:
     given = predictions(["a"], ["b", "a"], ["b"], ["a", "b", "b"])
     found = reasons(given, task="multilabel", limits={"classes_per_stream": 2})
-    assert found == ['class \'["b"]\' is one too many: limits.classes_per_stream is 2']
+    assert found == ["class '[\"b\"]' is one too many: limits.classes_per_stream is 2"]

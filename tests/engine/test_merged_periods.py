@@ -8,22 +8,12 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
+import partitioned
 import pytest
 from helpers import HOUR, World, examples
 from hypothesis import event, given
 from hypothesis import strategies as st
-from partitioned import (
-    close,
-    covering,
-    merged,
-    of_periods,
-    parts_of,
-    run,
-    shuffled,
-    whole,
-    with_periods,
-    world,
-)
+from partitioned import merged, of_periods, parts_of, shuffled, world
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.merging.merger import Merger
 from prequential.engine.merging.messages import Merged
@@ -49,12 +39,10 @@ COUNTED = ("start", "end", "status", "predictions", "labelled", "labelled_share"
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 4]))
 @examples(40, 4)
 def test_periods_of_all_partitions_are_those_of_one(seed: int, partitions: int) -> None:
-    rng, given = random.Random(seed), with_periods(world(seed), seed)
+    rng, given = random.Random(seed), partitioned.with_periods(world(seed), seed)
     config = given.config
-    found = of_periods(
-        merged(config, shuffled(rng, parts_of(config, given.topics, partitions, rng)))
-    )
-    ours, theirs = newest(found), newest(of_periods(whole(config, given.topics, rng)))
+    found = of_periods(merged(config, shuffled(rng, parts_of(config, given.topics, partitions, rng))))
+    ours, theirs = newest(found), newest(of_periods(partitioned.whole(config, given.topics, rng)))
     assert ours.keys() == theirs.keys()
     for name, other in theirs.items():
         one = ours[name]
@@ -64,10 +52,8 @@ def test_periods_of_all_partitions_are_those_of_one(seed: int, partitions: int) 
         assert (one.partition, one.n, one.outcomes) == (ALL_PARTITIONS, other.n, other.outcomes)
         assert (one.ts, one.config) == (other.ts, other.config)
         for measure, value in one.measures.items():
-            assert close(value, other.measures[measure]), (measure, one, other)
-        of_labels_before = {
-            measure for measure, why in one.undefined.items() if why == "by_partition"
-        }
+            assert partitioned.close(value, other.measures[measure]), (measure, one, other)
+        of_labels_before = {measure for measure, why in one.undefined.items() if why == "by_partition"}
         assert of_labels_before <= {"p_per", "kappa_maj"}
         for measure, why in one.undefined.items():
             assert measure in of_labels_before or other.undefined[measure] == why
@@ -82,7 +68,7 @@ def test_periods_of_a_zone_are_those_of_one_partition() -> None:
     rng, given = random.Random(1), zoned_world(24 * HOUR, "America/New_York")
     given = World({**given.settings, "streams": {"s": {"key": "instance"}}}, given.topics)
     found = of_periods(merged(given.config, shuffled(rng, parts_of(given.config, given.topics, 2, rng))))
-    ours, theirs = newest(found), newest(of_periods(whole(given.config, given.topics, rng)))
+    ours, theirs = newest(found), newest(of_periods(partitioned.whole(given.config, given.topics, rng)))
     assert ours.keys() == theirs.keys()
     hours = {(one.period["end"] - one.period["start"]) // HOUR for one in ours.values()}
     assert hours == {23, 24, 25}
@@ -103,10 +89,10 @@ def said_of(one: Metrics) -> tuple[Any, ...]:
 @given(st.integers(0, 2**32))
 @examples(20, 3)
 def test_what_is_expected_of_one_partition_is_what_it_expects_itself(seed: int) -> None:
-    rng, given = random.Random(seed), with_periods(world(seed, 400), seed)
+    rng, given = random.Random(seed), partitioned.with_periods(world(seed, 400), seed)
     given.settings["defaults"] |= {"expected": True, "label_horizon": "2s", "period": "1s"}
     config = given.config
-    outputs = run(config, given.topics, 0, 1, rng)
+    outputs = partitioned.run(config, given.topics, 0, 1, rng)
     some = [parts.decode(one.json) for one in outputs if isinstance(one, Encoded) and one.topic == PARTS]
     found = merged(config, iter(some))
     own = [decoded(one) for one in outputs if isinstance(one, Encoded) and one.topic != PARTS]
@@ -122,23 +108,23 @@ def test_what_is_expected_of_one_partition_is_what_it_expects_itself(seed: int) 
         [other] = [other for other in like if other["maturity"] == one.expected["maturity"]][:1]
         assert one.expected["undefined"] == other["undefined"]
         assert one.expected["measures"].keys() == other["measures"].keys()
-        assert close(one.expected["correction"], other["correction"])
+        assert partitioned.close(one.expected["correction"], other["correction"])
         assert one.expected["by_partition"] == ["record", "signals"]
         for name, value in other["measures"].items():
             ours = one.expected["measures"][name]
-            assert close(ours["value"], value["value"]), name
+            assert partitioned.close(ours["value"], value["value"]), name
             assert ours["record"] is None
             assert ("interval" in ours) == ("interval" in value)
             with_values += 1
             if "interval" in value:
-                assert all(map(close, ours["interval"], value["interval"]))
+                assert all(map(partitioned.close, ours["interval"], value["interval"]))
                 with_intervals += 1
     event(f"intervals: {with_intervals > 0}")
     assert with_values
     waits: dict[Any, list[Any]] = {}
-    for one in covering(own):
+    for one in partitioned.covering(own):
         waits.setdefault((one.model, one.outcomes), []).append(one.coverage.get("waiting_expected"))
-    for one in covering(found):
+    for one in partitioned.covering(found):
         assert one.coverage.get("waiting_expected") in waits[one.model, one.outcomes]
 
 
@@ -347,7 +333,7 @@ def is_whole(said: Any) -> bool:
 
 
 def test_series_of_all_partitions_have_no_partition_and_only_the_newest_whole_period() -> None:
-    given = with_periods(world(5, 400), 5)
+    given = partitioned.with_periods(world(5, 400), 5)
     given.settings["defaults"] |= {"expected": True, "label_horizon": "2s", "period": "1s"}
     config, rng = given.config, random.Random(5)
     merger, said = Merger(config), list[Encoded]()
@@ -361,16 +347,16 @@ def test_series_of_all_partitions_have_no_partition_and_only_the_newest_whole_pe
     assert not any("partition=" in line or 'stage="period"' in line for line in lines)
     messages = list(map(decoded, said))
     for model in "mn":
-        whole = [
+        partitioned.whole = [
             one for one in of_periods(messages) if one.model == model and is_whole(one)
         ]  # fmt: skip
-        newest_start = max(one.period["start"] for one in whole)
-        [*_, last] = [one for one in whole if one.period["start"] == newest_start]
+        newest_start = max(one.period["start"] for one in partitioned.whole)
+        [*_, last] = [one for one in partitioned.whole if one.period["start"] == newest_start]
         for name, value in last.expected["measures"].items():
             where = f'stream="s",model="{model}",measure="{name}"'
             [line] = [one for one in lines if one.startswith(f"expected{{{where}}}")]
             assert float(line.split()[1]) == pytest.approx(value["value"])
-        [*_, covered] = [one.coverage for one in covering(messages) if one.model == model]
+        [*_, covered] = [one.coverage for one in partitioned.covering(messages) if one.model == model]
         waits = f'waiting_expected_labels{{stream="s",model="{model}"'
         found = [float(one.split()[1]) for one in lines if one.startswith(waits)]
         assert found == [pytest.approx(covered["waiting_expected"]["labels"])]

@@ -6,23 +6,13 @@ import random
 from typing import Any
 
 import msgspec
+import partitioned
 import pytest
 from helpers import World, examples
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
-from partitioned import (
-    MODELS,
-    close,
-    merged,
-    of_periods,
-    oriented,
-    parts_of,
-    shuffled,
-    whole,
-    with_periods,
-    world,
-)
+from partitioned import merged, parts_of, shuffled, whole, world
 from prequential.engine.merging.merger import Merger
 from prequential.engine.merging.messages import PartNames
 from prequential.offline.replay.from_topics import KeptParts
@@ -49,8 +39,8 @@ def _less(some: dict[str, int], others: dict[str, int]) -> bool:
 def test_sums_over_partitions_are_those_of_one(seed: int, partitions: int) -> None:
     rng, given = random.Random(seed), world(seed)
     parts = parts_of(given.config, given.topics, partitions, rng)
-    found = list(map(oriented, merged(given.config, shuffled(rng, parts))))
-    of_one = list(map(oriented, whole(given.config, given.topics, rng)))
+    found = list(map(partitioned.oriented, merged(given.config, shuffled(rng, parts))))
+    of_one = list(map(partitioned.oriented, whole(given.config, given.topics, rng)))
     expected = {
         key(one): one for one in of_one
         if one.estimator != "window:10" and not {"@persistent", getattr(one, "against", None)} & {one.model}
@@ -71,9 +61,9 @@ def test_sums_over_partitions_are_those_of_one(seed: int, partitions: int) -> No
         assert theirs is not None, one
         assert one.ts == theirs.ts
         assert one.config == theirs.config
-        assert close(one.n, theirs.n)
+        assert partitioned.close(one.n, theirs.n)
         for name, value in one.measures.items():
-            assert close(value, theirs.measures[name])
+            assert partitioned.close(value, theirs.measures[name])
         gone = set(theirs.measures) - set(one.measures)
         assert gone <= {"p_per", "kappa_maj"}
         if isinstance(one, Metrics):
@@ -91,7 +81,7 @@ def test_sums_over_partitions_are_those_of_one(seed: int, partitions: int) -> No
 @examples(30, 4)
 def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int, periods: bool) -> None:
     """Who merges ends at any part, and the next one goes on from the offset and the moments that it left."""
-    rng, given = random.Random(seed), with_periods(world(seed), seed) if periods else world(seed)
+    rng, given = random.Random(seed), partitioned.with_periods(world(seed), seed) if periods else world(seed)
     config, found = given.config, parts_of(given.config, given.topics, 3, rng)
     expected = merged(config, shuffled(rng, found))
     assert merged(config, shuffled(rng, found)) == expected
@@ -104,7 +94,7 @@ def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int, periods: 
             offset += 1
         offset, merger = merger.needed, Merger(config, merger.said)
     assert said == expected
-    assert bool(of_periods(said)) == periods
+    assert bool(partitioned.of_periods(said)) == periods
     kept = KeptParts()  # as a replay of topics does
     for partition, some in enumerate(found):
         for part in some:
@@ -146,9 +136,9 @@ def test_beyond_limits_all_results_are_complete_or_say_what_is_missing(seed: int
     found = [decoded(one) for part in parts for one in merger.add(part, 0)]
     names = merger.names["s"]
     complete = World({"defaults": settings, "streams": streams}, given.topics).config
-    truth = {key(one)[:-1]: one for one in map(oriented, whole(complete, given.topics, rng))}
+    truth = {key(one)[:-1]: one for one in map(partitioned.oriented, whole(complete, given.topics, rng))}
     present = [one for one in found if names.has(one.model, one.segment)]
-    last = {key(one)[:-1]: one for one in map(oriented, present)}
+    last = {key(one)[:-1]: one for one in map(partitioned.oriented, present)}
     values = {name[4] for name in last} - {None, "region=other"}
     pairs = {name[1:3] for name in last if name[0] is Comparison}
     assert len(values) <= most
@@ -166,7 +156,7 @@ def test_beyond_limits_all_results_are_complete_or_say_what_is_missing(seed: int
             measure = next(iter(one.measures), None)
             if measure in ("accuracy", "mae", "difference") and not one.model.endswith("@random"):
                 total = sum(of.measures[measure] * of.outcomes for of in theirs)
-                assert close(one.measures[measure], total / outcomes)
+                assert partitioned.close(one.measures[measure], total / outcomes)
         else:
             assert set(one.missing_partitions) <= set(range(partitions))
 
@@ -248,7 +238,7 @@ def test_coverage_and_latencies_are_those_of_all_partitions() -> None:
     theirs = [one for one in whole(given.config, given.topics, rng) if isinstance(one, Metrics)]
     last = {one.model: one for one in found if isinstance(one, Metrics) and one.coverage}
     expected = {one.model: one for one in theirs if one.coverage}
-    assert set(last) == set(MODELS)
+    assert set(last) == set(partitioned.MODELS)
     for model, one in last.items():
         other = expected[model].coverage
         assert one.coverage["waiting"] == other["waiting"] > 0

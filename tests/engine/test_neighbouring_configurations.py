@@ -21,16 +21,9 @@ from typing import Any
 import pytest
 from helpers import ENDED, Feed, Topics, decoded, snapshot_of
 from prequential.configuration.changes.trial import trial
+from prequential.configuration.settings import streams
 from prequential.configuration.settings.model import Config
-from prequential.configuration.settings.streams import (
-    DEFAULT_MEASURES,
-    DETAILS,
-    DetectorConfig,
-    DisparityConfig,
-    Objective,
-    PeriodAlarmConfig,
-    StreamConfig,
-)
+from prequential.configuration.settings.streams import DetectorConfig, PeriodAlarmConfig, StreamConfig
 from prequential.engine.catalog.state import check
 from prequential.engine.measures.registry import NAMES, OF_NUMBERS
 from prequential.engine.shard import Shard
@@ -47,10 +40,10 @@ FULL = StreamConfig(
     measures=NAMES, costs={"a": {"b": 5.0}, "b": {"a": 1.0}}, quantile=0.9, season=10, top_k=2,
     stages=("initial", "final", "bins", "after:5ms", "after:20ms"),
     bins=1, temporal_correction=True, baselines=("persistent", "majority", "random"),
-    segments=("arm", "site"), segments_per_key=3, period=500, details=DETAILS, label_horizon=3_000,
+    segments=("arm", "site"), segments_per_key=3, period=500, details=streams.DETAILS, label_horizon=3_000,
     settle=1_000, detectors=tuple(DetectorConfig("page-hinkley", signal) for signal in _SIGNALS),
     compare_losses=("error", "log_loss", "brier"), value_limit=3.0, compare_stages=("initial/final",),
-    objective=Objective({"accuracy": 0.6}, reference="100ms"), emit_outcomes=None, emit_every=None,
+    objective=streams.Objective({"accuracy": 0.6}, reference="100ms"), emit_outcomes=None, emit_every=None,
 )  # fmt: skip
 
 #: What each key is as well: less, more, something else.
@@ -60,7 +53,7 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "loss": ("squared",),
     "positive_class": (None, "b", "unseen"),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),
-    "measures": (("accuracy",), DEFAULT_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),
+    "measures": (("accuracy",), streams.DEFAULT_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),
     "stages": (("initial",), ("final",), ("after:20ms", "final"), ("initial", "final", "bins"), ("bins",)),
     "temporal_correction": (False,), "baselines": ((), ("majority",), ("persistent", "random")),
     "segments": ((), ("site",), ("site", "arm"), ("arm", "site", "more")), "segments_per_key": (1, 2, 9),
@@ -75,9 +68,10 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "champion": ("m",), "compare_losses": (("error",), ("brier",), ("cost", "error")),
     "compare_stages": ((),),
     "compare_level": (0.1,), "mcnemar_level": (0.1,),
-    "disparity": (DisparityConfig(("arm",)), DisparityConfig(("site", "arm"), ("error",))),
-    "objective": (None, Objective({"recall": 0.5}), Objective({"accuracy": 0.6}, reference="200ms")),
-
+    "disparity": (streams.DisparityConfig(("arm",)), streams.DisparityConfig(("site", "arm"), ("error",))),
+    "objective": (
+        None, streams.Objective({"recall": 0.5}), streams.Objective({"accuracy": 0.6}, reference="200ms")
+    ),
     "alarm_budget": ("1 per 30d",), "alarm_change": (0.1,), "versions": ("separate",),
     "key": ("instance",),
     "emit_outcomes": (5,), "emit_idle": (None, 1_000), "emit_every": (100,), "emit_comparisons": (200,),

@@ -96,8 +96,10 @@ def test_the_newest_message_of_a_period_is_what_all_predictions_say() -> None:
                 then = before.period
                 assert then["corrections"] <= period["corrections"]
                 assert (then["status"], period["status"]) != ("final", "provisional")
-                assert period["corrections"] == then["corrections"] or then["status"] == "final" or (
-                    period["status"] == "final"
+                assert (
+                    period["corrections"] == then["corrections"]
+                    or then["status"] == "final"
+                    or (period["status"] == "final")
                 )
             assert message.id not in ids
             ids.add(message.id)
@@ -195,5 +197,3 @@ def test_messages_about_periods_of_a_zone(width: int) -> None:
     if width == DAY:
         assert {(end - start) // HOUR for start, end in ends.items()} == {23, 24, 25}
     assert_cuts_change_no_bit(world, width)
-
-

@@ -7,22 +7,10 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import helpers
 import msgspec
 import pytest
-from helpers import (
-    ENDED,
-    Row,
-    Topics,
-    World,
-    advance,
-    batch_of,
-    by_sequence,
-    decoded,
-    incidents_of,
-    known_of,
-    snapshot_of,
-    times_of,
-)
+from helpers import Topics, World, decoded, incidents_of, snapshot_of
 from prequential.engine.shard import Shard
 from prequential.engine.snapshot.snapshot import split, streams_of
 from prequential.engine.tables.store import WAITING
@@ -45,14 +33,14 @@ def of_many_streams(world: World) -> World:
     settings["streams"] = {f"{name[:2]}-{i}": of for name, of in own.items() for i in range(NAMES)}
     names: dict[str, None] = {}
 
-    def row(time: int, obj: Any) -> Row:
+    def row(time: int, obj: Any) -> helpers.Row:
         stream = f"{obj['stream'][:2]}-{sum(map(ord, str(obj['instance_id']))) % NAMES}"
         names[stream] = None
         return time, obj | {"stream": stream}
 
     found: Topics = ([], [], [])
     for kind, rows in enumerate(world.topics):
-        for time, (_, obj) in zip(times_of(rows), rows):  # as a broker gives them, whatever the partition
+        for time, (_, obj) in zip(helpers.times_of(rows), rows):  # as a broker gives them
             found[kind].append(row(time, json.loads(obj) if isinstance(obj, bytes) else obj))
     last = max(time for rows in found for time, _ in rows) + 7_200_000
     for name in names:
@@ -73,16 +61,16 @@ class Partition:
         """Process the records of these that belong here."""
         for kind, rows in enumerate(topics):
             own = [row for row in rows if partition_of(_stream(row), self.of) == self.number]
-            batch = batch_of(kind, own, 0, len(own))
+            batch = helpers.batch_of(kind, own, 0, len(own))
             start = self.ends[kind]
             batch.offsets = range(start, start + len(own))
             self.shard.add(batch)
             self.ends[kind] += len(own)
-        advance(self.shard, 50)
+        helpers.advance(self.shard, 50)
         self.outputs += self.shard.flush()[0]
 
 
-def _stream(row: Row) -> str:
+def _stream(row: helpers.Row) -> str:
     assert isinstance(row[1], dict)
     return str(row[1]["stream"])
 
@@ -111,7 +99,7 @@ def halves(world: World, share: float) -> tuple[Topics, Topics]:
     first: Topics = ([], [], [])
     second: Topics = ([], [], [])
     for kind, rows in enumerate(world.topics):
-        for time, row in zip(times_of(rows), rows):
+        for time, row in zip(helpers.times_of(rows), rows):
             (first if time < middle else second)[kind].append(row)
     return first, second
 
@@ -124,7 +112,7 @@ def messages(partitions: Sequence[Partition]) -> dict[tuple[object, ...], list[d
     """Messages by sequence, apart from what contains the partition; each once, however often it is said."""
     found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     outputs = [output for one in partitions for output in one.outputs if not isinstance(output, DeadLetter)]
-    for key, own in by_sequence(outputs).items():
+    for key, own in helpers.by_sequence(outputs).items():
         kept = found[key] = []
         for encoded in own:
             message = msgspec.json.decode(encoded)
@@ -138,7 +126,7 @@ def messages(partitions: Sequence[Partition]) -> dict[tuple[object, ...], list[d
 def remembered(partitions: Sequence[Partition]) -> dict[tuple[str, str], Any]:
     found: dict[tuple[str, str], Any] = {}
     for one in partitions:
-        own = known_of(one.shard)
+        own = helpers.known_of(one.shard)
         assert len(own) == one.shard.state.remembered
         assert not found.keys() & own.keys()
         found |= own
@@ -199,10 +187,10 @@ def test_what_a_shard_counts_as_a_whole_is_counted_once() -> None:
     world = of_many_streams(random_world(random.Random(1), 100, 2))
     [parent] = [Partition(world, 0, 1)]
     parent.take(world.topics)
-    batch = batch_of(1, [(1 << 40, b"{}"), (1 << 40, b"")], 0, 2)
+    batch = helpers.batch_of(1, [(1 << 40, b"{}"), (1 << 40, b"")], 0, 2)
     batch.offsets = range(parent.ends[1], parent.ends[1] + 2)
     parent.shard.add(batch)
-    parent.shard.advance([ENDED] * 3, 50)
+    parent.shard.advance([helpers.ENDED] * 3, 50)
     parent.shard.flush()
     parent.ends[1] += 2
     shards = [one.shard for one in grow(world, [parent], 2)]
@@ -231,8 +219,8 @@ def test_a_stream_in_a_partition_that_was_not_its_own_stays() -> None:
     world = of_many_streams(random_world(random.Random(2), 50, 2))
     astray = Shard(world.config, 0, 2)
     name = next(name for name in map(str, range(100)) if partition_of(name, 4) == 3)
-    astray.add(batch_of(0, [(1, {"stream": name, "instance_id": 1, "ts": 1})], 0, 1))
-    astray.advance([ENDED] * 3, 50)
+    astray.add(helpers.batch_of(0, [(1, {"stream": name, "instance_id": 1, "ts": 1})], 0, 1))
+    astray.advance([helpers.ENDED] * 3, 50)
     astray.flush()
     found = []
     for number in (0, 2):

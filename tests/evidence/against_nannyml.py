@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.delay.correcting import MEAN
-from prequential.engine.delay.expected import levels_of, open_rows
+from prequential.engine.delay.expected import counters_of, open_rows
+from prequential.engine.delay.expecting import MEAN
 
 from tests.evidence.before_labels import DAY, graded, hours, messages_of
 from tests.evidence.label_worlds import EACH, World, of_two, world
@@ -94,7 +94,7 @@ def first_term(of: World) -> Any:
     for _, shard in hours(of._replace(step=1.0)):  # noqa: B007 (of the last one)
         pass
     expected, row = shard.state.accounts.expected, shard.catalog.streams[0].models["m"]
-    levels_of(expected, row)[:, :, MEAN] = 0.0
+    counters_of(expected, row).levels[:, :, MEAN] = 0.0
     # Without periods that have labels: their corrections would move the level.
     rows = open_rows(expected, row)
     cells = look(expected, row, rows[expected.pool.key[rows] >= REFERENCE], of.days * DAY).cells

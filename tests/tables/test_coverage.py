@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from prequential.engine.compiled.kernel import tables_of, with_tables
+from prequential.engine.compiled.kernel import tables_of
 from prequential.engine.delay import coverage as engine
 from prequential.engine.delay import maturity
 from prequential.engine.delay.coverage import Coverage, new_coverage, with_model
@@ -33,7 +33,6 @@ def curve(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
 
 def labelled(coverage: Coverage, model: int, clock: int) -> dict[str, float]:
     return maturity.labelled(coverage, np.array([model]), np.array([clock]))[0]
-
 
 
 class Case(NamedTuple):
@@ -210,14 +209,6 @@ def test_the_number_of_cohorts_is_bounded() -> None:
     assert len(coverage.pool.owner) <= 1_024
     assert labelled(coverage, 0, 100 * rows) == {"100ms": 0.0, "1s": 0.0, "10s": 0.0, "horizon": 0.0}
     assert coverage.models.cohorts[0] == 0
-
-
-def test_a_snapshot_is_its_arrays() -> None:
-    case = case_of(3, 2_000)
-    whole = run(case, [])
-    half = run(case._replace(clocks=case.clocks[:1_000]), [])
-    saved = {name: array.copy() for name, array in tables_of(half).items()}
-    assert_same(engine.update(with_tables(new_coverage(), saved), case.events, 1_000, 2_000), whole)
 
 
 def test_under_another_horizon_cohorts_go_to_the_new_steps_as_a_whole() -> None:

@@ -7,16 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import test_expected_tables as plain
 from prequential.engine.delay.expected import counters_of, known_of
 from prequential.engine.tables.logs import MET, REVISED, WAITS, Events, new_events
-from test_expected_tables import (
-    HORIZON,
-    Plain,
-    assert_cuts_change_no_bit,
-    assert_matrices,
-    begun,
-    run,
-)
 
 #: The class of what has no label by the horizon.
 LAST = 1
@@ -48,22 +41,23 @@ def clicks(seed: int, rows: int, classes: int) -> tuple[Events, list[int]]:
             events.kind[i], events.ts[i], events.prediction[i], events.bin[i] = WAITS, ts, prediction, b
             if rng.random() < (0.5 if prediction != LAST else 0.2):
                 label = rng.choice([k for k in range(classes) if k != LAST])
-                due.append((ts + int(rng.expovariate(1 / 1_500)) % HORIZON, ts, prediction, b, label, 0))
+                came = ts + int(rng.expovariate(1 / 1_500)) % plain.HORIZON
+                due.append((came, ts, prediction, b, label, 0))
             elif rng.random() < 0.05:  # said before
-                due.append((ts + rng.randrange(HORIZON), ts, prediction, b, LAST, 0))
+                due.append((ts + rng.randrange(plain.HORIZON), ts, prediction, b, LAST, 0))
             else:
-                due.append((ts + HORIZON, ts, prediction, b, LAST, 1))
+                due.append((ts + plain.HORIZON, ts, prediction, b, LAST, 1))
         clocks.append(clock)
     return events, clocks
 
 
-class AtHorizon(Plain):
+class AtHorizon(plain.Plain):
     """One model where a class is known at the horizon alone."""
 
     since: int | None = None
 
     def knows(self, clock: int) -> bool:
-        return self.since is not None and clock > self.since + HORIZON
+        return self.since is not None and clock > self.since + plain.HORIZON
 
     def see(self, events: Events, i: int) -> None:
         if self.since is None:
@@ -106,18 +100,18 @@ class AtHorizon(Plain):
 @pytest.mark.parametrize("classes", [2, 3, 5, 12])
 def test_expected_matrices_are_those_of_plain_loops(classes: int) -> None:
     events, clocks = clicks(classes, 2_400, classes)
-    assert_matrices(AtHorizon(classes), begun(classes, at_horizon=1 + LAST), events, clocks)
+    plain.assert_matrices(AtHorizon(classes), plain.begun(classes, at_horizon=1 + LAST), events, clocks)
 
 
 @pytest.mark.parametrize("classes", [2, 12])
 def test_cuts_change_no_bit(classes: int) -> None:
     rng = random.Random(classes)
-    assert_cuts_change_no_bit(rng, *clicks(7, 1_500, classes), classes, at_horizon=1 + LAST)
+    plain.assert_cuts_change_no_bit(rng, *clicks(7, 1_500, classes), classes, at_horizon=1 + LAST)
 
 
 def test_what_the_horizon_says_has_no_delay() -> None:
     events, clocks = clicks(1, 2_000, 2)
-    tables = run(events, [len(clocks)], 2, at_horizon=1 + LAST)
+    tables = plain.run(events, [len(clocks)], 2, at_horizon=1 + LAST)
     own, met = counters_of(tables, 0), events.kind[: len(clocks)] == MET
     at_horizon = int(events.at_horizon[: len(clocks)][met].sum())
     assert at_horizon > 100
@@ -126,9 +120,9 @@ def test_what_the_horizon_says_has_no_delay() -> None:
 
 def test_nothing_is_known_in_the_first_horizon() -> None:
     events, _ = clicks(1, 10, 2)
-    tables = run(events, [10], 2, at_horizon=1 + LAST)
+    tables = plain.run(events, [10], 2, at_horizon=1 + LAST)
     since = int(events.ts[0])
-    whose, ends = np.array([0, 0]), since + HORIZON + np.array([0, 1])
+    whose, ends = np.array([0, 0]), since + plain.HORIZON + np.array([0, 1])
     assert known_of(tables.models, whose, ends).tolist() == [False, True]
-    tables = run(events, [10], 2)
+    tables = plain.run(events, [10], 2)
     assert known_of(tables.models, whose, np.array([since, since])).all()

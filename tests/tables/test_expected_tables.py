@@ -13,13 +13,7 @@ import pytest
 from prequential.engine.delay import expected as engine
 from prequential.engine.delay import records
 from prequential.engine.delay.calibrating import PeriodEstimates
-from prequential.engine.delay.expected import (
-    ExpectedTables,
-    all_open_rows,
-    new_expected,
-    open_rows,
-    with_model,
-)
+from prequential.engine.delay.expected import ExpectedTables, open_rows
 from prequential.engine.delay.expecting import look_together
 from prequential.engine.delay.following import update
 from prequential.engine.output.waiting import all_waiting
@@ -68,9 +62,9 @@ def events_of(seed: int, rows: int, classes: int) -> tuple[Events, list[int]]:
 
 
 def begun(classes: int, *, sampled: bool = False, at_horizon: int = 0) -> ExpectedTables:
-    tables, _ = with_model(
-        new_expected(), 0, WIDTH, horizon=HORIZON, settle=0, numbers=not classes, binned=True, scored=True,
-        sampled=sampled, at_horizon=at_horizon,
+    tables, _ = engine.with_model(
+        engine.new_expected(), 0, WIDTH, horizon=HORIZON, settle=0, numbers=not classes, binned=True,
+        scored=True, sampled=sampled, at_horizon=at_horizon,
     )  # fmt: skip
     return tables
 
@@ -512,9 +506,9 @@ def test_what_four_bytes_dont_hold_is_not_graded_and_scores_stay_finite() -> Non
 @pytest.mark.parametrize("sampled", [False, True])
 def test_models_together_are_as_they_are_alone(sampled: bool) -> None:
     """Whatever classes others have: to the bit; one without periods among them."""
-    kinds, tables = (2, 5, 0, 2, 12, 2), new_expected()
+    kinds, tables = (2, 5, 0, 2, 12, 2), engine.new_expected()
     for model, classes in enumerate(kinds):
-        tables, _ = with_model(
+        tables, _ = engine.with_model(
             tables, model, WIDTH, horizon=HORIZON, settle=0, numbers=not classes, binned=True, scored=True,
             sampled=sampled and bool(classes), at_horizon=0,
         )  # fmt: skip
@@ -525,7 +519,7 @@ def test_models_together_are_as_they_are_alone(sampled: bool) -> None:
         tables = update(tables, events, 0, 600)
         clocks[model] = vectors[-1]
     whose = np.array([3, 0, 5, 4, 1, 2])
-    rows, ends = all_open_rows(tables, whose)
+    rows, ends = engine.all_open_rows(tables, whose)
     seen = 0
     for group in look_together(tables, whose, rows, ends, clocks[whose]):
         first = 0

@@ -11,17 +11,7 @@ from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.engine.incidents import lasting
-from prequential.engine.incidents.lasting import (
-    ALLOWANCE,
-    LASTING,
-    LEAST_OUTCOMES,
-    LEAST_USUAL,
-    LONGEST,
-    MEMORY,
-    MOST_CORRELATION,
-    Scratch,
-    new_scratch,
-)
+from prequential.engine.incidents.lasting import ALLOWANCE, LASTING, LEAST_OUTCOMES, LONGEST, MEMORY
 
 from tests.nightly import scaled
 
@@ -45,7 +35,7 @@ def plain_excess(clusters: Clusters, binary: bool, h: float, least: int) -> tupl
     for place, (n, loss) in enumerate(clusters):
         if n < LEAST_OUTCOMES:
             continue
-        if len(usual) < LEAST_USUAL:
+        if len(usual) < lasting.LEAST_USUAL:
             usual.append((loss / n, n))
             continue
         x = np.array([mean for mean, _ in usual[-MEMORY:]])
@@ -54,7 +44,7 @@ def plain_excess(clusters: Clusters, binary: bool, h: float, least: int) -> tupl
         squares = (apart**2).sum()
         variance = squares / (count - 1)
         r = max(0.0, sum(a * b for a, b in pairwise(apart)) / squares) if squares > 0 else 0.0
-        r = min(MOST_CORRELATION, r + (1 + 3 * r) / count)
+        r = min(lasting.MOST_CORRELATION, r + (1 + 3 * r) / count)
         if binary:
             p = (mean * size * count + 1) / (size * count + 2)
             variance = max(variance, p * (1 - p) / size)
@@ -69,8 +59,8 @@ def plain_excess(clusters: Clusters, binary: bool, h: float, least: int) -> tupl
     return total, pending
 
 
-def filled(clusters: Clusters) -> Scratch:
-    scratch = new_scratch(len(clusters) + 1, 1)
+def filled(clusters: Clusters) -> lasting.Scratch:
+    scratch = lasting.new_scratch(len(clusters) + 1, 1)
     for place, (n, loss) in enumerate(clusters):
         scratch.means.n[place], scratch.means.loss[place] = n, loss
         scratch.means.key[place] = place

@@ -25,7 +25,6 @@ def recent_quantiles(latencies: LatencyTables, stream: int) -> dict[str, int]:
     return engine.recent_quantiles(latencies, np.array([stream]))[0]
 
 
-
 def values_of(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Streams, latencies from none to a thousand years, and clocks some seconds apart."""
     rng = random.Random(seed)
@@ -82,20 +81,6 @@ def test_recent_quantiles_are_those_of_the_latest_labels(seed: int) -> None:
         expected = as_said(quantiles(latest[stream].latencies()), ACCURACIES["recent_label_latency_ms"])
         assert recent_quantiles(latencies, stream) == expected
     assert generations > 10
-
-
-def test_slower_labels_show_in_recent_quantiles_at_once() -> None:
-    """Six times slower after a day: ten minutes later the latest labels say so, those of all time don't."""
-    clocks = 10_000 * np.arange(8_640 + 60, dtype=np.int64)
-    values = np.where(clocks < 86_400_000, 5_000, 30_000)
-    latencies = run(np.zeros(len(clocks), dtype=np.int32), values, clocks, [])
-    assert lived_quantiles(latencies, 0)["p50"] == pytest.approx(5_000, rel=0.01)
-    assert recent_quantiles(latencies, 0)["p50"] == pytest.approx(5_000, rel=0.04)
-    more = clocks[-1] + 10_000 * np.arange(1, 120, dtype=np.int64)
-    slow = np.full(len(more), 30_000)
-    latencies = engine.update(latencies, np.zeros(len(more), dtype=np.int32), slow, more)
-    assert lived_quantiles(latencies, 0)["p50"] == pytest.approx(5_000, rel=0.01)
-    assert recent_quantiles(latencies, 0)["p50"] == pytest.approx(30_000, rel=0.04)
 
 
 def test_without_labels_there_are_none() -> None:

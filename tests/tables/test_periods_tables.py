@@ -44,8 +44,12 @@ def case_of(seed: int, rows: int, *, jumps: bool = False) -> Case:
     rng = random.Random(seed)
     settings: list[Settings | None] = [
         Settings(
-            rng.choice((1_000, 20_000) if valued else (50, 1_000, 60_000)), rng.choice((0.5, 0.95, 1.0)),
-            1_000, seed % 2 * 500, number, valued,
+            rng.choice((1_000, 20_000) if valued else (50, 1_000, 60_000)),
+            rng.choice((0.5, 0.95, 1.0)),
+            1_000,
+            seed % 2 * 500,
+            number,
+            valued,
         )
         for number, valued in ((False, False), (False, True), (True, False))
     ]
@@ -202,9 +206,7 @@ def joint(cells: Counter[tuple[int, int, int]]) -> list[float]:
 def test_it_says_what_dicts_of_periods_say(seed: int) -> None:
     """Nothing is forgotten here: times hardly move."""
     case = case_of(seed, 2_500)
-    case = case._replace(
-        settings=[own and own._replace(settle=1 << 50) for own in case.settings]
-    )
+    case = case._replace(settings=[own and own._replace(settle=1 << 50) for own in case.settings])
     plains = {model: Plain(own) for model, own in enumerate(case.settings) if own is not None}
     seen = staked = 0
 

@@ -9,28 +9,20 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+import test_expected_tables as counts
 from prequential.engine.delay import expected as engine
 from prequential.engine.delay import records
 from prequential.engine.delay.expected import counters_of, open_rows
 from prequential.engine.delay.following import update
 from prequential.engine.tables.logs import MET, REVISED, Events
 from prequential.engine.tables.outcomes import WEIGHTED
-from test_expected_tables import (
-    WIDTH,
-    Plain,
-    assert_cuts_change_no_bit,
-    assert_expects,
-    begun,
-    digest_of_periods,
-    events_of,
-)
 
 from tests.one_model import look
 
 
 def sampled_events(seed: int, rows: int, classes: int) -> tuple[Events, list[int]]:
     """As `events_of`, labels with weights by the confidence; some have none, which counts 1."""
-    events, clocks = events_of(seed, rows, classes)
+    events, clocks = counts.events_of(seed, rows, classes)
     for i in range(rows):
         if events.kind[i] in (MET, REVISED) and events.bin[i]:
             events.scored[i] |= WEIGHTED
@@ -38,7 +30,7 @@ def sampled_events(seed: int, rows: int, classes: int) -> tuple[Events, list[int
     return events, clocks
 
 
-class Sampled(Plain):
+class Sampled(counts.Plain):
     """One model whose labels are a sample."""
 
     sampled = True
@@ -162,15 +154,15 @@ class Sampled(Plain):
 @pytest.mark.parametrize("classes", [2, 3, 8, 12])
 def test_expected_matrices_are_those_of_plain_loops(classes: int) -> None:
     events, clocks = sampled_events(classes, 2_000, classes)
-    plain, tables, before, compared = Sampled(classes), begun(classes, sampled=True), 0, 0
+    plain, tables, before, compared = Sampled(classes), counts.begun(classes, sampled=True), 0, 0
     for vector in (150, 700, 1_200, 2_000):
         tables = update(tables, events, before, vector)
         for i in range(before, vector):
             plain.see(events, i)
         before = vector
-        compared += assert_expects(plain, tables, clocks[vector - 1])
+        compared += counts.assert_expects(plain, tables, clocks[vector - 1])
         rows = open_rows(tables, 0)[:2]
-        numbers = (tables.pool.key[rows] // WIDTH).tolist()
+        numbers = (tables.pool.key[rows] // counts.WIDTH).tolist()
         final = look(tables, 0, rows, clocks[vector - 1], closing=True)
         wanted = plain.expect(numbers, clocks[vector - 1], closing=True)
         for place, number in enumerate(numbers):
@@ -184,23 +176,23 @@ def test_expected_matrices_are_those_of_plain_loops(classes: int) -> None:
 
 
 def test_cuts_change_no_bit() -> None:
-    assert_cuts_change_no_bit(random.Random(1), *sampled_events(7, 1_500, 5), 5, sampled=True)
+    counts.assert_cuts_change_no_bit(random.Random(1), *sampled_events(7, 1_500, 5), 5, sampled=True)
 
 
 def digest() -> str:
     """Of all that is known of some predictions, and expected of their periods."""
-    return digest_of_periods(*sampled_events(3, 600, 3), sampled=True)
+    return counts.digest_of_periods(*sampled_events(3, 600, 3), sampled=True)
 
 
 def test_with_equal_weights_calibration_is_that_of_counts() -> None:
     """Whatever the weight: 5% of all labels are worth no more than the labels that there are."""
-    events, _ = events_of(5, 800, 2)
-    plain = update(begun(2), events, 0, 800)
+    events, _ = counts.events_of(5, 800, 2)
+    plain = update(counts.begun(2), events, 0, 800)
     for i in range(800):
         if events.kind[i] in (MET, REVISED):
             events.scored[i] |= WEIGHTED
             events.weight[i] = 16.0
-    weighted = update(begun(2, sampled=True), events, 0, 800)
+    weighted = update(counts.begun(2, sampled=True), events, 0, 800)
     assert (counters_of(weighted, 0).classes == 16.0 * counters_of(plain, 0).classes).all()
     assert (counters_of(weighted, 0).squares == 256.0 * counters_of(plain, 0).classes.sum(2)).sum() >= 15
 

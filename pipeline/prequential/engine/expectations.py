@@ -17,10 +17,9 @@ from prequential.engine.delay import records
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.calendars import starts_of
 from prequential.engine.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT
-from prequential.engine.delay.correcting import FEW
 from prequential.engine.delay.due_periods import PeriodState, report
 from prequential.engine.delay.expected import ExpectedTables
-from prequential.engine.delay.expecting import Group, look_together
+from prequential.engine.delay.expecting import FEW, Group, look_together
 from prequential.engine.detectors.objectives import PeriodAlarm, alarms_of
 from prequential.engine.facts import PeriodForecast
 from prequential.engine.measures.declaration import COSTS, MORE, NEARER, Measure

@@ -187,48 +187,30 @@ def take_stake(cells: Cells, cell: int, value: float) -> None:
         clear_stakes(cells, cell)
 
 
-def counts_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:
-    """Joint counts of `count` cells from row `first` on: (4·k²,) float64 with capacity for k classes."""
-    counts = np.zeros(4 * capacity * capacity)
-    put_counts(pool.key, pool.next, cells.counts, first, count, capacity, counts)
-    return counts
-
-
-def stakes_of(pool: Pool, cells: Cells, first: int, count: int, capacity: int) -> Floats:
-    """The stakes of these cells, by label·k + prediction: (k², 2) float64, columns as `Cells.stakes`."""
-    stakes, rests = np.zeros((capacity * capacity, 2)), np.zeros((capacity * capacity, 1, RESTS_OF_COSTS))
-    if cells.stakes.shape[1]:
-        put_stakes(pool.key, pool.next, cells, first, count, capacity, stakes, rests)
-    return stakes
-
-
 @kernel
-def put_counts(
-    key: Ints, following: Ints32, count: Ints, row: int, cells: int, capacity: int, counts: Floats
-) -> None:
+def put_counts(pool: Pool, cells: Cells, row: int, count: int, capacity: int, counts: Floats) -> None:
     """Put this number of cells from a row on into `counts`. The list may go on with free cells."""
-    for _ in range(cells):
-        cell = key[row]
-        counts[cell_of(cell >> 18, (cell >> 2) & 0xFFFF, cell & 3, capacity)] += count[row]
-        row = np.int64(following[row])
+    for _ in range(count):
+        cell = pool.key[row]
+        counts[cell_of(cell >> 18, (cell >> 2) & 0xFFFF, cell & 3, capacity)] += cells.counts[row]
+        row = np.int64(pool.next[row])
 
 
 @kernel
 def put_stakes(
-    key: Ints, following: Ints32, of: Cells, row: int, cells: int, capacity: int, into: Floats,
-    rests: Floats,
-) -> None:  # fmt: skip
+    pool: Pool, cells: Cells, row: int, count: int, capacity: int, into: Floats, rests: Floats
+) -> None:
     """Put the stakes of the cells, summed over all bits, into `into`: (k², 2).
 
     `rests` is (k², 1, rests) of zeros, as is `into`.
     """
-    for _ in range(cells):
-        cell = key[row]
+    for _ in range(count):
+        cell = pool.key[row]
         place = (cell >> 18) * capacity + ((cell >> 2) & 0xFFFF)
-        add_exactly(into[place], rests[place], STAKE, of.stakes[row, STAKE])
-        for rest in range(of.rests.shape[2]):
-            add_exactly(into[place], rests[place], STAKE, of.rests[row, STAKE, rest])
-        into[place, VALUED] += of.stakes[row, VALUED]
-        row = np.int64(following[row])
+        add_exactly(into[place], rests[place], STAKE, cells.stakes[row, STAKE])
+        for rest in range(cells.rests.shape[2]):
+            add_exactly(into[place], rests[place], STAKE, cells.rests[row, STAKE, rest])
+        into[place, VALUED] += cells.stakes[row, VALUED]
+        row = np.int64(pool.next[row])
     for place in range(len(into)):
         into[place, STAKE] = nearest(into[place], rests[place], STAKE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, inner
 from prequential.engine.delay.expected import BUCKETS, SLOTS
 from prequential.engine.delay.following import PeriodPlaces, bucket_of
@@ -77,20 +78,40 @@ class CalibrationScratch(NamedTuple):
     #: (J, K, 2): means of 1/F and of (1 - F)/F² of the labels that have come; where they are sampled of 1/F².
     weights: Floats
     row: Floats  # (K,)
-    events: Floats  # (K, 3): see `correcting`
+    events: Floats  # (K, 3): see `SEEN`
     sums: Floats  # (J, K, BUCKETS + 1): of labels by delay
     all_sums: Floats  # (BUCKETS + 1,)
 
 
+def new_scratch(j: int, k: int, b: int) -> CalibrationScratch:
+    """Arrays for models with J predicted classes, K labels and B bins."""
+    shapes = (
+        (j, b, k), (j, b), (SLOTS, j, k), (j, k), (j, k), (j, k, 2), (k,), (k, 3), (j, k, BUCKETS + 1),
+        (BUCKETS + 1,),
+    )  # fmt: skip
+    return CalibrationScratch(*map(np.zeros, shapes))
+
+
+class PeriodLook(NamedTuple):
+    """A period that is estimated: what its loops read, and where they put results."""
+
+    model: ModelCounters
+    whole: Ints32  # counts of all periods …
+    weights: Any  # … the same as floats of four bytes
+    at: PeriodPlaces  # of the period's own
+    scratch: CalibrationScratch
+    result: PeriodEstimates
+    i: int  # its row in `result`
+
+
 @inner
-def calibrate(
-    faded: Floats, at: int, squares: int, predicted: int, labels: int, bins: int, scratch: CalibrationScratch
-) -> None:
+def calibrate(model: ModelCounters, scratch: CalibrationScratch) -> None:
     """Compute the shares of labels, and of predictions without one, by stratum.
 
     Each stratum gets one pseudo-observation with the shares of its class. Sampled labels count with their
     effective sample size (Σw)²/Σw² (Kish 1965).
     """
+    faded, at, _, squares, predicted, labels, bins, _, _, _, _, _ = model
     expired = at + predicted * bins * labels
     for j in range(predicted):
         total = without = 0.0
@@ -126,8 +147,10 @@ def calibrate(
 
 
 @inner
-def add_up(faded: Floats, delays: int, predicted: int, labels: int, scratch: CalibrationScratch) -> None:
+def add_up(model: ModelCounters, scratch: CalibrationScratch) -> None:
     """Compute cumulative sums of labels by delay, from the shortest on: of each (j, k), and of all."""
+    faded, predicted, labels = model.faded, model.predicted, model.labels
+    delays = model.at + predicted * model.bins * (labels + 1)
     for a in range(BUCKETS + 1):
         scratch.all_sums[a] = 0.0
     for j in range(predicted):
@@ -169,16 +192,12 @@ def share_arrived(
 
 
 @inner
-def weigh(
-    whole: Ints32, met: int, labels: int, j: int, k: int, sampled: bool, scratch: CalibrationScratch
-) -> float:
-    """Return how many labels k of predictions of class j have come.
-
-    Puts their mean weights in `scratch.weights`. `met`: where counts by slot begin.
-    """
+def weigh(one: PeriodLook, j: int, k: int) -> float:
+    """Return how many labels k of predictions of class j have come; put their mean weights in scratch."""
+    scratch, sampled = one.scratch, one.model.squares != 0
     count = inverse = doubt = 0.0
     for slot in range(SLOTS):
-        arrived = float(whole[met + (j * SLOTS + slot) * labels + k])
+        arrived = float(one.whole[one.at.slot_met + (j * SLOTS + slot) * one.model.labels + k])
         share = min(1.0, max(_LEAST_SHARE, scratch.arrived[slot, j, k]))
         count += arrived
         inverse += arrived / share
@@ -197,22 +216,17 @@ _LEAST_VARIANCE = 1e-9
 
 
 @inner
-def deviate(
-    model: ModelCounters, whole: Ints32, at: PeriodPlaces, scratch: CalibrationScratch,
-    result: PeriodEstimates, i: int,
-) -> None:  # fmt: skip
-    """Put the deviations of a period in delays and inputs; its counts are at these places.
-
-    The correction gives the deviation in concept.
-    """
-    about = result.about
-    about[i, DELAYS] = _delays(model, whole, at, scratch)
-    about[i, INPUTS] = _inputs(model, whole, at.made)
+def deviate(one: PeriodLook) -> None:
+    """Put the deviations of a period in delays and inputs; the correction gives the one in concept."""
+    about = one.result.about
+    about[one.i, DELAYS] = _delays(one)
+    about[one.i, INPUTS] = _inputs(one.model, one.whole, one.at.made)
 
 
 @inner
-def _delays(model: ModelCounters, whole: Ints32, at: PeriodPlaces, scratch: CalibrationScratch) -> float:
+def _delays(one: PeriodLook) -> float:
     """Labels so far, less the labels expected by the predictions' ages, in standard deviations."""
+    model, whole, _, at, scratch, _, _ = one
     predicted, labels, bins = model.predicted, model.labels, model.bins
     off = variance = 0.0
     for j in range(predicted):

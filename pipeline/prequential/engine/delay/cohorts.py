@@ -342,23 +342,8 @@ def begin(pending: PendingCohorts, row: int, at: Position) -> None:
 def add_outcome(pending: PendingCohorts, row: int, at: Position, x: float, closed: Closed) -> int:
     """Take the row's next value x; returns the number of cohorts that count from now on, in `closed`.
 
-    Parameters
-    ----------
-    pending
-        The values that wait.
-    row
-        The sequence.
-    at
-        The position of the prediction.
-    x
-        The value.
-    closed
-        Its first rows are written, one for each cohort, in order of time.
-
-    Returns
-    -------
-    int
-        How many rows of `closed` are written: 0 … OPEN + 1.
+    `at` is the position of the prediction. The first 0 … OPEN + 1 rows of `closed` are written, one for each
+    cohort, in order of time.
     """
     cohort, frontier = at.cohort, at.frontier
     while pending.epoch[row] < at.epoch:

@@ -8,20 +8,12 @@ All models of a shard share the tables. A cohort is a row of a pool and is found
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows
-from prequential.engine.compiled.pool import (
-    Pool,
-    find,
-    insert,
-    new_pool,
-    pool_of,
-    remove,
-    remove_all,
-    with_free_row,
-)
+from prequential.engine.compiled import pool as pools
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows, zeros
+from prequential.engine.compiled.pool import Pool, find
 from prequential.engine.delay.latency import AGES, BOUNDS_MS, position
 from prequential.engine.tables.logs import EXPIRED, LATE, MET, WAITS, Events
 from prequential.engine.tables.rows import Key, StateTable, of_pool
@@ -82,13 +74,9 @@ class Coverage(NamedTuple):
 
 def new_coverage() -> Coverage:
     """Empty tables."""
-    pool = new_pool()
-    types: dict[str, Any] = dict.fromkeys(("first", "added", "met"), np.int32)
-    models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in CoverageModels._fields}
-    models["folded"], models["shares"] = np.zeros((0, _SIZE), dtype=np.int64), np.zeros((0, len(SHARES)))
-    rows = len(pool.owner)
-    cohorts = Cohorts(np.zeros((rows, MET_AT), dtype=np.int64), np.zeros((rows, _AGES), dtype=np.int64))
-    return Coverage(CoverageModels(**models), pool, cohorts)
+    pool = pools.new_pool()
+    models = zeros(CoverageModels, 0, folded=_SIZE, shares=len(SHARES))
+    return Coverage(models, pool, zeros(Cohorts, len(pool.owner), counts=MET_AT, met=_AGES))
 
 
 def tables(coverage: Coverage) -> Iterator[StateTable]:
@@ -117,7 +105,7 @@ def with_model(coverage: Coverage, model: int, horizon: int) -> Coverage:
         rows = rows[np.argsort(coverage.pool.key[rows])]
         numbers = coverage.pool.key[rows] * before // width
         former = [column[rows] for column in coverage.cohorts]
-        remove_all(coverage.pool, int(models.first[model]))
+        pools.remove_all(coverage.pool, int(models.first[model]))
         models.first[model] = models.cohorts[model] = 0
         for number, count, met in zip(numbers.tolist(), *former):  # never more of them than before
             row = find(coverage.pool, model, number)
@@ -145,13 +133,8 @@ def update(coverage: Coverage, events: Events, start: int, stop: int) -> Coverag
         start = _update(coverage, events, start, stop)
         if start == stop:
             return coverage
-        pool = with_free_row(coverage.pool)
+        pool = pools.with_free_row(coverage.pool)
         coverage = coverage._replace(pool=pool, cohorts=grown(coverage.cohorts, len(pool.owner)))
-
-
-def take_out(coverage: Coverage, events: Events, stop: int) -> None:
-    """Remove pending predictions from the account, as if they hadn't been made: rows 0 to `stop` of a log."""
-    _take_out(coverage, events, stop)
 
 
 def oldest(coverage: Coverage, models: Ints, clocks: Ints) -> list[int]:
@@ -159,11 +142,8 @@ def oldest(coverage: Coverage, models: Ints, clocks: Ints) -> list[int]:
 
     `models` (rows) and `clocks` (of their streams, ms) are (n,) int64.
     """
-    ages, pool = np.zeros(len(models), dtype=np.int64), coverage.pool
-    _oldest(
-        pool.key, pool.next, coverage.cohorts.counts, coverage.models.first, coverage.models.width, models,
-        clocks, ages,
-    )  # fmt: skip
+    ages = np.zeros(len(models), dtype=np.int64)
+    _oldest(coverage, models, clocks, ages)
     return ages.tolist()
 
 
@@ -177,15 +157,15 @@ def part(coverage: Coverage, models: Ints) -> Coverage:
         next=np.zeros(rows, dtype=np.int32),
         slots=np.zeros(0, dtype=np.int32),
     )
-    cohorts = Cohorts(np.empty((rows, MET_AT), dtype=np.int64), np.empty((rows, _AGES), dtype=np.int64))
-    _copy_lists(coverage.pool, coverage.cohorts, models, table.first, pool.key, pool.next, cohorts)
-    return Coverage(table, pool, cohorts)
+    copied = Coverage(table, pool, zeros(Cohorts, rows, counts=MET_AT, met=_AGES))
+    _copy_lists(coverage, models, copied)
+    return copied
 
 
 def forget(coverage: Coverage, models: Iterable[int]) -> Coverage:
     """The tables, with all rows of these models free; later events of their predictions are ignored."""
     for model in models:
-        remove_all(coverage.pool, int(coverage.models.first[model]))
+        pools.remove_all(coverage.pool, int(coverage.models.first[model]))
         for column in coverage.models:
             column[model] = 0
     return coverage
@@ -199,44 +179,42 @@ def without(coverage: Coverage, models: Ints) -> Coverage:
     rows = len(lists.key)
     owner = np.zeros(rows, dtype=np.int64)
     owner[1:] = np.repeat(kept, table.cohorts[kept])
-    pool = pool_of(owner, lists.key, lists.next)
+    pool = pools.pool_of(owner, lists.key, lists.next)
     return Coverage(table, pool, grown(cohorts, len(pool.owner)))
 
 
 @kernel
-def _copy_lists(
-    pool: Pool, cohorts: Cohorts, models: Ints, first: Ints32, key: Ints, following: Ints32, copied: Cohorts
-) -> None:
+def _copy_lists(coverage: Coverage, models: Ints, copied: Coverage) -> None:
     """Copy the cohorts of models, one model's after the other's; `first` of each becomes the copy's."""
+    _, pool, cohorts = coverage
+    table, lists, into = copied
     free = 1
     for model in models:
-        row = np.int64(first[model])
-        first[model] = free if row else 0
+        row = np.int64(table.first[model])
+        table.first[model] = free if row else 0
         while row:
-            key[free] = pool.key[row]
+            lists.key[free] = pool.key[row]
             for column in range(MET_AT):
-                copied.counts[free, column] = cohorts.counts[row, column]
+                into.counts[free, column] = cohorts.counts[row, column]
             for age in range(_AGES):
-                copied.met[free, age] = cohorts.met[row, age]
+                into.met[free, age] = cohorts.met[row, age]
             row = np.int64(pool.next[row])
-            following[free] = free + 1 if row else 0
+            lists.next[free] = free + 1 if row else 0
             free += 1
 
 
 @kernel
-def _oldest(
-    key: Ints, following: Ints32, counts: Ints, first: Ints32, width: Ints, models: Ints, clocks: Ints,
-    ages: Ints,
-) -> None:  # fmt: skip
+def _oldest(coverage: Coverage, models: Ints, clocks: Ints, ages: Ints) -> None:
     """Put the ages, from each model's first cohort that has a pending prediction."""
+    table, pool, cohorts = coverage
     for i in range(len(models)):
-        least, row = NO_COHORT, np.int64(first[models[i]])
+        least, row = NO_COHORT, np.int64(table.first[models[i]])
         while row:
-            if counts[row, _WAITING] > 0:
-                least = min(least, key[row])
-            row = np.int64(following[row])
+            if cohorts.counts[row, _WAITING] > 0:
+                least = min(least, pool.key[row])
+            row = np.int64(pool.next[row])
         if least != NO_COHORT:
-            ages[i] = max(0, clocks[i] - least * width[models[i]])
+            ages[i] = max(0, clocks[i] - least * table.width[models[i]])
 
 
 @kernel
@@ -278,8 +256,8 @@ def _update(coverage: Coverage, events: Events, start: int, stop: int) -> int:
 
 
 @kernel
-def _take_out(coverage: Coverage, events: Events, stop: int) -> None:
-    """Undo what `_update` did for pending predictions."""
+def take_out(coverage: Coverage, events: Events, stop: int) -> None:
+    """Remove pending predictions from the account, as if they hadn't been made: rows 0 to `stop` of a log."""
     models, pool, counts = coverage.models, coverage.pool, coverage.cohorts.counts
     for i in range(stop):
         model = np.int64(events.model[i])
@@ -296,7 +274,7 @@ def _add(models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, numbe
     if models.cohorts[model] > 4 * COHORTS and models.cohorts[model] % COHORTS == 0:
         # No curve has been asked for in a long time, and only that folds cohorts.
         fold(models, pool, cohorts, model, number * models.width[model] - models.horizon[model])
-    row = insert(pool, models.first, model, number)
+    row = pools.insert(pool, models.first, model, number)
     if row:
         models.cohorts[model] += 1
         for column in range(MET_AT):
@@ -326,7 +304,7 @@ def fold(models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, clock
             for age in range(_AGES):
                 models.folded[model, MET_AT + age] += cohorts.met[row, age]
             models.cohorts[model] -= 1
-            row = remove(pool, models.first, model, previous, row)
+            row = pools.remove(pool, models.first, model, previous, row)
         else:
             previous = row
             row = np.int64(pool.next[row])

@@ -70,26 +70,11 @@ def due_of(
     """The models' periods that a message is due for, by model, in order of time.
 
     They count as reported from now on. You may read their rows until the next `update`, even those of periods
-    that this call drops.
+    that this call drops. A message is due for 5% more labels, a change from provisional to final, or a
+    correction of a final period; with `all_news` for any change.
 
-    Parameters
-    ----------
-    tables
-        The tables.
-    whose
-        The models' rows, (m,), each of them once.
-    clocks
-        The clocks of their streams, ms.
-    shares
-        The share of predictions that get a label at all; NaN as long as it isn't known.
-    all_news
-        Whether any change is enough. If False, a message is due for 5% more labels, a change from provisional
-        to final, or a correction of a final period.
-
-    Returns
-    -------
-    list of list of PeriodState
-        By model, the periods to report.
+    `whose` are models (rows), (m,), each of them once; `clocks` of their streams are in ms. `shares` are
+    those of predictions that get a label at all, NaN as long as they aren't known.
     """
     rows = np.empty(int(tables.models.periods[whose].sum()), dtype=np.int32)
     ends = np.empty(len(whose), dtype=np.int64)
@@ -145,19 +130,6 @@ def _states_of(tables: PeriodTables, rows: Any, models: Ints, shares: Floats) ->
     ]  # fmt: skip
 
 
-class _Question(NamedTuple):
-    """The arguments of `_due_of_model`; times in ms."""
-
-    model: int
-    clock: int  # of its stream
-    forgotten: int  # periods that begin before this can't get labels or revisions any more …
-    begin: int  # … and those that begin before this are removed
-    expected: float  # share of predictions that get a label at all; NaN: it isn't known
-    everything: bool  # whether to check all periods, not only those that changed
-    all_news: bool  # whether any change is enough
-    many: bool  # whether there are so many periods that timestamps must have been wrong
-
-
 @kernel
 def _due(
     tables: PeriodTables, whose: Ints, clocks: Ints, shares: Floats, all_news: bool, rows: Ints32, ends: Ints
@@ -181,20 +153,26 @@ def _due(
                 models.next[model], models.expected[model] = NEVER, share
             if everything or models.changed[model]:
                 models.changed[model] = 0
-                question = _Question(
-                    model, clock, forgotten, begin, share, everything, all_news, many
-                )
                 first = count
-                count = _due_of_model(tables, question, rows, count)
+                count = _due_of_model(
+                    tables, model, clock, forgotten, begin, share, everything, all_news, many, rows, count
+                )
                 sort_by_key(tables.pool, rows[first:count])
         ends[m] = count
 
 
 @inner
-def _due_of_model(tables: PeriodTables, question: _Question, rows: Ints32, count: int) -> int:
-    """Append the rows of a model's periods to report to `count` others; returns the new number of rows."""
+def _due_of_model(
+    tables: PeriodTables, model: int, clock: int, forgotten: int, begin: int, expected: float,
+    everything: bool, all_news: bool, many: bool, rows: Ints32, count: int,
+) -> int:  # fmt: skip
+    """Append the rows of a model's periods to report to `count` others; returns the new number of rows.
+
+    Periods that begin before `forgotten` can't get labels or revisions any more, and those that begin before
+    `begin` are removed. All are checked if `everything`, else those that changed. `many`: there are so many
+    that timestamps must have been wrong.
+    """
     calendars, models, pool, periods, cell_pool, _, sums, sums_used = tables
-    model, clock, forgotten, begin, expected, everything, all_news, many = question
     width, horizon, settle = models.width[model], models.horizon[model], models.settle[model]
     calendar = np.int64(models.calendar[model])
     state, reported = periods.state, periods.reported

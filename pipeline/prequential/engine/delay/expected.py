@@ -25,28 +25,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel
-from prequential.engine.compiled.pool import (
-    Pool,
-    insert,
-    new_pool,
-    remove,
-    remove_all,
-    sort_by_key,
-    with_free_row,
-)
+from prequential.engine.compiled import pool as pools
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, kernel, zeros
+from prequential.engine.compiled.pool import Pool
+from prequential.engine.delay import records as graded
 from prequential.engine.delay.calendars import UTC, Calendars, ends_of, new_calendars, with_calendar
-from prequential.engine.delay.records import (
-    NEVER,
-    MaturityRecords,
-    ReportedEstimates,
-    Usual,
-    new_records,
-    new_reported_estimates,
-    new_usual,
-    record_tables,
-    usual_tables,
-)
+from prequential.engine.delay.records import NEVER, MaturityRecords, ReportedEstimates, Usual
 from prequential.engine.tables.rows import Key, StateTable, of_pool
 from prequential.engine.tables.scores import CONFIDENCE_BINS
 
@@ -177,21 +161,13 @@ class Shape(NamedTuple):
 
 def new_expected() -> ExpectedTables:
     """Empty tables."""
-    pool = new_pool()
-    types: dict[str, Any] = dict.fromkeys(
-        ("calendar", "bins", "losses", "sampled", "at_horizon", "layout", "size", "codes", "classes", "first",
-         "periods", "first_record", "first_usual"), np.int32,
-    )  # fmt: skip
-    models = {name: np.zeros(0, dtype=types.get(name, np.int64)) for name in ExpectedModels._fields}
-    models["codes"] = np.zeros((0, MOST_CLASSES), dtype=np.int32)
-    rows = len(pool.owner)
-    whole = np.zeros(rows, dtype=np.int64)
-    periods = ExpectedPeriods(whole, np.zeros(rows, np.uint8), np.zeros(rows, np.int32), whole.copy())
+    pool = pools.new_pool()
     return ExpectedTables(
-        new_calendars(), ExpectedModels(**models), pool, periods, Floating(np.zeros(16)),
-        PeriodCounters(np.zeros(16, dtype=np.int32)),
+        new_calendars(), zeros(ExpectedModels, 0, codes=MOST_CLASSES), pool,
+        zeros(ExpectedPeriods, len(pool.owner)), zeros(Floating, 16), zeros(PeriodCounters, 16),
         np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
-        new_pool(), new_reported_estimates(0), new_pool(), new_records(0), new_pool(), new_usual(0),
+        pools.new_pool(), graded.new_reported_estimates(0), pools.new_pool(), graded.new_records(0),
+        pools.new_pool(), graded.new_usual(0),
     )  # fmt: skip
 
 
@@ -210,8 +186,13 @@ def tables(expected: ExpectedTables) -> Iterator[StateTable]:
     yield StateTable("expected|of_periods.", Key.EXPECTED_OF_PERIOD, expected.of_periods)
     counters = {"used": expected.used, "free": expected.free, "wants": expected.wants}
     yield StateTable("expected|", Key.NONE, counters)
-    yield from record_tables(expected.said_pool, expected.said, expected.record_pool, expected.records)
-    yield from usual_tables(expected.usual_pool, expected.usual)
+    for pool, table, key, owner in (
+        ("said", "said", Key.EXPECTED_SAID, Key.EXPECTED_PERIOD),
+        ("record", "records", Key.EXPECTED_RECORD, Key.ENTITY),
+        ("usual", "usual", Key.EXPECTED_USUAL, Key.ENTITY),
+    ):
+        yield from of_pool(f"expected|{pool}_pool", key, owner, getattr(expected, f"{pool}_pool"))
+        yield StateTable(f"expected|{table}.", key, getattr(expected, table))
 
 
 # ---- models
@@ -232,20 +213,17 @@ def with_model(
     models = expected.models
     bins = 1 + CONFIDENCE_BINS if binned and not numbers else 1
     losses = _LOSSES_OF_NUMBERS if numbers else _LOSSES_OF_CLASSES if scored and not sampled else 0
-    same = (width, calendar, horizon, bins, losses, int(sampled), at_horizon) == (
-        models.width[model], models.calendar[model], models.horizon[model], models.bins[model],
-        models.losses[model], models.sampled[model], models.at_horizon[model],
-    )  # fmt: skip
+    fixed = dict(zip(FIXED, (calendar, horizon, bins, losses, int(sampled), at_horizon)), width=width)
+    same = all(getattr(models, name)[model] == value for name, value in fixed.items())
     if not same:
         _forget_all(expected, model)
         for column in models:
             column[model] = 0
         models.layout[model] = NUMBERS if numbers else _TWO
-        models.begin[model], same = -NEVER, False
-    models.width[model], models.calendar[model] = width, calendar
-    models.horizon[model], models.settle[model] = horizon, settle
-    models.bins[model], models.losses[model], models.sampled[model] = bins, losses, sampled
-    models.at_horizon[model], models.next[model] = at_horizon, -NEVER
+        models.begin[model] = -NEVER
+        for name, value in fixed.items():
+            getattr(models, name)[model] = value
+    models.settle[model], models.next[model] = settle, -NEVER
     return expected, same
 
 
@@ -280,9 +258,9 @@ def _forget_all(expected: ExpectedTables, model: int) -> None:
     models = expected.models
     for row in open_rows(expected, model).tolist():
         close(expected, model, row)
-    remove_all(expected.pool, int(models.first[model]))
-    remove_all(expected.record_pool, int(models.first_record[model]))
-    remove_all(expected.usual_pool, int(models.first_usual[model]))
+    pools.remove_all(expected.pool, int(models.first[model]))
+    pools.remove_all(expected.record_pool, int(models.first_record[model]))
+    pools.remove_all(expected.usual_pool, int(models.first_usual[model]))
     models.first[model] = models.first_record[model] = models.first_usual[model] = 0
     if models.block[model]:
         give_block(expected, 0, int(models.size[model]), int(models.block[model]))
@@ -292,47 +270,44 @@ def _forget_all(expected: ExpectedTables, model: int) -> None:
 # ---- blocks
 
 
+#: The tables of blocks: of models, and of periods.
+_COUNTERS = "of_models", "of_periods"
+
+
 def take_block(expected: ExpectedTables, which: int, size: int, places: int) -> tuple[ExpectedTables, int]:
     """Take a block of counters, all 0, for a model (0) or a period (1).
 
     The first place of a free block has the place of the next free one. Returns the tables and the block's
     place.
     """
+    name = _COUNTERS[which]
     at = int(expected.free[which, size])
     if at:
-        counts = expected.of_periods.counts if which else expected.of_models.counts
-        expected.free[which, size] = int(counts[at])
+        expected.free[which, size] = int(getattr(expected, name).counts[at])
     else:
         at = int(expected.used[which])
         expected.used[which] = at + places
-        if which:
-            expected = expected._replace(of_periods=grown(expected.of_periods, at + places))
-        else:
-            expected = expected._replace(of_models=grown(expected.of_models, at + places))
-        counts = expected.of_periods.counts if which else expected.of_models.counts
+        expected = expected._replace(**{name: grown(getattr(expected, name), at + places)})
+    counts = getattr(expected, name).counts
     counts[at : at + places] = 0
     return expected, at
 
 
 def give_block(expected: ExpectedTables, which: int, size: int, at: int) -> None:
     """Free a block."""
-    counts = expected.of_periods.counts if which else expected.of_models.counts
+    counts = getattr(expected, _COUNTERS[which]).counts
     counts[at] = expected.free[which, size]
     expected.free[which, size] = at
-
-
-def _size_of(models: ExpectedModels, model: int) -> int:
-    more = 2 if models.sampled[model] else int(models.losses[model] > 0)
-    return 6 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
 
 
 def begin(expected: ExpectedTables, model: int) -> ExpectedTables:
     """Give a model an empty block; returns the tables, wider if there was no room."""
     models, shape = expected.models, shape_of(expected.models, model)
-    models.size[model] = _size_of(models, model)
+    more = 2 if models.sampled[model] else int(models.losses[model] > 0)
+    models.size[model] = 6 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
     expected, at = take_block(expected, 0, int(models.size[model]), shape.of_model)
     models.block[model] = at
-    levels_of(expected, model)[:] = (0.0, _VARIANCE, _NOISE, np.nan)
+    counters_of(expected, model).levels[:] = (0.0, _VARIANCE, _NOISE, np.nan)
     return expected
 
 
@@ -364,11 +339,6 @@ def losses_at(models: ExpectedModels, whose: Ints) -> Ints:
     """Where the sums of losses by stratum begin, for models with the same layout, (m,)."""
     j, k, b, _, _ = shape_of(models, int(whose[0]))
     return models.block[whose] + j * b * (k + 1) + j * k * (BUCKETS + LEVEL)
-
-
-def levels_of(expected: ExpectedTables, model: int) -> Floats:
-    """(J, K, LEVEL): a view."""
-    return counters_of(expected, model).levels
 
 
 def parts_of(shape: Shape, count: Any, at: int) -> list[Any]:
@@ -417,7 +387,7 @@ def _open_rows(pool: Pool, first: Ints32, block: Ints, whose: Ints, rows: Ints32
                 rows[count] = row
                 count += 1
             row = np.int64(pool.next[row])
-        sort_by_key(pool, rows[begin:count])
+        pools.sort_by_key(pool, rows[begin:count])
         ends[m] = count
 
 
@@ -431,7 +401,7 @@ def close(expected: ExpectedTables, model: int, row: int) -> None:
     """Free the counters of a period that is final or dropped; its row stays."""
     if expected.periods.block[row]:
         give_block(expected, 1, int(expected.models.size[model]), int(expected.periods.block[row]))
-        remove_all(expected.said_pool, int(expected.periods.first_said[row]))
+        pools.remove_all(expected.said_pool, int(expected.periods.first_said[row]))
         expected.periods.block[row] = expected.periods.first_said[row] = 0
         expected.models.periods[model] -= 1
 
@@ -440,9 +410,16 @@ def forget_before(expected: ExpectedTables, whose: Ints, starts: Ints) -> None:
     """Remove models' periods that begin before these times; open ones are closed first."""
     found = np.zeros(len(whose), dtype=np.uint8)
     _has_before(expected.pool, expected.models.first, whose, starts, found)
+    models, pool = expected.models, expected.pool
     for model, start in zip(whose[found > 0].tolist(), starts[found > 0].tolist()):
-        _forget_before(expected, model, start)
-    expected.models.begin[whose] = np.maximum(expected.models.begin[whose], starts)
+        row, previous = int(models.first[model]), 0
+        while row:
+            if pool.key[row] < start:
+                close(expected, model, row)
+                row = pools.remove(pool, models.first, model, previous, row)
+            else:
+                previous, row = row, int(pool.next[row])
+    models.begin[whose] = np.maximum(models.begin[whose], starts)
 
 
 @kernel
@@ -454,24 +431,13 @@ def _has_before(pool: Pool, first: Ints32, whose: Ints, starts: Ints, found: Byt
         found[m] = row > 0
 
 
-def _forget_before(expected: ExpectedTables, model: int, start: int) -> None:
-    models, pool = expected.models, expected.pool
-    row, previous = int(models.first[model]), 0
-    while row:
-        if pool.key[row] < start:
-            close(expected, model, row)
-            row = remove(pool, models.first, model, previous, row)
-        else:
-            previous, row = row, int(pool.next[row])
-
-
 def open_period(expected: ExpectedTables, model: int, start: int) -> ExpectedTables:
     """Give a period, by its start (ms), a row and counters; returns the tables, maybe wider."""
     models, shape = expected.models, shape_of(expected.models, model)
-    pool = with_free_row(expected.pool)
+    pool = pools.with_free_row(expected.pool)
     expected = expected._replace(pool=pool, periods=grown(expected.periods, len(pool.owner)))
     expected, at = take_block(expected, 1, int(models.size[model]), shape.of_period)
-    row = insert(pool, models.first, model, start)
+    row = pools.insert(pool, models.first, model, start)
     periods = expected.periods
     periods.block[row], periods.asked[row], periods.first_said[row], periods.alarmed[row] = at, 0, 0, 0
     models.periods[model] += 1

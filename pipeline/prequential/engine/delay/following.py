@@ -21,28 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints32, inlined, inner, kernel
 from prequential.engine.compiled.pool import find
+from prequential.engine.delay import expected as blocks
 from prequential.engine.delay.calendars import end_of, start_of
-from prequential.engine.delay.expected import (
-    BUCKETS,
-    EDGES,
-    EIGHT,
-    LABELS,
-    LEVEL,
-    NUMBERS,
-    PREDICTED,
-    RIGHT_WRONG,
-    SLOTS,
-    ExpectedModels,
-    ExpectedTables,
-    begin,
-    counters_of,
-    give_block,
-    open_period,
-    open_rows,
-    parts_of,
-    shape_of,
-    take_block,
-)
+from prequential.engine.delay.expected import BUCKETS, SLOTS, ExpectedModels, ExpectedTables
 from prequential.engine.tables.logs import EXPIRED, LATE, MET, REVISED, WAITS, Events
 from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
 from prequential.engine.tables.outcomes import WEIGHTED as HAS_WEIGHT
@@ -78,7 +59,7 @@ def places_of_model(block: int, predicted: int, labels: int, bins: int) -> Model
     expired = block + predicted * bins * labels
     delays = expired + predicted * bins
     levels = delays + predicted * labels * BUCKETS
-    return ModelPlaces(block, expired, delays, levels, levels + predicted * labels * LEVEL)
+    return ModelPlaces(block, expired, delays, levels, levels + predicted * labels * blocks.LEVEL)
 
 
 @inlined
@@ -128,14 +109,14 @@ def update(expected: ExpectedTables, events: Events, start: int, stop: int) -> E
     >>> events.kind[:], events.ts[:] = [WAITS, WAITS, MET, EXPIRED], [10, 20, 10, 20]
     >>> events.t1[2], events.label[2] = 1_010, 1
     >>> tables = update(tables, events, 0, 4)
-    >>> own = counters_of(tables, 0)
+    >>> own = blocks.counters_of(tables, 0)
     >>> own.classes[0, 0].tolist(), own.expired.tolist(), int(own.delays[0, 1].argmax())
     ([0.0, 1.0], [[1.0], [0.0]], 24)
     """
-    while (start := _update(expected, EDGES, events, start, stop)) < stop:
+    while (start := _update(expected, blocks.EDGES, events, start, stop)) < stop:
         model, wants = int(events.model[start]), int(expected.wants[0])
         if wants == _BLOCK:
-            expected = begin(expected, model)
+            expected = blocks.begin(expected, model)
             expected.models.since[model] = events.ts[start]
         elif wants == _CLASSES:
             expected = _widen(expected, model)
@@ -143,7 +124,7 @@ def update(expected: ExpectedTables, events: Events, start: int, stop: int) -> E
             models = expected.models
             calendar, width = int(models.calendar[model]), int(models.width[model])
             begins = start_of(expected.calendars, calendar, width, int(events.ts[start]))
-            expected = open_period(expected, model, int(begins))
+            expected = blocks.open_period(expected, model, int(begins))
     return expected
 
 
@@ -218,14 +199,14 @@ def _update(expected: ExpectedTables, edges: Floats, events: Events, start: int,
 def _read(models: ExpectedModels, model: int, events: Events, i: int) -> _Followed:
     """Find the places of an event's classes; a place of -1: the model's blocks have too few."""
     layout, kind = np.int64(models.layout[model]), np.int64(events.kind[i])
-    predicted, labels, bins = PREDICTED[layout], LABELS[layout], np.int64(models.bins[model])
+    predicted, labels, bins = blocks.PREDICTED[layout], blocks.LABELS[layout], np.int64(models.bins[model])
     had = kind == MET or (kind == REVISED and events.label[i] != NO_CLASS)
     has = kind == REVISED and events.revised[i] != NO_CLASS
     j = k = revised = 0
-    if layout == RIGHT_WRONG:
+    if layout == blocks.RIGHT_WRONG:
         k = 1 if had and events.label[i] == events.prediction[i] else 0
         revised = 1 if has and events.revised[i] == events.prediction[i] else 0
-    elif layout != NUMBERS:
+    elif layout != blocks.NUMBERS:
         j = _place_of(models, model, np.int64(events.prediction[i]), predicted)
         if had:
             k = _place_of(models, model, np.int64(events.label[i]), predicted)
@@ -259,7 +240,7 @@ def _count_in_model(
             faded[delays + bucket_of(edges, delay)] += 1.0
         if losses and events.scored[i] & HAS_SCORE:
             sums = at.beyond + event.stratum * (1 + losses)
-            _add_losses(faded, sums, events, i, models.layout[model] == NUMBERS)
+            _add_losses(faded, sums, events, i, models.layout[model] == blocks.NUMBERS)
         if sampled:
             faded[at.beyond + event.stratum] += event.weight * event.weight
         models.outcomes[model] += 1
@@ -356,13 +337,13 @@ def _fade(faded: Floats, at: ModelPlaces, beyond: int) -> None:
 def _widen(expected: ExpectedTables, model: int) -> ExpectedTables:
     """Make room for more classes in the blocks; beyond the largest number, only right and wrong remain."""
     models = expected.models
-    before, old_size, old = shape_of(models, model), int(models.size[model]), int(models.block[model])
-    counters = [part.copy() for part in counters_of(expected, model)]
-    give_block(expected, 0, old_size, old)
-    merged = models.layout[model] == EIGHT
-    models.layout[model] = RIGHT_WRONG if merged else models.layout[model] + 1
-    expected = begin(expected, model)
-    shape, wider = shape_of(models, model), counters_of(expected, model)
+    before, old_size, old = blocks.shape_of(models, model), int(models.size[model]), int(models.block[model])
+    counters = [part.copy() for part in blocks.counters_of(expected, model)]
+    blocks.give_block(expected, 0, old_size, old)
+    merged = models.layout[model] == blocks.EIGHT
+    models.layout[model] = blocks.RIGHT_WRONG if merged else models.layout[model] + 1
+    expected = blocks.begin(expected, model)
+    shape, wider = blocks.shape_of(models, model), blocks.counters_of(expected, model)
     _move(wider.classes, counters[0], 2, merged)
     _move(wider.expired, counters[1], None, merged)
     _move(wider.delays, counters[2], 1, merged)
@@ -373,13 +354,14 @@ def _widen(expected: ExpectedTables, model: int) -> ExpectedTables:
     if shape.sampled:
         _move(wider.squares, counters[5], None, merged)
     size = int(models.size[model])
-    for row in open_rows(expected, model).tolist():
+    for row in blocks.open_rows(expected, model).tolist():
         at = int(expected.periods.block[row])
-        parts = [part.copy() for part in parts_of(before, expected.of_periods.counts, at)]
-        give_block(expected, 1, old_size, at)
-        expected, at = take_block(expected, 1, size, shape.of_period)
+        parts = [part.copy() for part in blocks.parts_of(before, expected.of_periods.counts, at)]
+        blocks.give_block(expected, 1, old_size, at)
+        expected, at = blocks.take_block(expected, 1, size, shape.of_period)
         expected.periods.block[row] = at
-        for place, (to, part) in enumerate(zip(parts_of(shape, expected.of_periods.counts, at), parts)):
+        wide = blocks.parts_of(shape, expected.of_periods.counts, at)
+        for place, (to, part) in enumerate(zip(wide, parts)):
             _move(to, part, 2 if place % 3 == 1 or place > 5 else None, merged)
     if merged:
         models.classes[model] = 0

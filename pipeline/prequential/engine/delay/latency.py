@@ -12,21 +12,13 @@ enough labels, the older one is emptied and becomes the newer one.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import (
-    Bytes,
-    Floats,
-    Ints,
-    Ints32,
-    grown,
-    inner,
-    kernel,
-    of_rows,
-    taken,
-)
+from prequential.engine.compiled import kernel as loops
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inner, kernel, taken, zeros
 from prequential.engine.tables.rows import Key, StateTable
 
 #: Upper bounds in seconds: from immediate labels to those that take a month.
@@ -129,14 +121,9 @@ def new_latencies() -> LatencyTables:
     """Tables without streams; `with_streams` adds rows."""
     counters = np.zeros(1, dtype=np.int64)
     counters[_USED] = 1
-    streams = LatencyStreams(
-        np.zeros((0, len(BOUNDS) + 1), dtype=np.int64), np.zeros(0, dtype=np.int64),
-        np.zeros(0, dtype=np.int64), np.zeros((0, _BLOCKS), dtype=np.int32),
-        np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2), dtype=np.int64),
-        np.zeros((0, 2, _RECENT_BLOCKS), dtype=np.int32), np.zeros(0, dtype=np.uint8),
-        np.zeros(0, dtype=np.int64),
-    )  # fmt: skip
-    return LatencyTables(streams, Bins(np.zeros((16, _BLOCK), dtype=np.int64)), counters)
+    streams = zeros(LatencyStreams, 0, counts=len(BOUNDS) + 1, block=_BLOCKS, recent=2, recent_zeros=2)
+    streams = streams._replace(recent_block=np.zeros((0, 2, _RECENT_BLOCKS), dtype=np.int32))
+    return LatencyTables(streams, zeros(Bins, 16, counts=_BLOCK), counters)
 
 
 def tables(latencies: LatencyTables) -> Iterator[StateTable]:
@@ -180,10 +167,7 @@ def quantiles(latencies: LatencyTables, streams: Ints) -> list[dict[str, int]]:
     ----------
     Masson, Rim, Lee: DDSketch, VLDB 2019, doi:10.14778/3352063.3352135.
     """
-    values = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
-    labels = np.zeros(len(streams), dtype=np.int64)
-    _quantiles(latencies, streams, _SHARES, values, labels)
-    return _named(values, labels)
+    return _quantiles_of(latencies, streams, recent=False)
 
 
 def recent_quantiles(latencies: LatencyTables, streams: Ints) -> list[dict[str, int]]:
@@ -196,19 +180,19 @@ def recent_quantiles(latencies: LatencyTables, streams: Ints) -> list[dict[str, 
     >>> quantiles(latencies, first)[0]["p50"], recent_quantiles(latencies, first)[0]["p50"]
     (4965, 30932)
     """
+    return _quantiles_of(latencies, streams, recent=True)
+
+
+def _quantiles_of(latencies: LatencyTables, streams: Ints, *, recent: bool) -> list[dict[str, int]]:
     values = np.zeros((len(streams), len(_SHARES)), dtype=np.int64)
     labels = np.zeros(len(streams), dtype=np.int64)
-    _recent_quantiles(latencies, streams, _SHARES, values, labels)
-    return _named(values, labels)
-
-
-def _named(values: Ints, labels: Ints) -> list[dict[str, int]]:
+    _quantiles(latencies, streams, recent, _RECENT_VALUES if recent else _VALUES, _SHARES, values, labels)
     return [dict(zip(QUANTILES, row)) if some else {} for row, some in zip(values.tolist(), labels.tolist())]
 
 
 def part(latencies: LatencyTables, streams: Ints) -> LatencyTables:
     """A read-only copy of the data of these streams."""
-    table = of_rows(latencies.streams, streams)
+    table = loops.of_rows(latencies.streams, streams)
     return latencies._replace(streams=table, bins=_bins_of(latencies, table, streams))
 
 
@@ -231,24 +215,19 @@ def counts_of(latencies: LatencyTables, stream: int) -> tuple[dict[int, int], di
     True
     """
     table = latencies.streams
-    life = {_ZERO: int(table.zeros[stream])}
-    _collect(latencies.bins.counts, table.block[stream], life)
-    recent = {_ZERO: int(table.recent_zeros[stream].sum())}
-    for generation in table.recent_block[stream]:
-        _collect(latencies.bins.counts, generation, recent)
-    return _without_none(life), _without_none(recent)
+    life = _counted(latencies.bins, table.block[[stream]], int(table.zeros[stream]))
+    zeros_of_both = int(table.recent_zeros[stream].sum())
+    return life, _counted(latencies.bins, table.recent_block[stream], zeros_of_both)
 
 
-def _collect(bins: Ints, blocks: Ints32, into: dict[int, int]) -> None:
-    for number in np.flatnonzero(blocks).tolist():
-        row = bins[blocks[number]]
-        for place in np.flatnonzero(row).tolist():
-            key = (number << _BITS) + place
-            into[key] = into.get(key, 0) + int(row[place])
-
-
-def _without_none(counts: dict[int, int]) -> dict[int, int]:
-    return {key: count for key, count in sorted(counts.items()) if count}
+def _counted(bins: Bins, generations: Ints32, at_once: int) -> dict[int, int]:
+    """Labels by bin of these blocks, (generations, blocks), and those that took 0 ms."""
+    counts = Counter({_ZERO: at_once})
+    for blocks in generations:
+        for number in np.flatnonzero(blocks).tolist():
+            for place, count in enumerate(bins.counts[blocks[number]].tolist(), number << _BITS):
+                counts[place] += count
+    return dict(sorted((+counts).items()))
 
 
 def of_counts(life: Mapping[int, int], recent: Mapping[int, int]) -> LatencyTables:
@@ -360,61 +339,48 @@ def _update(latencies: LatencyTables, streams: Ints32, values: Ints, clocks: Int
 
 
 @kernel
-def _quantiles(latencies: LatencyTables, streams: Ints, shares: Floats, values: Ints, labels: Ints) -> None:
-    for i in range(len(streams)):
-        labels[i] = _of_life(latencies, streams[i], shares, values[i])
+def _quantiles(
+    latencies: LatencyTables, streams: Ints, recent: bool, represented: Ints, shares: Floats, values: Ints,
+    labels: Ints,
+) -> None:  # fmt: skip
+    """Put the quantile of each share, ascending, into `values`, and the number of labels into `labels`.
 
-
-@kernel
-def _recent_quantiles(
-    latencies: LatencyTables, streams: Ints, shares: Floats, values: Ints, labels: Ints
-) -> None:
+    They are those of the whole life or, if `recent`, of both generations together. `represented` are the
+    latencies that represent bins.
+    """
+    table = latencies.streams
     for i in range(len(streams)):
-        labels[i] = _of_late(latencies, streams[i], shares, values[i])
+        stream = streams[i]
+        if recent:
+            labels[i] = table.recent[stream, 0] + table.recent[stream, 1]
+            at_once = table.recent_zeros[stream, 0] + table.recent_zeros[stream, 1]
+            older, newer = table.recent_block[stream, 0], table.recent_block[stream, 1]
+        else:
+            labels[i], at_once = 0, table.zeros[stream]
+            for bound in range(table.counts.shape[1]):
+                labels[i] += table.counts[stream, bound]
+            older = newer = table.block[stream]
+        bins = latencies.bins.counts
+        _place(bins, older, newer, recent, at_once, labels[i], represented, shares, values[i])
 
 
 @inner
-def _of_life(latencies: LatencyTables, stream: int, shares: Floats, values: Ints) -> int:
-    """Put the quantile of each share, ascending, into `values`; returns the number of labels."""
-    table, bins = latencies.streams, latencies.bins.counts
-    labels = 0
-    for bound in range(table.counts.shape[1]):
-        labels += table.counts[stream, bound]
-    zeros = table.zeros[stream]
-    quantile, running = 0, 0
-    while quantile < len(shares) and shares[quantile] * (labels - 1) < zeros:
-        values[quantile] = 0
-        quantile += 1
-    for number in range(_BLOCKS):
-        block = table.block[stream, number]
-        if block == 0:
-            continue
-        for i in range(_BLOCK):
-            running += bins[block, i]
-            while quantile < len(shares) and running > shares[quantile] * (labels - 1) - zeros:
-                values[quantile] = _VALUES[(number << _BITS) + i]
-                quantile += 1
-    return labels
-
-
-@inner
-def _of_late(latencies: LatencyTables, stream: int, shares: Floats, values: Ints) -> int:
-    """As `_of_life`, for both generations together."""
-    table, bins = latencies.streams, latencies.bins.counts
-    labels = table.recent[stream, 0] + table.recent[stream, 1]
-    running = table.recent_zeros[stream, 0] + table.recent_zeros[stream, 1]
+def _place(
+    bins: Ints, one: Ints32, other: Ints32, both: bool, running: int, labels: int, represented: Ints,
+    shares: Floats, values: Ints,
+) -> None:  # fmt: skip
+    """Put quantiles of labels in blocks `one` and, if `both`, `other`; `running`: labels that took 0 ms."""
     quantile = 0
     while quantile < len(shares) and running > shares[quantile] * (labels - 1):
         values[quantile] = 0
         quantile += 1
-    for number in range(_RECENT_BLOCKS):
-        one, other = table.recent_block[stream, 0, number], table.recent_block[stream, 1, number]
-        if one == 0 and other == 0:
+    for number in range(len(one)):
+        first, second = one[number], other[number] if both else 0
+        if first == 0 and second == 0:
             continue
         for i in range(_BLOCK):
-            running += bins[one, i] if one else 0
-            running += bins[other, i] if other else 0
+            running += bins[first, i] if first else 0
+            running += bins[second, i] if second else 0
             while quantile < len(shares) and running > shares[quantile] * (labels - 1):
-                values[quantile] = _RECENT_VALUES[(number << _BITS) + i]
+                values[quantile] = represented[(number << _BITS) + i]
                 quantile += 1
-    return labels

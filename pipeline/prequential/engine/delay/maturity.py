@@ -5,18 +5,8 @@ from __future__ import annotations
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, kernel
 from prequential.engine.compiled.pool import Pool
-from prequential.engine.delay.coverage import (
-    COHORTS,
-    HORIZON,
-    MADE,
-    MET_AT,
-    NO_COHORT,
-    SHARES,
-    Cohorts,
-    Coverage,
-    CoverageModels,
-    fold,
-)
+from prequential.engine.delay import coverage as coverages
+from prequential.engine.delay.coverage import HORIZON, SHARES, Cohorts, Coverage, CoverageModels
 from prequential.engine.delay.latency import BOUNDS_MS
 
 #: Steps after which shares are computed again, from all cohorts.
@@ -24,29 +14,18 @@ _STEPS = 2
 
 #: In one of `_FOLDED_EACH` steps, or if a model has more than `_MANY` cohorts, computing its shares first
 #: folds the cohorts that will not change any more.
-_FOLDED_EACH, _MANY = 16, COHORTS + COHORTS // 2
+_FOLDED_EACH, _MANY = 16, coverages.COHORTS + coverages.COHORTS // 2
 
 
 def labelled(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, float]]:
     """Each model's label maturity curve: by age, the share of predictions that had met their label by then.
 
-    A share is among all predictions that are at least that old. Ages go up to the horizon, which is the share
-    `horizon`. A curve is computed again when the clock of the model's stream has moved by 1/64 of the
-    horizon. Curves are state.
-
-    Parameters
-    ----------
-    coverage
-        The tables.
-    models, clocks
-        (n,) int64: rows of models, and the clock of each one's stream, ms.
-
-    Returns
-    -------
-    list of dict
-        By model: the shares in [0, 1] by names of `SHARES`; one that isn't known is left out.
+    Each share, in [0, 1], is among all predictions that are at least that old; one that isn't known is left
+    out. Ages go up to the horizon, which is the share `horizon`. A curve is computed again when the clock
+    (ms) of the model's stream has moved by 1/64 of the horizon. Curves are state.
     """
-    return [_named(shares) for shares in update(coverage, models, clocks).tolist()]
+    found = update(coverage, models, clocks).tolist()
+    return [{name: share for name, share in zip(SHARES, shares) if share == share} for shares in found]
 
 
 def shares_at_horizon(coverage: Coverage, models: Ints, clocks: Ints) -> Floats:
@@ -84,11 +63,8 @@ def curves(coverage: Coverage, models: Ints, clocks: Ints) -> list[dict[str, flo
 def met_of(coverage: Coverage, models: Ints, clocks: Ints) -> Ints:
     """The counts behind models' label maturity curves at these clocks (ms); changes no state.
 
-    Returns
-    -------
-    ndarray
-        (models, shares, 2) int64, by `SHARES`: predictions that are old enough, and those of them with a
-        label. These counts are additive.
+    They are additive: (models, shares, 2) int64, by `SHARES`, of predictions that are old enough, and of
+    those of them with a label.
     """
     sums = _new_sums(len(models))
     _count_each(coverage.models, coverage.pool, coverage.cohorts, models, clocks, sums)
@@ -102,11 +78,6 @@ def curve_of(met: Ints) -> dict[str, float]:
     {'100ms': 0.25, '1s': 0.75}
     """
     return {name: some / all_ for name, (all_, some) in zip(SHARES, met.tolist()) if all_}
-
-
-def _named(shares: list[float]) -> dict[str, float]:
-    """Shares by their names, without those that are NaN."""
-    return {name: share for name, share in zip(SHARES, shares) if share == share}
 
 
 def _new_sums(models: int) -> Ints:
@@ -126,7 +97,7 @@ def _make_anew(
     """
     for i in range(len(which)):
         if folds[i] or models.cohorts[which[i]] > _MANY:
-            fold(models, pool, cohorts, which[i], clocks[i])
+            coverages.fold(models, pool, cohorts, which[i], clocks[i])
     if len(places):
         for i in range(len(which)):
             places[which[i]] = i
@@ -137,8 +108,7 @@ def _make_anew(
                 i = places[model]
                 _count_row(models, pool, cohorts, model, row, clocks[i], sums[i])
     else:
-        for i in range(len(which)):
-            _count_all(models, pool, cohorts, which[i], clocks[i], sums[i])
+        _count_each(models, pool, cohorts, which, clocks, sums)
     for i in range(len(which)):
         for age in range(len(SHARES)):
             made = sums[i, age, 0]
@@ -149,28 +119,20 @@ def _make_anew(
 def _count_each(
     models: CoverageModels, pool: Pool, cohorts: Cohorts, which: Ints, clocks: Ints, sums: Ints
 ) -> None:
-    """Count all cohorts of each of these models, at these clocks."""
+    """Count all cohorts of these models at these clocks, for the ages of `SHARES`; `sums` are zeros."""
     for i in range(len(which)):
-        _count_all(models, pool, cohorts, which[i], clocks[i], sums[i])
-
-
-@inner
-def _count_all(
-    models: CoverageModels, pool: Pool, cohorts: Cohorts, model: int, clock: int, sums: Ints
-) -> None:
-    """Count all cohorts of a model at this time, for the ages of `SHARES`; `sums` are zeros."""
-    _count_folded(models, model, sums)
-    row = np.int64(models.first[model])
-    while row:
-        _count_row(models, pool, cohorts, model, row, clock, sums)
-        row = np.int64(pool.next[row])
+        _count_folded(models, which[i], sums[i])
+        row = np.int64(models.first[which[i]])
+        while row:
+            _count_row(models, pool, cohorts, which[i], row, clocks[i], sums[i])
+            row = np.int64(pool.next[row])
 
 
 @inner
 def _count_folded(models: CoverageModels, model: int, sums: Ints) -> None:
     """Count the folded cohorts of a model."""
-    folded = models.folded[model]
-    _count(sums, folded[MADE], folded[MET_AT:], models.horizon[model], NO_COHORT)
+    folded, horizon = models.folded[model], models.horizon[model]
+    _count(sums, folded[coverages.MADE], folded[coverages.MET_AT :], horizon, coverages.NO_COHORT)
 
 
 @inner
@@ -179,7 +141,7 @@ def _count_row(
 ) -> None:
     """Count a cohort of a model."""
     least = clock - (pool.key[row] + 1) * models.width[model]
-    _count(sums, cohorts.counts[row, MADE], cohorts.met[row], models.horizon[model], least)
+    _count(sums, cohorts.counts[row, coverages.MADE], cohorts.met[row], models.horizon[model], least)
 
 
 @inner

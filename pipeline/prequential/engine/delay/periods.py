@@ -11,53 +11,26 @@ found by hashing (period, cell). Sums of scores are rows of a third table, for p
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from prequential.engine.compiled import kernel as loops
+from prequential.engine.compiled import pool as pools
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inlined, inner, kernel
-from prequential.engine.compiled.pool import (
-    Pool,
-    find,
-    insert,
-    is_full,
-    new_pool,
-    remove_all,
-    with_free_row,
-)
+from prequential.engine.compiled.pool import Pool, find, insert
 from prequential.engine.delay import calendars
-from prequential.engine.delay.calendars import (
-    UTC,
-    Calendars,
-    Cells,
-    add_stake,
-    clear_stakes,
-    counts_of,
-    new_calendars,
-    start_of,
-    take_stake,
-    with_calendar,
-    with_stakes,
-)
+from prequential.engine.delay.calendars import UTC, Calendars, Cells
+from prequential.engine.tables import scores
 from prequential.engine.tables.logs import EXPIRED, LATE, REVISED, UNREVISED, WAITS, Events
 from prequential.engine.tables.outcomes import SCORED as HAS_SCORE
 from prequential.engine.tables.rows import Key, StateTable, of_pool
-from prequential.engine.tables.scores import (
-    RESTS_OF_COSTS,
-    RESTS_OF_NUMBERS,
-    SPREAD,
-    add_label,
-    add_number,
-    add_probabilities,
-    numbers_of,
-    read_exactly,
-)
 from prequential.engine.tables.store import NO_CLASS
 
 #: No time is below its negative, or above it.
 NEVER = 1 << 62
 
 #: Width of a period's sums: of scores, and of labels for regression.
-_WIDTH = SPREAD + 1
+_WIDTH = scores.SPREAD + 1
 
 #: Columns of a period's state. Some change gives a message, and no state occurs twice.
 PREDICTIONS, LABELLED, REVISIONS, CORRECTIONS, FINAL, AT_HORIZON = range(6)
@@ -123,27 +96,14 @@ class PeriodTables(NamedTuple):
 
 def new_periods() -> PeriodTables:
     """Empty tables."""
-    pool, cell_pool = new_pool(), new_pool()
-    rows = len(pool.owner)
-    types: dict[str, Any] = dict.fromkeys(("final_at", "expected"), np.float64)
-    types |= dict.fromkeys(("numbers", "valued", "changed", "dropped", "is_reported", "known"), np.uint8)
-    types |= dict.fromkeys(("calendar", "first", "first_cell", "cells", "sums"), np.int32)
-    models = PeriodModels(
-        **{name: np.zeros(0, dtype=types.get(name, np.int64)) for name in PeriodModels._fields}
-    )
-    shapes: dict[str, Any] = dict.fromkeys(("state", "reported"), (rows, COLUMNS))
-    periods = Periods(
-        **{
-            name: np.zeros(shapes.get(name, rows), dtype=types.get(name, np.int64))
-            for name in Periods._fields
-        }
-    )
-    sums = PeriodSums(
-        np.zeros((2, _WIDTH)), np.zeros((2, _WIDTH, RESTS_OF_NUMBERS)), np.zeros(2, dtype=np.int32)
-    )
-    cells = Cells(np.zeros(rows, dtype=np.int64), np.zeros((rows, 0)), np.zeros((rows, 0, RESTS_OF_COSTS)))
+    pool, cell_pool = pools.new_pool(), pools.new_pool()
+    rows, rests = len(pool.owner), np.zeros((2, _WIDTH, scores.RESTS_OF_NUMBERS))
+    models = loops.zeros(PeriodModels, 0)
+    periods = loops.zeros(Periods, rows, state=COLUMNS, reported=COLUMNS)
+    sums = loops.zeros(PeriodSums, 2, sums=_WIDTH)._replace(rests=rests)
+    cells = loops.zeros(Cells, rows, stakes=0)._replace(rests=np.zeros((rows, 0, scores.RESTS_OF_COSTS)))
     used = np.array([1, 0], dtype=np.int64)
-    return PeriodTables(new_calendars(), models, pool, periods, cell_pool, cells, sums, used)
+    return PeriodTables(calendars.new_calendars(), models, pool, periods, cell_pool, cells, sums, used)
 
 
 def tables(periods: PeriodTables) -> Iterator[StateTable]:
@@ -168,11 +128,11 @@ def with_model(
     They are kept unless they had another width, or the clock of another zone. If `valued` changes, stakes are
     counted from now on only.
     """
-    calendars, calendar = with_calendar(tables.calendars, zone, width)
-    tables = tables._replace(calendars=calendars, models=grown(tables.models, model + 1))
+    known, calendar = calendars.with_calendar(tables.calendars, zone, width)
+    tables = tables._replace(calendars=known, models=grown(tables.models, model + 1))
     models, valued = tables.models, valued and not numbers
     if valued:
-        tables = tables._replace(cells=with_stakes(tables.cells))
+        tables = tables._replace(cells=calendars.with_stakes(tables.cells))
     if models.valued[model] != valued:
         models.valued[model] = valued
         own = tables.pool.owner[tables.cell_pool.owner] == model
@@ -207,7 +167,7 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
     [(0.5, 'final')]
     """
     while (start := _update(tables, events, start, stop)) < stop:
-        pool, cell_pool = with_free_row(tables.pool), with_free_row(tables.cell_pool)
+        pool, cell_pool = pools.with_free_row(tables.pool), pools.with_free_row(tables.cell_pool)
         sums_used = tables.sums_used.tolist()
         tables = tables._replace(
             pool=pool, periods=grown(tables.periods, len(pool.owner)),
@@ -219,14 +179,20 @@ def update(tables: PeriodTables, events: Events, start: int, stop: int) -> Perio
 
 def cells_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
     """Joint counts of a period (row) with capacity for k classes: (4·k²,) float64, see `cell_of`."""
-    first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
-    return counts_of(tables.cell_pool, tables.cells, first, cells, capacity)
+    first, count = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
+    counts = np.zeros(4 * capacity * capacity)
+    calendars.put_counts(tables.cell_pool, tables.cells, first, count, capacity, counts)
+    return counts
 
 
 def stakes_of(tables: PeriodTables, period: int, capacity: int) -> Floats:
     """The stakes of a period (row), by label·k + prediction: (k², 2) float64, as `Cells.stakes`."""
-    first, cells = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
-    return calendars.stakes_of(tables.cell_pool, tables.cells, first, cells, capacity)
+    first, count = int(tables.periods.first_cell[period]), int(tables.periods.cells[period])
+    stakes = np.zeros((capacity * capacity, 2))
+    rests = np.zeros((capacity * capacity, 1, scores.RESTS_OF_COSTS))
+    if tables.cells.stakes.shape[1]:
+        calendars.put_stakes(tables.cell_pool, tables.cells, first, count, capacity, stakes, rests)
+    return stakes
 
 
 def sums_of(tables: PeriodTables, period: int) -> Floats | None:
@@ -250,7 +216,7 @@ def read_sums(tables: PeriodTables, periods: Ints) -> Floats:
 def _read_sums(sums: PeriodSums, rows: Ints32, into: Floats) -> None:
     for i in range(len(rows)):
         if rows[i]:
-            read_exactly(sums.sums[rows[i]], sums.rests[rows[i]], into[i])
+            scores.read_exactly(sums.sums[rows[i]], sums.rests[rows[i]], into[i])
 
 
 def _forget_all(tables: PeriodTables, model: int) -> None:
@@ -258,11 +224,11 @@ def _forget_all(tables: PeriodTables, model: int) -> None:
     models, periods = tables.models, tables.periods
     for row in np.flatnonzero(tables.pool.owner == model).tolist():
         if not periods.dropped[row]:
-            remove_all(tables.cell_pool, int(periods.first_cell[row]))
+            pools.remove_all(tables.cell_pool, int(periods.first_cell[row]))
             if periods.sums[row]:
                 tables.sums.next[periods.sums[row]] = tables.sums_used[1]
                 tables.sums_used[1] = periods.sums[row]
-    remove_all(tables.pool, int(models.first[model]))
+    pools.remove_all(tables.pool, int(models.first[model]))
     models.first[model] = models.periods[model] = models.changed[model] = 0
 
 
@@ -287,13 +253,13 @@ def _update(tables: PeriodTables, events: Events, start: int, stop: int) -> int:
         width = models.width[model]
         if width == 0 or kind == EXPIRED:
             continue
-        begin = start_of(tables.calendars, np.int64(models.calendar[model]), width, events.ts[i])
+        begin = calendars.start_of(tables.calendars, np.int64(models.calendar[model]), width, events.ts[i])
         if begin < models.begin[model]:
             continue
         if kind == UNREVISED:
             _remove_scores(tables, events, i, model, find(pool, model, begin))
             continue
-        if is_full(tables.cell_pool):
+        if pools.is_full(tables.cell_pool):
             return i
         if used[1] == 0 and used[0] == len(tables.sums.next):
             return i
@@ -341,7 +307,7 @@ def _remove_scores(tables: PeriodTables, events: Events, i: int, model: int, row
     if cell == 0 or cells.counts[cell] == 0:
         return
     if models.valued[model] and events.valued[i]:
-        take_stake(cells, cell, events.stake[i])
+        calendars.take_stake(cells, cell, events.stake[i])
     if periods.sums[row]:
         own = np.int64(periods.sums[row])
         _add_scores(tables.sums, own, events, i, label, -1.0, models.numbers[model])
@@ -374,10 +340,10 @@ def _count_label(tables: PeriodTables, events: Events, i: int, model: int, row: 
         periods.cells[row] += 1
         cells.counts[cell] = 0
         if models.valued[model]:
-            clear_stakes(cells, cell)
+            calendars.clear_stakes(cells, cell)
     cells.counts[cell] += 1
     if models.valued[model] and events.valued[i]:
-        add_stake(cells, cell, events.stake[i])
+        calendars.add_stake(cells, cell, events.stake[i])
     if events.scored[i]:
         sums_row = _sums_row(tables, row)
         _add_scores(tables.sums, sums_row, events, i, label, 1.0, models.numbers[model])
@@ -435,10 +401,10 @@ def _add_scores(
     """Add the scores of an event to a row of sums, or remove them if `sign` is -1."""
     own, rests, scored = sums.sums[row], sums.rests[row], np.int64(events.scored[i])
     if not numbers:
-        add_probabilities(
+        scores.add_probabilities(
             own, rests, sign, scored, label == events.prediction[i], events.log_loss[i], events.brier[i],
             events.confidence[i], events.weight[i], events.width[i],
         )  # fmt: skip
     elif scored & HAS_SCORE:
-        add_number(own, rests, sign, scored, numbers_of(events, i))
-        add_label(own, rests, sign, events.value[i])
+        scores.add_number(own, rests, sign, scored, scores.numbers_of(events, i))
+        scores.add_label(own, rests, sign, events.value[i])

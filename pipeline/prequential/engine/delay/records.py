@@ -14,13 +14,10 @@ deviations.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, kernel
-from prequential.engine.compiled.pool import Pool
-from prequential.engine.tables.rows import Key, StateTable, of_pool
 
 #: Lower bounds of maturities in 28ths of the horizon after the period's end.
 MATURITIES = (0, 1, 2, 6, 14)
@@ -107,16 +104,6 @@ def new_records(rows: int) -> MaturityRecords:
         np.zeros((*shape, FINALS), dtype=np.float32), np.zeros(shape, dtype=np.int64), np.zeros(shape),
         np.zeros((*shape, 3)), np.zeros((*shape, 3), dtype=np.int64), np.zeros(rows),
     )  # fmt: skip
-
-
-def record_tables(
-    said_pool: Pool, said: ReportedEstimates, record_pool: Pool, records: MaturityRecords
-) -> Iterator[StateTable]:
-    """What their rows stand for."""
-    yield from of_pool("expected|said_pool", Key.EXPECTED_SAID, Key.EXPECTED_PERIOD, said_pool)
-    yield StateTable("expected|said.", Key.EXPECTED_SAID, said)
-    yield from of_pool("expected|record_pool", Key.EXPECTED_RECORD, Key.ENTITY, record_pool)
-    yield StateTable("expected|records.", Key.EXPECTED_RECORD, records)
 
 
 def maturity_of(clock: Any, end: Any, horizon: Any) -> Any:
@@ -270,18 +257,6 @@ def new_usual(rows: int) -> Usual:
     """Return rows without past periods."""
     shape = rows, len(MATURITIES)
     return Usual(np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape))
-
-
-def usual_tables(pool: Pool, usual: Usual) -> Iterator[StateTable]:
-    """What their rows stand for."""
-    yield from of_pool("expected|usual_pool", Key.EXPECTED_USUAL, Key.ENTITY, pool)
-    yield StateTable("expected|usual.", Key.EXPECTED_USUAL, usual)
-
-
-def begin_usual(usual: Usual, row: int) -> None:
-    """Reset a row. Changes only `usual`."""
-    for column in usual:
-        column[row] = 0
 
 
 def see(usual: Usual, row: int, maturity: int, value: float) -> float | None:

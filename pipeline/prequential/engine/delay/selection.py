@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, of_rows, taken
+from prequential.engine.compiled import kernel as loops
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, inner, kernel, taken, zeros
 from prequential.engine.compiled.mathematics import log
 from prequential.engine.tables.logs import EXPIRED, MET, Events, SegmentEvents
 from prequential.engine.tables.rows import Key, StateTable
@@ -54,11 +55,9 @@ class Selection(NamedTuple):
 
 def new_selection() -> Selection:
     """Empty tables."""
-    return Selection(
-        SelectionModels(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)),
-        SelectionCounts(np.zeros((16, 2), dtype=np.int64)), SelectionCounts(np.zeros((0, 2), dtype=np.int64)),
-        np.full(_SIZES, -1, dtype=np.int64), np.zeros(1, dtype=np.int64),
-    )  # fmt: skip
+    classes, segments = (zeros(SelectionCounts, rows, counts=2) for rows in (16, 0))
+    free, used = np.full(_SIZES, -1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    return Selection(zeros(SelectionModels, 0), classes, segments, free, used)
 
 
 def tables(selection: Selection) -> Iterator[StateTable]:
@@ -94,9 +93,14 @@ def update(selection: Selection, events: Events, start: int, stop: int) -> Selec
 
 def part(selection: Selection, models: Ints, segments: Ints) -> Selection:
     """A read-only copy of the data of these models and segments (rows)."""
-    table = of_rows(selection.models, models)
-    classes = _classes_of(selection, table, models)
-    return selection._replace(models=table, classes=classes, segments=of_rows(selection.segments, segments))
+    table = loops.of_rows(selection.models, models)
+    # Their counts by class, one after the other.
+    lengths = table.capacity[models].astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    rows = np.repeat(table.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
+    table.block[models] = starts
+    classes, some = taken(selection.classes, rows), loops.of_rows(selection.segments, segments)
+    return selection._replace(models=table, classes=classes, segments=some)
 
 
 def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selection:
@@ -108,15 +112,6 @@ def forget(selection: Selection, models: Iterable[int], segments: Ints) -> Selec
     for model in models:
         _free(selection, model, _GONE)
     return selection
-
-
-def _classes_of(selection: Selection, table: SelectionModels, models: Ints) -> SelectionCounts:
-    """The counts by class of these models, one after the other; `table` gets their new places."""
-    lengths = table.capacity[models].astype(np.int64)
-    starts = np.cumsum(lengths) - lengths
-    rows = np.repeat(table.block[models] - starts, lengths) + np.arange(int(lengths.sum()))
-    table.block[models] = starts
-    return taken(selection.classes, rows)
 
 
 @kernel
@@ -147,7 +142,7 @@ def indices(selection: Selection, models: Ints) -> list[float | None]:
     `models` are rows, (n,) int64. None without labels, or if all predictions have one. See `stability_index`.
     """
     values = np.zeros(len(models))
-    _indices(selection.models.block, selection.models.capacity, selection.classes.counts, models, values)
+    _indices(selection, models, values)
     return [None if value != value else value for value in values.tolist()]
 
 
@@ -173,11 +168,12 @@ def stability_index(counts: Ints) -> float | None:
 
 
 @kernel
-def _indices(block: Ints, capacity: Ints32, counts: Ints, models: Ints, values: Floats) -> None:
+def _indices(selection: Selection, models: Ints, values: Floats) -> None:
     """The index of each model's classes."""
+    table, counts = selection.models, selection.classes.counts
     for i in range(len(models)):
-        start = np.int64(block[models[i]])
-        values[i] = _stability_index(counts[start : start + capacity[models[i]]])
+        start = np.int64(table.block[models[i]])
+        values[i] = _stability_index(counts[start : start + table.capacity[models[i]]])
 
 
 @kernel

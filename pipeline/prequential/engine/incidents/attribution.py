@@ -18,22 +18,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Floats
 from prequential.engine.details import intervals
-from prequential.engine.incidents import history
-from prequential.engine.incidents.levels import (
-    KNOWN,
-    SURELY,
-    Groups,
-    Phase,
-    most_moved,
-    of_classes,
-    of_columns,
-    of_labels,
-    of_repeats,
-    share_of,
-    variance,
-)
+from prequential.engine.incidents import history, levels
+from prequential.engine.incidents.levels import Phase, most_moved, share_of
 from prequential.engine.incidents.phases import Counts, Phases, coverages
 
 #: Causes with a smaller share aren't named.
@@ -64,19 +51,13 @@ class CauseNames(NamedTuple):
     versions: Sequence[str]
 
 
-def rounded(share: float) -> float:
-    """Round a share to three digits: more aren't certain, and smaller differences don't change the order."""
-    return round(share, 3)
-
-
 def of_weights(phases: Phases, classes: int, names: CauseNames) -> list[Cause]:
     """Causes that are other weights: exact shares, clipped so that together they are at most 1."""
     if not classes or not phases.differs_by_model:
         return []
     before, after = phases_of_labels(phases, classes)
-    by_label, by_repeat = (
-        share_of(groups(before, classes), groups(after, classes)) for groups in (of_labels, of_repeats)
-    )
+    grouped = levels.of_labels, levels.of_repeats
+    by_label, by_repeat = (share_of(by(before, classes), by(after, classes)) for by in grouped)
     selected = 0.0
     if phases.of_predictions is not None:
         selected = _selection(*phases.of_predictions, classes)
@@ -101,26 +82,25 @@ def phases_of_labels(phases: Phases, classes: int) -> tuple[Phase, Phase]:
 
 def dependence(phase: Phase, classes: int) -> float:
     """How many labels count as one independent label, by how often they repeat the one before."""
-    shares = of_labels(phase, classes).n / phase.n
+    shares = levels.of_labels(phase, classes).n / phase.n
     by_chance = math.fsum(shares * shares)
     if by_chance >= 1.0:
         return 1.0
-    repeated = math.fsum(of_classes(phase, classes, history.REPEATED, history.REPEATED_LOSS).n) / phase.n
+    repeats = levels.of_classes(phase, classes, history.REPEATED, history.REPEATED_LOSS)
+    repeated = math.fsum(repeats.n) / phase.n
     return 1.0 / intervals.shrunk(1.0, (repeated - by_chance) / (1.0 - by_chance))
 
 
 def _ratios(before: Phase, after: Phase, classes: int, names: CauseNames) -> dict[str, Any]:
     """The class whose share of labels moved most, and both shares."""
-    some, now = of_labels(before, classes).n / before.n, of_labels(after, classes).n / after.n
+    some, now = levels.of_labels(before, classes).n / before.n, levels.of_labels(after, classes).n / after.n
     most = int(np.argmax(np.abs(now - some)))
     if most >= len(names.classes):
         return {}
     return {"class": names.classes[most], "before": float(some[most]), "after": float(now[most])}
 
 
-def _selection(
-    before: Phase, after: Phase, predictions: tuple[Counts, Counts], classes: int
-) -> float:
+def _selection(before: Phase, after: Phase, predictions: tuple[Counts, Counts], classes: int) -> float:
     """The share of the change that results from which predictions get labels, by predicted class.
 
     Let m be the predictions of a class after the change, and r the share of them that got labels before it.
@@ -128,8 +108,9 @@ def _selection(
     this ratio.
     """
     then, now = predictions
-    made0, made1, met0, met1 = (
-        _padded(shares, classes) for shares in (then.made, now.made, then.met, now.met)
+    made0, made1, met0, met1 = (  # of each class; those beyond have none
+        np.pad(counts[:classes], (0, max(0, classes - len(counts))))
+        for counts in (then.made, now.made, then.met, now.met)
     )
     total = math.fsum(met1)
     if not total or not math.fsum(met0):
@@ -141,22 +122,15 @@ def _selection(
     weights = expected / math.fsum(expected)
     some = weights > 0
     off = math.fsum((met1[some] - total * weights[some]) ** 2 / (total * weights[some]))
-    if off < SURELY * SURELY + 2 * (int(some.sum()) - 1):
+    if off < levels.SURELY * levels.SURELY + 2 * (int(some.sum()) - 1):
         return 0.0
-    predicted0 = of_classes(before, classes, history.PREDICTED, history.PREDICTED_LOSS)
-    predicted1 = of_classes(after, classes, history.PREDICTED, history.PREDICTED_LOSS)
-    known = predicted0.n >= KNOWN
+    predicted0 = levels.of_classes(before, classes, history.PREDICTED, history.PREDICTED_LOSS)
+    predicted1 = levels.of_classes(after, classes, history.PREDICTED, history.PREDICTED_LOSS)
+    known = predicted0.n >= levels.KNOWN
     former = np.full(classes, before.mean)
     former[known] = predicted0.loss[known] / predicted0.n[known]
     change = after.mean - before.mean
     return math.fsum((predicted1.n / after.n - weights) * former) / change if change else 0.0
-
-
-def _padded(values: Floats, classes: int) -> Floats:
-    """One for each class; those beyond have none."""
-    padded = np.zeros(classes)
-    padded[: len(values)] = values[:classes]
-    return padded
 
 
 def at_former_ratio(before: Phase, after: Phase, classes: int) -> float | None:
@@ -164,7 +138,7 @@ def at_former_ratio(before: Phase, after: Phase, classes: int) -> float | None:
 
     None where a class that had labels before has had none since, or no class had labels before.
     """
-    some, now = of_labels(before, classes), of_labels(after, classes)
+    some, now = levels.of_labels(before, classes), levels.of_labels(after, classes)
     seen = some.n > 0
     if not seen.any() or (now.n[seen] == 0).any():
         return None
@@ -178,9 +152,7 @@ class Others(NamedTuple):
     models: int
 
 
-def of_circumstances(
-    phases: Phases, names: CauseNames, others: Callable[[], Others] | None
-) -> list[Cause]:
+def of_circumstances(phases: Phases, names: CauseNames, others: Callable[[], Others] | None) -> list[Cause]:
     """Label latency, version, coverage: the share of each in what weights leave unexplained."""
     by_circumstance = []
     for cause, n, loss, count in (
@@ -189,7 +161,7 @@ def of_circumstances(
     ):
         columns = np.arange(count)
         before, after = phases.of_columns(n + columns)
-        groups = (of_columns(phase, n + columns, loss + columns) for phase in (before, after))
+        groups = (levels.of_columns(phase, n + columns, loss + columns) for phase in (before, after))
         share = share_of(*groups, new_explains=True)
         detail: dict[str, Any] = {}
         if cause == "model_version" and share >= LEAST_SHARE:
@@ -256,7 +228,11 @@ def of_confidence(phases: Phases, classes: int, explained: float) -> Cause | Non
     if not classes:
         return None
     before, after = phases.of_columns(history.CONFIDENCE + np.arange(history.CONFIDENCES))
-    bins = [_binned(phase, history.CONFIDENCE, history.CONFIDENCE_LOSS) for phase in (before, after)]
+    n, loss = (
+        slice(first, first + history.CONFIDENCES) for first in (history.CONFIDENCE, history.CONFIDENCE_LOSS)
+    )
+    # Outcomes without a probability are in no bin.
+    bins = [levels.Groups(phase.cells[n], phase.cells[loss]) for phase in (before, after)]
     if any(2 * math.fsum(by_bin.n) < phase.n or not phase.n for by_bin, phase in zip(bins, (before, after))):
         return None
     if versions_moved(before, after):
@@ -267,12 +243,6 @@ def of_confidence(phases: Phases, classes: int, explained: float) -> Cause | Non
     middles = (np.arange(history.CONFIDENCES) + 0.5) / history.CONFIDENCES
     sure = [math.fsum(by_bin.n * middles) / math.fsum(by_bin.n) for by_bin in bins]
     return Cause("inputs", share, {"confidence": {"before": sure[0], "after": sure[1]}})
-
-
-def _binned(phase: Phase, n: int, loss: int) -> Groups:
-    """By bin of confidence; outcomes without a probability are in none."""
-    bins = history.CONFIDENCES
-    return Groups(phase.cells[n : n + bins], phase.cells[loss : loss + bins])
 
 
 def of_shares(phases: Phases, classes: int, names: CauseNames) -> Cause | None:
@@ -287,7 +257,7 @@ def of_shares(phases: Phases, classes: int, names: CauseNames) -> Cause | None:
     before, after = phases_of_labels(phases, classes)
     wide = max(*(dependence(phase, classes) for phase in (before, after)), _dispersion(phases, classes))
     both = [
-        [of_classes(phase, classes, *columns).n / wide for phase in (before, after)]
+        [levels.of_classes(phase, classes, *columns).n / wide for phase in (before, after)]
         for columns in (
             (history.LABELLED, history.LABELLED_LOSS), (history.PREDICTED, history.PREDICTED_LOSS)
         )
@@ -339,8 +309,7 @@ def of_segments(phases: Phases, classes: int, names: CauseNames) -> Cause | None
     best: Cause | None = None
     for places in keys.values():
         columns = np.array([history.column_of_segment(classes, i) for i in places])
-        before, after = phases.of_columns(columns)
-        groups = of_columns(before, columns, columns + 1), of_columns(after, columns, columns + 1)
+        groups = [levels.of_columns(one, columns, columns + 1) for one in phases.of_columns(columns)]
         moved = most_moved(groups[0].n, groups[1].n)
         if moved is None:
             continue
@@ -379,15 +348,15 @@ def _alone(
     """A group's part of the change, w1·(l1 - l0)/(L1 - L0), if the rest has surely changed far less."""
     (n0, loss0), (n1, loss1) = groups
     rest0, rest1 = before.n - n0, after.n - n1
-    if min(n0, n1, rest0, rest1) < KNOWN:
+    if min(n0, n1, rest0, rest1) < levels.KNOWN:
         return None
     within = loss1 / n1 - loss0 / n0
     elsewhere = (after.loss - loss1) / rest1 - (before.loss - loss0) / rest0
     part = n1 / after.n * within / change
-    spread0, spread1 = variance(before, binary), variance(after, binary)
+    spread0, spread1 = levels.variance(before, binary), levels.variance(after, binary)
     error = math.sqrt(spread0 / n0 + spread1 / n1 + spread0 / rest0 + spread1 / rest1)
     sign = math.copysign(1.0, change)
-    unsure = abs(within - elsewhere) <= SURELY * error
+    unsure = abs(within - elsewhere) <= levels.SURELY * error
     if part < _MOST_OF_IT or sign * elsewhere > _LITTLE * sign * within or unsure:
         return None
     return min(1.0, part)
@@ -435,6 +404,7 @@ def causes(
         parts.append(other_inputs._replace(share=left))
     elif phases.differs_by_model:
         parts.append(Cause("concept", left, {}))
-    named = [one._replace(share=rounded(one.share)) for one in parts if one.share >= LEAST_SHARE]
+    # More than three digits aren't certain, and smaller differences don't change the order.
+    named = [one._replace(share=round(one.share, 3)) for one in parts if one.share >= LEAST_SHARE]
     named.sort(key=lambda one: -one.share)
     return named if named and named[0].share >= CLEAR_SHARE else [NOT_CLEAR]

@@ -20,17 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from prequential.engine.compiled.kernel import (
-    Floats,
-    Ints,
-    Ints32,
-    columns_of,
-    grown,
-    inlined,
-    inner,
-    records,
-    taken,
-)
+from prequential.engine.compiled import kernel as loops
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, grown, inlined, inner, records, taken
 
 #: The longest length that follows from the data alone, and of how many halvings of it an owner begins with
 #: (21 ms).
@@ -316,7 +307,7 @@ def without_owners(pool: ClusterPool, owners: Sequence[int]) -> ClusterPool:
     Rows and cells without an owner go as soon as they are more than half: then the others move together.
     """
     lines = pool.lines
-    for column in columns_of(lines).values():
+    for column in loops.columns_of(lines).values():
         column[owners] = 0
     places = lines.places.astype(np.int64)
     cells = places * lines.width

@@ -15,15 +15,10 @@ import numpy as np
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import OTHER, Stream
 from prequential.engine.incidents import attribution
+from prequential.engine.incidents import history as measured
 from prequential.engine.incidents.attribution import CauseNames, Others, at_former_ratio, versions_moved
 from prequential.engine.incidents.clusters import length_of
-from prequential.engine.incidents.history import (
-    MOST_CLASSES,
-    ClusterHistory,
-    OrderedClusters,
-    read,
-    read_parts,
-)
+from prequential.engine.incidents.history import ClusterHistory, OrderedClusters, read
 from prequential.engine.incidents.lasting import FORMER, LEAST_OUTCOMES, MEMORY
 from prequential.engine.incidents.levels import Level, Phase, phase, severity
 from prequential.engine.incidents.phases import Phases
@@ -205,13 +200,13 @@ def view_of(catalog: Catalog, history: ClusterHistory, owner: int, *, alone: boo
     stream = _stream_of(catalog, owner)
     classes, fixed = int(history.owners.classes[owner]), int(history.owners.fixed[owner])
     names = list(stream.class_names[:classes])
-    if classes == MOST_CLASSES:  # whether others have come yet: names of this batch are known
+    if classes == measured.MOST_CLASSES:  # whether others have come yet: names of this batch are known
         names[-1] = OTHER
     versions = [stream.version_name(code) if code else "" for code in history.versions[owner].tolist()]
     return View(
         read(history.outcomes, owner, fixed), length_of(fixed, int(history.outcomes.lines.doubled[owner])),
         partial(read, history.predictions, int(history.owners.model[owner]), fixed),
-        partial(read_parts, history, owner),
+        partial(measured.read_parts, history, owner),
         int(history.owners.measure[owner]), classes,
         CauseNames(names, segments_of(catalog, history, owner), versions), now_of(history, owner),
         None if alone else partial(_others, catalog, history, owner),

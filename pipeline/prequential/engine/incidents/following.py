@@ -4,60 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, inlined, inner, kernel
-from prequential.engine.incidents.clusters import (
-    DAY,
-    HALVINGS,
-    LEAST_ENTRIES,
-    NO_PLACE,
-    ClusterPool,
-    cells_of,
-    double_length,
-    find_cluster,
-    key_of,
-    length_of,
-    part_for,
-    place_for,
-    place_of,
-)
-from prequential.engine.incidents.history import (
-    CLASSES,
-    CONFIDENCE,
-    CONFIDENCE_LOSS,
-    CONFIDENCES,
-    DUE_COUNT,
-    DUE_RECORD,
-    EXAMPLE_COUNT,
-    LABELLED,
-    LABELLED_LOSS,
-    LATENCIES,
-    LATENCY,
-    LATENCY_LOSS,
-    MADE,
-    MET_LABEL,
-    MOST_CLASSES,
-    MOST_SEGMENTS,
-    NEVER,
-    OF_OUTCOMES,
-    OF_PARTS,
-    OF_PREDICTIONS,
-    PER_CLASS,
-    PER_PREDICTED,
-    PER_SEGMENT,
-    POOL,
-    PREDICTED,
-    PREDICTED_LOSS,
-    REPEATED,
-    REPEATED_LOSS,
-    VERSION,
-    VERSION_LOSS,
-    VERSIONS,
-    WANTED_CLASSES,
-    WANTED_SEGMENTS,
-    WANTING,
-    ClusterHistory,
-    class_column,
-    latency_column,
-)
+from prequential.engine.incidents import clusters
+from prequential.engine.incidents import history as layout
+from prequential.engine.incidents.clusters import ClusterPool, cells_of, key_of, length_of, place_of
+from prequential.engine.incidents.history import NEVER, ClusterHistory
 from prequential.engine.incidents.lasting import LASTING, LEAST_OUTCOMES, LEAST_USUAL, Decision, decide
 from prequential.engine.measures.losses import own_loss
 from prequential.engine.measures.per_class import Positives
@@ -76,7 +26,7 @@ DAYS = 20
 ROWS_OF_BUDGET = 1_000_000.0
 
 #: Clusters that a worsening lasts for, where predictions span less than `YOUNG` ms: the first hours.
-_LASTING_AT_FIRST, YOUNG = 3, DAY / 4
+_LASTING_AT_FIRST, YOUNG = 3, clusters.DAY / 4
 
 #: Without times, 2^10 clusters may be taken as one: more than there are.
 _MOST_HALVINGS = 10
@@ -126,8 +76,8 @@ def is_due(history: ClusterHistory, owner: int, untimed: bool) -> bool:
     latencies = history.scratch.latencies
     latencies[:] = 0.0
     for k in range(pool.lines.used[owner]):
-        start = cells_of(pool, owner, place_of(pool, owner, k)) + LATENCY
-        for column in range(LATENCIES):
+        start = cells_of(pool, owner, place_of(pool, owner, k)) + layout.LATENCY
+        for column in range(layout.LATENCIES):
             latencies[column] += pool.cells[start + column]
     age = 0.0 if untimed else age_of_labels(latencies)
     stop = closed_clusters(history, owner, age, untimed)
@@ -152,39 +102,32 @@ def _become_days(history: ClusterHistory, owner: int, untimed: bool) -> None:
     """Make clusters days where predictions span enough of them, with enough outcomes each."""
     pool = history.outcomes
     lines = pool.lines
-    if untimed or history.owners.fixed[owner] or lines.doubled[owner] >= HALVINGS:
+    if untimed or history.owners.fixed[owner] or lines.doubled[owner] >= clusters.HALVINGS:
         return
     used = lines.used[owner]
     first, last = pool.blocks.key[place_of(pool, owner, 0)], pool.blocks.key[place_of(pool, owner, used - 1)]
-    days = (last - first) * length_of(0, lines.doubled[owner]) / DAY
-    if days >= DAYS and lines.entries[owner] >= LEAST_ENTRIES * days:
-        while lines.doubled[owner] < HALVINGS:
-            double_length(pool, owner)
-
-
-@inner
-def _gather(history: ClusterHistory, owner: int, stop: int) -> None:
-    """Put the owner's first `stop` clusters into the scratch."""
-    pool, means = history.outcomes, history.scratch.means
-    for k in range(stop):
-        place = place_of(pool, owner, k)
-        means.n[k], means.loss[k] = pool.blocks.n[place], pool.sums.loss[place]
-        means.mark[k], means.key[k], means.place[k] = pool.blocks.mark[place], pool.blocks.key[place], k
+    days = (last - first) * length_of(0, lines.doubled[owner]) / clusters.DAY
+    if days >= DAYS and lines.entries[owner] >= clusters.LEAST_ENTRIES * days:
+        while lines.doubled[owner] < clusters.HALVINGS:
+            clusters.double_length(pool, owner)
 
 
 @inner
 def _decide(history: ClusterHistory, owner: int, stop: int, untimed: bool) -> Decision:
-    """What the owner's first `stop` clusters show."""
-    owners, doubled = history.owners, history.outcomes.lines.doubled[owner]
+    """What the owner's first `stop` clusters show; they are put into the scratch."""
+    owners, pool, means = history.owners, history.outcomes, history.scratch.means
+    doubled = pool.lines.doubled[owner]
     length = length_of(owners.fixed[owner], doubled)
     budget = ROWS_OF_BUDGET if untimed else owners.budget[owner]
-    halvings = 0 if owners.fixed[owner] else _MOST_HALVINGS if untimed else max(0, HALVINGS - doubled)
-    _gather(history, owner, stop)
-    least = LASTING
-    if not untimed and owners.fixed[owner] == 0 and stop:
-        keys = history.scratch.means.key
-        if (keys[stop - 1] + 1 - keys[0]) * length < YOUNG:
-            least = _LASTING_AT_FIRST
+    halvings = _MOST_HALVINGS if untimed else max(0, clusters.HALVINGS - doubled)
+    halvings = 0 if owners.fixed[owner] else halvings
+    for k in range(stop):
+        place = place_of(pool, owner, k)
+        means.n[k], means.loss[k] = pool.blocks.n[place], pool.sums.loss[place]
+        means.mark[k], means.key[k], means.place[k] = pool.blocks.mark[place], pool.blocks.key[place], k
+    of_data = not untimed and owners.fixed[owner] == 0 and stop > 0
+    is_young = of_data and (means.key[stop - 1] + 1 - means.key[0]) * length < YOUNG
+    least = _LASTING_AT_FIRST if is_young else LASTING
     return decide(history.scratch, stop, owners.binary[owner] > 0, budget / length, halvings, least)
 
 
@@ -216,30 +159,14 @@ def follow(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Take over rows `start` to `stop` - 1 of the outcome log, and the events that came before each.
 
-    Parameters
-    ----------
-    history
-        The tables; updated.
-    log, start, stop
-        Outcomes.
-    events, first, last
-        What became of predictions; rows `first` to `last` - 1.
-    entities, positives
-        The catalog's, by streams.
-    untimed
-        Whether times are numbers of rows.
-
-    Returns
-    -------
-    row, event : int
-        The next ones.
-    why : int
-        FOLLOWED; LOOK_DUE, at the end of a record when owners are due; NEEDS_ROOM, if a table is full.
+    `events` have what became of predictions, in rows `first` to `last` - 1. `entities` and `positives` are
+    the catalog's. If `untimed`, times are numbers of rows. Returns the next row, the next event, and why it
+    stops: FOLLOWED; LOOK_DUE, at the end of a record when owners are due; NEEDS_ROOM, if a table is full.
     """
     owners, notes = history.owners, history.notes
     i, e = start, first
     while i < stop:
-        if notes[DUE_COUNT] and log.record[i] != notes[DUE_RECORD]:
+        if notes[layout.DUE_COUNT] and log.record[i] != notes[layout.DUE_RECORD]:
             return i, e, LOOK_DUE
         while e < last and events.before[e] <= i:
             if not _event(history, events, e, untimed):
@@ -255,7 +182,7 @@ def follow(
             elif not _in_segment(history, owner, entity):
                 return i, e, NEEDS_ROOM
         i += 1
-    return i, e, LOOK_DUE if notes[DUE_COUNT] else FOLLOWED
+    return i, e, LOOK_DUE if notes[layout.DUE_COUNT] else FOLLOWED
 
 
 @kernel
@@ -276,8 +203,8 @@ def follow_events(
 def _lacks(history: ClusterHistory, owner: int, pool: int, classes: int, segments: int) -> bool:
     """Note what an owner lacks; False, as there is no room."""
     notes = history.notes
-    notes[WANTING], notes[POOL] = owner, pool
-    notes[WANTED_CLASSES], notes[WANTED_SEGMENTS] = classes, segments
+    notes[layout.WANTING], notes[layout.POOL] = owner, pool
+    notes[layout.WANTED_CLASSES], notes[layout.WANTED_SEGMENTS] = classes, segments
     return False
 
 
@@ -304,20 +231,24 @@ def _outcome(
     if counts:
         classes, wanted = owners.classes[owner], 0
         if owners.of_classes[owner]:
-            wanted = min(MOST_CLASSES, 1 + max(log.label[i], log.prediction[i]))
+            wanted = min(layout.MOST_CLASSES, 1 + max(log.label[i], log.prediction[i]))
         if wanted > classes or pool.lines.width[owner] == 0:
-            return _lacks(history, owner, OF_OUTCOMES, wanted, 0)
-        place = place_for(pool, owner, ts, log.number[i], owners.fixed[owner], untimed)
-        if place == NO_PLACE:
-            return _lacks(history, owner, OF_OUTCOMES, wanted, 0)
-        part = part_for(
+            return _lacks(history, owner, layout.OF_OUTCOMES, wanted, 0)
+        place = clusters.place_for(pool, owner, ts, log.number[i], owners.fixed[owner], untimed)
+        if place == clusters.NO_PLACE:
+            return _lacks(history, owner, layout.OF_OUTCOMES, wanted, 0)
+        part = clusters.part_for(
             history.parts, owner, ts, log.number[i], owners.fixed[owner], pool.lines.doubled[owner]
         )
-        if part == NO_PLACE:
-            return _lacks(history, owner, OF_PARTS, 0, 0)
+        if part == clusters.NO_PLACE:
+            return _lacks(history, owner, layout.OF_PARTS, 0, 0)
         loss = min(max(loss, -LARGEST_LOSS), LARGEST_LOSS)
         if part >= 0:
-            _add_to_part(history.parts, part, t1, loss)
+            parts = history.parts
+            if parts.blocks.n[part] == 0:
+                parts.sums.t1[part] = t1
+            parts.blocks.n[part] += 1
+            parts.sums.loss[part] += loss
         if place >= 0:
             owners.cluster[owner] = pool.blocks.key[place]
             _measure(history, log, i, owner, place, loss, untimed)
@@ -328,19 +259,10 @@ def _outcome(
         owners.newest[owner] = t1
     enough = pool.lines.entries[owner] >= LEAST_USUAL * LEAST_OUTCOMES
     if enough and owners.newest[owner] >= owners.check_time[owner] and is_due(history, owner, untimed):
-        history.due[history.notes[DUE_COUNT]] = owner
-        history.notes[DUE_COUNT] += 1
-        history.notes[DUE_RECORD] = log.record[i]
+        history.due[history.notes[layout.DUE_COUNT]] = owner
+        history.notes[layout.DUE_COUNT] += 1
+        history.notes[layout.DUE_RECORD] = log.record[i]
     return True
-
-
-@inlined
-def _add_to_part(parts: ClusterPool, part: int, t1: int, loss: float) -> None:
-    """Add an outcome to a part of its cluster."""
-    if parts.blocks.n[part] == 0:
-        parts.sums.t1[part] = t1
-    parts.blocks.n[part] += 1
-    parts.sums.loss[part] += loss
 
 
 @inner
@@ -363,31 +285,31 @@ def _measure(
     sums.squares[place] += loss * loss
     sums.products[place] += loss * before
     start = cells_of(pool, owner, place)
-    latency = latency_column(log.latency[i])
-    _add(pool, start + LATENCY + latency, 1.0)
-    _add(pool, start + LATENCY_LOSS + latency, loss)
+    latency = layout.latency_column(log.latency[i])
+    _add(pool, start + layout.LATENCY + latency, 1.0)
+    _add(pool, start + layout.LATENCY_LOSS + latency, loss)
     if log.version[i]:
         version = _version_column(history, owner, log.version[i])
-        _add(pool, start + VERSION + version, 1.0)
-        _add(pool, start + VERSION_LOSS + version, loss)
+        _add(pool, start + layout.VERSION + version, 1.0)
+        _add(pool, start + layout.VERSION_LOSS + version, loss)
     if classes:
         if log.scored[i] & SCORED:
-            confidence = min(CONFIDENCES - 1, int(CONFIDENCES * log.confidence[i]))
-            _add(pool, start + CONFIDENCE + confidence, 1.0)
-            _add(pool, start + CONFIDENCE_LOSS + confidence, loss)
-        column = start + CLASSES + PER_CLASS * class_column(log.label[i], classes)
-        _add(pool, column + LABELLED, 1.0)
-        _add(pool, column + LABELLED_LOSS, loss)
+            confidence = min(layout.CONFIDENCES - 1, int(layout.CONFIDENCES * log.confidence[i]))
+            _add(pool, start + layout.CONFIDENCE + confidence, 1.0)
+            _add(pool, start + layout.CONFIDENCE_LOSS + confidence, loss)
+        column = start + layout.CLASSES + layout.PER_CLASS * layout.class_column(log.label[i], classes)
+        _add(pool, column + layout.LABELLED, 1.0)
+        _add(pool, column + layout.LABELLED_LOSS, loss)
         if owners.label[owner] == log.label[i] + 1:
-            _add(pool, column + REPEATED, 1.0)
-            _add(pool, column + REPEATED_LOSS, loss)
-        other = start + CLASSES + PER_CLASS * class_column(log.prediction[i], classes)
-        _add(pool, other + PREDICTED, 1.0)
-        _add(pool, other + PREDICTED_LOSS, loss)
+            _add(pool, column + layout.REPEATED, 1.0)
+            _add(pool, column + layout.REPEATED_LOSS, loss)
+        other = start + layout.CLASSES + layout.PER_CLASS * layout.class_column(log.prediction[i], classes)
+        _add(pool, other + layout.PREDICTED, 1.0)
+        _add(pool, other + layout.PREDICTED_LOSS, loss)
     if _is_example(history, owner, place, loss, owners.binary[owner] > 0):
         owners.example[owner] = blocks.number[place]
-        history.examples[history.notes[EXAMPLE_COUNT]] = i
-        history.notes[EXAMPLE_COUNT] += 1
+        history.examples[history.notes[layout.EXAMPLE_COUNT]] = i
+        history.notes[layout.EXAMPLE_COUNT] += 1
 
 
 @inlined
@@ -409,7 +331,7 @@ def _version_column(history: ClusterHistory, owner: int, version: int) -> int:
     """The column of a version; one that has none gets that of the one known longest, which is forgotten."""
     codes = history.versions
     oldest = 0
-    for column in range(VERSIONS):
+    for column in range(layout.VERSIONS):
         if codes[owner, column] == version:
             return column
         if codes[owner, column] < codes[owner, oldest]:
@@ -418,7 +340,8 @@ def _version_column(history: ClusterHistory, owner: int, version: int) -> int:
         pool = history.outcomes
         for k in range(pool.lines.used[owner]):
             start = cells_of(pool, owner, place_of(pool, owner, k))
-            pool.cells[start + VERSION + oldest] = pool.cells[start + VERSION_LOSS + oldest] = 0.0
+            for column in (layout.VERSION, layout.VERSION_LOSS):
+                pool.cells[start + column + oldest] = 0.0
     codes[owner, oldest] = version
     return oldest
 
@@ -428,7 +351,7 @@ def _in_segment(history: ClusterHistory, owner: int, entity: int) -> bool:
     """Also count the owner's newest outcome in a segment; False if there is no column for it."""
     owners, pool = history.owners, history.outcomes
     if owners.slot[entity] == 0:
-        if owners.slots[owner] >= MOST_SEGMENTS:
+        if owners.slots[owner] >= layout.MOST_SEGMENTS:
             owners.slot[entity] = -1
         else:
             owners.slots[owner] += 1
@@ -437,11 +360,12 @@ def _in_segment(history: ClusterHistory, owner: int, entity: int) -> bool:
     if slot < 0:
         return True
     if slot > owners.segments[owner]:
-        return _lacks(history, owner, OF_OUTCOMES, 0, slot)
-    place = find_cluster(pool, owner, owners.cluster[owner]) if owners.cluster[owner] != NEVER else -1
+        return _lacks(history, owner, layout.OF_OUTCOMES, 0, slot)
+    cluster = owners.cluster[owner]
+    place = clusters.find_cluster(pool, owner, cluster) if cluster != NEVER else -1
     if place >= 0:
         start = cells_of(pool, owner, place)
-        column = start + CLASSES + PER_CLASS * owners.classes[owner] + PER_SEGMENT * (slot - 1)
+        column = start + layout.column_of_segment(owners.classes[owner], slot - 1)
         _add(pool, column, 1.0)
         _add(pool, column + 1, owners.loss[owner])
     return True
@@ -459,24 +383,24 @@ def _event(history: ClusterHistory, events: Events, e: int, untimed: bool) -> bo
     model, kind = events.model[e], events.kind[e]
     if (kind != WAITS and kind != MET) or not owners.position[model]:
         return True
-    classes = pool.lines.width[model] // PER_PREDICTED
+    classes = pool.lines.width[model] // layout.PER_PREDICTED
     code = events.prediction[e] if owners.of_classes[model] else 0
-    if code >= classes and classes < MOST_CLASSES:
-        return _lacks(history, model, OF_PREDICTIONS, min(MOST_CLASSES, code + 1), 0)
-    column = PER_PREDICTED * class_column(code, classes)
+    if code >= classes and classes < layout.MOST_CLASSES:
+        return _lacks(history, model, layout.OF_PREDICTIONS, min(layout.MOST_CLASSES, code + 1), 0)
+    column = layout.PER_PREDICTED * layout.class_column(code, classes)
     fixed = owners.fixed[model]
     if kind == WAITS:
         ts = min(events.ts[e], events.t1[e])
-        place = place_for(pool, model, ts, owners.predictions[model] + 1, fixed, untimed)
-        if place == NO_PLACE:
-            return _lacks(history, model, OF_PREDICTIONS, min(MOST_CLASSES, code + 1), 0)
+        place = clusters.place_for(pool, model, ts, owners.predictions[model] + 1, fixed, untimed)
+        if place == clusters.NO_PLACE:
+            return _lacks(history, model, layout.OF_PREDICTIONS, min(layout.MOST_CLASSES, code + 1), 0)
         owners.predictions[model] += 1
         if place >= 0:
             pool.blocks.n[place] += 1
             pool.lines.entries[model] += 1
-            _add(pool, cells_of(pool, model, place) + column + MADE, 1.0)
+            _add(pool, cells_of(pool, model, place) + column + layout.MADE, 1.0)
     else:
-        place = find_cluster(pool, model, key_of(events.ts[e], fixed, pool.lines.doubled[model]))
+        place = clusters.find_cluster(pool, model, key_of(events.ts[e], fixed, pool.lines.doubled[model]))
         if place >= 0:
-            _add(pool, cells_of(pool, model, place) + column + MET_LABEL, 1.0)
+            _add(pool, cells_of(pool, model, place) + column + layout.MET_LABEL, 1.0)
     return True

@@ -12,30 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from prequential.engine.compiled.kernel import (
-    Bytes,
-    Floats,
-    Ints,
-    Ints32,
-    columns_of,
-    grown,
-    inlined,
-    records,
-)
-from prequential.engine.incidents.clusters import (
-    DAY,
-    FEW_CLUSTERS,
-    HALVINGS,
-    MOST_CLUSTERS,
-    MOST_PARTS,
-    PART_HALVINGS,
-    ClusterPool,
-    laid_out,
-    new_pool,
-    part_length,
-    with_owners,
-    without_owners,
-)
+from prequential.engine.compiled import kernel as loops
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grown, inlined, records
+from prequential.engine.incidents import clusters
+from prequential.engine.incidents.clusters import FEW_CLUSTERS, ClusterPool, laid_out, new_pool
 from prequential.engine.incidents.lasting import Scratch, new_scratch
 from prequential.engine.tables.rows import Key, StateTable
 
@@ -135,7 +115,7 @@ def new_history() -> ClusterHistory:
         records(Owners, 16), np.zeros((16, VERSIONS), np.int32),
         new_pool(summed=True), new_pool(summed=False), new_pool(summed=True),
         np.zeros(16, np.int32), np.zeros(16, np.int32), np.zeros(7, np.int64),
-        new_scratch(MOST_CLUSTERS, LATENCIES),
+        new_scratch(clusters.MOST_CLUSTERS, LATENCIES),
     )  # fmt: skip
 
 
@@ -167,7 +147,7 @@ def tables(history: ClusterHistory, entities: int) -> Iterator[StateTable]:
 
 def with_entities(history: ClusterHistory, entities: int) -> ClusterHistory:
     """The history with rows for so many entities."""
-    pools: Any = {name: with_owners(getattr(history, name), entities) for name in POOLS}
+    pools: Any = {name: clusters.with_owners(getattr(history, name), entities) for name in POOLS}
     return history._replace(
         owners=grown(history.owners, entities), versions=grown(history.versions, entities), **pools
     )
@@ -175,10 +155,10 @@ def with_entities(history: ClusterHistory, entities: int) -> ClusterHistory:
 
 def without(history: ClusterHistory, entities: Sequence[int]) -> ClusterHistory:
     """The history without these entities; their later records are passed over."""
-    for column in columns_of(history.owners).values():
+    for column in loops.columns_of(history.owners).values():
         column[entities] = 0
     history.versions[entities] = 0
-    pools: Any = {name: without_owners(getattr(history, name), entities) for name in POOLS}
+    pools: Any = {name: clusters.without_owners(getattr(history, name), entities) for name in POOLS}
     return history._replace(**pools)
 
 
@@ -187,6 +167,7 @@ def columns(classes: int, segments: int) -> int:
     return CLASSES + PER_CLASS * classes + PER_SEGMENT * segments
 
 
+@inlined
 def column_of_segment(classes: int, segment: int) -> int:
     """The first column of a segment among those of a cluster."""
     return CLASSES + PER_CLASS * classes + PER_SEGMENT * segment
@@ -215,7 +196,7 @@ def with_room(history: ClusterHistory) -> ClusterHistory:
     if owners.of_classes[owner]:
         wanted = max(_LEAST_CLASSES, wanted)  # one more is soon to come, and costs as much again
     if notes[POOL] == OF_PARTS:
-        places = min(max(FEW_CLUSTERS, 2 * int(history.parts.lines.places[owner])), MOST_PARTS)
+        places = min(max(FEW_CLUSTERS, 2 * int(history.parts.lines.places[owner])), clusters.MOST_PARTS)
         return history._replace(parts=laid_out(history.parts, owner, places, [], 0))
     if notes[POOL] == OF_PREDICTIONS:
         pool = history.predictions
@@ -233,9 +214,7 @@ def with_room(history: ClusterHistory) -> ClusterHistory:
     kept = [(cell, cell) for cell in range(CLASSES + PER_CLASS * classes)]
     old, new = column_of_segment(classes, 0), column_of_segment(now[0], 0)
     kept += [(old + cell, new + cell) for cell in range(PER_SEGMENT * segments)]
-    pool = laid_out(
-        pool, owner, _places(pool, owner), kept if pool.lines.width[owner] else [], columns(*now)
-    )
+    pool = laid_out(pool, owner, _places(pool, owner), kept if pool.lines.width[owner] else [], columns(*now))
     owners.classes[owner], owners.segments[owner] = now
     return history._replace(outcomes=pool)
 
@@ -245,7 +224,7 @@ def _places(pool: ClusterPool, owner: int) -> int:
     places = int(pool.lines.places[owner])
     if pool.lines.used[owner] < places:
         return places
-    return min(max(FEW_CLUSTERS, 2 * places), MOST_CLUSTERS)
+    return min(max(FEW_CLUSTERS, 2 * places), clusters.MOST_CLUSTERS)
 
 
 def _power_of_two(least: int) -> int:
@@ -276,7 +255,8 @@ class OrderedClusters(NamedTuple):
 
 def read_parts(history: ClusterHistory, owner: int) -> OrderedClusters:
     """The parts that are kept of an owner's clusters of outcomes; they have no cells."""
-    return read(history.parts, owner, part_length(int(history.owners.fixed[owner])), PART_HALVINGS)
+    length = clusters.part_length(int(history.owners.fixed[owner]))
+    return read(history.parts, owner, length, clusters.PART_HALVINGS)
 
 
 def read(pool: ClusterPool, owner: int, fixed: int, halved: int = 0) -> OrderedClusters:
@@ -292,7 +272,7 @@ def read(pool: ClusterPool, owner: int, fixed: int, halved: int = 0) -> OrderedC
     cells = pool.cells[start : start + places * width].reshape(places, width)[order].astype(np.float64)
     clusters, sums = cast("Any", pool.blocks), cast("Any", pool.sums)
     sums = sums[rows] if len(sums) else np.zeros(used, sums.dtype)
-    known = columns_of(clusters[rows]) | columns_of(sums)
+    known = loops.columns_of(clusters[rows]) | loops.columns_of(sums)
     fields: Any = (known[name] for name in OrderedClusters._fields[:-2])
     wide = [field.astype(np.int64) if field.dtype == np.int32 else field for field in fields]
     doubled = int(lines.doubled[owner]) - halved
@@ -304,8 +284,8 @@ def begin_of(key: int, fixed: int, doubled: int) -> int:
     """The first time (ms) of a cluster; see `clusters.key_of`."""
     if fixed:
         return key * fixed
-    halvings = HALVINGS - doubled
-    return (key << -halvings) * DAY if halvings < 0 else -(-key * DAY >> halvings)
+    halvings = clusters.HALVINGS - doubled
+    return (key << -halvings) * clusters.DAY if halvings < 0 else -(-key * clusters.DAY >> halvings)
 
 
 def mark_clusters(pool: ClusterPool, owner: int, places: Sequence[int], mark: int) -> None:

@@ -129,23 +129,12 @@ class OpenIncident:
         """The name of the cause with the largest share."""
         return str(self.details["causes"][0]["cause"])
 
-    def set_length(self, length: float) -> None:
-        """Clusters have become longer (ms), so that their means vary less."""
-        self.deviation *= math.sqrt(self.length / length)
-        self.length = length
-
     def grade(self, n: Sequence[float], loss: Sequence[float], over: bool) -> bool:
         """Grade the incident by the clusters that closed after it opened; returns whether it is graded now.
 
-        It is graded once, by the first `GRADING` of these clusters, or by fewer if the incident ends before.
-        The clusters agree if their mean loss is nearer to the level after the change than to the one before.
-
-        Parameters
-        ----------
-        n, loss
-            Their outcomes, and sums of losses.
-        over
-            Whether the incident ends.
+        It is graded once, by the first `GRADING` of these clusters, or by fewer if the incident is `over`.
+        They agree if their mean loss (outcomes `n`, sums `loss`) is nearer to the level after the change than
+        to the one before.
         """
         if self.agreed is not None or not n or (len(n) < GRADING and not over):
             return False

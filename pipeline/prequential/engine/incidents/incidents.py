@@ -7,6 +7,7 @@ change; they open none.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -18,35 +19,11 @@ from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.compiled.kernel import grown
 from prequential.engine.facts import AlarmRaised, Fact, IncidentChanged
-from prequential.engine.incidents import following, history
+from prequential.engine.incidents import following, history, incident, lasting
 from prequential.engine.incidents.clusters import DAY
 from prequential.engine.incidents.finding import Change, View, examine, locate, now_of, view_of
-from prequential.engine.incidents.incident import (
-    ALARM,
-    CLOSED,
-    GRADING,
-    MOST_SIGNALS,
-    RECOVERED,
-    ModelStatus,
-    Noted,
-    OpenIncident,
-    Raised,
-    signal_of,
-    with_stage,
-)
-from prequential.engine.incidents.lasting import (
-    FORMER,
-    LASTING,
-    LEAST_OUTCOMES,
-    MEMORY,
-    RECOVERY,
-    UNUSUAL,
-    USUAL,
-    Means,
-    change_place,
-    course,
-    deviation_at,
-)
+from prequential.engine.incidents.incident import ModelStatus, Noted, OpenIncident, Raised
+from prequential.engine.incidents.lasting import FORMER, UNUSUAL, USUAL, Means
 from prequential.engine.input.plain import completed_ids
 from prequential.engine.measures.losses import BINARY, column_of, identity_of
 from prequential.engine.measures.per_class import NO_OWNER, Positives
@@ -122,7 +99,7 @@ class Incidents:
         for about in gone:
             state = self.open.get(about.row)
             if state is not None:
-                yield from self._end(about, state, CLOSED)
+                yield from self._end(about, state, incident.CLOSED)
         rows = [about.row for about in gone]
         known: list[dict[int, Any]] = [
             self.open, self.alarms, self.examples, self.noted, self.opened, self.graded
@@ -143,16 +120,17 @@ class Incidents:
             return
         state = self.open.get(owner)
         if state is not None:
-            signals = with_stage(state.signals, about.segment, source, target)[:MOST_SIGNALS]
+            signals = incident.with_stage(state.signals, about.segment, source, target)
+            del signals[incident.MOST_SIGNALS :]
             if state.reported[1] == len(state.signals):  # there is nothing new to report
                 state.reported[1] = len(signals)
             state.signals = signals
         noted = []
         for one in self.noted.get(owner, ()):
-            signals = with_stage([one.signal], about.segment, source, target)
+            signals = incident.with_stage([one.signal], about.segment, source, target)
             noted += [*(Noted(one.outcome, "", signal) for signal in signals[:-1]), one]
         if noted:
-            self.noted[owner] = noted[-MOST_SIGNALS:]
+            self.noted[owner] = noted[-incident.MOST_SIGNALS :]
 
     def stage_of(self, owner: int) -> str:
         """The name of the stage of a model that is watched."""
@@ -168,20 +146,16 @@ class Incidents:
     # ---- the log
 
     def consume(self, logs: Logs, records: Sequence[Any], raised: list[Raised]) -> Iterator[Fact]:
-        """Take over all that the logs have, and these alarms, which are in order of records.
+        """Take over the join's logs, and these alarms and warnings of detectors, in order of records.
 
-        Parameters
-        ----------
-        logs
-            What the join has written.
-        records
-            The micro-batch's, for ids of examples.
-        raised
-            Alarms and warnings of detectors.
+        `records` are the micro-batch's, for ids of examples.
         """
         count = int(logs.used[OUTCOMES])
         positives = positives_by_owner(self._catalog, NO_OWNER)
-        self._ensure(count)
+        past = self.history
+        self.history = past._replace(
+            due=grown(past.due, len(self._catalog.entities)), examples=grown(past.examples, count)
+        )
         row = event = at = 0
         while at < len(raised):
             record, first = raised[at].record, at
@@ -225,12 +199,6 @@ class Incidents:
                     yield from self._look(owner)
         return row, event
 
-    def _ensure(self, rows: int) -> None:
-        past = self.history
-        self.history = past._replace(
-            due=grown(past.due, len(self._catalog.entities)), examples=grown(past.examples, rows)
-        )
-
     def _note_examples(self, logs: Logs, records: Sequence[Any]) -> None:
         past, log = self.history, logs.outcomes
         count = int(past.notes[history.EXAMPLE_COUNT])
@@ -258,20 +226,20 @@ class Incidents:
 
     def raise_alarms(self, raised: list[Raised]) -> Iterator[Fact]:
         """Note alarms of one record, or of one time, of any models, for the incidents that they join."""
-        yield from (AlarmRaised(one.alarm) for one in raised if one.level == ALARM)
+        yield from (AlarmRaised(one.alarm) for one in raised if one.level == incident.ALARM)
         for one in raised:
             owner = self.owner_of(self._catalog.entity(one.entity))
             if not self.history.owners.position[owner]:
                 continue
-            is_alarm = one.level == ALARM
+            is_alarm = one.level == incident.ALARM
             self.alarms[owner] = self.alarms.get(owner, 0) + is_alarm
             outcome = now_of(self.history, owner).outcome
-            noted = Noted(outcome, one.alarm.id if is_alarm else "", signal_of(one))
+            noted = Noted(outcome, one.alarm.id if is_alarm else "", incident.signal_of(one))
             state = self.open.get(owner)
             if state is None:
                 kept = self.noted.setdefault(owner, [])
                 kept.append(noted)
-                del kept[:-MOST_SIGNALS]
+                del kept[: -incident.MOST_SIGNALS]
                 continue
             state.join(noted)
             if len(state.signals) != state.reported[1]:
@@ -288,7 +256,7 @@ class Incidents:
             yield from self._continue(owner, state, means, stop, float(found.h))
         elif found.found:
             excess = found.excess
-            start = change_place(means, excess.start, stop, excess.mean)
+            start = lasting.change_place(means, excess.start, stop, excess.mean)
             yield from self._begin(
                 owner, means, start, stop, float(excess.mean), float(excess.deviation), UNUSUAL
             )
@@ -302,7 +270,7 @@ class Incidents:
         """
         view = self.view(owner)
         ts = view.clusters.ts.tolist()
-        change = locate(view, ts[start], ts[max(start, stop - LASTING)], ts[stop - 1])
+        change = locate(view, ts[start], ts[max(start, stop - lasting.LASTING)], ts[stop - 1])
         start = ts.index(change.begin)
         after = _mean(means, start, stop)
         if not after > before:
@@ -326,49 +294,49 @@ class Incidents:
         counts[state.cause] = counts.get(state.cause, 0) + 1
         yield _report(self._entity(owner), state)
 
-    def _continue(
-        self, owner: int, state: OpenIncident, means: Means, stop: int, h: float
-    ) -> Iterator[Fact]:
+    def _continue(self, owner: int, state: OpenIncident, means: Means, stop: int, h: float) -> Iterator[Fact]:
         """Follow an open incident: the level comes back, worsens further, has become usual, or goes on."""
         pool, view = self.history.outcomes, self.view(owner)
         clusters = view.clusters
-        state.set_length(view.length)
+        # Means of longer clusters vary less.
+        state.deviation *= math.sqrt(state.length / view.length)
+        state.length = view.length
         ts, marks = clusters.ts.tolist(), clusters.mark.tolist()
         first = sum(begin <= state.known for begin in ts[:stop])
         since = [k for k in range(stop) if ts[k] >= state.begin]
         history.mark_clusters(pool, owner, [k for k in since if k >= first], UNUSUAL)
-        closed = [k for k in range(first, stop) if means.n[k] >= LEAST_OUTCOMES]
+        closed = [k for k in range(first, stop) if means.n[k] >= lasting.LEAST_OUTCOMES]
         n, loss = ([float(column[k]) for k in closed] for column in (means.n, means.loss))
         # The level by which it opened is uncertain, and the cluster in which it changed has both levels.
         after, binary = state.after, bool(self.history.owners.binary[owner])
         if len(since) > 1:
-            after = _mean(means, since[1], min(stop, first + GRADING)) or after
-        spread = deviation_at(after, state.before, state.deviation, binary)
-        went = course(means, first, stop, state.before, state.deviation, after, spread, h)
+            after = _mean(means, since[1], min(stop, first + incident.GRADING)) or after
+        spread = lasting.deviation_at(after, state.before, state.deviation, binary)
+        went = lasting.course(means, first, stop, state.before, state.deviation, after, spread, h)
         # Other hours of the day have other levels: once hours are known, a change lasts for a day.
         end = ts[stop - 1] + view.length if stop else 0
         latest = end - DAY if not self._catalog.untimed and end - ts[0] >= following.YOUNG else end
-        if went.back >= RECOVERY and ts[went.back_from] <= latest:
+        if went.back >= lasting.RECOVERY and ts[went.back_from] <= latest:
             at = went.back_from
             state.recovered = {"outcome": int(clusters.number[at]), "ts": int(clusters.t1[at])}
             self._find(owner, state, ts[at] - 1)
             history.mark_clusters(
                 pool, owner, [k for k in range(len(ts)) if marks[k] == UNUSUAL or k in since], USUAL
             )
-            yield from self._end(self._entity(owner), state, RECOVERED, n, loss)
+            yield from self._end(self._entity(owner), state, incident.RECOVERED, n, loss)
             return
         if went.further >= h and ts[went.further_from] <= latest:
             start = went.further_from
             self._find(owner, state, ts[start] - 1)
-            yield from self._end(self._entity(owner), state, CLOSED, n, loss)
+            yield from self._end(self._entity(owner), state, incident.CLOSED, n, loss)
             # The level before is that of the incident that ends.
             history.mark_clusters(pool, owner, [k for k in range(start) if ts[k] < state.begin], FORMER)
             yield from self._begin(owner, means, start, stop, after, spread, FORMER)
             return
-        if len(since) >= max(MEMORY, len(ts) - len(since)):
+        if len(since) >= max(lasting.MEMORY, len(ts) - len(since)):
             history.mark_clusters(pool, owner, [k for k in range(len(ts)) if ts[k] < state.begin], FORMER)
             history.mark_clusters(pool, owner, since, USUAL)
-            yield from self._end(self._entity(owner), state, CLOSED, n, loss)
+            yield from self._end(self._entity(owner), state, incident.CLOSED, n, loss)
             return
         cause, severity = state.cause, state.reported[0]
         self._find(owner, state, ts[stop - 1])

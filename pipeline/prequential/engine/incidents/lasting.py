@@ -273,18 +273,9 @@ def decide(
 ) -> Decision:
     """Whether the first `stop` clusters show a lasting worsening that goes on.
 
-    Parameters
-    ----------
-    scratch, stop
-        Its first `means` are the closed clusters.
-    binary
-        Whether losses are 0 or 1.
-    clusters
-        Of their length, in the period of the budget for one incident.
-    most_halvings
-        2^most_halvings clusters may be taken as one, where they depend on each other; 0: a cluster is one.
-    least
-        Clusters that a worsening lasts for.
+    The first `means` of the scratch are the closed clusters. `binary`: whether losses are 0 or 1. `clusters`:
+    of their length, in the period of the budget for one incident. 2^`most_halvings` clusters may be taken as
+    one, where they depend on each other. A worsening lasts for `least` clusters.
     """
     h = threshold(clusters)
     means, into = scratch.means, scratch.grouped
@@ -296,10 +287,8 @@ def decide(
             count = together(means, stop, halvings, into)
             found = excess(into, count, binary, h, least, scratch)
             if found.start >= 0:
-                place = into.place[found.start]
-                found = Excess(
-                    found.total, place, found.mean, found.deviation, found.usual, found.correlation
-                )
+                total, start, mean, deviation, usual, correlation = found
+                found = Excess(total, into.place[start], mean, deviation, usual, correlation)
         if found.correlation > DEPENDENT and halvings == most_halvings:
             return Decision(False, found, halvings, h)
     if found.start < 0 or found.usual < LEAST_USUAL or found.total < h:

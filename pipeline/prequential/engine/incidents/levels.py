@@ -194,9 +194,7 @@ def share_of(before: Groups, after: Groups, *, new_explains: bool = False) -> fl
     return shift(before, after, new_explains=new_explains) / change if change else 0.0
 
 
-def most_moved(
-    before: Floats, after: Floats, errors: float = SURELY
-) -> tuple[int, float, float] | None:
+def most_moved(before: Floats, after: Floats, errors: float = SURELY) -> tuple[int, float, float] | None:
     """The group whose weight has moved most, and its weights; None unless by so many standard errors."""
     n0, n1 = math.fsum(before), math.fsum(after)
     some, now = before / n0, after / n1

@@ -19,16 +19,7 @@ import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, kernel
 from prequential.engine.compiled.mathematics import log
 from prequential.engine.incidents import history
-from prequential.engine.incidents.history import (
-    CONFIDENCE,
-    CONFIDENCE_LOSS,
-    LATENCIES,
-    LATENCY,
-    LATENCY_LOSS,
-    VERSION,
-    VERSION_LOSS,
-    OrderedClusters,
-)
+from prequential.engine.incidents.history import OrderedClusters
 from prequential.engine.incidents.levels import Phase, phase, variance, widening
 
 #: Share of labels that must have come by the age of predictions, so that those without one may lack it.
@@ -129,9 +120,10 @@ _LEAST = 16
 
 #: What outcomes are compared by wherever they have it, and its columns.
 _BY = (
-    ("label_latency", LATENCY, LATENCY_LOSS), ("model_version", VERSION, VERSION_LOSS),
-    ("confidence", CONFIDENCE, CONFIDENCE_LOSS),
-)  # fmt: skip
+    ("label_latency", history.LATENCY, history.LATENCY_LOSS),
+    ("model_version", history.VERSION, history.VERSION_LOSS),
+    ("confidence", history.CONFIDENCE, history.CONFIDENCE_LOSS),
+)
 
 
 @dataclass(frozen=True)
@@ -225,7 +217,8 @@ class Phases:
         made = self.read_predictions()
         if not len(made.n):
             return None
-        latencies = [one.cells[LATENCY : LATENCY + LATENCIES] for one in (self.before, self.after)]
+        columns = slice(history.LATENCY, history.LATENCY + history.LATENCIES)
+        latencies = [one.cells[columns] for one in (self.before, self.after)]
         starts, ends = made.ts.tolist(), [*made.ts.tolist()[1:], self.newest]
         stop = len(starts)
         if self.last < len(self.clusters.n):
@@ -285,25 +278,9 @@ def best_move(
 ) -> tuple[int, float, float]:  # fmt: skip
     """The cluster before which groups' weights, of the clusters `first` to `last` - 1, are best split in two.
 
-    Parameters
-    ----------
-    table
-        (clusters, groups) weights.
-    first, last
-        The range of its rows that is tested.
-    low, high
-        The range of clusters for whose splits `there` is computed separately.
-    everything, before
-        (groups,) float64, for scratch.
-
-    Returns
-    -------
-    at : int
-        The cluster; 0: nowhere are there enough on both sides.
-    best : float
-        Pearson's χ² of the two sides there.
-    there : float
-        The largest one of the splits before clusters `low` to `high`.
+    `table` has (clusters, groups) weights. Returns the cluster (0: nowhere are there enough on both sides),
+    Pearson's χ² of the two sides there, and the largest one of the splits before clusters `low` to `high`.
+    `everything` and `before`, (groups,), are scratch.
     """
     groups = table.shape[1]
     n = n0 = 0.0

@@ -65,13 +65,11 @@ class _Stream:
 
     def at(self, moment: int) -> list[Part] | None:
         """The parts of all partitions for a moment; None: some are missing, or were dropped already."""
-        found = [self._at(number, moment) for number in range(self.partitions)]
+        found = [
+            next((one.part for one in self.parts.get(number, ()) if one.part.until >= moment), None)
+            for number in range(self.partitions)
+        ]
         return None if None in found else [part for part in found if part is not None]
-
-    def _at(self, number: int, moment: int) -> Part | None:
-        """The part of a partition for a moment; None: it hasn't come yet."""
-        waiting = self.parts.get(number, ())
-        return next((one.part for one in waiting if one.part.until >= moment), None)
 
     @property
     def _oldest(self) -> int:
@@ -139,9 +137,10 @@ class Merger:
                 self.names[part.stream] = merged.names
                 messages += merged.metrics()
                 messages += merged.periods(self._before(stream))
-                is_last = all(part.until + part.every > LAST for part in parts)
-                if self._is_time(stream.said, moment, parts[0].stream, is_last=is_last):
-                    messages += merged.comparisons(stream.at(said.comparisons) or ())
+                is_last, former = all(part.until + part.every > LAST for part in parts), said.comparisons
+                every = self._config.stream(part.stream).emit_comparisons
+                if every is not None and (is_last or moment // every > former // every):
+                    messages += merged.comparisons(stream.at(former) or ())
                     said = said._replace(comparisons=moment)
             else:
                 self.passed_over += 1
@@ -154,17 +153,6 @@ class Merger:
             return []
         parts = stream.at(stream.said.metrics)
         return parts if parts and self._agree(stream.said.metrics, parts) else None
-
-    def _is_time(self, said: ReportedMoments, moment: int, stream: str, *, is_last: bool) -> bool:
-        """Whether messages about pairs are due.
-
-        They are due if a multiple of `emit.comparisons` has passed since the latest ones, or at the end of a
-        replay.
-        """
-        every = self._config.stream(stream).emit_comparisons
-        if every is None:
-            return False
-        return is_last or moment // every > said.comparisons // every
 
     def _agree(self, moment: int, parts: Sequence[Part]) -> bool:
         """Whether the parts and this merger have the same settings and number of partitions.

@@ -147,9 +147,7 @@ class Merged:
         self._lost = {name: self._of_stream[name] for name in LOST if name in self._of_stream}
         #: The last part of message ids, as in messages of a single partition.
         self._loss = (sum(self._lost.values()),) if self._lost else ()
-        self._estimators = [
-            name for name in self._config.estimators if parse_estimator(name).memory.adds_up
-        ]
+        self._estimators = [name for name in self._config.estimators if parse_estimator(name).memory.adds_up]
         #: By entity: the results of each partition.
         self._of: dict[_Who, list[tuple[int, Evaluated]]] = {}
         self._changed: set[_Who] = set()

@@ -44,9 +44,7 @@ _KINDS = (MODEL, SEGMENT, AGE)
 _RETIRED = 100
 
 
-def part_of(
-    state: ShardState, reporter: ComparisonReporter, name: str, since: int, until: int
-) -> Part:
+def part_of(state: ShardState, reporter: ComparisonReporter, name: str, since: int, until: int) -> Part:
     """A shard's part of a stream from `since` to `until`, multiples of its `emit.every` (epoch ms)."""
     catalog, config = state.catalog, state.config.stream(name)
     partitions = existing(catalog.partitions, "the number of partitions")
@@ -258,16 +256,8 @@ def add_periods(part: Part, state: ShardState, spoken_of: Mapping[int, Sequence[
     """Add to a part the periods of its models.
 
     The part gets all periods that aren't forgotten. Another partition may have news of any of them at any
-    moment, and the merger has only the latest part of this partition.
-
-    Parameters
-    ----------
-    part
-        A new part, of a stream of this shard.
-    state
-        The state of the shard.
-    spoken_of
-        By model (row), the periods (rows) that have messages at this moment.
+    moment, and the merger has only the latest part of this partition. `spoken_of` has by model (row) the
+    periods (rows) that have messages at this moment.
     """
     catalog = state.catalog
     if catalog.config.stream(part.stream).period is None or part.stream not in catalog.by_name:

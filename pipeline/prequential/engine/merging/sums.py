@@ -224,22 +224,9 @@ def news(
     an expectation also has one after its first prediction or when its maturity has increased. Periods that
     were forgotten at the previous moment have none.
 
-    Parameters
-    ----------
-    config
-        The settings of the stream.
-    parts
-        The partitions' parts at a moment, in order of partitions.
-    changed
-        Which of these parts begin at this moment.
-    before
-        The parts at the previous moment; [] if there is none. None: they are unknown, and all periods have
-        messages.
-
-    Returns
-    -------
-    dict
-        The periods of each model that has any.
+    `parts` are those of the partitions at a moment, in their order; `changed`: which of them begin at this
+    moment. `before` has the parts at the previous moment, [] if there is none; None: they are unknown,
+    and all periods have messages.
     """
     known, former = _known(parts), _known(before or ())
     clocks, remembered = [part.clock for part in parts], 2 * config.label_horizon + config.settle
@@ -311,21 +298,9 @@ _SAMPLED = "by_partition"
 
 
 def foreseen(of: MergedPeriod, classes: MergedClasses, places: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """The field `expected` of a period's message.
+    """The field `expected` of a period's message; at least one partition has an expectation for the period.
 
-    Parameters
-    ----------
-    of
-        The period, for which at least one partition has an expectation.
-    classes
-        The classes of the stream.
-    places
-        By partition, the positions of its classes in `classes`.
-
-    Returns
-    -------
-    dict
-        JSON data (`docs/reference/semantics-periods.md`).
+    `places`: by partition, the positions of its classes in `classes`.
     """
     config, state = classes.stream.config, of.state
     known = [one.expected for _, one in of.periods if one.expected is not None]
@@ -363,7 +338,8 @@ def _values(
         if here is not None and here.right is not None:
             told_apart = False
             right += here.right
-        right += _right(cells)
+        hits = sum(n for y, h, n in cells if y == h)
+        right += sum(n for _, _, n in cells) - hits, hits
         memories.append((MemoryPart(ALL, ALL, cells=cells), places[number]))
         has_losses |= here is not None and here.sums is not None
         if sums is not None:
@@ -374,12 +350,6 @@ def _values(
         positives_of_stream(classes.catalog, classes.stream), numbers=numbers,
     )  # fmt: skip
     return found.by_name([config.measures])[0]
-
-
-def _right(cells: Sequence[tuple[int, int, float]]) -> tuple[float, float]:
-    """The numbers of wrong and of right predictions in cells by class."""
-    right = sum(n for y, h, n in cells if y == h)
-    return sum(n for _, _, n in cells) - right, right
 
 
 def _with_interval(

@@ -185,11 +185,11 @@ def _measure(
             joint[:] = 0.0
             paid[:] = 0.0
             first, count = np.int64(periods.first_cell[row]), np.int64(periods.cells[row])
-            put_counts(pool.key, pool.next, cells.counts, first, count, capacity, joint)
+            put_counts(pool, cells, first, count, capacity, joint)
             if by_value:
                 stakes[:] = 0.0
                 rests[:] = 0.0
-                put_stakes(pool.key, pool.next, cells, first, count, capacity, stakes, rests)
+                put_stakes(pool, cells, first, count, capacity, stakes, rests)
                 sum_up_stakes(positives, i, stakes, capacity, paid)
             cells_of_row = JointCells(joint, nothing, True)
             memory = InMemory(cells_of_row, periods.known[row] != 0, sums, own != 0, True, paid, by_label)

@@ -30,16 +30,14 @@ from prequential.engine.snapshot.restored import Begun, Restored, compared
 from prequential.engine.snapshot.snapshot import read
 from prequential.engine.snapshot.waiting import SegmentMoves, freed_segment_rows
 from prequential.engine.state import ShardState
+from prequential.engine.tables import streams as kinds
 from prequential.engine.tables.logs import REMEMBERED
 from prequential.engine.tables.streams import (
     AGE,
-    BASELINE,
     BASELINE_AGE,
     CLASS_STATE,
-    CORRECTION,
     ENTITY_STATE,
     MODEL,
-    SEGMENT,
     STREAM_STATE,
 )
 from prequential.topics.errors import WorkError
@@ -83,7 +81,13 @@ class _Restoring:
         self._notes()
         state.logs.used[REMEMBERED] = head["remembered"]
         state.store = waiting.restore(state.store, state.catalog, self._saved, arrays, self._segments)
-        events, count = waiting.predictions_of(state.store, self._with_another_horizon())
+        # Models whose cohorts get another width: whole cohorts move, without their pending predictions.
+        horizons = state.accounts.coverage.models.horizon
+        other_horizon = [
+            row for stream in self._catalog.streams for row in stream.models.values()
+            if row < len(horizons) and horizons[row] not in (0, stream.config.label_horizon)
+        ]  # fmt: skip
+        events, count = waiting.predictions_of(state.store, other_horizon)
         coverage.take_out(state.accounts.coverage, events, count)
         state.add_rows()
         state.accounts.coverage = coverage.update(state.accounts.coverage, events, 0, count)
@@ -189,11 +193,11 @@ class _Restoring:
 
     def _is_evaluated(self, about: Entity, stream: Stream) -> bool:
         config, saved = stream.config, self._saved[stream.code]
-        if about.kind == BASELINE:
+        if about.kind == kinds.BASELINE:
             return about.model[1:] in config.baselines and config.has_classes
-        if about.kind == CORRECTION:
+        if about.kind == kinds.CORRECTION:
             return config.temporal_correction and config.has_classes
-        if about.kind == SEGMENT:
+        if about.kind == kinds.SEGMENT:
             return self._segments.stays_evaluated(about)
         if about.kind in (AGE, BASELINE_AGE):  # one after the other, in the order of the configuration
             same = tuple(saved["ages"]) == stream.ages
@@ -207,16 +211,17 @@ class _Restoring:
         if about.kind == MODEL:
             catalog.set_model(stream, row)
             self._segments.add_model(stream, row)
-        elif about.kind == BASELINE:
+        elif about.kind == kinds.BASELINE:
             which = ("@persistent", "@majority").index(about.model)
             catalog.set_baseline(stream, which, row)
-        elif about.kind == CORRECTION:
+        elif about.kind == kinds.CORRECTION:
             model = stream.models[about.model.removesuffix("+temporal")]
             entities.model[row], entities.corrected[model] = model, row
-        elif about.kind == SEGMENT:
+        elif about.kind == kinds.SEGMENT:
             entities.model[row] = stream.models[about.model]
         else:
-            owner = self._rows[stream.code, MODEL if about.kind == AGE else BASELINE, about.model, None, None]
+            kind = MODEL if about.kind == AGE else kinds.BASELINE
+            owner = self._rows[stream.code, kind, about.model, None, None]
             entities.model[row] = owner if about.kind == AGE else 0
             if not entities.after[owner]:
                 entities.after[owner] = row
@@ -333,7 +338,7 @@ class _Restoring:
         plan = Plan(
             number, config, tuple(saved["stages"]), saved["watched"], saved["capacity"], saved["reference"],
             saved.get("places", 0),  # earlier versions had a place for each joint cell
-        )
+        )  # fmt: skip
         plan.grow(saved["rows"])
         if saved["scored"]:
             plan.score()
@@ -477,11 +482,3 @@ class _Restoring:
                     what = "from the next period on"
                     self._missing.append(Begun(f"{stream.name}/{name}", "expected", what))
                     self._note_empty(row, "expected")
-
-    def _with_another_horizon(self) -> list[int]:
-        """Models whose cohorts get another width: whole cohorts move, without their pending predictions."""
-        horizons = self._state.accounts.coverage.models.horizon
-        return [
-            row for stream in self._catalog.streams for row in stream.models.values()
-            if row < len(horizons) and horizons[row] not in (0, stream.config.label_horizon)
-        ]  # fmt: skip

@@ -28,13 +28,19 @@ def head_of_pairs(pairing: Pairing) -> dict[str, Any]:
         "pairs": [
             [
                 *(int(column[pair]) for column in (p.a, p.b, p.plan, p.counted, p.scored)),
-                pairing.labels.get(pair), int(p.rank[pair]),
+                pairing.labels.get(pair),
+                int(p.rank[pair]),
             ]
             for pair in sorted(pairing.ends)
         ],
         "comparisons": [
-            [list(one.estimators), [list(code) for code in one.codes], one.counted.rows, one.scored.rows,
-             one.prices]
+            [
+                list(one.estimators),
+                [list(code) for code in one.codes],
+                one.counted.rows,
+                one.scored.rows,
+                one.prices,
+            ]
             for one in pairing.tables
         ],
         "pairs_begun": [[*key, count] for key, count in pairing.begun.items()],
@@ -47,25 +53,9 @@ def restore_pairs(
 ) -> list[Begun]:  # fmt: skip
     """Give the present pairs what was saved of them; returns those that start empty, with what.
 
-    Parameters
-    ----------
-    catalog, pairing
-        The present ones; the pairing is filled.
-    saved
-        What `head` has made.
-    arrays
-        Tables of the snapshot, by name.
-    moved
-        Entities' rows then and now, where they differ.
-    stages_of
-        By entity's row now, the stages that it had then.
-    other_bins
-        Streams (codes) that had another number of bins then.
-
-    Returns
-    -------
-    list of Begun
-        What there was no state for.
+    The pairing is filled from `saved`, which `head_of_pairs` made, and from the snapshot's `arrays`. `moved`:
+    entities' rows then and now, where they differ. `stages_of`: by entity's row now, its stages then.
+    `other_bins`: streams (codes) that had another number of bins then.
     """
     former = [_tables(number, one, arrays) for number, one in enumerate(saved["comparisons"])]
     known = {(moved.get(one[0], one[0]), moved.get(one[1], one[1]), one[5]): one for one in saved["pairs"]}
@@ -82,8 +72,7 @@ def restore_pairs(
         then = former[number]
         stages = [label] if label else stages_of[entity]
         before = {
-            (stages[place], code): row
-            for place, _, code, _, row in then.sequences(*first, len(stages))
+            (stages[place], code): row for place, _, code, _, row in then.sequences(*first, len(stages))
         }
         new: dict[str, None] = {}
         for place, _, code, side, row in pairing.sequences(pair):
@@ -148,21 +137,8 @@ def restore_incidents(
 ) -> list[int]:  # fmt: skip
     """Give present models what was saved of them; returns the rows of those that start empty.
 
-    Parameters
-    ----------
-    incidents
-        Filled.
-    saved
-        A snapshot's head.
-    arrays
-        Its tables, by name.
-    stages
-        By entity's row, the stages that it had in the snapshot and that are still evaluated.
-
-    Returns
-    -------
-    list of int
-        Rows of models for which nothing, or something else, was watched then.
+    `saved` is a snapshot's head, and `arrays` its tables. `stages`: by entity's row, the stages that it had
+    then and that are still evaluated. Models start empty if nothing, or something else, was watched then.
     """
     loss = arrays["incidents|owners|loss_identity"]
     rows = len(loss)

@@ -330,7 +330,9 @@ class _Splitting:
         given = arrays["predictions|probabilities"][rows]
         probabilities, _ = rows_of_lists(given, arrays["probabilities|next"])
         kept = {
-            Key.SLOT: slots, Key.PREDICTION: rows, Key.LABEL: np.sort(labels[labels > 0]),
+            Key.SLOT: slots,
+            Key.PREDICTION: rows,
+            Key.LABEL: np.sort(labels[labels > 0]),
             Key.PROBABILITY: probabilities,
         }
         for key, own_rows in kept.items():

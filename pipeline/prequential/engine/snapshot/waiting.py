@@ -31,9 +31,7 @@ class SegmentMoves:
     ) -> None:
         """`rows` are the first ones of models, `entities` those of segments, all as they were saved."""
         self._catalog, self._saved, self._rows, self._entities = catalog, saved, rows, entities
-        self._offsets = [
-            _offsets(stream, former) for stream, former in zip(catalog.streams, saved)
-        ]
+        self._offsets = [_offsets(stream, former) for stream, former in zip(catalog.streams, saved)]
         self._place = {row: place for place, row in enumerate(entities.tolist()) if row}
         #: Whether all have the places that they had.
         self.same = all(map(self.is_same, catalog.streams))
