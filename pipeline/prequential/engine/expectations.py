@@ -300,7 +300,8 @@ class Expectations:
         """The row of a signal's usual deviations; a new one if there is none."""
         row, is_new = self._row("usual_pool", "usual", self._tables.models.first_usual, model, signal)
         if is_new:
-            records.begin_usual(self._tables.usual, row)
+            for column in self._tables.usual:
+                column[row] = 0
         return row
 
     def _said(self, period: int, measure: int) -> int:
