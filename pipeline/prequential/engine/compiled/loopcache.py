@@ -351,7 +351,7 @@ class _NoEnvironment:
 def _choosing(library: type[_Linked]) -> Any:
     """A pass that chooses the library of a loop before numba makes code of it; the loop stays unchanged."""
 
-    class Choice(AnalysisPass):
+    class LibraryChoice(AnalysisPass):
         _name = f"prequential{library.__name__.lower()}"
 
         def __init__(self) -> None:
@@ -362,7 +362,7 @@ def _choosing(library: type[_Linked]) -> Any:
             state.library.enable_object_caching()
             return False
 
-    return register_pass(mutates_CFG=False, analysis_only=True)(Choice)  # type: ignore[no-untyped-call]
+    return register_pass(mutates_CFG=False, analysis_only=True)(LibraryChoice)  # type: ignore[no-untyped-call]
 
 
 class _Compiler(compiler.CompilerBase):
