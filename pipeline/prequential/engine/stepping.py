@@ -155,11 +155,8 @@ class Stepper:
         state, limits = self._state, self._shard.config.limits
         rows = existing(self._open, "the record that is joined").rows
         tables = rows, state.catalog.registry, state.store, state.logs
-        rows, registry, store, logs = tables
-        args = (
-            rows, self._row, stop, registry, store, logs, limits.instances_per_shard,
-            limits.predictions_per_instance,
-        )  # fmt: skip
+        most = limits.instances_per_shard, limits.predictions_per_instance
+        args = rows, self._row, stop, *tables[1:], *most
         if len(self._tables) != len(tables) or not all(map(is_, tables, self._tables)):
             self._tables, self._entry = tables, None
             return join(*args)

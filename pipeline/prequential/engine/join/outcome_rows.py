@@ -361,9 +361,8 @@ def write_again(
 
     A REVISION moves outcomes from the label `old` to the present one; NO_CLASS stands for no label, on either
     side. UNREVISED rows come before the label changes (`note_unrevised`). A REFERENCE is for comparisons with
-    the prediction `end`, the last one of the list, which isn't referred to itself. The present label decides
-    there, so that both models are judged by the same label. For the other kinds, `end` is 0, and events come
-    first.
+    the prediction `end`, the last one of the list, and not for that prediction itself. There the present
+    label decides, so that both models are judged by the same label. For other kinds, `end` is 0.
     """
     stream, slot = place.stream, place.slot
     streams, entities, predictions = registry.streams, registry.entities, store.predictions
