@@ -462,6 +462,14 @@ class TestSeries:
             counts = {dict(labels)["topic"]: n for (name, labels), n in found.items() if name == key}
             assert counts == {"instances": expected, "predictions": 2 * expected, "labels": expected}
 
+    def test_the_lag_is_what_has_not_been_read(self) -> None:
+        shard, _ = lived(steady(60))
+        one, key = exporter(shard.config, shard), "prequential_lag_records"
+        one._fetcher.ends = {(0, 0): 70, (2, 0): 50}  # an end that was found earlier
+        found = samples(one.text(at_once))
+        lags = {dict(labels)["topic"]: n for (name, labels), n in found.items() if name == key}
+        assert lags == {"instances": 10, "labels": 0}
+
 
 def two_models(
     count: int, settings: dict[str, Any], said: Callable[[int], dict[str, Any]], truth: Any
