@@ -378,7 +378,7 @@ def _follow(
             state.received[whole, place] = 0
             before = state.verdict[whole, place]
             verdict = _compare(means, settings, registry, model, whole, key, m, at)
-            if verdict in (-1, before):
+            if verdict == -1 or verdict == before:
                 continue
             state.verdict[whole, place] = verdict
             state.since[whole, place] = state.outcomes[whole] if verdict == DIFFERS else 0
