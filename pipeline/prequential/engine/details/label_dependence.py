@@ -28,8 +28,8 @@ class Transitions:
     >>> transitions.update_many(np.array([0, 0, 0, 1, 1, 0]))
     >>> transitions.majority_share, transitions.persistence
     (0.666..., 0.6)
-    >>> transitions.repeat(1), transitions.lift(1, 1)
-    (0.5, 1.2)
+    >>> transitions.repeat(1), transitions.lift(1, 0)
+    (0.5, 1.0)
     """
 
     def __init__(self, lag: int = 1) -> None:
