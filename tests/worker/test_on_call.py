@@ -244,8 +244,8 @@ def test_a_broker_that_goes_away_while_ends_are_asked_for_is_a_sentence(
         def close(self) -> None: ...
 
     monkeypatch.setattr("prequential.topics.clients.Consumer", Alone)
-    monkeypatch.setattr(dryrun, "partition_counts", lambda *_: {"source": 1})
-    monkeypatch.setattr(dryrun, "require", lambda *_: None)
+    monkeypatch.setattr("prequential.topics.reading.partition_counts", lambda *_: {"source": 1})
+    monkeypatch.setattr("prequential.topics.reading.require", lambda *_: None)
     one = Config(kafka=KafkaConfig("kafka:9092"))
     journals = [[Generation(None, None, [], [], [])]]
     cluster = from_topics._Cluster(one, journals, *[None] * 4, True, None)  # type: ignore[arg-type]

@@ -22,7 +22,6 @@ from prequential.runtime.worker.recovery import (
     refusal,
 )
 from prequential.runtime.worker.snapshots import FORMAT, MANIFEST_KEY, ChunkWriter, Manifest, chunk_key
-from prequential.topics import reading
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prequential.topics.specs import JOURNAL, SNAPSHOTS
@@ -149,7 +148,7 @@ class TestBeginnings:
         assert said == ["instances/0: Local: Broker transport failure"]  # the other is asked again at once
         with pytest.raises(WorkError, match="Kafka at localhost:9092: Local: Broker transport failure"):
             read(journal, refusals=nobody, rebuild=True)
-        monkeypatch.setattr(reading, "REACH_SECONDS", 0.0)
+        monkeypatch.setattr("prequential.topics.clients.REACH_SECONDS", 0.0)
         read(journal, refusals=nobody, rebuild=True, waiting=said.append)
         assert said[1:] == [
             "instances/0: Local: Broker transport failure", "instances/0: Local: Unknown partition"

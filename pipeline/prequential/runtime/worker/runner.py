@@ -22,6 +22,7 @@ from prequential.runtime.worker import arrivals, batches, recovery
 from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, TopicsOrigin, standing
 from prequential.runtime.worker.publisher import Publisher, ShardLost, ShardStatistics, SideThread
+from prequential.runtime.worker.recovery import made_anew, read_known
 from prequential.runtime.worker.snapshots import MANIFEST_KEY, SnapshotTurn
 from prequential.topics.errors import WorkError, existing
 from prequential.topics.specs import INPUTS, SNAPSHOTS
@@ -195,14 +196,14 @@ class ShardRunner:
         """Do step 2; blocks for as long as there is no broker."""
         self._wait(None)
         place, stopped = (self._config, self.partition, self._origin), lambda: self._stopping
-        known = recovery.read_known(*place, self._rebuild, stopped, waiting=self._wait)
+        known = read_known(*place, self._rebuild, stopped, waiting=self._wait)
         if known.lost is not None and self.partition not in self._config.worker.accept_loss:
             raise recovery.LostRecords(recovery.refusal(self._config, self.partition, known.lost))
         if known.lost is None and self._gone is not None:
             raise recovery.LostRecords(
                 f"shard {self.partition} halted: {self._gone}; {recovery.instruction(self.partition)}"
             )
-        return known if known.manifest else recovery.made_anew(*place, known, stopped, self._wait)
+        return known if known.manifest else made_anew(*place, known, stopped, self._wait)
 
     def _wait(self, what: str | None) -> None:
         """Report what the shard is waiting for, in the log and at `/ready`; None ends the wait."""
