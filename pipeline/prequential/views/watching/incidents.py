@@ -110,6 +110,8 @@ class _Level(msgspec.Struct):
 class _Cause(msgspec.Struct):
     cause: str
     share: float
+    before: float | msgspec.UnsetType = msgspec.UNSET
+    after: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Shape(msgspec.Struct):
