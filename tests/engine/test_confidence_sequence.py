@@ -96,6 +96,15 @@ def check(tables: PairVerdicts, expected: oracle.Sequence) -> None:
     assert recent.before[0] == expected.before
 
 
+def test_a_change_is_where_the_deviation_is_the_largest_for_its_variance() -> None:
+    """140²/21 is more than 100²/11; what fewer than 50 outcomes say is no change."""
+    recent = forgetting.new_recent(1)
+    recent.counted[0], recent.deviation[0], recent.variance[0] = 400, 100.0, 100.0
+    recent.mark_counted[0, :3] = 380, 300, 200
+    recent.mark_deviation[0, :3], recent.mark_variance[0, :3] = (-1_000.0, 0.0, -40.0), (90.0, 90.0, 80.0)
+    assert forgetting._changed(recent, 0, 1.0, 20.0, True) == 2
+
+
 @pytest.mark.parametrize("level", [0.05, 0.005])
 def test_step_by_step_it_is_the_definition(level: float) -> None:
     tables, expected, seen = begun("error", level), oracle.Sequence(level), set()
@@ -288,15 +297,6 @@ def test_who_is_better_now() -> None:
     assert 3_700 < tables.recent.before[0] < 4_200
     run(tables, 0, after[1_500:])
     assert tables.recent.verdict[0] == A_BETTER
-
-
-def test_a_change_is_where_the_deviation_is_the_largest_for_its_variance() -> None:
-    """140²/21 is more than 100²/11; what fewer than 50 outcomes say is no change."""
-    recent = forgetting.new_recent(1)
-    recent.counted[0], recent.deviation[0], recent.variance[0] = 400, 100.0, 100.0
-    recent.mark_counted[0, :3] = 380, 300, 200
-    recent.mark_deviation[0, :3], recent.mark_variance[0, :3] = (-1_000.0, 0.0, -40.0), (90.0, 90.0, 80.0)
-    assert forgetting._changed(recent, 0, 1.0, 20.0, True) == 2
 
 
 @pytest.mark.parametrize("loss", ["error", "brier"])

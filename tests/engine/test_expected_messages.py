@@ -82,15 +82,15 @@ def test_provisional_messages_say_what_is_expected_and_final_ones_do_not() -> No
 def test_what_waits_is_as_right_as_what_was_as_sure(p: float, low: float, high: float) -> None:
     """The model is right where it is sure, else half of the time. In the last second it says `p`."""
     found: list[Any] = []
-    for i in range(200):
-        ts, sure = 1_000 + 100 * i, i % 2 == 0 if i < 190 else p == 0.95
+    for i in range(120):
+        ts, sure = 1_000 + 100 * i, i % 2 == 0 if i < 110 else p == 0.95
         own = 0.95 if sure else 0.55
         found.append((ts, pred(i, ts, "a", y_proba={"a": own, "b": 1 - own})))
         found.append((ts + 1_500, lab(i, ts + 1_500, "a" if sure or i % 4 == 1 else "b")))
-    until = [record for ts, record in sorted(found, key=lambda one: one[0]) if ts <= 21_000]
-    newest = periods_of(Lives(**PERIOD).go(*until, inst("x", 21_600)))[-1]
+    until = [record for ts, record in sorted(found, key=lambda one: one[0]) if ts <= 13_000]
+    newest = periods_of(Lives(**PERIOD).go(*until, inst("x", 13_600)))[-1]
     said: Any = newest.expected
-    assert (newest.period["start"], said["predictions"]) == (20_000, 10)  # type: ignore[index]
+    assert (newest.period["start"], said["predictions"]) == (12_000, 10)  # type: ignore[index]
     assert low < said["measures"]["accuracy"]["value"] <= high
 
 
