@@ -187,7 +187,7 @@ def alarms(world: World, given: harm.HarmParameters, streams: int, outcomes: int
     for stream in range(streams):
         world.make(seed * 1_000_003 + stream, world.first, world.second, world.count, x)
         when = world.labels(x, stream)
-        table = harm.new_table(1, given)
+        table = harm.DETECTOR.new_table(1, given)
         tests = harm.Tests(table, *harm.parts_of(table), new_closed())
         found[stream] = first_alarm(
             new_timeline(1), tests, given, x, when, np.argsort(when, kind="stable"), world.cluster
@@ -317,7 +317,7 @@ def alarms_of_few(
     """By stream: labels until the first alarm; 0: there is none."""
     found = np.zeros(streams)
     for stream in range(streams):
-        table = harm.new_table(1, given)
+        table = harm.DETECTOR.new_table(1, given)
         tests = harm.Tests(table, *harm.parts_of(table), new_closed())
         change = changes(stream)
         found[stream] = labels_until_alarm(
@@ -431,7 +431,7 @@ def of_digits(streams: int = 1_000, labels: int = 5_000) -> list[str]:
         for change, theta in ((1 << 40, 0.0), (3_000, TOLERANCE)):
             found = np.zeros(streams)
             for stream in range(streams):
-                table = harm.new_table(1, given)
+                table = harm.DETECTOR.new_table(1, given)
                 tests = harm.Tests(table, *harm.parts_of(table), new_closed())
                 found[stream] = labels_until_alarm_of(
                     stream, tests, given._replace(tolerance=theta), wrong, differs, change, 10 * labels
