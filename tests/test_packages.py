@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.bench import mutants
 from tests.packages import PICTURE, ROOT, contracts, drawn, layers
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib came with 3.11")
@@ -131,6 +132,12 @@ def test_the_limits_of_functions_are_checked() -> None:
     assert not excess(f"{nested}{inside}pass")
     assert excess(f"{nested}{inside}try:\n{inside}    pass\n{inside}finally:\n{inside}    pass")
     assert not excess("    if x:\n        pass\n" + "    elif x:\n        pass\n" * 5)
+
+
+def test_mutants_are_given_to_tests_that_exist() -> None:
+    for test in mutants.tests():
+        file, _, name = test.partition("::")
+        assert f"def {name}" in (ROOT / file).read_text("utf-8"), test
 
 
 #: The most lines and files that the product has, and lines of a file: who adds much finds what it replaces.
