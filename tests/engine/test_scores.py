@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from helpers import examples
+from helpers import examples, metrics_of
 from hypothesis import given
 from hypothesis import strategies as st
+from prequential import evaluate
 from prequential.engine.compiled.kernel import Floats
 from prequential.engine.compiled.mathematics import log
 from prequential.engine.estimators.estimator import Estimator
@@ -166,3 +167,15 @@ def test_outcomes_without_scores_may_come_before_all_sums(estimator: str) -> Non
     for sums in (late, early):
         sums.update(outcomes)
     assert late.sums.tobytes() == early.sums.tobytes()
+
+
+def test_a_window_is_exact_again_once_errors_far_apart_have_left_it() -> None:
+    """Its sums had lost digits, and are made anew."""
+    errors = [10.0 ** (90 - 20 * i) for i in range(8)] + [0.1 * i for i in range(1, 20)]
+    rows = {"y_true": [0.0] * len(errors), "y_pred": errors}
+    settings: dict[str, Any] = {"estimators": ["window:8"], "measures": ["mae"], "emit": {"outcomes": 1}}
+    found = evaluate(rows, task="regression", progress=False, **settings).messages
+    for message in metrics_of(found):
+        n = message.outcomes
+        expected = math.fsum(errors[max(0, n - 8) : n]) / min(n, 8)
+        assert message.measures["mae"] == pytest.approx(expected, rel=1e-12)
