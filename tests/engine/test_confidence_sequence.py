@@ -59,11 +59,11 @@ def run(
     joint.cohort[:] = np.arange(first, first + n) if cohorts is None else cohorts
     joint.frontier[:] = joint.cohort + 1 if frontiers is None else frontiers
     rows = len(tables.sequences)
-    nobody = PairSettings(
+    settings = PairSettings(
         np.full(rows, -1), np.zeros(rows, np.int32), np.zeros(rows, np.uint8)
     )  # is told anything
     places, due_rows = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
-    done = step_pairs(tables, zeros(Times, rows), nobody, joint, places, due_rows)
+    done = step_pairs(tables, zeros(Times, rows), settings, joint, places, due_rows)
     assert done == (n, 0)
 
 

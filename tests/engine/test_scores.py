@@ -170,7 +170,7 @@ def test_outcomes_without_scores_may_come_before_all_sums(estimator: str) -> Non
 
 
 def test_a_window_is_exact_again_once_errors_far_apart_have_left_it() -> None:
-    """Its sums had lost digits, and are made anew."""
+    """Its sums lost digits while these errors were in it, so it adds up the others again."""
     errors = [10.0 ** (90 - 20 * i) for i in range(8)] + [0.1 * i for i in range(1, 20)]
     rows = {"y_true": [0.0] * len(errors), "y_pred": errors}
     settings: dict[str, Any] = {"estimators": ["window:8"], "measures": ["mae"], "emit": {"outcomes": 1}}

@@ -237,6 +237,6 @@ def consumed(
 
 
 def digest() -> str:
-    """The bits of all results: first of classes, then of numbers."""
+    """A digest of all results, for classification and for regression."""
     logs = ((random_log(7, 400, numbers=numbers), numbers) for numbers in (False, True))
     return " ".join(consumed(log, random_cuts(7, 400), numbers=numbers).bits() for log, numbers in logs)

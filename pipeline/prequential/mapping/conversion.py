@@ -221,10 +221,10 @@ def time(
 ) -> int:
     """Return a time in epoch milliseconds; digits below the millisecond are cut off.
 
-    `unit` is the unit of numbers (`s`, `ms`, `us`, `ns`), or the form of text: `rfc3339`, `iso`, or a pattern
-    of `strptime`. None: numbers are ms; with a `timezone`, None means text in the form `iso`, and numbers are
-    refused. Text and dates without an offset are read in `timezone`, or in UTC without one. With the unit
-    `ms`, numbers then count from local 1970. `clocks` counts the times by their kind of zone. Raises
+    `unit` names the unit for numbers (`s`, `ms`, `us`, `ns`), or the form of text: `rfc3339`, `iso`, or a
+    pattern of `strptime`. None: numbers are ms; with a `timezone`, None means text in the form `iso`, and
+    numbers are refused. Text and dates without an offset are read in `timezone`, or in UTC without one. With
+    the unit `ms`, numbers then count from local 1970. `clocks` counts the times by their kind of zone. Raises
     ValueError for a value that is no such time, or is more than 100 million days from 1970.
 
     >>> time("value.at", 1.5, "s"), time("value.at", "1970-01-01T00:00:02Z"), time("value.at", "3000", "us")

@@ -27,7 +27,7 @@ class MemoryPart(msgspec.Struct, gc=False, omit_defaults=True):
     cells: list[tuple[int, int, float]] = []
     #: Sums of scores (`engine.tables.scores`), where there are any.
     sums: list[float] | None = None
-    #: Of numbers: weight and mean of the labels, and Σw(y - ȳ)².
+    #: For regression: weight and mean of the labels, and Σw(y - ȳ)².
     labels: tuple[float, float, float] | None = None
     #: What the mean of the labels has no digits for.
     rest: float = 0.0

@@ -20,8 +20,8 @@ from functools import partial
 from time import monotonic, sleep
 from typing import NamedTuple
 
-import confluent_kafka
 import msgspec
+from confluent_kafka import ConsumerGroupState, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, OffsetSpec
 from prequential.configuration.settings.model import Config
 from prequential.engine.shard import Shard
@@ -57,11 +57,11 @@ def has_members(kafka: KafkaConfig, group: str) -> bool | None:
         answer = admin.describe_consumer_groups([group], request_timeout=_REQUEST_SECONDS)[group]
         try:
             state = answer.result().state
-        except confluent_kafka.KafkaException as error:
-            if error.args[0].code() == confluent_kafka.KafkaError.GROUP_AUTHORIZATION_FAILED:
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                 return None
             raise
-    return state not in (confluent_kafka.ConsumerGroupState.EMPTY, confluent_kafka.ConsumerGroupState.DEAD)
+    return state not in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 
 
 def ends(kafka: KafkaConfig, topics: Sequence[str], partitions: Mapping[str, int]) -> dict[str, list[int]]:
@@ -70,17 +70,12 @@ def ends(kafka: KafkaConfig, topics: Sequence[str], partitions: Mapping[str, int
     `topics` are full names, `partitions` how many each has. Raises WorkError if the cluster can't be reached,
     and for a partition in which a transaction is open.
     """
-    parts = [
-        confluent_kafka.TopicPartition(name, number) for name in topics for number in range(partitions[name])
-    ]
+    parts = [TopicPartition(name, number) for name in topics for number in range(partitions[name])]
     with plain_errors(kafka):
         admin = connect(kafka)
         both = [
             _latest(admin, parts, level)
-            for level in (
-                confluent_kafka.IsolationLevel.READ_UNCOMMITTED,
-                confluent_kafka.IsolationLevel.READ_COMMITTED,
-            )
+            for level in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
         ]
     everything, committed = both
     for (name, number), end in everything.items():
@@ -93,7 +88,7 @@ def ends(kafka: KafkaConfig, topics: Sequence[str], partitions: Mapping[str, int
 
 
 def _latest(
-    admin: AdminClient, parts: Sequence[confluent_kafka.TopicPartition], level: confluent_kafka.IsolationLevel
+    admin: AdminClient, parts: Sequence[TopicPartition], level: IsolationLevel
 ) -> dict[tuple[str, int], int]:
     deadline = monotonic() + _REQUEST_SECONDS
     while True:
@@ -102,9 +97,7 @@ def _latest(
         )
         try:
             return {(part.topic, part.partition): answer.result().offset for part, answer in answers.items()}
-        except (
-            confluent_kafka.KafkaException
-        ) as error:  # a partition may just have got another leader, or its first one
+        except KafkaException as error:  # a partition may just have got another leader, or its first one
             if not is_temporary(error.args[0]) or monotonic() > deadline:
                 raise
         admin.poll(_SHOWN_SECONDS)
@@ -123,7 +116,7 @@ def raise_partitions(kafka: KafkaConfig, topic: str, partitions: int) -> None:
         )[topic]  # fmt: skip
         try:
             raised.result()
-        except confluent_kafka.KafkaException as error:
+        except KafkaException as error:
             if said := refusal(kafka, error.args[0], Permission("Alter", "topic", topic)):
                 raise WorkError(said) from error
             raise
