@@ -251,7 +251,7 @@ def _sum_class(one: PeriodLook, j: int) -> tuple[float, float, float]:
             has += whole[at.met + place]
             if model.squares:
                 total += weights[at.weights + place] * scratch.weights[j, k, 0]
-    if model.squares:
+    if model.squares:  # this order of addition differs in the last bits, which messages of a sample have
         of_class = coming + has
     return of_class, coming, total
 

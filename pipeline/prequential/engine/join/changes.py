@@ -14,7 +14,14 @@ import numpy as np
 from prequential.engine.compiled.kernel import inlined, inner
 from prequential.engine.join import scoring
 from prequential.engine.join.completing import complete_late, drop_late, remember_numbers
-from prequential.engine.join.expiry import MEETS, NOTHING, drop_label, forget, label_was_late
+from prequential.engine.join.expiry import (
+    MEETS,
+    NOTHING,
+    count_late_label,
+    drop_label,
+    forget,
+    label_was_late,
+)
 from prequential.engine.join.outcome_rows import Place, note_unrevised, write_again
 from prequential.engine.tables import logs as log
 from prequential.engine.tables import store as stores
@@ -306,9 +313,8 @@ def take_label(
     if state in (stores.UNKNOWN, stores.WAITING):
         return _first_label(rows, i, registry, store, logs, stream, slot)
     if state == stores.EXPIRED:
-        streams.late_label[stream] += 1
         deadline = instances.version[slot] + streams.horizon[stream]
-        log.add_latency(logs, stream, rows.ts[i] - deadline, registry.streams.clock[stream], 1)
+        count_late_label(registry, logs, stream, rows.ts[i] - deadline)
         log.note_dropped(logs, log.LATE_LABEL, i)
         return NOTHING
     label = instances.label[slot]
@@ -377,8 +383,7 @@ def _first_label(
     waited = instances.state[slot] == stores.WAITING
     t0 = store.links.deadline[slot] - horizon if waited else t1
     if is_beyond_horizon(t0, t1, horizon):
-        streams.late_label[stream] += 1
-        log.add_latency(logs, stream, t1 - t0 - horizon, streams.clock[stream], 1)
+        count_late_label(registry, logs, stream, t1 - t0 - horizon)
         log.note_dropped(logs, log.LATE_LABEL, i)
         return NOTHING
     label = stores.take_row(store.pools, stores.LABELS, labels.next)

@@ -355,14 +355,19 @@ def run_until(registry: Registry, store: Store, stream: int, slot: int, deadline
     stores.schedule(store.wheels, store.links, stream, slot, deadline, registry.streams.wheel[stream])
 
 
+@inlined
+def count_late_label(registry: Registry, logs: Logs, stream: int, beyond: int) -> None:
+    """Count a label that came `beyond` ms after the horizon of its instance."""
+    registry.streams.late_label[stream] += 1
+    log.add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)
+
+
 @inner
 def label_was_late(
     registry: Registry, store: Store, logs: Logs, stream: int, slot: int, deadline: int
 ) -> None:
     """Drop a waiting label that turned out to be later than the horizon; the instance continues to wait."""
-    registry.streams.late_label[stream] += 1
-    beyond = store.labels.t1[store.instances.label[slot]] - deadline
-    log.add_latency(logs, stream, beyond, registry.streams.clock[stream], 1)
+    count_late_label(registry, logs, stream, store.labels.t1[store.instances.label[slot]] - deadline)
     registry.streams.waiting_labels[stream] -= 1
     drop_label(store, slot)
     store.instances.state[slot] = stores.WAITING
