@@ -63,19 +63,30 @@ def _forgotten_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 #: Files that take some seconds or more altogether: all of their tests are `slow`.
 _SLOW = frozenset({
-    "cli/test_config_diff.py", "cli/test_locales.py", "cli/test_outputs.py", "cli/test_hostile_names.py",
-    "engine/test_alarm_budgets.py", "engine/test_between_lives.py", "engine/test_comparisons.py",
-    "engine/test_confidence_sequence.py", "engine/test_detectors_on_signals.py",
-    "engine/test_exporter.py", "engine/test_extreme_memories.py", "engine/test_incidents.py",
-    "engine/test_one_sequence.py", "engine/test_plain.py", "engine/test_segments_between_lives.py",
+    "cli/test_config_diff.py", "cli/test_config_live.py", "cli/test_hostile_names.py", "cli/test_locales.py",
+    "cli/test_outputs.py", "cli/test_start.py", "deploy/test_pins.py", "engine/test_alarm_budgets.py",
+    "engine/test_baselines_in_time.py", "engine/test_between_lives.py", "engine/test_clustered_intervals.py",
+    "engine/test_compact.py", "engine/test_comparisons.py", "engine/test_confidence_sequence.py",
+    "engine/test_detectors_on_signals.py", "engine/test_disparity.py", "engine/test_expected_messages.py",
+    "engine/test_exporter.py", "engine/test_extreme_memories.py", "engine/test_forecasts.py",
+    "engine/test_idle.py", "engine/test_incident_causes.py", "engine/test_incident_losses.py",
+    "engine/test_incidents.py", "engine/test_label_sets.py", "engine/test_many_classes.py",
+    "engine/test_merged_periods.py", "engine/test_merging.py", "engine/test_observer.py",
+    "engine/test_one_sequence.py", "engine/test_period_alarms.py", "engine/test_plain.py",
+    "engine/test_references.py", "engine/test_segments_between_lives.py",
     "engine/test_shard_against_oracle.py", "engine/test_split.py", "engine/test_table_keys.py",
-    "engine/test_without_jit.py", "deploy/test_pins.py", "evidence/test_comparing_on_sea.py",
-    "files/test_evaluation.py", "files/test_stepping.py", "files/test_tables.py",
-    "ingest/test_schema_registry.py", "report/test_report_pages.py", "tables/test_calendar.py",
-    "tables/test_estimator_tables.py", "tables/test_expected_tables.py", "tables/test_harm_detector.py",
-    "tables/test_ids.py", "tables/test_measure_kernels.py", "test_backtesting.py", "test_calibration.py",
-    "test_compilation.py", "test_imports.py", "test_replay.py", "topics/test_decoding.py",
-    "worker/test_access.py", "worker/test_record_times.py", "worker/test_static_member.py",
+    "engine/test_withdrawn.py", "engine/test_without_jit.py", "evidence/test_comparing_on_sea.py",
+    "files/test_beside_reference.py", "files/test_evaluation.py", "files/test_ids_and_times.py",
+    "files/test_plain_columns.py", "files/test_results_look_back.py", "files/test_stepping.py",
+    "files/test_tables.py", "ingest/test_schema_registry.py", "report/test_odd_messages.py",
+    "report/test_report_pages.py", "tables/test_calendar.py", "tables/test_estimator_tables.py",
+    "tables/test_expected_tables.py", "tables/test_harm_detector.py", "tables/test_ids.py",
+    "tables/test_measure_kernels.py", "tables/test_same_bits.py", "tables/test_signals.py",
+    "topics/test_decoding.py", "topics/test_permissions.py", "topics/test_schemas.py",
+    "worker/test_access.py", "worker/test_batch_producing.py", "worker/test_partition_queues.py",
+    "worker/test_record_times.py", "worker/test_static_member.py", "test_backtesting.py",
+    "test_calibration.py", "test_compilation.py", "test_http_server.py", "test_imports.py",
+    "test_packages.py", "test_replay.py",
 })  # fmt: skip
 
 
@@ -142,10 +153,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only `make nightly` runs, unless this is it; mix files that wait and that work."""
+    """Mark tests by brokers and files, drop those of `make nightly`, mix files that wait and compute."""
     for item in items:
         if _TESTS in item.path.parents and item.path.relative_to(_TESTS).as_posix() in _SLOW:
             item.add_marker("slow")
+        for broker in {"kafka", "embedded"}.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(broker)
     left_out = [] if NIGHTLY else [item for item in items if item.get_closest_marker("nightly")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -157,6 +157,7 @@ def psi(values: list[float], alpha: float) -> float:
     return sum(value * weight for value, weight in zip(values, weights)) / sum(weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [*LEARNING, "static"])
 def test_outcomes_are_those_of_the_first_and_the_last_word(model: str) -> None:
     _, said, labels = served()

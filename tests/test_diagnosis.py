@@ -124,6 +124,7 @@ FINDINGS: list[tuple[str, Row, str, str, int]] = [
 
 
 class TestFindings:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("code", "given", "config", "said", "status"), FINDINGS)
     def test_of_one_kind(
         self, case: Case, code: str, given: Row, config: str, said: str, status: int
@@ -375,6 +376,7 @@ class TestSummary:
                 assert measures == last.pop((one["model"], one["stage"], estimator))
         assert last == {}
 
+    @pytest.mark.slow
     def test_comparisons_are_those_of_the_last_messages(self, case: Case) -> None:
         """A second model is always wrong; the stages' bins are in the messages only."""
         predictions, labels = records(600)

@@ -161,6 +161,7 @@ def raised(node: ast.AST) -> Iterator[str]:
                 yield from raised(part)
 
 
+@pytest.mark.slow
 def test_what_another_package_calls_is_described() -> None:
     flaws = [f"{one}: the docstring doesn't say {what}" for one in called() for what in lacks(one.node)]
     assert not flaws, "\n".join(flaws)

@@ -54,6 +54,7 @@ def key_of(one: PastSequence | Alarm) -> Key:
     return one.stream, one.model, one.segment, one.stage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", [False, True])
 def test_a_plan_over_a_sequence_raises_the_alarms_of_the_replay(numbers: bool) -> None:
     task = "regression" if numbers else "classification"

@@ -40,6 +40,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Launched]:
     return found
 
 
+@pytest.mark.slow
 def test_who_launched_it_stops_it_after_all_others(launched: list[Launched], tmp_path: Path) -> None:
     first, second = SharedBroker(tmp_path), SharedBroker(tmp_path)
     assert first.get() is first.get() is launched[0]

@@ -129,7 +129,6 @@ BOTH = [SCORED, pytest.param(PLAIN, marks=pytest.mark.nightly)]
 
 
 @pytest.mark.bench
-@pytest.mark.kafka
 @pytest.mark.parametrize("loaded", BOTH, indirect=True, scope="module")
 @pytest.mark.parametrize("peer", ["loop", pytest.param("streams", marks=pytest.mark.nightly)])
 def test_a_peer_publishes_what_the_worker_publishes(
@@ -180,7 +179,6 @@ def run_peer(
 
 
 @pytest.mark.bench
-@pytest.mark.kafka
 @pytest.mark.nightly
 def test_kafka_streams_goes_on_after_a_restart(kafka: Any) -> None:
     cluster = KafkaConfig(kafka.bootstrap_servers, prefix=f"{uuid4().hex[:8]}.")

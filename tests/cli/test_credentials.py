@@ -111,6 +111,7 @@ def test_commands_about_configurations(tmp_path: Path, capsys: pytest.CaptureFix
     assert is_hushed(printed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoded", [False, True])
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_registry_with_a_password_in_its_url(
@@ -174,6 +175,7 @@ def test_logs_of_libraries(name: str, level: str, capfd: pytest.CaptureFixture[s
     assert is_hushed(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"sasl.mechanism": HUSH}, {"ssl.key.pem": HUSH}, {"no": HUSH}])
 def test_errors_of_librdkafka(settings: dict[str, str]) -> None:
     with pytest.raises((UsageError, WorkError)) as error:

@@ -185,7 +185,6 @@ def place(cluster: KafkaConfig) -> list[str]:
     return ["--bootstrap-servers", cluster.bootstrap_servers, "--prefix", cluster.prefix]
 
 
-@pytest.mark.kafka
 class TestOnKafka:
     @pytest.fixture
     def published(self, cluster: KafkaConfig) -> KafkaConfig:

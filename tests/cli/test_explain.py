@@ -51,6 +51,7 @@ def explained(files: dict[str, Path], capsys: pytest.CaptureFixture[str], *asked
     return capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.slow
 def test_it_answers_in_the_order_in_which_one_asks(
     files: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

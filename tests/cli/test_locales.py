@@ -158,7 +158,6 @@ def test_commands_without_a_broker(files: dict[str, Path], tmp_path: Path) -> No
 
 
 @pytest.mark.nightly
-@pytest.mark.embedded
 @pytest.mark.slow
 def test_commands_with_a_broker(embedded: Broker, files: dict[str, Path], tmp_path: Path) -> None:
     """In the same locale all that a cluster is needed for; the demo has a worker and a page besides."""

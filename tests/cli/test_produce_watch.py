@@ -52,7 +52,6 @@ def records(cluster: KafkaConfig, topic: str) -> list[tuple[bytes | None, bytes 
     return [(one.key, one.value) for one in everything(cluster, cluster.topic(topic), cluster.partitions)]
 
 
-@pytest.mark.kafka
 class TestTopics:
     def test_create_and_check(self, kafka: Any, capsys: pytest.CaptureFixture[str]) -> None:
         place = options(KafkaConfig(kafka.bootstrap_servers, prefix=f"{uuid4().hex[:8]}."))
@@ -81,7 +80,6 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(
     assert sent == [("labels", b"a", b'{"stream":"a"}'), ("labels", b"b", b'{"stream":"b"}')]
 
 
-@pytest.mark.kafka
 class TestProduce:
     LINES = (b'{"stream":"a","x":1}', b'{"x": [1],  "stream": "b"}\r', b"", b'{"stream":"a"}')
     SENT = ((b"a", LINES[0]), (b"a", LINES[3]), (b"b", b'{"x": [1],  "stream": "b"}'))

@@ -355,7 +355,6 @@ class TestPair:
             assert page.get_attribute("figure", "data-marks") == "1"
             assert "all history 0.030 (0.022 to 0.037)" in page.inner_text(".legend")
 
-
     def test_the_latest_window_comes_first_where_it_contradicts_the_verdict(self, page: Page) -> None:
         window = comparison(estimator="window:1000", n=1000, measures={"difference": -0.04})
         with served(comparison(), window, metrics(), metrics(model="tree")) as (address, _):

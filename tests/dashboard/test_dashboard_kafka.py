@@ -26,8 +26,6 @@ from tests.browser import ready
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.kafka
-
 
 def publish(kafka: KafkaConfig, records: list[OutputRecord], aborted: bool = False) -> None:
     """Write messages in a transaction, as workers do."""

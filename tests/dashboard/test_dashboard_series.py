@@ -79,6 +79,7 @@ def test_generations_tell_whether_those_who_have_some_have_all_before() -> None:
     assert series.generation != generation
 
 
+@pytest.mark.slow
 def test_all_courses_together_stay_within_the_budget() -> None:
     """1,000 streams with 5 models in 2 stages: what they may take is a hundredth of the real budget."""
     budget = (64 << 20) // 100

@@ -109,6 +109,7 @@ def test_pages_are_small_as_they_are_sent(site: tuple[str, Board]) -> None:
     assert sum(map(len, packed)) <= 60_000
 
 
+@pytest.mark.slow
 def test_events_send_all_then_what_is_new() -> None:
     with served(a_drift()) as (address, board):
         connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)

@@ -92,6 +92,7 @@ def configuration(documents: Documents, folder: Path) -> Config:
 # ---- what it comes to
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_the_api_takes_everything(documents: Documents, version: str) -> None:
     import kubernetes_validate

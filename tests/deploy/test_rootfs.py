@@ -39,6 +39,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_python_is_all_that_can_be_run(root: Path) -> None:
     """And nothing has the rights of others."""
     files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]

@@ -77,6 +77,7 @@ def said(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_a_stream_that_mixes_them_is_one_that_does_not(seed: int) -> None:
     expected = said(seed, numbers)
@@ -86,6 +87,7 @@ def test_a_stream_that_mixes_them_is_one_that_does_not(seed: int) -> None:
     assert said(seed, mixed, vector=25) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("positive", ["1", "true", "0", "false"])
 def test_the_positive_class_may_be_named_in_either_form(positive: str) -> None:
     config = replace(SETTINGS, positive_class=positive)

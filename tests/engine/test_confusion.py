@@ -16,6 +16,7 @@ from sequences import NO_CLASS, Outcomes
 ESTIMATORS = ["all", "window:50", "fading:0.97"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("classes", [2, 7])
 def test_cells_are_those_of_plain_loops(estimator: str, classes: int) -> None:

@@ -138,6 +138,7 @@ def test_every_prediction_of_a_period_has_its_own_value() -> None:
     assert said[0].measures["cost_total"] == 2 * 10 + 2 * 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", range(1, 6))
 def test_periods_go_on_by_the_costs_of_now(stop: int) -> None:
     records = [

@@ -355,6 +355,7 @@ def seeds(seconds: float, least: int, check: Callable[[int], tuple[int, ...]]) -
     return seed - SEED, sums
 
 
+@pytest.mark.slow
 def test_alarms_come_before_comparisons_of_their_outcome() -> None:
     """One with a baseline is due at an alarm's outcome."""
     check_extremes(35)

@@ -162,6 +162,7 @@ def test_predictions_know_which_of_them_have_a_label() -> None:
         assert found.cells[:, column + history.MET_LABEL].tolist() == met
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", few([86_400_000, 700_000, 1_000, 25], 2))
 def test_memory_is_bounded_and_a_history_has_clusters_enough(step: int) -> None:
     """Clusters grow with the history, up to days: then the oldest ones are forgotten."""

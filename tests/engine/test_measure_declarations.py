@@ -32,6 +32,7 @@ def test_it_is_no_measure_here() -> None:
     assert not {"advantage", "half_mse"} & set(NAMES)
 
 
+@pytest.mark.slow
 def test_messages(said: dict[str, Any]) -> None:
     # Labels alternate: the persistent baseline is always wrong. The last 20 have 15 errors, of size 2.
     assert said["messages"]["c"] == {"accuracy": 25 / 40, "advantage": 25 / 40}

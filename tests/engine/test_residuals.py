@@ -45,6 +45,7 @@ def numbers(way: str, count: int = 3_000) -> tuple[Floats, Floats]:
 WAYS = ("normal", "lognormal", "rising", "falling", "apart", "levels")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [1.0, 0.998])
 @pytest.mark.parametrize("way", WAYS)
 def test_bins_are_those_of_a_plain_loop(way: str, decay: float) -> None:

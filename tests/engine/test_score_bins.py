@@ -84,6 +84,7 @@ FINE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [*FINE, World(0.5, 0.2, 0.2), World(0.5, 0.3, 0.3), World(0.1, 0.5, 0.5)])
 def test_areas_are_off_by_two_thousandths_at_most(world: World) -> None:
     assert max(map(abs, world.errors())) <= MOST

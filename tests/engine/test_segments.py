@@ -24,6 +24,7 @@ from tests.nightly import scaled
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
+
 def world_of(seed: int) -> World:
     """Every prediction and most instances have the segment `arm`, some another one."""
     rng = random.Random(seed)

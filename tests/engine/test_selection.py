@@ -68,6 +68,7 @@ def reviewed(count: int) -> tuple[World, float]:
     return World({"defaults": defaults}, topics), right / count
 
 
+@pytest.mark.slow
 def test_weights_put_a_biased_sample_right() -> None:
     world, true_accuracy = reviewed(20_000)
     last = {(m.segment, m.estimator): m for m in metrics_of(catch_up(world).outputs)}

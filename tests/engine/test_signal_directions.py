@@ -68,6 +68,7 @@ MEASURES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "measure"), MEASURES)
 def test_alarms_when_it_gets_worse_and_not_when_it_gets_better(task: str, measure: str) -> None:
     worse, better = alarms_at(task, measure, True), alarms_at(task, measure, False)

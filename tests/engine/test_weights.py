@@ -140,6 +140,7 @@ class TestPaths:
         for i, weight in enumerate(WEIGHTS)
     )
 
+    @pytest.mark.slow
     def test_files(self, tmp_path: Path) -> None:
         lines = ["instance_id,y_pred,y_true,weight", *(",".join(map(str, row.values())) for row in self.ROWS)]
         file = tmp_path / "rows.csv"

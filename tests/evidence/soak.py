@@ -276,7 +276,6 @@ def smoothed(curve: Any) -> Any:
     return (sums[ends] - sums[starts]) / (ends - starts)
 
 
-
 def soak(args: argparse.Namespace, kafka: KafkaConfig, broker: int) -> list[Verdict]:
     """Run all phases; what is known is written even if one of them fails."""
     out: Path = args.out

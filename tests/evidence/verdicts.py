@@ -182,6 +182,7 @@ def clustered(worlds: Sequence[World]) -> Iterator[World]:
         length = {batches: 500, days: 3_000}.get(world.make, 1_000)
         yield world._replace(name=f"{world.name}; `cluster` of {length:,} outcomes", cluster=length)
 
+
 #: Worlds in which B is better.
 BETTER = tuple(World(f"B better by {100 * gap:g}", independent, ERROR, gap, gap=gap) for gap in (0.02, 0.05))
 

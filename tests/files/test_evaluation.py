@@ -356,7 +356,6 @@ class TestEvaluate:
             evaluate(**given)
         assert words in str(raised.value)
 
-
     def test_arguments_that_make_no_sense_are_quoted(self) -> None:
         result = evaluate({"y_pred": [1, 0] * 5, "y_true": [1, 1] * 5})
         for ask, words in (

@@ -102,6 +102,7 @@ class TestPeriods:
         with pytest.raises(ValueError, match="unknown measure 'acc': expected one of error, accuracy"):
             result.periods.measure("acc")
 
+    @pytest.mark.slow
     def test_days_are_those_of_the_zone_and_of_streams(self) -> None:
         zone = "America/New_York"
         some = evaluate(*tables(("s", "t"), ("a",)), period="1D", label_horizon="1D", period_zone=zone)
@@ -111,6 +112,7 @@ class TestPeriods:
         assert set(periods.day.dt.hour) == {0}
         assert periods.groupby("stream").day.nunique().tolist() == [DAYS + 1] * 2
 
+    @pytest.mark.slow
     def test_other_lengths_and_none(self) -> None:
         some = evaluate(*tables(models=("a",)), period="12h", label_horizon="1d", expected=False)
         rows = some.periods.rows()
@@ -188,6 +190,7 @@ class TestMeasures:
 
 
 class TestFrames:
+    @pytest.mark.slow
     def test_cells_are_plain(self) -> None:
         r = np.random.default_rng(1)
         predictions, labels = [], []

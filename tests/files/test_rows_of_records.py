@@ -104,6 +104,7 @@ def one_by_one(classes: list[str]) -> Any:
     return evaluate(predictions, labels, **SETTINGS).measures().rows()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_in_every_kind_of_table(way: str, classes: list[str], one_by_one: Any, tmp_path: Path) -> None:
     """Also where the records are not in the order of time."""

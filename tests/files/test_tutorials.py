@@ -216,7 +216,6 @@ def test_clicks() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.kafka
 def test_avro_and_cdc(cluster: KafkaConfig) -> None:
     with RegistryServer() as registry:
         names = {**at_home(cluster), "http://localhost:8081": registry.url}
@@ -225,7 +224,6 @@ def test_avro_and_cdc(cluster: KafkaConfig) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.kafka
 @pytest.mark.timeout(600)
 def test_kserve(cluster: KafkaConfig) -> None:
     run(tutorial_blocks("kserve.md", at_home(cluster)))
@@ -241,6 +239,7 @@ def test_every_tutorial_is_run() -> None:
             assert (TUTORIALS / read_snapshot).exists()
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_pages_on_files() -> None:
     """They run, and the mapping is one."""
     pages, names = TUTORIALS.parent / "do", dict[str, Any]()

@@ -18,8 +18,6 @@ from registry_server import RegistryServer
 from tests.ingest.ingesting import IngestProcess, create_sources, produce, write_config
 from tests.worker.processes import eventually, read_topic
 
-pytestmark = pytest.mark.kafka
-
 RECORDS = 300
 
 SCORE = {

@@ -16,8 +16,6 @@ from prequential.topics.specs import INPUTS
 from tests.groups import group_ids
 from tests.worker.processes import HANGS, prequential, read_topic
 
-pytestmark = pytest.mark.kafka
-
 SOURCE = {
     "as": ["instances", "predictions"], "stream": {"const": "fraud"}, "instance_id": "value.id",
     "model": "value.model", "when": "value.kind != trace",

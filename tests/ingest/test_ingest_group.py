@@ -16,8 +16,6 @@ from prequential.topics.clients import KafkaConfig, connect
 
 from tests.worker.processes import HANGS, eventually, read_topic
 
-pytestmark = pytest.mark.kafka
-
 SOURCE = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id", "y_true": "value.truth"}
 
 

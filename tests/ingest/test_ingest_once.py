@@ -19,7 +19,7 @@ from prequential.topics.specs import DEAD_LETTERS
 from tests.nightly import scaled
 from tests.worker.processes import HANGS, eventually, read_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 #: Records of the request log, customers (keys of the source), and streams.
 RECORDS, CUSTOMERS, STREAMS = scaled(24_000, 80_000), 200, 5

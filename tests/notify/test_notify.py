@@ -20,8 +20,6 @@ from test_notify_forms import ALARM, INCIDENT
 
 from tests.worker.processes import HANGS, await_ready, eventually, prequential
 
-pytestmark = pytest.mark.kafka
-
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 

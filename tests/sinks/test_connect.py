@@ -22,7 +22,7 @@ from tests.connect import Postgres, connect, postgres
 from tests.skipping import or_skip
 from tests.worker.processes import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
+pytestmark = pytest.mark.nightly
 
 SINKS = Path(__file__).parents[2] / "deploy" / "sinks"
 

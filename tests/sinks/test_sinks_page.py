@@ -65,7 +65,6 @@ def registry(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.nightly
-@pytest.mark.kafka
 def test_avro_has_each_message_once_although_its_program_is_killed(
     cluster: KafkaConfig, registry: str
 ) -> None:
@@ -125,7 +124,6 @@ def test_a_field_that_may_be_missing_is_compatible_both_ways(registry: str) -> N
             register({"name": "later", "type": "string"})
 
 
-@pytest.mark.kafka
 def test_the_sink_has_each_value_once_although_it_is_killed(cluster: KafkaConfig, tmp_path: Path) -> None:
     where = [cluster.bootstrap_servers, tmp_path / "db", cluster.prefix]
     command = [sys.executable, SINKS / "sink.py", *where]

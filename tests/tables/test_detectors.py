@@ -39,6 +39,7 @@ RIVERS: dict[str, Callable[..., Any]] = {
     "hddm-w": drift.binary.HDDMW,
 }
 
+
 class _Numbers:
     """Park and Miller's numbers, and samples by them (Knuth's algorithm S)."""
 

@@ -97,6 +97,7 @@ class AtHorizon(plain.Plain):
         return came / share - wanted, wanted * (1 - share) / share, sum(known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3, 5, 12])
 def test_expected_matrices_are_those_of_plain_loops(classes: int) -> None:
     events, clocks = clicks(classes, 2_400, classes)

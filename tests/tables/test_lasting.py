@@ -73,6 +73,7 @@ def shares(rng: np.random.Generator, rates: list[float]) -> Clusters:
     return [(n, float(rng.binomial(n, rate))) for n, rate in zip(sizes, rates)]
 
 
+@pytest.mark.slow
 @settings(max_examples=scaled(60, 600), deadline=None)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from([2.0, 4.0, 11.0]), st.sampled_from([3, LASTING]))
 def test_decisions_are_those_of_a_plain_loop(seed: int, binary: bool, h: float, least: int) -> None:

@@ -64,6 +64,7 @@ def test_quantiles_are_right_to_one_percent(seed: int) -> None:
             assert count == sum(low < value <= high or (bound == 0 and value == 0) for value in own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_recent_quantiles_are_those_of_the_latest_labels(seed: int) -> None:
     """After every label: of the last two generations, in plain lists."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, records, zeros
@@ -96,6 +97,7 @@ class Model:
 STEPS = ("allocate", "allocate", "free", "write", "write", "grow", "copy", "adopt")
 
 
+@pytest.mark.slow
 @settings(max_examples=scaled(50, 500), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from(STEPS), min_size=40, max_size=120))
 def test_rows_are_as_in_a_dictionary(seed: int, steps: list[str]) -> None:

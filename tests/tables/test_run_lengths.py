@@ -25,6 +25,7 @@ def sums(error: float, keep: float, n: float) -> Floats:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [BINARY, budgets.BOUNDED, budgets.RATIO])
 def test_compiled_and_plain_thresholds_have_the_same_bits(kind: int) -> None:
     known = 0

@@ -151,6 +151,7 @@ class Sampled(counts.Plain):
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3, 8, 12])
 def test_expected_matrices_are_those_of_plain_loops(classes: int) -> None:
     events, clocks = sampled_events(classes, 2_000, classes)

@@ -285,6 +285,7 @@ def test_a_topic_that_no_broker_knows_is_not_found() -> None:
     assert brokers.looks == 0
 
 
+@pytest.mark.slow
 def test_an_unreachable_broker_is_named() -> None:
     kafka = KafkaConfig("127.0.0.1:1")
     with pytest.raises(WorkError, match=r"no Kafka broker answered at 127\.0\.0\.1:1"):
@@ -297,7 +298,6 @@ def cluster(kafka: Any) -> KafkaConfig:
     return KafkaConfig(kafka.bootstrap_servers, prefix=f"{uuid4().hex[:8]}.", partitions=3)
 
 
-@pytest.mark.kafka
 def test_create_once_then_leave_alone(cluster: KafkaConfig) -> None:
     specs = topic_specs(cluster)
     names = tuple(spec.name for spec in specs)
@@ -323,7 +323,6 @@ def make(cluster: KafkaConfig, **topics: tuple[int, dict[str, str]]) -> None:
             time.sleep(0.1)
 
 
-@pytest.mark.kafka
 def test_what_exists_is_kept_and_decides_the_number_of_shards(cluster: KafkaConfig) -> None:
     make(cluster, labels=(5, {"cleanup.policy": "compact", "retention.ms": "-1"}))
     cluster = replace(cluster, partitions=5)
@@ -346,7 +345,6 @@ def test_what_exists_is_kept_and_decides_the_number_of_shards(cluster: KafkaConf
     )
 
 
-@pytest.mark.kafka
 def test_numbers_of_partitions_that_cannot_be_right_are_found_before_anything_is_made(
     cluster: KafkaConfig,
 ) -> None:
@@ -367,7 +365,6 @@ def test_numbers_of_partitions_that_cannot_be_right_are_found_before_anything_is
     assert found == {cluster.topic(name) for name in ("predictions", "labels", "metrics")}
 
 
-@pytest.mark.kafka
 def test_what_the_cluster_refuses_is_said_once_and_nothing_is_made(cluster: KafkaConfig) -> None:
     kafka = replace(cluster, replication=3)
     with pytest.raises(WorkError, match="refused to create") as raised:
@@ -381,7 +378,6 @@ def test_what_the_cluster_refuses_is_said_once_and_nothing_is_made(cluster: Kafk
     assert present(cluster, [spec.name for spec in good]) == set()
 
 
-@pytest.mark.kafka
 def test_asking_for_topics_does_not_create_them(cluster: KafkaConfig) -> None:
     name = cluster.topic("labels")
     with pytest.raises(WorkError, match=f"no topic {name!r}"):

@@ -78,14 +78,12 @@ def test_what_is_needed_goes_by_the_topics_roles() -> None:
     }
 
 
-@pytest.mark.kafka
 def test_a_broker_that_asks_for_nothing_denies_nothing(cluster: KafkaConfig) -> None:
     assert missing(cluster, needs(topic_specs(cluster), WORKER)) == []
     # What isn't there is said to be missing by whoever looks for it.
     require(cluster, {f"{cluster.prefix}nowhere": ("Read",)})
 
 
-@pytest.mark.embedded
 def test_nor_does_the_embedded_one(embedded: Broker) -> None:
     kafka = fresh_cluster(embedded, 2)
     assert missing(kafka, needs(topic_specs(kafka), WORKER)) == []

@@ -303,7 +303,6 @@ def test_the_same_partitioner_by_another_way_places_streams_alike(settings: dict
     assert places == {stream: partition_of(stream, PARTITIONS) for stream in streams}
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("cluster", [7], indirect=True)
 def test_on_kafka_every_way_in_puts_a_stream_where_it_belongs(cluster: KafkaConfig, tmp_path: Path) -> None:
     """By the model servers' producer and by `prequential produce`, into every input."""

@@ -135,6 +135,7 @@ def test_impossible_values_are_refused(field: str, value: object) -> None:
         replace(KafkaConfig(), **{field: value})  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_unreachable_broker_is_named_with_the_reason() -> None:
     with pytest.raises(WorkError, match=r"127\.0\.0\.1:1 within 1 s: .*refused$"):
         connect(KafkaConfig(NOBODY), timeout=1.0)

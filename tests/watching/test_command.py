@@ -282,7 +282,6 @@ def publish(cluster: KafkaConfig, *values: bytes) -> None:
     producer.commit_transaction(30)
 
 
-@pytest.mark.kafka
 class TestOnATerminal:
     @pytest.fixture
     def session(self, cluster: KafkaConfig) -> Iterator[Session]:
@@ -324,7 +323,6 @@ class TestOnATerminal:
         assert session.is_as_before()
 
 
-@pytest.mark.kafka
 class TestTopics:
     @pytest.fixture
     def published(self, cluster: KafkaConfig) -> KafkaConfig:

@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from conftest import fresh_cluster
 from prequential.configuration.settings.model import Config
 from prequential.topics.clients import KafkaConfig
@@ -35,7 +34,6 @@ def configurations(cluster: KafkaConfig) -> dict[str, Any]:
     return history.configurations.page()
 
 
-@pytest.mark.kafka
 def test_one_line_in_the_log_and_at_ready(kafka: Broker, tmp_path: Path) -> None:
     cluster = fresh_cluster(kafka, 1)
     config = write_config(tmp_path, cluster, defaults=BEFORE)

@@ -26,7 +26,7 @@ from tests.nightly import few
 from tests.proxy import END_TXN, Held, Proxy
 from tests.skipping import or_skip
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 #: Seconds that an attempt to commit takes here.
 _ATTEMPT = 1.5

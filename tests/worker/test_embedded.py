@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from comparison import assert_as_replayed, assert_as_the_oracle_says
 from conftest import fresh_cluster
 from processes import WorkerProcess, await_published, await_ready, outputs, read_topic, write_config
@@ -25,7 +24,6 @@ DEFAULTS = {
 }
 
 
-@pytest.mark.embedded
 def test_two_workers_one_after_the_other(embedded: Broker, tmp_path: Path) -> None:
     cluster = fresh_cluster(embedded, 2)
     config = write_config(tmp_path, cluster, defaults=DEFAULTS)

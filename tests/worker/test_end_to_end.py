@@ -36,8 +36,6 @@ from workload import HORIZON, SETTLE, UNUSABLE, Feeder, Sender, records, unusabl
 
 from tests.brokers import Broker
 
-pytestmark = pytest.mark.kafka
-
 #: Small windows and thresholds: some thousand records are to make many messages and alarms. (No sum
 #: of errors comes to rest on these thresholds, so rounding decides nothing.)
 DEFAULTS: dict[str, Any] = {

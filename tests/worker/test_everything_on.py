@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from comparison import assert_published_once
 from conftest import fresh_cluster
 from prequential.configuration.settings.streams import BASELINES, DETAILS
@@ -81,7 +80,6 @@ def numbers(seed: int, count: int) -> Iterator[Record]:
         yield Record("labels", b"numbers", json.dumps({**about, "y_true": y, "ts": ts + 60}).encode())
 
 
-@pytest.mark.kafka
 def test_killed_workers_publish_what_a_replay_says(kafka: Broker, tmp_path: Path) -> None:
     cluster = fresh_cluster(kafka, 2)
     config = write_config(

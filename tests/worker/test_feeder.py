@@ -35,7 +35,6 @@ def test_a_round_has_ids_of_its_own_versions_and_regions() -> None:
     assert regions["islands"] / sum(regions.values()) == pytest.approx(0.03, abs=0.005)
 
 
-@pytest.mark.kafka
 def test_it_feeds_round_after_round_until_it_is_told_to_stop(cluster: KafkaConfig, tmp_path: Path) -> None:
     config = write_config(tmp_path, cluster)
     command = [sys.executable, "-m", feeder.__name__, "--config", str(config)]

@@ -15,7 +15,6 @@ def messages(kafka: KafkaConfig, count: int) -> list[Outgoing]:
 
 
 # More than 100,000 messages fill the client's queue: the refusal comes while it is being filled.
-@pytest.mark.kafka
 @pytest.mark.parametrize("count", [1, 150_000])
 def test_the_former_holder_publishes_nothing_more(cluster: KafkaConfig, count: int) -> None:
     config = Config(kafka=cluster)
@@ -30,7 +29,6 @@ def test_the_former_holder_publishes_nothing_more(cluster: KafkaConfig, count: i
     eventually("both are out", lambda: len(read_topic(cluster, "metrics")) == 2)
 
 
-@pytest.mark.kafka
 def test_what_the_former_holder_had_begun_is_never_seen(cluster: KafkaConfig) -> None:
     config = Config(kafka=cluster)
     former, holder = Publisher(config, 0), Publisher(config, 0)

@@ -151,7 +151,6 @@ def test_sections_of_streams_of_other_workers_arent_missed() -> None:
     assert list(map(str, shards.findings.present)) == ["streams.here: no such stream occurs; streams: s"]
 
 
-@pytest.mark.kafka
 def test_a_running_worker_says_it(kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = fresh_cluster(kafka, 2)
     config = write_config(tmp_path, cluster, streams={"scores": {"label_horizon": "1s"}})

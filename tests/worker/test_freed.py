@@ -188,6 +188,7 @@ def test_what_a_shard_was_restored_from(monkeypatch: pytest.MonkeyPatch) -> None
     assert asyncio.run(life()) == [True]
 
 
+@pytest.mark.slow
 def test_a_producer_that_is_there_when_the_interpreter_ends() -> None:
     """It is ended last of all, and nothing waits for a thread that can't begin any more."""
     program = (

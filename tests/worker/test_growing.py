@@ -26,8 +26,6 @@ from prequential.topics.specs import COMPARISONS, DEAD_LETTERS, DRIFT_ALARMS, IN
 from processes import WorkerProcess, await_published, await_ready, killed_at, prequential, write_config
 from workload import HORIZON, SETTLE, Record, Sender, records
 
-pytestmark = pytest.mark.kafka
-
 STREAMS = 12
 
 #: Everything that may be told, as often as it can be.

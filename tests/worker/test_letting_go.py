@@ -65,7 +65,6 @@ async def let_go(config: Config, progress: str) -> tuple[list[int], list[int]]:
     return fetcher.opened, lost
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("progress", ["waiting", "reading snapshot and journal"])
 def test_a_shard_that_is_let_go_while_it_recovers(cluster: KafkaConfig, progress: str) -> None:
     """It ends quietly: it doesn't fail, doesn't begin to fetch, and tells nobody that it is lost."""

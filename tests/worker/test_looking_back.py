@@ -69,7 +69,6 @@ def without_newest(text: str) -> list[str]:
     return kept
 
 
-@pytest.mark.kafka
 def test_an_incident_is_explained_from_the_topics(lived: tuple[KafkaConfig, Path, Path]) -> None:
     """By its id or by model and time, as from the files of a replay of the same topics."""
     cluster, config, folder = lived
@@ -90,7 +89,6 @@ def test_an_incident_is_explained_from_the_topics(lived: tuple[KafkaConfig, Path
 
 
 @pytest.mark.nightly
-@pytest.mark.kafka
 def test_thresholds_from_topics_are_those_from_files(lived: tuple[KafkaConfig, Path, Path]) -> None:
     _, config, folder = lived
     common = ("calibrate", "--config", config, "--outcomes", MADE, "--json")

@@ -30,8 +30,6 @@ from workload import Sender, records
 
 from tests.nightly import few
 
-pytestmark = pytest.mark.kafka
-
 _EMIT = {"emit": {"outcomes": 10, "every": None}}
 
 

@@ -23,7 +23,7 @@ from processes import (
 )
 from workload import HORIZON, SETTLE, Record, Sender, records
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def keyed(record: Record) -> Record:

@@ -22,7 +22,6 @@ def test_the_plan_has_every_kind_of_strike() -> None:
     assert Counter(strike.what for strike in plan(SEED, 5.0)) >= Counter(2 * ROUND)
 
 
-@pytest.mark.kafka
 @pytest.mark.nightly
 def test_network_chaos(tmp_path: Path) -> None:
     with or_skip():

@@ -18,8 +18,6 @@ from prequential.topics.specs import INPUTS, topic_specs
 from processes import WorkerProcess, await_published, await_ready, eventually, outputs, write_config
 from workload import Sender, records
 
-pytestmark = pytest.mark.kafka
-
 
 def send(cluster: KafkaConfig) -> None:
     sender = Sender(cluster)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from conftest import fresh_cluster
 from dashboard import expand, templates
 from processes import WorkerProcess, await_published, await_ready, eventually, write_config
@@ -18,8 +17,6 @@ from prometheus_server import ask, prometheus_of
 from workload import Record, Sender
 
 from tests.brokers import Broker
-
-pytestmark = pytest.mark.kafka
 
 CLASSES, NUMBERS = "clicks", "prices"
 

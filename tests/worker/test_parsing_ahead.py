@@ -54,6 +54,7 @@ def outputs(batches: Sequence[ConsumerRecords], ahead: Sequence[int], config: Co
     return list(map(decoded, shard.flush()[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [(0,), (1,), (2,), (0, 1, 2)])
 @pytest.mark.parametrize("spoilt", [{}, {4: b"{", 9: None, MANY: b"[]"}], ids=["plain", "not plain"])
 @pytest.mark.parametrize("versions", ["mark", "separate"])

@@ -341,7 +341,6 @@ _SESSION = "2s"
 _POISONED = Record("labels", b"s-0", b'{"stream":"s-0","instance_id":"poison","y_true":"UP"}')
 
 
-@pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", [2], indirect=True)
 @pytest.mark.parametrize(

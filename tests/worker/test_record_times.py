@@ -99,7 +99,6 @@ def test_a_record_without_a_time_has_that_of_the_one_before(number: int, expires
     assert shard.state.remembered == 51
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("cluster", [1], indirect=True)
 def test_a_worker_goes_on(cluster: KafkaConfig, tmp_path: Path) -> None:
     now = round(time.time() * 1e3) - 10_000  # what is old by its producer's clock isn't kept by the broker

@@ -23,8 +23,6 @@ from processes import WorkerProcess, await_ready, eventually, prequential, write
 
 from tests.brokers import Broker
 
-pytestmark = pytest.mark.kafka
-
 
 def refusal(config: Path, *options: str) -> tuple[int, str]:
     """Exit status, and all that was said."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from prequential.cli.main import main
 from prequential.runtime.kafka.rejected import Rejected
 from prequential.topics.clients import KafkaConfig
@@ -59,7 +58,6 @@ def test_nothing_of_it_writes_to_the_terminal() -> None:
     assert line == "1 record can't be used: labels: \ufffd[31m has\ufffdlines (labels/0 offset 1)"
 
 
-@pytest.mark.kafka
 def test_a_worker_tells_by_reason_with_the_first_place(cluster: KafkaConfig, tmp_path: Path) -> None:
     with RecordProducer(cluster) as producer:
         for i in range(40):
@@ -81,7 +79,6 @@ def test_a_worker_tells_by_reason_with_the_first_place(cluster: KafkaConfig, tmp
     assert lines[0][0].endswith("; `prequential dead-letters` shows them")
 
 
-@pytest.mark.kafka
 def test_a_record_that_is_repaired_and_put_back_is_evaluated(cluster: KafkaConfig, tmp_path: Path) -> None:
     """The way that the documentation shows, with a worker at both ends."""
     with StreamProducer(cluster) as producer:

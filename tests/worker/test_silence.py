@@ -40,7 +40,6 @@ def send(kafka: KafkaConfig, records: Iterator[Record]) -> None:
     assert producer.flush(HANGS) == 0
 
 
-@pytest.mark.kafka
 def test_the_last_burst_is_published(cluster: KafkaConfig, tmp_path: Path) -> None:
     """Neither a count nor a time makes messages due; whoever reads later gets the same from the journal."""
     emit = {"outcomes": 1000, "every": "1h", "comparisons": "1h", "idle": "2s"}
@@ -71,7 +70,6 @@ def test_the_last_burst_is_published(cluster: KafkaConfig, tmp_path: Path) -> No
     assert "160" in prequential(*once, cwd=tmp_path).stdout
 
 
-@pytest.mark.kafka
 def test_an_open_transaction_is_reported_and_waited_for(cluster: KafkaConfig, tmp_path: Path) -> None:
     """Labels of predictions that it keeps back are neither lost nor late, with a horizon of seconds."""
     config = write_config(tmp_path, cluster, defaults={"label_horizon": "5s", "emit": {"idle": "1s"}})

@@ -14,7 +14,6 @@ from workload import Sender, records
 _SESSION = f"{3 * HANGS:.0f}s"
 
 
-@pytest.mark.kafka
 @pytest.mark.slow
 def test_whoever_comes_back_has_its_shards_at_once(
     cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -187,6 +187,7 @@ def read(path: Path) -> Stored:
     return msgspec.msgpack.decode(gzip.decompress(path.read_bytes()), type=Stored)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.name.split(".")[0])
 def test_a_stored_snapshot_is_read_or_refused(path: Path, tmp_path: Path) -> None:
     stored = read(path)

@@ -22,7 +22,6 @@ from tests.nightly import few
 _PROGRAM = (sys.executable, str(Path(__file__).with_name("stranding.py")))
 
 
-@pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("struck", "says"),
@@ -58,7 +57,6 @@ def test_what_is_stranded_is_replaced(
     assert_as_replayed(cluster, config)
 
 
-@pytest.mark.kafka
 def test_a_client_that_has_a_broker_is_not_stranded(cluster: KafkaConfig) -> None:
     topic = cluster.topic("instances")
     assert not is_stranded(Producer(cluster.client()), topic)

@@ -246,7 +246,6 @@ def send(sender: Sender, stream: str, instances: range) -> None:
         sender.flush()
 
 
-@pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", [2], indirect=True)
 def test_the_others_go_on(cluster: KafkaConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

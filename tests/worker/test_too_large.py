@@ -25,7 +25,6 @@ def is_taken(cluster: KafkaConfig, topic: str) -> bool:
     return refused == [False]
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("place", [0, 2])
 def test_the_topic_is_named(cluster: KafkaConfig, place: int) -> None:
     topic = cluster.topic(METRICS)

@@ -24,8 +24,6 @@ from processes import (
 )
 from workload import Record, records
 
-pytestmark = pytest.mark.kafka
-
 
 def send(kafka: KafkaConfig, messages: Iterable[Record]) -> None:
     """Some records in each transaction, some of which are tried and aborted first."""
