@@ -258,7 +258,8 @@ class TestCommand:
         for word in ("page-hinkley window:100:kappa", "adwin error", "(always)", "(never)", "10,000.00",
                      "gradual:0.3@1000+200: 5 streams like each past one, of 3,200 outcomes"):  # fmt: skip
             assert word in said
-        texts = [one.text or "" for one in ElementTree.fromstring(read_snapshot.read_text()).iter()]
+        svg = ElementTree.fromstring(read_snapshot.read_text())
+        texts = [one.text or "" for one in svg.iter("{http://www.w3.org/2000/svg}text")]
         assert sum("share of changes found" in text for text in texts) == 2
         assert any("s, worse, final" in text for text in texts)
 

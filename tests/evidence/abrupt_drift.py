@@ -20,9 +20,9 @@ from prequential.configuration.settings.streams import DetectorConfig, StreamCon
 from prequential.engine.compiled.kernel import Floats
 from prequential.offline.backtesting.changes import DetectionScores, KnownChange
 from prequential.offline.backtesting.making import on_the_past
-from prequential.offline.backtesting.report import Panel, figure
 from prequential.offline.backtesting.sequences import PastSequence as Outcomes
 from prequential.topics.outputs import Alarm
+from prequential.views.svg import Plot, lines_by_outcome, stacked
 from river import tree
 from river.datasets import synth
 
@@ -187,7 +187,7 @@ def estimates(losses: Floats) -> dict[str, Floats]:
 
 def draw(found: dict[tuple[str, str], Outcomes], alarms: Sequence[Alarm], before: int) -> str:
     """Figure 9, of the first run of each stream, NBa: errors, and the first alarms after the drift."""
-    panels = []
+    plots = []
     for stream in STREAMS:
         own = found[f"{stream} 0", "NBa"]
         first: dict[str, list[int]] = {}
@@ -199,8 +199,9 @@ def draw(found: dict[tuple[str, str], Outcomes], alarms: Sequence[Alarm], before
             ]  # fmt: skip
             first[f"alarm: {signal}"] = places[:1]
         title = f"{stream}: error of a tree with adaptive leaves"
-        panels.append(Panel(title, estimates(own.loss), low=0.0, marks=first))
-    return figure(panels, [before], columns=150)
+        lines = lines_by_outcome(estimates(own.loss))
+        plots.append(Plot(title, lines, bounds=(0.0, np.inf), marks=first, dashed=[before]))
+    return stacked(plots, letters=50)
 
 
 def main() -> None:

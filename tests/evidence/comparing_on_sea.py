@@ -24,7 +24,7 @@ import numpy as np
 from prequential.engine.comparisons import DEFINED, UNDECIDED, VERDICTS
 from prequential.engine.comparisons.measuring import q, signed, threshold
 from prequential.engine.compiled.kernel import Bytes, Floats
-from prequential.offline.backtesting.report import Panel, figure
+from prequential.views.svg import Plot, lines_by_outcome, stacked
 from river import drift, naive_bayes
 from river.datasets import synth
 
@@ -253,17 +253,22 @@ def draw(of: Stream, found: dict[str, Series], folder: Path) -> None:
         seen = np.cumsum(said != labels)
         window = np.concatenate([seen[:1000] / np.arange(1, 1001), (seen[1000:] - seen[:-1000]) / 1000])
         errors[name] = window
-    q_panels = [Panel(f"Q, {name}", {"": found[name].q}) for name in ("all", "window:250", "fading:0.995")]
-    m_panels = [
-        Panel(f"signed McNemar, {name}", {"": found[name].mcnemar}, (THRESHOLD,))
+    limit = {"limit": np.full(len(labels), THRESHOLD)}
+    q_plots = {f"Q, {name}": {"": found[name].q} for name in ("all", "window:250", "fading:0.995")}
+    forgetting = {
+        f"signed McNemar, {name}": {"": found[name].mcnemar} | limit
         for name in ("window:1000", "window:100", "fading:0.999", "fading:0.99")
-    ]
-    history = [
-        Panel("error rate, window of 1,000", errors, low=0.0, high=0.3),
-        Panel("signed McNemar, all history", {"": found["all"].mcnemar}, (THRESHOLD,)),
-    ]
-    for name, panels in (("q", q_panels), ("mcnemar-all", history), ("mcnemar-forgetting", m_panels)):
-        (folder / f"sea-{name}.svg").write_text(figure(panels, drifts, of.detected))
+    }
+    history = {
+        "error rate, window of 1,000": errors,
+        "signed McNemar, all history": {"": found["all"].mcnemar} | limit,
+    }
+    for name, plots in (("q", q_plots), ("mcnemar-all", history), ("mcnemar-forgetting", forgetting)):
+        drawn = [
+            Plot(title, lines_by_outcome(curves), dashed=drifts, marks={"detected": of.detected})
+            for title, curves in plots.items()
+        ]
+        (folder / f"sea-{name}.svg").write_text(stacked(drawn))
 
 
 def main() -> None:

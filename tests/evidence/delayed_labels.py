@@ -21,10 +21,10 @@ import numpy as np
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.compiled.kernel import Floats
-from prequential.offline.backtesting.report import Panel, figure
 from prequential.offline.replay.sources import Source, replay
 from prequential.topics.decoding import LABELS, PREDICTIONS
 from prequential.topics.outputs import Metrics, Output, decoded
+from prequential.views.svg import Plot, lines_by_outcome, stacked
 
 from tests.evidence import moa
 from tests.evidence.dependent_errors import chosen, elec2
@@ -258,15 +258,16 @@ def courses(one: Measured, models: Sequence[str], estimator: str, places: Sequen
 
 def draw(one: Measured, of: Experiment, models: Sequence[str], estimator: str, drifts: Sequence[int]) -> str:
     """Figures 5 and 6 as SVG."""
-    panels = []
+    plots = []
     for stage in ("initial", "intermediate", "final"):
         curves: dict[str, Floats] = {}
         for model in models:
             points = one.curves[model, stage, estimator]
             at = np.arange(1, of.instances + 1)
             curves[model] = np.interp(at, *zip(*points), left=np.nan)
-        panels.append(Panel(f"{of.name}: {stage} accuracy, {estimator}", curves, low=0.0, high=1.0))
-    return figure(panels, drifts)
+        title = f"{of.name}: {stage} accuracy, {estimator}"
+        plots.append(Plot(title, lines_by_outcome(curves), bounds=(0.0, 1.0), dashed=drifts))
+    return stacked(plots)
 
 
 def main() -> None:

@@ -33,10 +33,10 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-from prequential.offline.backtesting.report import Panel, figure
 from prequential.topics.admin import create
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.specs import topic_specs
+from prequential.views.svg import Plot, lines_by_outcome, stacked
 
 from tests.bench.live import Feeder, Load, name_of
 from tests.bench.observer import Observer
@@ -245,27 +245,26 @@ def plot(samples: Sequence[Sample]) -> str:
     phases = [sample.phase for sample in samples]
     changes = [at for at in range(1, len(phases)) if phases[at] != phases[at - 1]]
     rates = np.diff(curve(lambda one: one.taken), prepend=0)
-    panels = [
-        Panel("resident memory of the workers, MB; over seconds", {"": curve(lambda one: one.rss_mb)}, low=0),
-        Panel(
-            "records a second", {"asked for": curve(lambda one: one.pace), "taken": smoothed(rates)}, low=0
-        ),
-        Panel("lag, records", {"": curve(lambda one: one.lag)}, low=0),
-        Panel(
-            "metrics messages, s since they were due: 99th percentile of each second",
-            {"published": curve(lambda one: one.published_p99 / 1e3)},
-            levels=(_P99_SECONDS,), low=0, high=_HIGH,
-        ),
-        Panel(
-            "CPU, cores",
-            {
-                "workers": smoothed(curve(lambda one: one.worker_cpu)),
-                "broker": smoothed(curve(lambda one: one.broker_cpu)),
-            },
-            low=0,
-        ),
-    ]  # fmt: skip
-    return figure(panels, dashed=changes)
+    p99 = curve(lambda one: one.published_p99 / 1e3)
+    cpu = {
+        "workers": smoothed(curve(lambda one: one.worker_cpu)),
+        "broker": smoothed(curve(lambda one: one.broker_cpu)),
+    }
+    panels = {
+        "resident memory of the workers, MB; over seconds": {"": curve(lambda one: one.rss_mb)},
+        "records a second": {"asked for": curve(lambda one: one.pace), "taken": smoothed(rates)},
+        "lag, records": {"": curve(lambda one: one.lag)},
+        "metrics messages, s since they were due: 99th percentile of each second": {
+            "published": np.minimum(p99, _HIGH), "limit": np.full(len(p99), _P99_SECONDS)
+        },
+        "CPU, cores": cpu,
+    }  # fmt: skip
+    bounds = 0.0, np.inf
+    plots = [
+        Plot(title, lines_by_outcome(curves), bounds=bounds, axis="seconds", dashed=changes)
+        for title, curves in panels.items()
+    ]
+    return stacked(plots)
 
 
 def smoothed(curve: Any) -> Any:

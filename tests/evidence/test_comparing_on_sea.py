@@ -126,7 +126,7 @@ def test_plots_are_svg(tmp_path: Path) -> None:
     draw(of, found, tmp_path)
     for name in ("sea-q", "sea-mcnemar-all", "sea-mcnemar-forgetting"):
         root = ElementTree.fromstring((tmp_path / f"{name}.svg").read_text())
-        curves = root.findall("{http://www.w3.org/2000/svg}polyline")
+        curves = root.findall(".//{http://www.w3.org/2000/svg}polyline")
         assert len(curves) >= 3
         assert all(len(curve.attrib["points"].split()) > 100 for curve in curves)
     assert f"{THRESHOLD:.3f}" == "6.635"

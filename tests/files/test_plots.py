@@ -1,16 +1,18 @@
-"""Plots and explanations of a `Result`: the numbers of its messages, as SVG that is well-formed and safe."""
+"""Plots as SVG that is well-formed and safe; a `Result`'s have the numbers of its messages."""
 
 from __future__ import annotations
 
 import random
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from prequential.evaluation import Plot, Result, evaluate
-from prequential.evaluation.svg import Band, Line
 from prequential.topics.outputs import Metrics
+from prequential.views.svg import Band, Line, lines_by_outcome, stacked
 
 START = 1_700_000_000_000
 
@@ -77,10 +79,49 @@ def test_few_points_are_points_and_names_are_text() -> None:
     line = Line(name, [1, 2, 3], [0.1, None, 0.3])
     plot = Plot(name, [line, Line("b", list(range(5000)), [0.5] * 5000)], [Band(1, None, name)])
     assert len(tags(plot, "circle")) == 2
-    [drawn] = tags(plot, "polyline")
-    assert len(drawn.get("points").split()) == 400
+    assert len(tags(plot, "polyline")) == 1
     assert "<script" not in plot._repr_svg_()
     assert "\u202e" not in plot._repr_svg_()
+
+
+def test_of_many_points_the_extremes_are_drawn() -> None:
+    values = np.sin(np.arange(5000.0) / 700)
+    values[1234], values[4321] = 7.0, -7.0
+    values[2000:2100] = np.nan
+    [line] = lines_by_outcome({"sine": values})
+    [drawn] = tags(Plot("t", [line]), "polyline")
+    points = [tuple(map(float, one.split(","))) for one in drawn.get("points").split()]
+    assert len(points) <= 402
+    assert points == sorted(points)
+    across = (points[-1][0] - points[0][0]) / 4999
+    top, bottom = min(points, key=itemgetter(1)), max(points, key=itemgetter(1))
+    assert round((top[0] - points[0][0]) / across) == pytest.approx(1234, abs=1)
+    assert round((bottom[0] - points[0][0]) / across) == pytest.approx(4321, abs=1)
+
+
+def test_marks_have_a_row_for_each_name_and_places_a_dashed_line() -> None:
+    marks = {"adwin": [10, 20, 30], "kswin": [], "page-hinkley": [90]}
+    plot = Plot("t", lines_by_outcome({"": np.linspace(0.1, 0.3, 100)}), marks=marks, dashed=[50])
+    paths = [path.get("d") for path in tags(plot, "path")]
+    assert [path.count("M") for path in paths] == [3, 0, 1]
+    coloured = [*tags(plot, "path"), *tags(plot, "polyline")]
+    assert len({one.get("stroke") for one in coloured}) == 4
+    [dashed] = [line for line in tags(plot, "line") if line.get("stroke-dasharray")]
+    assert dashed.get("x1") == dashed.get("x2")
+    assert [text.text for text in tags(plot, "text") if text.text in marks] == list(marks)
+
+
+@pytest.mark.parametrize("letters", [20, 60])
+def test_plots_one_below_the_other(letters: int) -> None:
+    """Names have as much room as they need."""
+    name = "a detector of a long name, with all of its parameters"
+    plots = [Plot(title, [Line(name, [1, 2], [0.5, None])]) for title in ("one", "two")]
+    root = ElementTree.fromstring(stacked(plots, letters))
+    assert [one.text for one in root.iter() if one.get("font-weight") == "bold"] == ["one", "two"]
+    moved = [one.get("transform") for one in root if one.get("transform")]
+    assert moved == ["translate(0 0)", "translate(0 260)"]
+    names = [one.text for one in root.iter() if (one.text or "").startswith("a detector")]
+    assert names == 2 * [f"{name if letters == 60 else f'{name[:19]}…'} 0.5"]
 
 
 @pytest.mark.parametrize(

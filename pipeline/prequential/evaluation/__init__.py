@@ -16,8 +16,8 @@ from prequential.evaluation.looking_back import Backtest, Calibration
 from prequential.evaluation.result import Result
 from prequential.evaluation.scores import Residuals, Scores
 from prequential.evaluation.shown import Table
-from prequential.evaluation.svg import Plot
 from prequential.evaluation.values import PeriodTable
+from prequential.views.svg import Plot
 
 __all__ = [
     "Backtest", "Calibration", "Evaluator", "PeriodTable", "Plot", "Residuals", "Result", "Scores",

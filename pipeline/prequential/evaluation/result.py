@@ -13,9 +13,9 @@ from prequential.configuration.settings.stages import stage_name
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking, several
 from prequential.evaluation.messages import GroupRow, explanation_of, rows_of_groups, table_of
+from prequential.evaluation.plots import plot_of
 from prequential.evaluation.scores import Residuals, Scores, residuals_of, scores_of
 from prequential.evaluation.shown import Table, page_of, pandas_of, text_of, with_short_errors
-from prequential.evaluation.svg import Plot, plot_of
 from prequential.evaluation.values import PeriodTable, Wanted, models_of, periods_of, sequences_of, values_of
 from prequential.offline.backtesting.making import TOLERANCE
 from prequential.offline.calibration.calibrating import OUTCOMES
@@ -25,6 +25,7 @@ from prequential.topics.decoding import KINDS
 from prequential.topics.disparities import Disparity
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from prequential.views.report import Report
+from prequential.views.svg import Plot
 from prequential.views.wording.comparing import referred
 
 

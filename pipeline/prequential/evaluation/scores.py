@@ -8,10 +8,10 @@ from functools import cached_property
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.details import curves
-from prequential.evaluation.svg import Line, Plot
 from prequential.evaluation.values import Wanted, course_of
 from prequential.topics.errors import Fault
 from prequential.topics.outputs import Metrics
+from prequential.views.svg import Line, Plot
 
 
 class Scores:

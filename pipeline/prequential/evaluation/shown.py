@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL
-from prequential.evaluation.svg import course_plots
+from prequential.evaluation.plots import course_plots
 from prequential.offline.replay import text as terminal
 from prequential.offline.replay.summary import SequenceSummary, Summary
 from prequential.offline.tables.opening import needs_pyarrow

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
-from itertools import cycle
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -18,6 +15,7 @@ from prequential.offline.backtesting.sequences import PastSequence
 from prequential.topics.dead_letters import clock
 from prequential.topics.errors import printable
 from prequential.topics.outputs import Alarm, Incident
+from prequential.views.svg import Plot, lines_by_outcome, stacked
 from rich.table import Table
 from rich.text import Text
 
@@ -224,151 +222,11 @@ def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-_WIDTH, _HEIGHT = 860, 150  # of a panel, in pixels
-_LEFT, _RIGHT, _TOP, _GAP = 60, 30, 30, 34
-
-#: Pixel columns of a curve. Of all values that fall on one column, only the lowest and the highest are drawn.
-_COLUMNS = _WIDTH - _LEFT - _RIGHT
-
-#: Height of a mark.
-_MARK = 6
-
-_COLOURS = (
-    "#1b6ca8", "#c8553d", "#4c956c", "#8b5fbf", "#b8860b", "#2a9d8f", "#d1495b", "#6c757d", "#7f4f24",
-    "#3d5a80",
-)  # fmt: skip
-
-
-class Panel(NamedTuple):
-    """Curves by name over outcomes 1 … n (NaN: no value), and the places of lines and marks."""
-
-    title: str
-    curves: dict[str, Floats]
-    levels: Sequence[float] = ()
-    low: float | None = None
-    high: float | None = None
-    #: By name, the outcomes with a mark; each name takes the next colour after the curves.
-    marks: Mapping[str, Sequence[int]] = {}
-    #: Outcomes with a dashed line in this panel, in addition to those of all panels.
-    dashed: Sequence[int] = ()
-    #: Whether the x axis ends with this panel's curves, and not with the longest curve of all panels.
-    apart: bool = False
-
-
-def figure(
-    panels: Sequence[Panel], dashed: Sequence[int] = (), solid: Sequence[int] = (), columns: int = _COLUMNS
-) -> str:
-    """Return the SVG; `dashed` and `solid` are outcomes with a vertical line through all panels.
-
-    `columns`: number of parts of a curve; for each, the lowest and the highest value are drawn.
-    """
-    height = _TOP + len(panels) * (_HEIGHT + _GAP) + 10
-    n = max(len(curve) for panel in panels for curve in panel.curves.values())
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
-        'font-family="sans-serif" font-size="11">',
-        f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
-    ]
-    for place, panel in enumerate(panels):
-        length = max(map(len, panel.curves.values())) if panel.apart else n
-        top, all_dashed = _TOP + place * (_HEIGHT + _GAP), (*dashed, *panel.dashed)
-        parts += _panel(panel, top, length, all_dashed, solid, columns)
-    return "\n".join([*parts, "</svg>", ""])
-
-
-def _panel(
-    panel: Panel, top: float, n: int, dashed: Sequence[int], solid: Sequence[int], columns: int
-) -> list[str]:
-    values = np.concatenate(list(panel.curves.values()))
-    values = values[np.isfinite(values)]
-    low = panel.low if panel.low is not None else float(min(values.min(), 0.0))
-    high = panel.high if panel.high is not None else float(max(values.max(), *panel.levels, 0.0) * 1.03)
-    high = high if high > low else low + 1.0  # all values are the same
-    right, bottom = _WIDTH - _RIGHT, top + _HEIGHT
-
-    def x(outcome: float) -> float:
-        return _LEFT + _COLUMNS * outcome / n
-
-    def y(value: float) -> float:
-        return bottom - _HEIGHT * (min(max(value, low), high) - low) / (high - low)
-
-    parts = [
-        f'<rect x="{_LEFT}" y="{top}" width="{_COLUMNS}" height="{_HEIGHT}" fill="none" stroke="#999"/>',
-        f'<text x="{_LEFT}" y="{top - 6}" font-weight="bold">{escape(printable(panel.title))}</text>',
-    ]
-    for value in _ticks(low, high):
-        parts.append(f'<text x="{_LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:,.4g}</text>')
-    for share in range(5):
-        outcome = n * share // 4
-        parts.append(
-            f'<text x="{x(outcome):.1f}" y="{bottom + 14:.1f}" text-anchor="middle">{outcome:,}</text>'
-        )
-    for places, dash, width in ((dashed, "5 4", 1), (solid, "none", 0.8)):
-        parts += [
-            f'<line x1="{x(place):.1f}" x2="{x(place):.1f}" y1="{top}" y2="{bottom}" stroke="#555" '
-            f'stroke-dasharray="{dash}" stroke-width="{width}"/>'
-            for place in places
-        ]
-    for level in (*panel.levels, 0.0):
-        if low <= level <= high:
-            dash = "2 3" if level else "none"
-            parts.append(
-                f'<line x1="{_LEFT}" x2="{right}" y1="{y(level):.1f}" y2="{y(level):.1f}" stroke="#888" '
-                f'stroke-dasharray="{dash}" stroke-width="0.8"/>'
-            )
-    names = [*panel.curves, *panel.marks]
-    for colour, (place, name) in zip(cycle(_COLOURS), enumerate(names)):
-        if place < len(panel.curves):
-            drawn = _thinned(panel.curves[name], columns)
-            points = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in drawn)
-            parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1"/>')
-        else:
-            row = bottom - _MARK * (len(names) - place)
-            marks = "".join(f"M{x(at):.1f} {row:.1f}v{_MARK}" for at in _apart(panel.marks[name], n))
-            parts.append(f'<path d="{marks}" stroke="{colour}" stroke-width="1.5"/>')
-        if name:
-            parts.append(
-                f'<text x="{right - 5}" y="{top + 14 + 13 * place}" text-anchor="end" '
-                f'fill="{colour}" paint-order="stroke" stroke="white" stroke-width="3">'
-                f"{escape(printable(name))}</text>"
-            )
-    return parts
-
-
-def _apart(outcomes: Sequence[int], n: int) -> list[int]:
-    """Return the first of all outcomes that fall on one pixel, on an axis of `n` outcomes."""
-    return list({at * _COLUMNS // n: at for at in reversed(outcomes)}.values())[::-1]
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Return about three round numbers between the two."""
-    least = (high - low) / 4
-    ten = 10.0 ** math.floor(math.log10(least))
-    step = next(ten * factor for factor in (1, 2, 5, 10) if ten * factor >= least)
-    return [step * at for at in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def _thinned(curve: Floats, columns: int) -> list[tuple[int, float]]:
-    """Return the points (outcome, value) of a curve that are drawn.
-
-    They are the extremes of each column, in order. Of a run of equal values, only the ends are kept.
-    """
-    points = []
-    for some in np.array_split(np.arange(len(curve)), min(len(curve), columns)):
-        known = some[np.isfinite(curve[some])]
-        if len(known):
-            ends = {int(known[np.argmin(curve[known])]), int(known[np.argmax(curve[known])])}
-            points += [(at + 1, float(curve[at])) for at in sorted(ends)]
-    last = len(points) - 1
-    return [
-        point
-        for at, point in enumerate(points)
-        if at in (0, last) or not points[at - 1][1] == point[1] == points[at + 1][1]
-    ]
-
-
 #: How many sequences are drawn: those with the most alarms.
 _DRAWN = 8
+
+#: The most letters of a detector's name, with its parameters and its false alarms, in a plot.
+_NAME_LETTERS = 60
 
 #: The error is drawn as a moving mean of the loss: over this share of a sequence, and at least this many
 #: outcomes.
@@ -377,15 +235,15 @@ _SHARE, _LEAST = 0.01, 20
 
 def plot(report: BacktestReport, sequences: Sequence[PastSequence]) -> str:
     """A backtest as the text of an SVG image; `sequences` are the report's."""
-    panels = list(_past(report, sequences))
-    panels += _delays(report.past.lines, report.past.window, "on the past")
+    plots = list(_past(report, sequences))
+    plots += _delays(report.past.lines, report.past.window, "on the past")
     if report.injected is not None:
         injected = report.injected
-        panels += _delays(injected.lines, injected.window, " and ".join(injected.injections))
-    return figure(panels)
+        plots += _delays(injected.lines, injected.window, " and ".join(injected.injections))
+    return stacked(plots, _NAME_LETTERS)
 
 
-def _past(report: BacktestReport, sequences: Sequence[PastSequence]) -> Iterator[Panel]:
+def _past(report: BacktestReport, sequences: Sequence[PastSequence]) -> Iterator[Plot]:
     watched = report.past.sequences
     order = sorted(range(len(watched)), key=lambda place: -len(watched[place].alarms))
     for place in sorted(order[:_DRAWN]):
@@ -397,7 +255,8 @@ def _past(report: BacktestReport, sequences: Sequence[PastSequence]) -> Iterator
         window = min(one.outcomes, max(_LEAST, int(_SHARE * one.outcomes)))
         names = ", ".join(name for name in (one.stream, one.model, one.segment, one.stage) if name)
         title = f"{names}: mean loss of {window:,} outcomes, and alarms"
-        yield Panel(title, {"": _mean_loss(sequence.loss, window)}, marks=marks, dashed=one.changes)
+        lines = lines_by_outcome({"": _mean_loss(sequence.loss, window)})
+        yield Plot(title, lines, bounds=(0.0, math.inf), marks=marks, dashed=one.changes)
 
 
 def _mean_loss(losses: Floats, window: int) -> Floats:
@@ -408,8 +267,8 @@ def _mean_loss(losses: Floats, window: int) -> Floats:
     return means
 
 
-def _delays(lines: Sequence[DetectorAlarms], window: int, title: str) -> Iterator[Panel]:
-    """Yield a panel with the share of changes found within each number of outcomes, by detector."""
+def _delays(lines: Sequence[DetectorAlarms], window: int, title: str) -> Iterator[Plot]:
+    """Yield a plot with the share of changes found within each number of outcomes, by detector."""
     curves: dict[str, Floats] = {}
     for line in lines:
         scores = line.scores
@@ -421,4 +280,4 @@ def _delays(lines: Sequence[DetectorAlarms], window: int, title: str) -> Iterato
         curves[name] = counts[1:] / scores.changes
     if curves:
         title = f"{title}: share of changes found, by outcomes since"
-        yield Panel(title, curves, low=0.0, high=1.0, apart=True)
+        yield Plot(title, lines_by_outcome(curves), bounds=(0.0, 1.0), axis="outcomes since the change")
