@@ -183,7 +183,8 @@ class TestEvaluate:
         assert "<p>s, accuracy over the whole run: " in html
         order = ["<p>", "<svg", "<table", "drift alarms:", "read: 3,000 predictions"]
         assert sorted(order, key=html.index) == order
-        assert html.count("final = initial") == 2
+        assert html.count(">final*<") == 2
+        assert "final*: initial is the same" in html
         assert html.count("<svg") == 1  # of the stream, with a line for each model
         assert html.count("<polyline") == 2
         assert "b vs a over the whole run: error lower by" in html
@@ -211,8 +212,8 @@ class TestEvaluate:
         result = evaluate({"y_pred": [1, 0] * 5, "y_true": [1, 1] * 5}, **settings)
         html = result._repr_html_()
         head = html[html.index("<table") : html.index("</tr>")]
-        assert [name.partition("<")[0] for name in head.split("<th>")[4:]] == [
-            *(f"{name}, whole run" for name in shown[:1]), *(f"{name}, latest" for name in shown),
+        assert [name.partition("<")[0] for name in head.split("<th>")[1:]] == [
+            *(f"{name}\nwhole run" for name in shown[:1]), *(f"{name}\nlatest" for name in shown),
         ]  # fmt: skip
         text = repr(result)
         head = text[text.index("; latest: ") : text.index("final*")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import wraps
 from html import escape
@@ -20,7 +20,7 @@ from prequential.offline.tables.opening import needs_pyarrow
 from prequential.topics.errors import UsageError, WorkError, printable
 from prequential.views.wording.comparing import report
 from prequential.views.wording.console import Console, printable_lines
-from prequential.views.wording.measures import COLUMNS, baseline_references, stage_in_words
+from prequential.views.wording.measures import COLUMNS
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -42,7 +42,9 @@ def page_of(summary: Summary, config: Config) -> str:
     for task in COLUMNS:
         rows = [one for one in summary.sequences if one.task == task]
         if rows:
-            parts.append(_table(rows[:_MODEL_ROWS], terminal.measures_in_table(rows, config)))
+            latest = terminal.measures_in_table(rows, config)
+            shown = rows[:_MODEL_ROWS]
+            parts.append(_html(terminal.table_of_models(shown, task, latest, baselines=True)))
             if len(rows) > _MODEL_ROWS:
                 parts.append(_lines([f"… and {len(rows) - _MODEL_ROWS:,} more"]))
     parts.append(_lines(terminal.reference_lines(summary)))
@@ -60,66 +62,24 @@ def _sentences(summary: Summary, config: Config) -> Iterator[str]:
             streams.setdefault((one.stream, one.task), []).append(one)
     for (stream, _), own in list(streams.items())[:_STREAMS]:
         measure = next(iter(terminal.measures_in_table(own, config)), "")
+        whole = terminal.shown_estimators(own[0].measures)[0]
         found = [
             f"{one.model} {value:.3f} in {one.outcomes:,} outcomes" for one in own[:_MODELS]
-            if (value := one.measures[terminal.shown_estimators(one.measures)[0]].get(measure)) is not None
+            if (value := one.measures[whole].get(measure)) is not None
         ]  # fmt: skip
         if len(own) > _MODELS:
             found.append(f"and {len(own) - _MODELS:,} more models")
         baselines = [
-            f"{name} {whole:.3f}" for name, whole, _ in _baselines(own[0], measure) if whole is not None
+            f"{name} {value:.3f}" for name, [value] in terminal.baselines_of(own[0], measure, [whole])
         ]
         if found:
             said = f"{stream}, {measure} over the whole run: {', '.join(found)}"
             yield f"{said}; baselines: {', '.join(baselines)}." if baselines else f"{said}."
 
 
-def _baselines(one: SequenceSummary, measure: str) -> Iterator[tuple[str, float | None, float | None]]:
-    """Yield the baselines of a sequence's main measure: names, and values of the whole run and of now."""
-    estimators = terminal.shown_estimators(one.measures)
-    for baseline in baseline_references(measure):
-        values = [one.measures[name].get(baseline.measure) for name in estimators]
-        if any(value is not None for value in values):
-            whole, latest = (
-                1 - value if value is not None and baseline.one_less else value for value in values
-            )
-            yield baseline.line.name, whole, latest
-
-
 def _lines(lines: Iterable[str]) -> str:
     text = escape("\n".join(map(printable, lines)))
     return f"<pre>{text}</pre>" if text else ""
-
-
-def _table(rows: Sequence[SequenceSummary], latest: Sequence[str]) -> str:
-    whole = latest[:1]
-    several = len({one.stream for one in rows}) > 1
-    head = ["model", "stage", "outcomes", *(f"{name}, whole run" for name in whole)]
-    head += [f"{name}, latest" for name in latest]
-    lines = []
-    for place, one in enumerate(rows):
-        first, last = terminal.shown_estimators(one.measures)
-        name = f"{one.stream}/{one.model}" if several else one.model
-        numbers = [one.measures[first].get(measure) for measure in whole]
-        numbers += [one.measures[last].get(measure) for measure in latest]
-        lines.append(_row(name, stage_in_words(one.stage, one.same), f"{one.outcomes:,}", numbers))
-        following = rows[place + 1] if place + 1 < len(rows) else None
-        if following is None or following.stream != one.stream:
-            owner = f"{one.stream}/" if several else ""
-            for name, value, newest in _baselines(one, "".join(whole)):
-                numbers = [value, newest, *([None] * (len(latest) - 1))]
-                lines.append(_row(f"{owner}{name}", "", "", numbers))
-    last = terminal.shown_estimators(rows[0].measures)[1]
-    heads = "".join(f"<th>{escape(text)}</th>" for text in head)
-    stream = "" if several else f"{escape(printable(rows[0].stream))}; "
-    caption = f"{stream}latest: {escape(last)}"
-    return f"<table><caption>{caption}</caption><tr>{heads}</tr>{''.join(lines)}</table>"
-
-
-def _row(name: str, stage: str, outcomes: str, numbers: Sequence[float | None]) -> str:
-    cells = "".join(f"<td>{'' if number is None else f'{number:.3f}'}</td>" for number in numbers)
-    first = f'<td class="l">{escape(printable(name))}</td><td class="l">{escape(stage)}</td>'
-    return f"<tr>{first}<td>{outcomes}</td>{cells}</tr>"
 
 
 #: The width of a line in characters, which tables with courses need.

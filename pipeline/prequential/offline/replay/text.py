@@ -20,7 +20,13 @@ from prequential.views.wording.comparing import main_one, report
 from prequential.views.wording.comparing import sentence as disparity_in_words
 from prequential.views.wording.console import Console
 from prequential.views.wording.expected import ASSUMPTION, in_words, of_period
-from prequential.views.wording.measures import COLUMNS, caption_of_stages, marked, stage_in_words
+from prequential.views.wording.measures import (
+    COLUMNS,
+    baseline_references,
+    caption_of_stages,
+    marked,
+    stage_in_words,
+)
 from prequential.views.wording.status import sentence
 from rich.table import Table
 from rich.text import Text
@@ -155,7 +161,7 @@ def show(summary: Summary, config: Config, console: Console, more: Elsewhere = A
     for task in COLUMNS:
         if rows := [one for one in summary.sequences if one.task == task]:
             shown = rows[:_ROWS]
-            print_wide(partial(_table, shown, task, measures_in_table(rows, config)), console)
+            print_wide(partial(table_of_models, shown, task, measures_in_table(rows, config)), console)
             if len(rows) > len(shown):
                 _print(f"… and {len(rows) - len(shown):,} more{more.sequences}", console)
     compared, incidents = report(summary.comparisons, more.pairs), incident_lines(summary, more)
@@ -228,26 +234,34 @@ def measures_in_table(rows: Iterable[SequenceSummary], config: Config) -> list[s
     return list(dict.fromkeys([*usual, *configured]))[:_MEASURES]
 
 
-def _table(rows: list[SequenceSummary], task: str, latest: list[str], console: Console) -> Table:
-    """Return the table of models, as the demo shows it."""
+def table_of_models(
+    rows: Sequence[SequenceSummary], task: str, latest: Sequence[str], console: Console | None = None,
+    *, baselines: bool = False,
+) -> Table:  # fmt: skip
+    """Return the table of models, with the courses that the console can show.
+
+    With `baselines`, rows of their values are below each stream's models.
+    """
     whole = latest[:1]
     several = len({one.stream for one in rows}) > 1
     lines = []
     for place, one in enumerate(rows):
-        first, last = shown_estimators(one.measures)
-        key = one.stream, one.partition, one.model
+        estimators = first, last = shown_estimators(one.measures)
         before = rows[place - 1] if place else None
-        new = before is None or (before.stream, before.partition, before.model) != key
         after = rows[place + 1] if place + 1 < len(rows) else None
-        ends = after is None or (after.stream, after.partition, after.model) != key
-        of_whole, of_latest = one.measures[first], one.measures[last]
-        name = f"{one.stream}/{one.model}" if several else one.model
-        lines.append(
-            ModelRow(
-                (name if new else "", marked(one.stage, one.same), f"{one.outcomes:,}"),
-                (*map(of_whole.get, whole), *map(of_latest.get, latest)), course_of(one), ends,
-            )
-        )
+        new = before is None or _model_of(before) != _model_of(one)
+        owner = f"{one.stream}/" if several else ""
+        values = [one.measures[first].get(name) for name in whole]
+        values += [one.measures[last].get(name) for name in latest]
+        names = f"{owner}{one.model}" if new else "", marked(one.stage, one.same), f"{one.outcomes:,}"
+        own = [ModelRow(names, tuple(values), course_of(one), False)]
+        if baselines and (after is None or after.stream != one.stream):
+            rest = (None,) * (len(latest) - 1)
+            for name, of_estimators in baselines_of(one, "".join(whole), estimators):
+                own.append(ModelRow((f"{owner}{name}", "", ""), (*of_estimators, *rest), (), False))
+        if after is None or _model_of(after) != _model_of(one):
+            own[-1] = own[-1]._replace(ends=True)
+        lines += own
     measure = COLUMNS[task][0]  # of the course, whichever measures are configured
     last = shown_estimators(rows[0].measures)[1]
     needed, explained = _CAPTIONS[task]
@@ -255,10 +269,26 @@ def _table(rows: list[SequenceSummary], task: str, latest: list[str], console: C
     return models_table(
         lines, ("model", "stage", "outcomes"),
         (*(f"{name}\nwhole run" for name in whole), *(f"{name}\nlatest" for name in latest)),
-        f"{measure} over time" if with_courses(console) else None,
+        f"{measure} over time" if console is not None and with_courses(console) else None,
         title=f"latest: {last}" if several else f"{rows[0].stream}; latest: {last}",
         caption=f"{caption_of_stages(one.same for one in rows if one.stage in _EXPLAINED)}{said}",
     )  # fmt: skip
+
+
+def _model_of(one: SequenceSummary) -> tuple[str, int | None, str]:
+    return one.stream, one.partition, one.model
+
+
+def baselines_of(
+    one: SequenceSummary, measure: str, estimators: Sequence[str]
+) -> Iterator[tuple[str, list[float | None]]]:
+    """Yield a measure's baselines: the name of each, and its value by each of these estimators."""
+    for baseline in baseline_references(measure):
+        found = [one.measures[name].get(baseline.measure) for name in estimators]
+        if any(value is not None for value in found):
+            yield baseline.line.name, [
+                1 - value if value is not None and baseline.one_less else value for value in found
+            ]
 
 
 def reference_lines(summary: Summary) -> Iterator[str]:
