@@ -75,7 +75,7 @@ _SLOW = frozenset({
     "engine/test_one_sequence.py", "engine/test_period_alarms.py", "engine/test_plain.py",
     "engine/test_references.py", "engine/test_segments_between_lives.py",
     "engine/test_shard_against_oracle.py", "engine/test_split.py", "engine/test_table_keys.py",
-    "engine/test_withdrawn.py", "engine/test_without_jit.py", "evidence/test_comparing_on_sea.py",
+    "engine/test_withdrawn.py", "engine/test_without_jit.py",
     "files/test_beside_reference.py", "files/test_evaluation.py", "files/test_ids_and_times.py",
     "files/test_plain_columns.py", "files/test_results_look_back.py", "files/test_stepping.py",
     "files/test_tables.py", "ingest/test_schema_registry.py", "report/test_odd_messages.py",
@@ -157,6 +157,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _TESTS in item.path.parents and item.path.relative_to(_TESTS).as_posix() in _SLOW:
             item.add_marker("slow")
+        if _TESTS / "evidence" in item.path.parents:
+            item.add_marker("nightly")
         for broker in {"kafka", "embedded"}.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(broker)
     left_out = [] if NIGHTLY else [item for item in items if item.get_closest_marker("nightly")]

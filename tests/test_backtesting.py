@@ -21,6 +21,8 @@ from prequential.offline.replay.sources import Source
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import Alarm, Output
 
+from tests.nightly import few
+
 Captured = pytest.CaptureFixture[str]
 
 COUNT, CHANGE = 3_000, 1_500
@@ -116,7 +118,7 @@ class TestJudging:
 
 
 class TestDetectors:
-    @pytest.mark.parametrize("signal", ["error", *SIGNALS])
+    @pytest.mark.parametrize("signal", few(["error", *SIGNALS], 2))
     def test_all_of_the_registry_raise_the_alarms_of_a_replay(
         self, signal: str, tmp_path: Path, capsys: Captured
     ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from boards import START, a_drift, alarm, comparison, incident, live, metrics, period, served
 
 from tests.browser import opened, ready
+from tests.nightly import few
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -100,7 +101,7 @@ def pages_of(stream: str, model: str, other: str) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("models", "incidents"), [(1, 0), (3, 120), (60, 1)])
+@pytest.mark.parametrize(("models", "incidents"), few([(3, 120), (1, 0), (60, 1)]))
 def test_nothing_overflows(chromium: Browser, models: int, incidents: int) -> None:
     """Names of 256 characters on all pages, from a small phone to a wide screen."""
     names = [LONG, MARKUP, *(f"{n}-{LONG}"[:256] for n in range(models))][: max(2, models)]
@@ -132,7 +133,7 @@ def test_nothing_overflows(chromium: Browser, models: int, incidents: int) -> No
                     assert (scrolled, wide) == (0, []) or scrolled < 0, (width, view[:20], scrolled, wide)
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", few([True, False]))
 def test_all_text_has_contrast(chromium: Browser, dark: bool) -> None:
     """Each text against what is behind it, and each colour of marks, by WCAG 2's formula: 4.5."""
     some = [*a_drift(), *a_drift("tree"), alarm(300), alarm(5000), incident(), comparison(),

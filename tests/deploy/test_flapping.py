@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,17 +94,20 @@ def test_alerts_fire_when_they_should_and_only_then(tmp_path: Path) -> None:
     promtool("test", "rules", *files)
 
 
-def firing() -> list[Any]:
-    """Every case with an alert, and its series."""
-    return [
-        pytest.param(test["input_series"], case, id=f"{case['alertname']} at {case['eval_time']}")
-        for test in _CASES
-        for case in test["alert_rule_test"]
-        if case.get("exp_alerts") and case["alertname"] not in _ABOUT_PROCESSES
-    ]
+def firing() -> Iterator[Any]:
+    """Every case with an alert, and its series; by day the first of each alert."""
+    seen = set()
+    for test in _CASES:
+        for case in test["alert_rule_test"]:
+            name = case["alertname"]
+            if case.get("exp_alerts") and name not in _ABOUT_PROCESSES:
+                marks = [pytest.mark.nightly] if name in seen else []
+                at = f"{name} at {case['eval_time']}"
+                yield pytest.param(test["input_series"], case, id=at, marks=marks)
+                seen.add(name)
 
 
-@pytest.mark.parametrize(("series", "case"), firing())
+@pytest.mark.parametrize(("series", "case"), list(firing()))
 def test_an_alert_holds_through_a_gap_and_a_move(
     series: list[dict[str, Any]], case: dict[str, Any], tmp_path: Path
 ) -> None:

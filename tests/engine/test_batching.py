@@ -528,7 +528,7 @@ def twin(kind: Stateful, thing: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", STATEFUL)
-@pytest.mark.parametrize("uses", few([0, 5, 1], 2))
+@pytest.mark.parametrize("uses", few([5, 0, 1]))
 def test_round_trip(name: str, uses: int) -> None:
     """The restored object has the same state, and goes on exactly as the original."""
     kind = STATEFUL[name]

@@ -23,6 +23,8 @@ from scipy.stats import t as student
 from sequences import NO_CLASS, Codes, Outcomes
 from test_intervals import rows_of
 
+from tests.nightly import few
+
 DAY = 86_400_000
 
 CONFIG = StreamConfig(estimators=("window:30", "all"), details=("intervals",), detectors=())
@@ -162,8 +164,10 @@ def test_auto_is_by_days_once_there_are_twenty() -> None:
     assert by_days[1] - by_days[0] > by_neighbours[1] - by_neighbours[0]
 
 
-@pytest.mark.parametrize("cluster", [DAY, None])
-@pytest.mark.parametrize(("stop", "batch"), [(0, 7), (110, 70), (410, 33)])
+@pytest.mark.parametrize(
+    ("cluster", "stop", "batch"),
+    few(((cluster, *cut) for cut in ((110, 70), (410, 33), (0, 7)) for cluster in (DAY, None)), 2),
+)
 def test_restored_and_in_any_batches_to_the_bit(cluster: int | None, stop: int, batch: int) -> None:
     config = config_of(cluster, objective=Objective({}, reference=100))
     whole, shard = feed(Shard(config), 0, 500), Shard(config)

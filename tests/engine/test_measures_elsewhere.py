@@ -172,7 +172,7 @@ def reason(name: str, y: Any, h: Any) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("classes", [2, 7])
+@pytest.mark.parametrize("classes", few([7, 2]))
 @pytest.mark.parametrize("kind", STREAMS)
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_classes(estimator: str, kind: str, classes: int) -> None:

@@ -37,7 +37,7 @@ COUNTED = ("start", "end", "status", "predictions", "labelled", "labelled_share"
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 4]))
-@examples(40, 4)
+@examples(40, 2)
 def test_periods_of_all_partitions_are_those_of_one(seed: int, partitions: int) -> None:
     rng, given = random.Random(seed), partitioned.with_periods(world(seed), seed)
     config = given.config
@@ -87,7 +87,7 @@ def said_of(one: Metrics) -> tuple[Any, ...]:
 
 
 @given(st.integers(0, 2**32))
-@examples(20, 3)
+@examples(20, 2)
 def test_what_is_expected_of_one_partition_is_what_it_expects_itself(seed: int) -> None:
     rng, given = random.Random(seed), partitioned.with_periods(world(seed, 400), seed)
     given.settings["defaults"] |= {"expected": True, "label_horizon": "2s", "period": "1s"}

@@ -78,7 +78,7 @@ def test_sums_over_partitions_are_those_of_one(seed: int, partitions: int) -> No
 
 
 @given(st.integers(0, 2**32), st.booleans())
-@examples(30, 4)
+@examples(30, 2)
 def test_what_is_said_depends_on_no_order_and_on_no_restart(seed: int, periods: bool) -> None:
     """Who merges ends at any part, and the next one goes on from the offset and the moments that it left."""
     rng, given = random.Random(seed), partitioned.with_periods(world(seed), seed) if periods else world(seed)

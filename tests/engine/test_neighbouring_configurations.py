@@ -213,6 +213,7 @@ def _parts() -> list[list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("groups", _parts(), ids="-".join)
+@pytest.mark.nightly
 def test_no_loop_leaves_its_tables(groups: list[str]) -> None:
     root = _HERE.parents[2]
     folders = (_HERE.parent, root / "tests", root, root / "pipeline", root / "topics")

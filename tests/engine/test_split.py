@@ -233,9 +233,9 @@ def test_a_stream_in_a_partition_that_was_not_its_own_stays() -> None:
 def test_an_open_incident_keeps_its_id() -> None:
     """Its messages go on, in another partition."""
     world = drifting_world(2_000, cluster="10ms")  # the new level is usual after 90 clusters
-    number = partition_of("s", 64)
+    number = partition_of("s", 8)
     assert number
-    same, grown = lives(world, 0.9, (1, 64))
+    same, grown = lives(world, 0.9, (1, 8))
     first = incidents_of(same[0].outputs)
     assert first
     assert [(one.id, one.revision) for one in incidents_of(grown[number].outputs)] == [

@@ -77,6 +77,7 @@ _OLD_PROCESSOR = {
     few([{"NUMBA_DISABLE_JIT": "1"}, _C_LIBRARY | _OLD_PROCESSOR, _C_LIBRARY, _OLD_PROCESSOR]),
     ids=["no compiler", "both", "another C library", "an old processor"],
 )
+@pytest.mark.nightly
 def test_the_same_bits(variables: dict[str, str]) -> None:
     root = _HERE.parents[2]
     folders = (_HERE.parent, root / "tests", root, root / "pipeline", root / "topics")

@@ -9,12 +9,10 @@ import pytest
 from tests.evidence import against_nannyml, what_waits
 from tests.evidence.before_labels import MEASURES, graded, messages_of, with_intervals
 from tests.evidence.label_worlds import BACKLOG, SIMULATED, STREAMS, NotInstalled, world
-from tests.nightly import few
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes too long without the compiler")
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("kind", SIMULATED)
 def test_expected_values_are_far_better_than_labels_so_far(kind: str) -> None:
     of = world(kind, 80, 200, 1)
@@ -42,7 +40,6 @@ def _of_naive(kind: str, measure: str) -> float:
     return 1 if kind.startswith("iid") or kind == "three" else 0.5
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("kind", STREAMS)
 def test_public_streams_have_intervals_that_hold(kind: str) -> None:
     try:
@@ -87,7 +84,6 @@ def test_calibration_alone_says_what_nannymls_cbpe_does() -> None:
     assert np.abs(ours - theirs).mean() <= 0.006
 
 
-@pytest.mark.nightly
 def test_where_the_concept_changes_cbpe_sees_nothing() -> None:
     try:
         one = against_nannyml.compared("concept", 1)
@@ -96,7 +92,7 @@ def test_where_the_concept_changes_cbpe_sees_nothing() -> None:
     assert np.abs(one.expected - one.final).mean() <= np.abs(one.cbpe - one.final).mean() / 2
 
 
-@pytest.mark.parametrize("kind", few(["right", "slower"], keep=0))
+@pytest.mark.parametrize("kind", ["right", "slower"])
 def test_shares_of_what_waits_are_within_their_intervals(kind: str) -> None:
     said = [one for one in what_waits.run(kind, 1, days=80, each=200) if one.said.half is not None]
     assert len(said) > 50

@@ -7,7 +7,6 @@ import pytest
 from prequential.configuration.settings.streams import DetectorConfig
 
 from tests.evidence.budgets import IN_THE_ENGINE, RATIO, WORLDS, World, in_the_engine, realised
-from tests.nightly import few
 
 pytestmark = [
     pytest.mark.slow,
@@ -15,7 +14,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("world", "apart"), [*((world, 10_000) for world in WORLDS), (WORLDS[-1], 50_000)]
 )
@@ -27,14 +25,13 @@ def test_a_budget_is_kept_within_a_factor_of_one_and_a_half(world: World, apart:
         assert 1 / 1.5 < share < 1.5
 
 
-@pytest.mark.nightly
 def test_so_is_one_of_the_ratio_that_is_too_rare_to_be_counted() -> None:
     world, apart = WORLDS[-1], 300_000
     [(_, share)] = realised(world, (RATIO,), apart, 1_000_000, made=1_000_000, outcomes=100 * apart)
     assert 1 / 1.5 < share < 1.5
 
 
-@pytest.mark.parametrize("world", few(WORLDS, 0))
+@pytest.mark.parametrize("world", WORLDS)
 def test_so_is_one_by_thresholds_that_the_engine_sets(world: World) -> None:
     """From the first outcome on; of the ratio, where errors are few, budgets of rare alarms alone."""
     apart = 300_000 if world == World(0.3) else 50_000
@@ -42,7 +39,7 @@ def test_so_is_one_by_thresholds_that_the_engine_sets(world: World) -> None:
         assert 1 / 1.5 < share < 1.5
 
 
-@pytest.mark.parametrize("world", few([World(0.002), World(0.001), World(0.002, 0.5)], 0))
+@pytest.mark.parametrize("world", [World(0.002), World(0.001), World(0.002, 0.5)])
 def test_rare_errors_flood_no_budget(world: World) -> None:
     """From the first outcome on, when next to no errors are known."""
     apart = 100_000

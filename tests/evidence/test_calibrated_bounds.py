@@ -7,10 +7,7 @@ import pytest
 
 from tests.evidence.calibration import PROCESSES, Process, shares
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours without the compiler"),
-]
+pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes hours without the compiler")
 
 
 @pytest.mark.parametrize("process", PROCESSES)

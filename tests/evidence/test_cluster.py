@@ -10,7 +10,6 @@ from tests.evidence import cluster
 from tests.secured.monitoring import available
 
 
-@pytest.mark.nightly
 @pytest.mark.timeout(1_200)
 def test_all_of_it_works_together_as_the_chart_deploys_it(tmp_path: Path) -> None:
     if available() is None:

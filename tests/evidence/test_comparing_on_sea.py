@@ -38,7 +38,6 @@ def small() -> tuple[Stream, list[bool], list[bool], dict[str, Series]]:
     return of, wrong_a, wrong_b, by_formulas(wrong_a, wrong_b)
 
 
-@pytest.mark.nightly
 def test_all_history_never_forgets_and_the_others_do() -> None:
     of, _, _, found = small()
     (fall, *_) = [one.noticed for one in by_concept(found["all"], of.detected, _LENGTH)[1:]]
@@ -52,7 +51,6 @@ def test_all_history_never_forgets_and_the_others_do() -> None:
         assert one.forgot < one.noticed
 
 
-@pytest.mark.nightly
 def test_windows_and_fading_notice_at_about_the_same_outcome() -> None:
     of, _, _, found = small()
     for window, fading in (("window:1000", "fading:0.999"), ("window:100", "fading:0.99")):
@@ -60,7 +58,6 @@ def test_windows_and_fading_notice_at_about_the_same_outcome() -> None:
         assert next(pair) == pytest.approx(next(pair), abs=500)
 
 
-@pytest.mark.nightly
 def test_four_concepts_tell_nothing_of_a_fifth_one() -> None:
     """Each has another difference, for a quarter of the run: the longest blocks differ too much."""
     _, wrong_a, wrong_b, _ = small()
@@ -81,7 +78,6 @@ def test_memories_are_their_definitions(estimator: str) -> None:
             assert total == sum(past[: int(value)] if value else past)
 
 
-@pytest.mark.nightly
 def test_what_replay_says_can_take_the_place_of_the_formulas() -> None:
     _, _, _, found = small()
     messages = []
@@ -98,7 +94,6 @@ def test_what_replay_says_can_take_the_place_of_the_formulas() -> None:
             np.testing.assert_array_equal(read[estimator][column], series[column][::250])
 
 
-@pytest.mark.nightly
 def test_replay_says_what_the_formulas_say(tmp_path: Path) -> None:
     of = stream(_LENGTH)
     few = Stream(of.labels[-2000:], of.of_a[-2000:], of.of_b[-2000:], [])
@@ -120,7 +115,6 @@ def test_replay_says_what_the_formulas_say(tmp_path: Path) -> None:
     assert (last["since"], last["verdict"]) == found[-1] == (last["since"], "b_better")
 
 
-@pytest.mark.nightly
 def test_plots_are_svg(tmp_path: Path) -> None:
     of, _, _, found = small()
     draw(of, found, tmp_path)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.evidence import abrupt_drift, class_ratios, dependent_errors
 from tests.evidence.sequences import evaluated
-
-pytestmark = pytest.mark.nightly
 
 
 def test_estimates_that_forget_find_what_all_history_misses_and_ratios_find_it_sooner() -> None:

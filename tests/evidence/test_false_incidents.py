@@ -11,7 +11,6 @@ from prequential.topics.outputs import Alarm, Incident, Output
 
 from tests.evidence.budgets import World, chain
 from tests.incident_streams import QUIET, Stream, live
-from tests.nightly import few
 
 pytestmark = [
     pytest.mark.slow,
@@ -35,7 +34,7 @@ def opened(found: list[Output]) -> list[Incident]:
     return [one for one in found if isinstance(one, Incident) and one.revision == 1]
 
 
-@pytest.mark.parametrize("world", few([World(0.003), World(0.01), World(0.01, 0.8), World(0.1, 0.8)]))
+@pytest.mark.parametrize("world", [World(0.003), World(0.01), World(0.01, 0.8), World(0.1, 0.8)])
 def test_alarms_of_streams_without_a_change_open_none(world: World) -> None:
     found = [outputs((world, 30_000), seed=seed) for seed in range(2)]
     assert sum(isinstance(one, Alarm) for run in found for one in run) >= 5
@@ -43,7 +42,7 @@ def test_alarms_of_streams_without_a_change_open_none(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "most"), few([(0.08, 0.33, 450), (0.1, 0.2, 900), (0.01, 0.1, 300)])
+    ("before", "after", "most"), [(0.08, 0.33, 450), (0.1, 0.2, 900), (0.01, 0.1, 300)]
 )
 def test_changes_do_as_soon_as_there_is_evidence(before: float, after: float, most: int) -> None:
     for seed in range(3):

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from tests.evidence.sampled_labels import WORLDS, run
-from tests.nightly import few
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="takes too long without the compiler")
 
 
-@pytest.mark.parametrize("world", few(["uncertain", *(one for one in WORLDS if one != "uncertain")], keep=0))
+@pytest.mark.parametrize("world", WORLDS)
 def test_expected_values_are_far_better_than_weighted_labels(world: str) -> None:
     said = [one for one in run(world, 1, days=70, each=500) if one.half == one.half and one.maturity >= 0]
     assert len(said) > 100

@@ -34,7 +34,6 @@ def test_predictions_made_again_are_evaluated_by_stage_as_they_stand() -> None:
     assert first == "| LED | initial | 25.0 (59.6) |"
 
 
-@pytest.mark.nightly
 def test_drifting_streams_are_the_better_predicted_the_later() -> None:
     """2020 paper, table II and figure 5, with MOA's tree."""
     of = delayed_labels.EXPERIMENTS[0]._replace(instances=3_000, delay=200, bins=10)
@@ -48,7 +47,6 @@ def test_drifting_streams_are_the_better_predicted_the_later() -> None:
     assert delayed_labels.draw(one, of, ("HT",), "window:1000", (600,)).startswith("<svg")
 
 
-@pytest.mark.nightly
 def test_the_latest_label_helps_where_labels_come_in_runs() -> None:
     """2015 paper, figures 2, 3, 5 and 6."""
     rows = temporal_dependence.chosen(elec2(1_500))
@@ -63,7 +61,6 @@ def test_the_latest_label_helps_where_labels_come_in_runs() -> None:
     assert len(temporal_dependence.orders(rows[:300], ("NB",))) == 3
 
 
-@pytest.mark.nightly
 def test_distributions_and_class_ratios() -> None:
     """2019 paper: table II, and figures 4 and 5."""
     few, many = (measure_dynamics.values("f1", p, 160 - p) for p in (10, 150))
@@ -110,7 +107,6 @@ def test_streams_that_are_given_are_read(tmp_path: Path) -> None:
     assert one.last("NC", "final") > one.last("NC", "initial")
 
 
-@pytest.mark.nightly
 def test_forgetting_estimates_come_nearer_to_the_holdout_error() -> None:
     """2013 paper, figure 3."""
     found = convergence.experiment("Waveform", runs=1, instances=4_000)
@@ -120,7 +116,6 @@ def test_forgetting_estimates_come_nearer_to_the_holdout_error() -> None:
     assert len(convergence.table(found, (1_000, 4_000))) == 3 + len(convergence.ESTIMATORS)
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("stream", convergence.STREAMS)
 def test_streams_of_moa_and_of_river_have_one_form(stream: str) -> None:
     """2013 paper, figure 3: instances, classes and places are the same."""

@@ -14,7 +14,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("world", EQUAL, ids=[world.name for world in EQUAL])
 def test_without_a_difference_few_streams_ever_get_a_verdict(world: World) -> None:
     of_20 = rates(world, streams=20, outcomes=6_000)
@@ -24,7 +23,6 @@ def test_without_a_difference_few_streams_ever_get_a_verdict(world: World) -> No
     assert of_20.covered >= 0.9
 
 
-@pytest.mark.nightly
 def test_what_lasts_for_a_sixth_of_the_run_cant_be_told_from_a_difference() -> None:
     """As the page on validation says: half-days of 10 points are found."""
     of_20 = rates(UNKEPT[-1], streams=20, outcomes=6_000)
@@ -32,13 +30,11 @@ def test_what_lasts_for_a_sixth_of_the_run_cant_be_told_from_a_difference() -> N
     assert of_20.effective < 600
 
 
-@pytest.mark.nightly
 def test_the_better_model_is_found() -> None:
     here, mixture = np.median(detection(0.05, LEVEL, 60, 8_000), axis=0)
     assert 400 < mixture < here < 1_300
 
 
-@pytest.mark.nightly
 def test_a_change_of_sign_is_said() -> None:
     later, place = delays(0.05, -0.05, 10)
     assert np.median(later) < 3_000

@@ -168,10 +168,11 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("page", "report"),
     [
-        ("quickstart-files.md", "report.html"), ("churn.md", "churn.html"),
+        ("quickstart-files.md", "report.html"),
+        pytest.param("churn.md", "churn.html", marks=pytest.mark.nightly),
         pytest.param("flights.md", "flights.html", marks=pytest.mark.nightly),
     ],
-)  # fmt: skip
+)
 def test_files(page: str, report: str) -> None:
     run(tutorial_blocks(page))
     assert Path(report).stat().st_size > 50_000
@@ -225,6 +226,7 @@ def test_avro_and_cdc(cluster: KafkaConfig) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.nightly
 def test_kserve(cluster: KafkaConfig) -> None:
     run(tutorial_blocks("kserve.md", at_home(cluster)))
     assert Path("kserve.html").stat().st_size > 50_000

@@ -177,6 +177,7 @@ class TestTemporalCorrection:
         assert right(TemporalCorrection(Optimal({})), pairs, delay) == unaware
         assert right(TemporalCorrection(Optimal({}), late=delay), pairs, delay) == aware
 
+    @pytest.mark.nightly
     def test_many_classes_without_dependence_cost_little(self) -> None:
         """Rare classes have hardly been seen after one another; that isn't held against them.
 

@@ -277,8 +277,7 @@ def test_sides_are_the_scored_probabilities_of_the_window() -> None:
         assert list(zip(p[:n].tolist(), is_positive[:n].tolist())) == expected
 
 
-@pytest.mark.parametrize("numbers", [False, True])
-@pytest.mark.parametrize("size", [512, 700])
+@pytest.mark.parametrize(("size", "numbers"), few([(512, False), (700, True), (700, False), (512, True)], 2))
 def test_long_windows_are_exact(size: int, numbers: bool) -> None:
     """Wherever they are read, full or not, and however outcomes are cut: what a plain loop says."""
     log = random_log(size, 4_000, sequences=2, numbers=numbers)

@@ -308,7 +308,7 @@ def test_deaths_without_a_word(lives: Lives, poison: Poison) -> None:
 def test_killed_in_between(lives: Lives, poison: Poison, failure: BaseException) -> None:
     """Every other life is cut at one of its awaits: another one each time."""
     error = "ValueError: boom" if isinstance(failure, ValueError) else _WITHOUT
-    for at in range(1, 30, scaled(7, 1)):
+    for at in range(1, 30, scaled(12, 1)):
         poison(failure)
         log = Log()
         deaths(lives, log, at=at)
