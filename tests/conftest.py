@@ -181,10 +181,11 @@ _LONG = (
 
 
 def _put_in_turn(items: list[pytest.Item]) -> None:
-    """Files that wait for brokers first, then those that compute; long ones at both ends."""
+    """Files that wait for brokers or a browser first, then those that compute; long ones at both ends."""
     waits = dict.fromkeys((item.path for item in items), False)
     for item in items:
         waits[item.path] |= any(item.get_closest_marker(mark) for mark in ("kafka", "embedded"))
+        waits[item.path] |= "chromium" in getattr(item, "fixturenames", ())
     ranks = {path: len(_LONG) + number for number, path in enumerate(waits)}
     ranks.update({_TESTS / name: number for number, name in enumerate(_LONG)})
     items.sort(key=lambda item: (0, ranks[item.path]) if waits[item.path] else (1, -ranks[item.path]))

@@ -330,6 +330,7 @@ def test_a_past_with_a_drift_says_so_and_has_thresholds_of_its_best() -> None:
     assert drifted > without / 1.5
 
 
+@pytest.mark.nightly
 def test_a_run_is_a_function_of_its_seed(of_two: CalibrationReport) -> None:
     config = StreamConfig(stages=("final",), detectors=(DetectorConfig(),))
     past = pasts(config, {"bad": 0.3})

@@ -394,7 +394,7 @@ _DAMAGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("suffix", "content"), few(_DAMAGES, 2))
+@pytest.mark.parametrize(("suffix", "content"), few(_DAMAGES))
 def test_a_damaged_file_is_made_again(suffix: str, content: str, with_one_loop: Path, tmp_path: Path) -> None:
     if content == "unreadable" and os.geteuid() == 0:
         pytest.skip("root reads everything")

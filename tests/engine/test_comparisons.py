@@ -92,7 +92,7 @@ def check_ranks(found: Sequence[Comparison], known: dict[Any, Any]) -> None:
 
 
 def compare(message: Comparison, joint: list[Any], classes: bool, largest: float) -> None:
-    assert len(joint) == message.outcomes
+    assert (len(joint), joint[-1].ts) == (message.outcomes, message.ts)
     n, measures, undefined = statistics(joint, message.estimator, classes and message.loss == "error")
     assert message.n == pytest.approx(n, rel=1e-9)
     assert message.measures == pytest.approx(measures, rel=1e-6, abs=1e-12), message

@@ -18,6 +18,8 @@ from prequential.engine.shard import Shard
 from prequential.topics.decoding import KINDS
 from prequential.topics.outputs import DeadLetter, Output
 
+from tests.nightly import few
+
 #: `make quick` leaves it out.
 pytestmark = pytest.mark.slow
 
@@ -108,15 +110,18 @@ def test_a_successor_has_capacity_for_a_class_that_was_taken_back() -> None:
 
 @pytest.mark.parametrize(
     ("limits", "refused"),
-    [
-        (Limits(streams_per_shard=1), lambda name: pred(1, 50, "c", stream=name)),
-        (Limits(models_per_stream=1), lambda name: pred(1, 50, "c", model=name)),
-        (Limits(classes_per_stream=1), lambda name: lab(1, 50, name)),
-        (Limits(instances_per_shard=1), lambda name: pred(1, 50, "c", stream=name)),
-        (Limits(instances_per_shard=1), lambda name: pred(9, 50, "c", model=name)),
-        (Limits(instances_per_shard=1), lambda name: lab(9, 50, name)),
-    ],
-    ids=["streams", "models", "classes", "instances, streams", "instances, models", "instances, classes"],
+    few(
+        [
+            (Limits(streams_per_shard=1), lambda name: pred(1, 50, "c", stream=name)),
+            (Limits(classes_per_stream=1), lambda name: lab(1, 50, name)),
+            (Limits(instances_per_shard=1), lambda name: pred(9, 50, "c", model=name)),
+            (Limits(models_per_stream=1), lambda name: pred(1, 50, "c", model=name)),
+            (Limits(instances_per_shard=1), lambda name: pred(1, 50, "c", stream=name)),
+            (Limits(instances_per_shard=1), lambda name: lab(9, 50, name)),
+        ],
+        3,
+    ),
+    ids=["streams", "classes", "instances, models", "models", "instances, streams", "instances, classes"],
 )
 def test_refused_names_arent_kept(limits: Limits, refused: Callable[[str], Any]) -> None:
     """The memory of a full shard stays as it is, however many new names it refuses."""

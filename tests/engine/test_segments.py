@@ -136,6 +136,17 @@ def test_a_predictions_own_segments_win_over_its_instances() -> None:
     assert found["n", "arm=B"].measures["accuracy"] == 0.0
 
 
+def test_a_revision_without_a_segment_changes_none_of_who_had_its_place_before() -> None:
+    """Rows of a prediction that is over are those of a later one, which has no segment."""
+    found = evaluated(
+        StreamConfig(segments=("arm",), label_horizon=10, settle=5),
+        pred(1, 0, "x", 0, segments={"arm": "A"}), lab(1, 1, "x", 1),
+        pred(2, 50, "x", 50), lab(2, 51, "x", 51), lab(2, 52, "y", 52),
+    )  # fmt: skip
+    right = {segment: (m.outcomes, m.measures["accuracy"]) for (_, segment), m in found.items()}
+    assert right == {None: (2, 0.5), "arm=A": (1, 1.0)}
+
+
 def test_nothing_is_kept_of_what_is_over() -> None:
     shard = Shard(Config(defaults=StreamConfig(segments=("arm",), label_horizon=10, settle=1)))
     arm = {"arm": "A"}

@@ -20,6 +20,7 @@ from helpers import (
     catch_up,
     comparisons_of,
     examples,
+    known_of,
     live,
     metrics_of,
 )
@@ -29,6 +30,7 @@ from oracle import Record
 from oracle_cases import inst, lab, pred, random_records, tick
 from oracle_coverage import ACCURACIES, as_said
 from prequential.configuration.settings.model import Config
+from prequential.engine.tables.store import LABELLED
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics, Output
 from worlds import random_world
 
@@ -181,6 +183,23 @@ def assert_same(world: World, outputs: list[Output]) -> Tally:
     others = comparisons_of(outputs)
     assert len(metrics) + len(alarms) + len(others) + len(incidents) == len(outputs), "and nothing else"
     return len(metrics), len(alarms)
+
+
+def test_as_many_labels_are_pending_as_are_known() -> None:
+    """Also where a record shows that a pending label was too late for its instance."""
+    records = [
+        lab(1, 100, "a", at=0), pred(1, 50, "a", at=1),  # too late: the horizon is 20 ms
+        lab(2, 100, "a", at=2), inst(2, 50, at=3),
+        lab(3, 100, "a", at=4), inst(3, 95, at=5),
+        lab(4, 100, "a", at=6), pred(4, 95, "a", at=7),
+        lab(5, 100, "a", at=8), lab(6, 100, "a", at=9),
+    ]  # fmt: skip
+    settings = {"defaults": {"label_horizon": "20ms"}}
+    shard = catch_up(World(settings, by_topic(records))).shard
+    labelled = [instance for (_, instance), (state, *_) in known_of(shard).items() if state == LABELLED]
+    assert labelled == ["3", "5", "6"]
+    streams = shard.catalog.columns.streams
+    assert (streams.waiting_labels[0], streams.late_label[0]) == (3, 2)
 
 
 #: Worlds that have, together, nearly all that a random one may have: each task, loss, detail and detector.

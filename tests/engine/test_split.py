@@ -23,7 +23,7 @@ from tests.nightly import scaled
 #: Streams that one stream of a world becomes: enough for each shard to have some.
 NAMES = 6
 
-SEEDS = range(scaled(2, 5))
+SEEDS = range(scaled(1, 5))
 
 
 def of_many_streams(world: World) -> World:

@@ -129,6 +129,7 @@ def said_of(found: Backtest) -> Any:
 class TestCalibrate:
     BUDGET = "5 per 1d"
 
+    @pytest.mark.nightly
     def test_what_the_command_says(self, result: Result, files: list[str], capsys: Any) -> None:
         options = ["--budget", self.BUDGET, "--outcomes", "100000", "--json"]
         assert main(["calibrate", *files, *options]) == 0

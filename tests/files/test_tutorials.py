@@ -181,6 +181,7 @@ def test_files(page: str, report: str) -> None:
 @pytest.mark.slow
 @pytest.mark.embedded
 @pytest.mark.timeout(600)
+@pytest.mark.nightly
 def test_quickstart_kafka() -> None:
     """At another port than the reader's, so that the machine's own broker is left alone."""
     run(tutorial_blocks("quickstart-kafka.md", {"9092": str(pick_port())}))
