@@ -119,6 +119,19 @@ def test_pairs_of_those_that_stay_keep_their_levels() -> None:
     assert {m.level for m in found if m.segment is None} == {levels["m:2", "m"]}
 
 
+def test_pairs_that_are_gone_have_no_more_messages() -> None:
+    """Though they have joint outcomes that nobody was told of, and no other pair has their rows."""
+    some = Lives(
+        stages=("final",), versions="separate", limits=LIMITS, compare="champion", champion="m:1",
+        emit_outcomes=1_000, emit_every=None, emit_idle=None, emit_comparisons=50,
+    )
+    some.go(made(1, "1"), made(1, None, model="n"), lab(1, 2, "b"))
+    assert some.shard.state.pairing.ends
+    some.go(made(3, "2"), made(3, "3"))
+    assert not some.shard.state.pairing.ends
+    assert comparisons_of(some.go(inst(4, 1_000))) == []
+
+
 def test_a_pair_that_takes_the_number_of_one_that_is_gone_begins_anew() -> None:
     only_baselines = Limits(versions_per_model=2, pairs_per_stream=0)
     settings = {"versions": "separate", "baselines": ("persistent",), "limits": only_baselines}

@@ -179,7 +179,7 @@ class Shard:
 
     @property
     def snapshot_size(self) -> int:
-        """Bytes of the memory that the next snapshot copies tables into (`core.compiled.space`)."""
+        """Bytes of the memory that the next snapshot copies tables into (see `snapshot.Space`)."""
         return snapshot.size(self.state)
 
     def snapshot(self, space: Space | None = None) -> Iterator[object]:
