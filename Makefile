@@ -42,7 +42,7 @@ demo: $(DEMO)/.ready ## broker, topics, labelled stream with a drift, worker: wh
 
 test: $(TEST)/.ready ## before a change goes in: lint, types, doctests, all tests with small worlds; its last lines name the brokers
 	$(MAKE) --no-print-directory -j 2 lint examples imported
-	LOOPS_READY=1 $(TEST)/bin/python -m pytest -n 5 --dist loadfile $(ARGS) $(MAYBE_NONE)
+	LOOPS_READY=1 $(TEST)/bin/python -m pytest -n 4 --dist loadfile $(ARGS) $(MAYBE_NONE)
 
 loops: $(TEST)/.ready
 	$(LOOPS)

@@ -142,9 +142,8 @@ class Plot:
             colour, dash = ("#888", "3 3") if line.faint else next(looks)
             drawn = [(_across(xs[i], left, right), _up(ys[i], low, high)) for i in _extremes(ys)]
             yield _drawn(drawn, colour, dash, line.faint)
-            if drawn:
-                name = f"{_short(line.name, letters)} {ys[-1]:.3g}" if line.name else ""
-                ends.append((drawn[-1][1], name, colour))
+            if drawn and line.name:
+                ends.append((drawn[-1][1], f"{_short(line.name, letters)} {ys[-1]:.3g}", colour))
         for row, (name, marked) in enumerate(self.marks.items()):
             colour, _ = next(looks)
             top = _BOTTOM - _MARK * (len(self.marks) - row)
