@@ -169,6 +169,7 @@ def test_outcomes_are_those_of_the_first_and_the_last_word(model: str) -> None:
 
 @pytest.mark.parametrize("model", LEARNING)
 class TestModelsThatLearn:
+    @pytest.mark.slow
     def test_the_later_the_better(self, model: str) -> None:
         """Initial below final, the bins between them, each as good as the one before it."""
         values = bins(model)

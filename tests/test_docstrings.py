@@ -190,6 +190,7 @@ def test_what_is_asked_of_a_docstring(source: str, flaws: list[str]) -> None:
     assert lacks(node) == flaws
 
 
+@pytest.mark.slow
 def test_calls_are_found() -> None:
     assert package("prequential.runtime.worker.shards") == "prequential.runtime.worker"
     assert package("prequential.engine.join.join") == "prequential.engine.join"

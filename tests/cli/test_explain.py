@@ -77,6 +77,7 @@ def test_it_answers_in_the_order_in_which_one_asks(
     assert sum("page-hinkley on" in line for line in lines) == incident.alarm_count
 
 
+@pytest.mark.slow
 def test_a_model_and_a_time_name_it_too(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     by_id = explained(files, capsys, newest(files).id)
     for ts in (f"{SIZE * STEP}", "1970-01-01T00:50:00Z"):

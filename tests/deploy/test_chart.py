@@ -422,6 +422,7 @@ def test_what_is_made_of_other_files_is_as_they_are(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == parts()[path], "`make manifests` writes it anew"
 
 
+@pytest.mark.slow
 def test_the_operator_takes_the_alert_rules() -> None:
     [rules] = read(CHART / "files" / "rules.yaml")
     about = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule"}

@@ -49,6 +49,7 @@ def test_python_is_all_that_can_be_run(root: Path) -> None:
     assert (root / "tmp").stat().st_mode & 0o7777 == 0o1777
 
 
+@pytest.mark.slow
 def test_it_runs_where_there_is_nothing_else(root: Path) -> None:
     chroot = shutil.which("chroot")
     if os.geteuid() != 0 or chroot is None:

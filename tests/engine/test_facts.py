@@ -146,6 +146,7 @@ def test_examples_are_of_instances_that_wait_or_did() -> None:
     assert unpaired(shard, stream) == (("p", "l"), (["l"], ["p", "p"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_summary_accounts_for_every_record(seed: int) -> None:
     """What is neither dropped nor waits is used, and that is what has met, revised or withdrawn something."""

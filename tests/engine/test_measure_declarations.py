@@ -39,6 +39,7 @@ def test_messages(said: dict[str, Any]) -> None:
     assert said["messages"]["n"] == {"half_mse": 15 * 2 / 40}
 
 
+@pytest.mark.slow
 def test_signals_and_objectives(said: dict[str, Any]) -> None:
     assert ["c", "page-hinkley", "window:4:advantage"] in said["alarms"]
     assert ["n", "page-hinkley", "half_mse"] in said["alarms"]

@@ -152,6 +152,7 @@ class TestPaths:
         result = evaluate(file, file, config={"files": mapped}, **ASKED)
         assert result.measures("weighted_mae", estimator="all") == {"model": EXPECTED}
 
+    @pytest.mark.slow
     def test_frames(self) -> None:
         frame = pd.DataFrame(self.ROWS)
         result = evaluate(frame, frame, **ASKED)

@@ -60,6 +60,7 @@ def of_kind(result: Result, stage: str) -> list[Metrics]:
 
 
 class TestPeriods:
+    @pytest.mark.slow
     def test_a_row_for_each_model_and_day(self, result: Result) -> None:
         periods = result.periods.to_pandas()
         assert list(periods) == [

@@ -79,6 +79,7 @@ def test_our_own_topics_are_no_sources(cluster: KafkaConfig, tmp_path: Path) -> 
     assert "which are our own topics" in done.stderr
 
 
+@pytest.mark.slow
 def test_without_sources(tmp_path: Path) -> None:
     """One sentence."""
     path = tmp_path / "empty.yaml"

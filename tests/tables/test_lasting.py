@@ -98,6 +98,7 @@ def test_decisions_are_those_of_a_plain_loop(seed: int, binary: bool, h: float, 
     assert found.found == (bool(pending) and total >= h)
 
 
+@pytest.mark.slow
 def test_a_worsening_lasts_for_as_many_clusters_as_are_asked_for() -> None:
     for least in (3, LASTING):
         for bad in range(1, 8):

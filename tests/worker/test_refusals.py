@@ -108,6 +108,7 @@ def test_times_of_producers_are_warned_of_at_the_start(cluster: KafkaConfig, tmp
     ), said
 
 
+@pytest.mark.slow
 def test_no_broker(tmp_path: Path) -> None:
     port = pick_port()
     status, said = refusal(write_config(tmp_path, KafkaConfig(f"127.0.0.1:{port}")))
