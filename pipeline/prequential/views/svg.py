@@ -120,10 +120,11 @@ class Plot:
 
     def _parts(self, letters: int) -> Iterator[str]:
         """Yield the elements of the plot, with the names' first `letters` letters."""
-        points = [_known(line) for line in self.lines]
+        places = [np.asarray(line.x, np.float64) for line in self.lines]
+        points = [_known(x, line.y) for x, line in zip(places, self.lines)]
         low, high = self._heights([y for _, y in points])
-        all_x = [x for line in self.lines if len(line.x) for x in (min(line.x), max(line.x))]
-        left, right = float(min(all_x, default=0.0)), float(max(all_x, default=1.0))
+        left = min((float(x.min()) for x in places if len(x)), default=0.0)
+        right = max((float(x.max()) for x in places if len(x)), default=1.0)
         right = right if right > left else left + 1
         title = escape(printable(self.title))
         yield f'<text x="{_LEFT}" y="14" font-size="13" font-weight="bold">{title}</text>'
@@ -216,9 +217,9 @@ def lines_by_outcome(curves: Mapping[str, Floats]) -> list[Line]:
     return [Line(name, range(1, len(curve) + 1), curve) for name, curve in curves.items()]
 
 
-def _known(line: Line) -> tuple[Floats, Floats]:
+def _known(x: Floats, values: Sequence[float | None] | Floats) -> tuple[Floats, Floats]:
     """Return the places and values of the points that have a value."""
-    x, y = np.asarray(line.x, np.float64), np.asarray(line.y, np.float64)  # NaN for None
+    y = np.asarray(values, np.float64)  # NaN for None
     known = np.isfinite(y)
     return x[known], y[known]
 
