@@ -120,7 +120,7 @@ def test_pairs_of_those_that_stay_keep_their_levels() -> None:
 
 
 def test_pairs_that_are_gone_have_no_more_messages() -> None:
-    """Though they have joint outcomes that nobody was told of, and no other pair has their rows."""
+    """Messages had not reported their last joint outcomes, and no other pair uses their rows."""
     some = Lives(
         stages=("final",), versions="separate", limits=LIMITS, compare="champion", champion="m:1",
         emit_outcomes=1_000, emit_every=None, emit_idle=None, emit_comparisons=50,

@@ -136,8 +136,8 @@ def test_a_predictions_own_segments_win_over_its_instances() -> None:
     assert found["n", "arm=B"].measures["accuracy"] == 0.0
 
 
-def test_a_revision_without_a_segment_changes_none_of_who_had_its_place_before() -> None:
-    """Rows of a prediction that is over are those of a later one, which has no segment."""
+def test_a_revision_leaves_the_segment_of_an_earlier_prediction_in_the_same_row() -> None:
+    """The later prediction reuses the row and has no segment."""
     found = evaluated(
         StreamConfig(segments=("arm",), label_horizon=10, settle=5),
         pred(1, 0, "x", 0, segments={"arm": "A"}), lab(1, 1, "x", 1),

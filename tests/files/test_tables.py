@@ -229,7 +229,7 @@ _IN_DISORDER = ("csv", "lines", "parquet", "stream")
 
 _FORMS = [*((form, False) for form in FORMATS), *((form, True) for form in _IN_DISORDER)]
 
-#: Of each kind one: `make nightly` tries the others.
+#: One of each kind; `make nightly` tries the others.
 _BY_DAY = [("csv", False), ("parquet", False), ("lines", True), ("stream", True)]
 
 
