@@ -24,9 +24,6 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 
-#: The most bytes of all pages together, with the parts that `tests/reference.py` generates.
-_ALL_PAGES = 250_000
-
 #: Pages that may name tests and source files: evidence, and pages for contributors.
 _EVIDENCE = re.compile(r"understand/(validation.*|benchmarks)|architecture|reference/(cli|configuration)")
 
@@ -80,13 +77,6 @@ def test_every_page_has_one_place_in_the_navigation() -> None:
     assert parts == ["Start", "Learn", "Do", "Look up", "Understand", "Contribute"]
 
 
-def test_pages_are_small() -> None:
-    """A page's own limit is held by `make lint`."""
-    assert sum(path.stat().st_size for path in pages()) <= _ALL_PAGES
-    assert README.stat().st_size <= 6_000
-    assert (ROOT / "CONTRIBUTING.md").stat().st_size + (DOCS / "architecture.md").stat().st_size <= 12_288
-
-
 def test_pages_for_users_name_no_tests() -> None:
     for path in [README, *pages()]:
         if not _EVIDENCE.match(path.relative_to(ROOT if path == README else DOCS).as_posix()):
@@ -122,7 +112,6 @@ def test_evidence_names_programs_that_exist() -> None:
 def test_changelog_has_its_form() -> None:
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     newest = re.split(r"^## ", text, flags=re.MULTILINE)[1]
-    assert len(newest.splitlines()) <= 60
     titles = re.findall(r"^### (.*)", newest, re.MULTILINE)
     assert titles[0].startswith("Changed: breaking")
     breaking = newest.split("### ")[1]
@@ -237,8 +226,8 @@ def test_the_readme_evaluates_live(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("The worker says that it stops.", "says"), ("It costs 5 % more.", "per cent"),
-        ("Look at the page.", "look at"), (" ".join(["word"] * 31) + ".", "31 words"),
+        ("Compile it anew.", "anew"), ("It costs 5 % more.", "per cent"), ("Nothing is had.", "is had"),
+        (" ".join(["word"] * 31) + ".", "31 words"),
         ("What waits is counted.", "pending"), ("\n".join(["A line."] * 6), "more than 5 lines"),
         ("x" * 10_300, "bytes"), ("| a | " + "word " * 31 + "|", "cell"), ("The behavior.", "British"),
     ],
@@ -248,13 +237,14 @@ def test_prose_is_checked(text: str, problem: str) -> None:
     assert any(problem.lower() in one for one in found), found
 
 
-def test_prose_is_checked_in_code() -> None:
-    code = '"""Say what the worker says."""\n# It costs 5 % more.\nx = "no prose"\n'
-    assert [one.line for one in prose.in_python("a.py", code)] == [1, 2]
+def test_prose_of_code_is_checked_in_texts_that_users_read() -> None:
+    """Help, errors and logs are texts of the program; docstrings and comments are for contributors."""
+    code = '"""Compile it anew."""\n# Compile it anew.\nx = "the cache is compiled anew"\n'
+    assert [finding.line for finding in prose.in_python("a.py", code)] == [3]
 
 
 @pytest.mark.parametrize(
-    "text", ["It costs 5%.", "`says 5 %`", "```\nit says\n```", "Repeated looks are valid.", "It waits 10 s."]
+    "text", ["It costs 5%.", "`costs 5 %`", "```\nis had\n```", "It knows what it wants, and says so.", "Harm is over.", "It waits 10 s."]
 )
 def test_prose_of_code_and_terms_is_left_alone(text: str) -> None:
     assert list(prose.in_page("docs/page.md", text)) == []

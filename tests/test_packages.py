@@ -138,27 +138,3 @@ def test_mutants_are_given_to_tests_that_exist() -> None:
     for test in mutants.tests():
         file, _, name = test.partition("::")
         assert f"def {name}" in (ROOT / file).read_text("utf-8"), test
-
-
-#: The most lines and files that the product has, and lines of a file: who adds much finds what it replaces.
-MOST_IN_ALL, MOST_FILES, MOST_OF_A_FILE = 81_100, 330, 500
-
-#: The largest share of lines that import something.
-MOST_IMPORTS = 0.06
-
-
-def test_the_product_does_not_grow() -> None:
-    texts = {
-        file.relative_to(ROOT).as_posix(): file.read_text("utf-8")
-        for folder in ("pipeline", "topics") for file in (ROOT / folder).rglob("*.py")
-    }  # fmt: skip
-    lines = {file: len(text.splitlines()) for file, text in texts.items()}
-    assert sum(lines.values()) <= MOST_IN_ALL
-    assert len(lines) <= MOST_FILES
-    assert {file: count for file, count in lines.items() if count > MOST_OF_A_FILE} == {}
-    imports = sum(
-        (node.end_lineno or node.lineno) - node.lineno + 1
-        for text in texts.values() for node in ast.walk(ast.parse(text))
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-    )  # fmt: skip
-    assert imports <= MOST_IMPORTS * sum(lines.values())
