@@ -244,8 +244,12 @@ def test_prose_of_code_is_checked_in_texts_that_users_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["It costs 5%.", "`costs 5 %`", "```\nis had\n```", "It knows what it wants, and says so.", "Harm is over.", "It waits 10 s."]
-)
+    "text",
+    [
+        "It costs 5%.", "`costs 5 %`", "```\nis had\n```", "It knows what it wants, and says so.",
+        "Harm is over.", "It waits 10 s.",
+    ],
+)  # fmt: skip
 def test_prose_of_code_and_terms_is_left_alone(text: str) -> None:
     assert list(prose.in_page("docs/page.md", text)) == []
 
