@@ -72,10 +72,9 @@ def test_topics_of_one_operation_are_said_together() -> None:
 
 def test_what_is_needed_goes_by_the_topics_roles() -> None:
     specs = topic_specs(KAFKA)
-    assert set(needs(specs, WORKER)) == {spec.name for spec in specs}
-    assert needs(specs, READER) == {
-        f"eu.{name}": ("Read", "Describe") for name in ("metrics", "comparisons", "drift-alarms", "incidents")
-    }
+    assert set(needs(specs, WORKER)) == {spec.name for spec in specs if spec.role != "marks"}
+    published = ("metrics", "comparisons", "drift-alarms", "incidents", "incident-marks")
+    assert needs(specs, READER) == {f"eu.{name}": ("Read", "Describe") for name in published}
 
 
 def test_a_broker_that_asks_for_nothing_denies_nothing(cluster: KafkaConfig) -> None:

@@ -29,6 +29,7 @@ def test_all_topics_with_prefix_and_partitions() -> None:
         "eu.comparisons",
         "eu.drift-alarms",
         "eu.incidents",
+        "eu.incident-marks",
         "eu.dead-letters",
         "eu.prequential-journal",
         "eu.prequential-snapshots",

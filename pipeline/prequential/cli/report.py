@@ -180,7 +180,8 @@ def _read_topics(known: ExplainingMessages, kafka: clients.KafkaConfig) -> None:
     """Return all incidents and alarms, which are few, and the newest metrics."""
     from prequential.views.watching.tail import Tail  # only this path needs a broker's clients
 
-    for topics, whole in (((specs.INCIDENTS, specs.DRIFT_ALARMS), True), ((specs.METRICS,), False)):
-        with closing(Tail(kafka, topics, from_beginning=whole)) as tail:
+    judged, optional = (specs.INCIDENTS, specs.DRIFT_ALARMS, specs.INCIDENT_MARKS), (specs.INCIDENT_MARKS,)
+    for topics, whole in ((judged, True), ((specs.METRICS,), False)):
+        with closing(Tail(kafka, topics, from_beginning=whole, optional=optional)) as tail:
             for record in tail.to_end():
                 known.add(record.value or b"")

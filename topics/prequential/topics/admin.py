@@ -40,6 +40,7 @@ PRODUCERS_TIMES = (
 _CONSEQUENCES: Mapping[tuple[Role, str], str] = {
     ("input", "cleanup.policy"): "compaction leaves a stream's newest record only",
     ("output", "cleanup.policy"): "compaction leaves a stream's newest message only",
+    ("marks", "cleanup.policy"): "compaction leaves a stream's newest mark only",
     ("parts", "cleanup.policy"): "compaction leaves a stream's newest part only",
     ("dead-letters", "cleanup.policy"): "compaction leaves a stream's newest record only",
     ("journal", "cleanup.policy"): "without its entries the inputs can't be replayed in their order",

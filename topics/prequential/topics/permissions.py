@@ -41,7 +41,7 @@ INGEST: Mapping[Role, tuple[str, ...]] = {
     "input": ("Write", "Describe"),
     "dead-letters": ("Write", "Describe"),
 }
-READER: Mapping[Role, tuple[str, ...]] = {"output": ("Read", "Describe")}
+READER: Mapping[Role, tuple[str, ...]] = {"output": ("Read", "Describe"), "marks": ("Read", "Describe")}
 
 #: What reading and writing take.
 READ, WRITE = READER["output"], INGEST["input"]

@@ -11,7 +11,7 @@ from typing import Literal
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.messages import INPUT_MESSAGE_BYTES, MAX_VALUE_BYTES
 
-Role = Literal["input", "output", "parts", "dead-letters", "journal", "snapshots"]
+Role = Literal["input", "output", "marks", "parts", "dead-letters", "journal", "snapshots"]
 
 INPUTS = ("instances", "predictions", "labels")
 METRICS = "metrics"
@@ -19,6 +19,7 @@ COMPARISONS = "comparisons"
 DISPARITIES = "disparities"
 DRIFT_ALARMS = "drift-alarms"
 INCIDENTS = "incidents"
+INCIDENT_MARKS = "incident-marks"
 DEAD_LETTERS = "dead-letters"
 PARTS = "prequential-parts"
 JOURNAL = "prequential-journal"
@@ -151,6 +152,7 @@ def topic_specs(
         *([spec(DISPARITIES, "output", **deleted)] if disparity else ()),
         spec(DRIFT_ALARMS, "output", **alarms),
         spec(INCIDENTS, "output", **alarms),
+        spec(INCIDENT_MARKS, "marks", **alarms),
         dead_letters,
         journal,
         snapshots,

@@ -21,9 +21,12 @@ from prequential.runtime.program import VERSION, Stop, stop_signals
 from prequential.topics import clients
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.marks import IncidentMarks, decode_mark
 from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.permissions import READ, refusal, require, to_join
 from prequential.topics.reading import watermarks
+from prequential.topics.specs import INCIDENT_MARKS
+from prequential.views.watching.tail import Tail
 
 log = logging.getLogger(__name__)
 
@@ -211,8 +214,34 @@ COUNTS = {
     "retried": "Requests that were made again: no answer in time, status 5xx, 408, 425 or 429",
     "refused": "Messages that the webhook has refused, and that are not sent again",
     "unreadable": "Records that are no messages",
-    "passed_over": "Messages that the configuration doesn't choose",
+    "passed_over": "Messages that the configuration doesn't choose, or that a mark of the incident mutes",
 }
+
+
+class MarksReader:
+    """The newest mark of each incident, from the whole topic `incident-marks`, which may be missing."""
+
+    def __init__(self, kafka: clients.KafkaConfig) -> None:
+        self._marks = IncidentMarks()
+        self._tail = Tail(kafka, (INCIDENT_MARKS,), from_beginning=True, optional=(INCIDENT_MARKS,))
+        for record in self._tail.to_end():
+            self._add(record.value)
+
+    def newest(self) -> IncidentMarks:
+        """Return the marks, with those that have arrived since."""
+        for record in self._tail.take(0.0):
+            self._add(record.value)
+        return self._marks
+
+    def close(self) -> None:
+        """Close the client; nothing is committed."""
+        self._tail.close()
+
+    def _add(self, value: bytes | None) -> None:
+        try:
+            self._marks.add(decode_mark(value or b""))
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            log.error("%s: a record is no mark: %s", INCIDENT_MARKS, error)
 
 
 class Sending(NamedTuple):
@@ -284,6 +313,7 @@ class Notifier:
         self._reader = RecordReader(
             kafka, config.notify_group, config.worker.session_timeout, list(self._topics)
         )
+        self._marks = MarksReader(kafka)
         self._counts: Counter[str] = Counter()
         self._sending: Sending | None = None
         self._turned = time.monotonic()
@@ -301,6 +331,7 @@ class Notifier:
             if message is not None and self._reader.ours(message):
                 self._take(message)
         self._reader.close()
+        self._marks.close()
         self._poster.close()
         self._endpoint.stop()
 
@@ -313,7 +344,8 @@ class Notifier:
             log.error("%s/%d offset %d is no message: %s", topic, record.partition(), record.offset(), error)
             self._end(record, "unreadable")
             return
-        if not chosen(message, self._config):
+        is_muted = isinstance(message, Incident) and self._marks.newest().mute(message)
+        if is_muted or not chosen(message, self._config):
             self._end(record, "passed_over", at_once=False)
             return
         name = identifier(message)

@@ -29,6 +29,7 @@ from prequential.topics.permissions import WORKER, Permission, lacking, needs, r
 from prequential.topics.specs import (
     COMPARISONS,
     DISPARITIES,
+    INCIDENT_MARKS,
     INCIDENTS,
     INPUTS,
     PARTS,
@@ -248,6 +249,7 @@ class Worker(transport.Served):
         )
         require(kafka, needs(specs, WORKER))  # the first drift alarm would be too late to find out
         _create_own(kafka, specs)
+        specs = [spec for spec in specs if spec.role in WORKER]  # marks of incidents are for people
         counts = admin.partition_counts(kafka, [spec.name for spec in specs])
         if wrong := admin.partition_errors(specs, counts):
             raise WorkError("; ".join(wrong))
@@ -350,12 +352,12 @@ def _create_own(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> None:
     """Create the journal and snapshot topics if all other topics exist: only the worker needs these two.
 
     It creates them only if both are missing; if just one is missing, its loss must be noticed. It also
-    creates `comparisons` and `incidents`, which topics of an earlier version lack, and the topics of parts
-    and `disparities`, which a configuration without `key: instance` or `disparity` did not need.
+    creates `comparisons`, `incidents` and `incident-marks`, which topics of an earlier version lack. The
+    topics of parts and `disparities` were not needed without `key: instance` or `disparity`.
     """
     ours = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
     missing = {spec.name for spec in specs} - admin.present(kafka, [spec.name for spec in specs])
-    others = {kafka.topic(name) for name in (COMPARISONS, DISPARITIES, INCIDENTS, PARTS)}
+    others = {kafka.topic(name) for name in (COMPARISONS, DISPARITIES, INCIDENTS, INCIDENT_MARKS, PARTS)}
     if not missing or missing - others not in (set(), ours):
         return
     try:

@@ -10,6 +10,7 @@ import msgspec
 from prequential.configuration.settings.stages import PERIOD
 from prequential.topics.dead_letters import clock
 from prequential.topics.errors import WorkError, printable
+from prequential.topics.marks import IncidentMark, IncidentMarks
 from prequential.topics.outputs import Alarm, Incident, Metrics
 from prequential.views.wording import expected, measures, status
 
@@ -23,7 +24,7 @@ _TITLE = 14
 _ID = re.compile("[0-9a-f]{4,32}")
 
 #: Kind of a message, by a field that no other kind has.
-_SORTS: dict[str, Any] = {"revision": Incident, "detector": Alarm, "estimator": Metrics}
+_SORTS: dict[str, Any] = {"mark": IncidentMark, "revision": Incident, "detector": Alarm, "estimator": Metrics}
 
 
 class ExplainingMessages:
@@ -31,6 +32,7 @@ class ExplainingMessages:
 
     def __init__(self) -> None:
         self.incidents = status.NewestIncidents()
+        self.marks = IncidentMarks()
         self.alarms: dict[str, Alarm] = {}
         self.metrics: dict[tuple[str, str, str], Metrics] = {}
         self.unreadable = 0
@@ -54,6 +56,8 @@ class ExplainingMessages:
             self.incidents.add(message)
         elif isinstance(message, Alarm):
             self.alarms[message.id] = message
+        elif isinstance(message, IncidentMark):
+            self.marks.add(message)
         elif isinstance(message, Metrics) and message.segment is None and message.stage != PERIOD:
             key = message.stream, message.model, f"{message.stage} {message.estimator}"
             self.metrics[key] = message
@@ -102,6 +106,7 @@ def explain(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     They show since when the model is worse, by how much, what changed, and other models and baselines.
     """
     yield f"incident {incident.id}: {status.subject_of(incident)}, {incident.stage}, {incident.status}"
+    yield from _titled("marked", _marked(known, incident))
     yield from _titled("since", _since(incident))
     yield from _titled("how bad", _how_bad(known, incident))
     causes = (_named_evidence(one, untimed=bool(incident.untimed)) for one in incident.causes)
@@ -121,6 +126,16 @@ def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         yield f"{title:<{_TITLE}}{line}"
         title = ""
+
+
+def _marked(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
+    """Yield what a person has marked the incident as, and how many marked incidents were real."""
+    mark = known.marks.newest(incident.id)
+    if mark is not None:
+        note = f": {printable(mark.note)}" if mark.note else ""
+        yield f"{mark.mark} by {printable(mark.by)}, {clock(mark.ts)}{note}"
+        real, marked = known.marks.precision()
+        yield f"{real} of {marked} marked incidents are real"
 
 
 def _since(incident: Incident) -> Iterator[str]:
