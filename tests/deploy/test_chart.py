@@ -577,9 +577,9 @@ def test_rules_can_be_changed_by_values(tmp_path: Path) -> None:
     assert before.keys() - after.keys() == {"PrequentialWorkerDown", "PrequentialIncident"}
     for name, rule in after.items():
         own = before[name]
-        assert rule["annotations"].pop("runbook_url") == own["annotations"].pop("runbook_url").replace(
-            "{{ $externalLabels.prequential_docs }}", "https://example.com/docs-of-us/"
-        )
+        page = "https://example.com/docs-of-us/docs/reference/alerts.md"
+        assert rule["annotations"].pop("runbook_url") == f"{page}#{name.lower()}"
+        del own["annotations"]["runbook_url"]
         own["labels"] |= {"team": "ml", "severity": "none"}
         if name == "PrequentialNotReady":
             own |= changes | {"labels": own["labels"] | {"severity": "ticket"}}

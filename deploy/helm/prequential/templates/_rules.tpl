@@ -17,7 +17,7 @@
 {{- $rule = mergeOverwrite $rule (dict "labels" (deepCopy $rules.labels)) (get $rules.overrides $rule.alert | default dict | deepCopy) -}}
 {{- if $.Values.runbookBaseUrl -}}
 {{- $base := printf "%s/" (trimSuffix "/" $.Values.runbookBaseUrl) -}}
-{{- $_ := set $rule.annotations "runbook_url" ($rule.annotations.runbook_url | replace "{{ $externalLabels.prequential_docs }}" $base) -}}
+{{- $_ := set $rule.annotations "runbook_url" (printf "%sdocs/reference/alerts.md#%s" $base (lower $rule.alert)) -}}
 {{- end -}}
 {{- $own = append $own $rule -}}
 {{- end -}}
