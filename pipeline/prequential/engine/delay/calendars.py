@@ -3,8 +3,8 @@
 In UTC they are multiples of their length from 1970 on. Weeks begin on Monday: multiples of a week are counted
 from Monday 5 January 1970 on. Months and quarters are those of the calendar. In other zones a day has 23 or
 25 hours when the clock changes. If the clock goes back by less than a period, the period continues: a period
-of six hours then has seven. If it goes back by at least a period, the change begins a new period: an hour that
-occurs twice is two periods.
+of six hours then has seven. If it goes back by at least a period, the change begins a new period: an hour
+that occurs twice is two periods.
 
 A revision moves both. Cells have values instead of costs, so that changed costs apply to all outcomes.
 """
