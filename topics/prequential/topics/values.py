@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from enum import Enum
 from itertools import pairwise
 from typing import Any, Union
 
@@ -90,7 +91,15 @@ def why_no_record_time(time: int) -> str | None:
 
 
 def plain(value: object) -> object:
-    """The Python value in a numpy scalar; anything else as it is."""
+    """The Python value in a numpy scalar or in the member of an Enum; anything else as it is.
+
+    >>> class Kind(str, Enum):
+    ...     A = "SN Ia"
+    >>> plain(Kind.A)
+    'SN Ia'
+    """
+    if isinstance(value, Enum):
+        return plain(value.value)
     item = getattr(value, "item", None)
     return item() if callable(item) and getattr(value, "ndim", None) == 0 else value
 
@@ -103,6 +112,8 @@ def text(field: str, value: object) -> str:
     >>> text("model", "nb")
     'nb'
     """
+    if isinstance(value, Enum):
+        value = plain(value)
     if not isinstance(value, str):
         raise ValueError(f"{field} is {quoted(value)}: expected a string")
     try:
