@@ -91,6 +91,8 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
                 report_out.write(out.report.html())
             if not (args.reused_ids or args.from_topics):
                 summary.refuse_reused_ids(result, "--reused-ids")
+            if result.evaluated and not args.from_topics:
+                summary.refuse_mostly_invalid(account.facts())
             if not result.evaluated:
                 raise _NoResults
         if summary_out is not None:

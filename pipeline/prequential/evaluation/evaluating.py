@@ -21,7 +21,7 @@ from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.result import Result
 from prequential.evaluation.shown import warn, with_short_errors
 from prequential.offline.replay.sources import Located, by_count, place_of, replay
-from prequential.offline.replay.summary import Account, emission_of, refuse_reused_ids, why
+from prequential.offline.replay.summary import Account, emission_of, refuse_mostly_invalid, refuse_reused_ids, why
 from prequential.offline.tables.opening import DEFAULT_MODEL, DEFAULT_STREAM
 from prequential.runtime.compilation import loops_for, progress_bar
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
@@ -416,4 +416,5 @@ def run(
     summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))
     if not summary.evaluated:
         raise WorkError(why(summary, account.facts()))
+    refuse_mostly_invalid(account.facts())
     return Result(outputs, summary, config, inputs)

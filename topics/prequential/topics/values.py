@@ -266,16 +266,20 @@ def class_of_text(value: Any) -> Any:
 def class_name(field: str, value: object) -> str:
     """The name of a class, as output shows it: whole numbers have no fraction, booleans are `true`, `false`.
 
-    Raises ValueError for anything that is no class.
+    Other numbers are classes by their shortest decimal form. Raises ValueError for anything that is no class.
 
     >>> class_name("y_true", True), class_name("y_true", 1.0), class_name("y_true", "1.0")
     ('true', '1', '1.0')
+    >>> class_name("y_true", 0.5), class_name("y_true", 1e-7)
+    ('0.5', '0.0000001')
     """
     value = plain(value)
     if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < MAX_NAME_BYTES:
         value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return text(field, f"{Decimal(repr(value)):f}")
     if isinstance(value, (bool, int, str)):
         value = target(field, value)
         return value if isinstance(value, str) else str(value).lower()
