@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from oracle_stages import Prediction
+from prequential.configuration.settings.durations import MONTH
 
 AGES = {
     "100ms": 100, "1s": 1_000, "10s": 10_000, "1m": 60_000, "5m": 300_000, "15m": 900_000,
@@ -24,12 +25,19 @@ ACCURACIES = {"label_latency_ms": 0.01, "recent_label_latency_ms": 0.04}
 
 
 def start_of_period(ts: int, width: int, zone: str) -> int:
-    """Where the period of `width` ms that a time lies in begins, by the clock of a zone."""
-    epoch = datetime(1970, 1, 1)
+    """Where the period of `width` ms that a time lies in begins, by the clock of a zone.
+
+    Weeks begin on Monday; a multiple of `MONTH` is so many months of the calendar.
+    """
     local = datetime.fromtimestamp(ts / 1000, timezone.utc).astimezone(ZoneInfo(zone))
-    begins = epoch + (local.replace(tzinfo=None) - epoch) // timedelta(milliseconds=width) * timedelta(
-        milliseconds=width
-    )
+    if width % MONTH == 0:
+        month = (local.year - 1970) * 12 + local.month - 1
+        month -= month % (width // MONTH)
+        begins = datetime(1970 + month // 12, 1 + month % 12, 1)
+    else:
+        first = datetime(1970, 1, 5 if width % (7 * 86_400_000) == 0 else 1)
+        length = timedelta(milliseconds=width)
+        begins = first + (local.replace(tzinfo=None) - first) // length * length
     # What the clock shows twice is one period, unless all of a period comes twice.
     again = local.fold and local.replace(fold=0).utcoffset() - local.utcoffset() >= timedelta(
         milliseconds=width

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import random
 from collections import defaultdict
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import oracle
@@ -17,8 +19,9 @@ from oracle_measures import FURTHER, OF_COSTS
 from oracle_ranks import RANKED
 from oracle_records import settings_of
 from oracle_scores import FURTHER_NUMERIC, OF_TOP, WEIGHTED
-from prequential.configuration.settings.durations import duration
+from prequential.configuration.settings.durations import MONTH, duration
 from prequential.engine.delay import calendars
+from prequential.evaluation import evaluate
 from prequential.topics.outputs import Metrics, Output
 from prequential.topics.zones import changes_of
 from worlds import random_world, zoned_world
@@ -144,7 +147,7 @@ def test_the_newest_message_of_a_period_is_what_all_predictions_say() -> None:
 DAY = 24 * HOUR
 
 
-@pytest.mark.parametrize("width", [DAY, 7 * DAY, 6 * HOUR, 2 * HOUR, HOUR, HOUR // 2])
+@pytest.mark.parametrize("width", [MONTH, 3 * MONTH, DAY, 7 * DAY, 6 * HOUR, 2 * HOUR, HOUR, HOUR // 2])
 @pytest.mark.parametrize(
     "zone",
     ["America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "America/Havana", "Africa/Cairo",
@@ -154,9 +157,9 @@ def test_periods_are_those_of_the_clock(zone: str, width: int) -> None:
     rng = random.Random(f"{zone} {width}")
     known, row = calendars.with_calendar(calendars.new_calendars(), zone, width)
     assert calendars.with_calendar(known, zone, width) == (known, row)
-    changes = changes_of(zone).at
+    changes, reach = changes_of(zone).at, max(2 * DAY, width)
     for change in changes[changes > 1_600_000_000_000].tolist()[:20] or [1_700_000_000_000]:
-        for ts in [change, change - 1, *(change + rng.randrange(-2 * DAY, 2 * DAY) for _ in range(20))]:
+        for ts in [change, change - 1, *(change + rng.randrange(-reach, reach) for _ in range(20))]:
             start = int(calendars.start_of(known, row, width, ts))
             end = int(calendars.end_of(known, row, width, start))
             assert start == start_of_period(ts, width, zone)
@@ -169,6 +172,46 @@ def test_utc_is_the_default() -> None:
     assert row == 0
     assert [int(calendars.start_of(known, 0, DAY, ts)) for ts in (-1, 0, DAY + 5)] == [-DAY, 0, DAY]
     assert int(calendars.end_of(known, 0, DAY, -DAY)) == 0
+
+
+@pytest.mark.parametrize("width", [7 * DAY, 14 * DAY, MONTH, 3 * MONTH, 12 * MONTH])
+def test_weeks_and_months_of_utc(width: int) -> None:
+    known, row = calendars.with_calendar(calendars.new_calendars(), "UTC", width)
+    rng = random.Random(width)
+    for ts in [0, 1_704_067_199_999, 1_709_164_800_000, *(rng.randrange(4 * 10**12) for _ in range(200))]:
+        start = int(calendars.start_of(known, row, width, ts))
+        end = int(calendars.end_of(known, row, width, start))
+        assert start == start_of_period(ts, width, "UTC")
+        assert [start_of_period(at, width, "UTC") for at in (end - 1, end)] == [start, end]
+
+
+def test_old_periods_of_weeks_are_not_continued() -> None:
+    """Snapshots have weeks that began on Thursday with the calendar of UTC's days, which is row 0."""
+    known, row = calendars.with_calendar(calendars.new_calendars(), "UTC", 7 * DAY)
+    assert row == 1
+    assert calendars.with_calendar(known, "UTC", 7 * DAY) == (known, 1)
+    assert calendars.with_calendar(known, "UTC", DAY) == (known, 0)
+
+
+@pytest.mark.parametrize(("period", "starts"), [
+    ("1w", ["2024-01-01", "2024-01-08"]), ("7d", ["2024-01-01", "2024-01-08"]),
+    ("1mo", ["2024-01-01", "2024-02-01", "2024-03-01"]), ("1q", ["2024-01-01", "2024-04-01"]),
+])  # fmt: skip
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_evaluated_periods_begin_with_the_week_or_the_month(
+    period: str, starts: list[str], zone: str
+) -> None:
+    first, *_, last = [datetime.fromisoformat(one).replace(tzinfo=ZoneInfo(zone)) for one in starts]
+    begin = round(first.timestamp() * 1000)
+    rows = [
+        {"instance_id": ts, "y_pred": "a", "y_true": "a", "ts": ts}
+        for ts in range(begin, round(last.timestamp() * 1000) + 6 * HOUR, 6 * HOUR)
+    ]
+    result = evaluate(
+        rows, period=period, period_zone=zone, label_horizon="2d", estimators=["all"], progress=False
+    )
+    found = [row["period"] for row in result.periods.rows()]
+    assert [one.strftime("%Y-%m-%d %H:%M") for one in found] == [f"{one} 00:00" for one in starts]
 
 
 @pytest.mark.parametrize("width", few([DAY, 6 * HOUR, HOUR]))

@@ -12,7 +12,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -21,10 +21,11 @@ import msgspec
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.durations import duration
 from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.mapping.model import Field
 from prequential.offline.backtesting.sequences import PastSequence, read_past
 from prequential.offline.replay.sources import Located
 from prequential.offline.replay.text import print_wide
-from prequential.offline.tables.opening import open_sources
+from prequential.offline.tables.opening import DEFAULT_MODEL, DEFAULT_STREAM, open_sources
 from prequential.runtime.compilation import progress_bar, reading
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError, WorkError, printable, redacted
@@ -121,7 +122,9 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 def open_output(path: str | None) -> Iterator[IO[bytes] | None]:
     """A file to write to: None is none, `-` is standard output, `.gz` is compressed.
 
-    Raises UsageError if the file can't be opened.
+    The file is written under a temporary name next to it, and renamed at the end of the block. If the block
+    raises, a file that existed stays as it was. Pipes and devices are written directly. Raises UsageError if
+    the file can't be opened.
     """
     if path is None:
         yield None
@@ -134,10 +137,46 @@ def open_output(path: str | None) -> Iterator[IO[bytes] | None]:
     else:
         with ExitStack() as stack:
             try:
-                file: Any = stack.enter_context(io.BufferedWriter(_NamingFile(path, "wb")))
+                file: Any = stack.enter_context(_replacing(path))
             except OSError as error:
                 raise UsageError(f"can't write {path!r}: {error.strerror}") from error
-            yield stack.enter_context(gzip.open(file, "wb")) if path.endswith(".gz") else file
+            if path.endswith(".gz"):
+                file = stack.enter_context(gzip.GzipFile(os.path.basename(path), "wb", fileobj=file))
+            yield file
+
+
+@contextmanager
+def _replacing(path: str) -> Iterator[IO[bytes]]:
+    """A file that becomes that of a path at the end of the block, unless the block raises."""
+    target = os.path.realpath(path)
+    former = _permissions(target)
+    if former is None:
+        with io.BufferedWriter(_NamingFile(target, path)) as file:
+            yield file
+        return
+    temporary = os.path.join(os.path.dirname(target), f".{os.path.basename(target)[:200]}.{os.getpid()}.tmp")
+    try:
+        with io.BufferedWriter(_NamingFile(temporary, path)) as file:
+            yield file
+        if former:
+            os.chmod(temporary, former)
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _permissions(path: str) -> int | None:
+    """Permissions of a regular file, 0 if there is none yet; None if it can't be replaced, as a pipe."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return 0
+    except OSError:
+        return None
+    can_write = os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
+    return stat.S_IMODE(mode) if stat.S_ISREG(mode) and can_write else None
 
 
 class _StandardOutput(io.RawIOBase):
@@ -149,7 +188,14 @@ class _StandardOutput(io.RawIOBase):
 
 
 class _NamingFile(io.FileIO):
-    """A file whose errors have its name, as when its disk is full; a pipe's reader may go: no error."""
+    """A file whose errors have its name, as when its disk is full; a pipe's reader may go: no error.
+
+    `shown` is its name in errors.
+    """
+
+    def __init__(self, path: str, shown: str) -> None:
+        super().__init__(path, "wb")
+        self._shown = shown
 
     def write(self, data: Any, /) -> Any:
         try:
@@ -157,7 +203,7 @@ class _NamingFile(io.FileIO):
         except BrokenPipeError:
             return len(data)
         except OSError as error:
-            error.filename = self.name
+            error.filename = self._shown
             raise
 
 
@@ -263,9 +309,13 @@ def given_sources(args: argparse.Namespace, outputs: Iterable[str | None]) -> li
 def read_sources(
     args: argparse.Namespace, given: list[str], progress: Progress, config: Config
 ) -> list[Located]:
-    """Read the files; raise UsageError or WorkError if one is unreadable."""
+    """Read the files; raise UsageError or WorkError if one is unreadable.
+
+    Files without a stream or a model have the names that `evaluate` gives them.
+    """
     paths = {KINDS.index(kind): getattr(args, kind) for kind in given}
-    return open_sources(config, paths, lambda kind: reading(progress, KINDS[kind]))
+    defaults = {"stream": Field(const=DEFAULT_STREAM), "model": Field(const=DEFAULT_MODEL)}
+    return open_sources(config, paths, lambda kind: reading(progress, KINDS[kind]), defaults)
 
 
 def past_of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from prequential.cli import common
@@ -15,7 +14,7 @@ from prequential.offline.backtesting.sequences import CHOICES, watched
 from prequential.offline.calibration import calibrating
 from prequential.offline.replay.sources import lines_of
 from prequential.runtime.compilation import compile_loops, progress_bar
-from prequential.topics.errors import UsageError, as_text
+from prequential.topics.errors import as_text, existing
 from prequential.topics.outputs import Output
 from prequential.views.wording.console import complain, write
 
@@ -85,10 +84,8 @@ def run(args: argparse.Namespace) -> int:
     past = watched(common.past_of(args, config, given, messages.append), wanted)
     report = making.backtest(past, messages, asked, complain)
     if args.plot is not None:
-        try:
-            Path(args.plot).write_text(plot(report, past), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"can't write {args.plot!r}: {error.strerror}") from error
+        with common.open_output(args.plot) as file:
+            existing(file, "the drawing").write(plot(report, past).encode())
     common.print_report(report, tables(report), json=args.json)
     return 0
 

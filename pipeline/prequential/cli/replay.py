@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import IO, Any
 
 import msgspec
@@ -74,25 +74,37 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
-    with ExitStack() as stack:
-        summary_out = stack.enter_context(common.open_output(args.summary))
-        report_out = stack.enter_context(common.open_output(args.report))
-        out = _Writer(stack, args, config)
-        replayed = _from_topics if args.from_topics else _from_files
-        emission = replayed(args, config, given, out)
-        account = out.account
-        result = account.summary(emission)
-        if report_out is not None and out.report is not None:
-            out.report.findings += map(str, findings(account.facts()))
-            report_out.write(out.report.html())
+    # The summary and invalid records explain a failure, so they are written in any case; results only if
+    # there are any.
+    with ExitStack() as explaining:
+        summary_out = explaining.enter_context(common.open_output(args.summary))
+        letters = explaining.enter_context(common.open_output(args.dead_letters_out))
+        with suppress(_NoResults), ExitStack() as stack:
+            report_out = stack.enter_context(common.open_output(args.report))
+            out = _Writer(stack, args, config, letters)
+            replayed = _from_topics if args.from_topics else _from_files
+            emission = replayed(args, config, given, out)
+            account = out.account
+            result = account.summary(emission)
+            if report_out is not None and out.report is not None:
+                out.report.findings += map(str, findings(account.facts()))
+                report_out.write(out.report.html())
+            if not (args.reused_ids or args.from_topics):
+                summary.refuse_reused_ids(result, "--reused-ids")
+            if result.evaluated and not args.from_topics:
+                summary.refuse_mostly_invalid(account.facts())
+            if not result.evaluated:
+                raise _NoResults
         if summary_out is not None:
             summary_out.write(common.as_json(result))
-    if not (args.reused_ids or args.from_topics):
-        summary.refuse_reused_ids(result, "--reused-ids")
     show(result, config, Console(stderr=True))  # after all files are written
     if not result.evaluated:
         raise WorkError(printable(summary.why(result, account.facts())))
     return 0
+
+
+class _NoResults(Exception):
+    """Nothing was evaluated: files of results stay as they were."""
 
 
 def _from_topics(
@@ -141,9 +153,13 @@ def _asks_for_metrics(args: argparse.Namespace) -> bool:
 class _Writer:
     """Writes outputs to their files, and counts them."""
 
-    def __init__(self, stack: ExitStack, args: argparse.Namespace, config: Config) -> None:
-        files = [stack.enter_context(common.open_output(getattr(args, name))) for name in _OUTPUTS]
-        *encoded, self._alarms, self._incidents, self._dead_letters = files
+    def __init__(
+        self, stack: ExitStack, args: argparse.Namespace, config: Config, dead_letters: IO[bytes] | None
+    ) -> None:
+        results = (getattr(args, name) for name in _OUTPUTS if name != "dead_letters_out")
+        files = [stack.enter_context(common.open_output(path)) for path in results]
+        *encoded, self._alarms, self._incidents = files
+        self._dead_letters = dead_letters
         self._encoded = dict(zip((specs.METRICS, specs.COMPARISONS, specs.DISPARITIES), encoded))
         self.sources: dict[int, Located] = {}
         paths = [getattr(args, kind) for kind in decoding.KINDS]

@@ -91,12 +91,11 @@ def run(args: argparse.Namespace) -> int:
     _check_counted(conditions, args, history)
     if history.unreadable:
         complain(f"{history.unreadable:,} messages can't be read")
-    with common.open_output(args.out) as out:
+    with common.open_output(args.out) as out, common.open_output(args.markdown) as text_out:
         if out is not None:
             out.write(report.html())
-    with common.open_output(args.markdown) as out:
-        if out is not None:
-            out.write(markdown(history, report.title, conditions).encode())
+        if text_out is not None:
+            text_out.write(markdown(history, report.title, conditions).encode())
     failed = False
     for condition in conditions:
         for answer in condition.check(history):

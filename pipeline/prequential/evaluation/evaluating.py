@@ -21,7 +21,8 @@ from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.result import Result
 from prequential.evaluation.shown import warn, with_short_errors
 from prequential.offline.replay.sources import Located, by_count, place_of, replay
-from prequential.offline.replay.summary import Account, emission_of, refuse_reused_ids, why
+from prequential.offline.replay.summary import Account, emission_of, refuse_mostly_invalid, refuse_reused_ids, why
+from prequential.offline.tables.opening import DEFAULT_MODEL, DEFAULT_STREAM
 from prequential.runtime.compilation import loops_for, progress_bar
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import UsageError, WorkError, existing, listed
@@ -232,7 +233,7 @@ def _beside(present: Metrics, other: Metrics) -> dict[str, Any]:
 
 
 #: Names of the stream and the model for tables without such columns.
-STREAM, MODEL = "default", "model"
+STREAM, MODEL = DEFAULT_STREAM, DEFAULT_MODEL
 
 #: The path of a configuration file, or its content.
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | None
@@ -415,4 +416,5 @@ def run(
     summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))
     if not summary.evaluated:
         raise WorkError(why(summary, account.facts()))
+    refuse_mostly_invalid(account.facts())
     return Result(outputs, summary, config, inputs)

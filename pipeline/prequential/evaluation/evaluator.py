@@ -308,12 +308,7 @@ class Evaluator:
             except Unusable as error:
                 raise ValueError(str(error)) from None
         if isinstance(target, float):
-            if not (target.is_integer() and abs(target) < 1 << 63):
-                raise ValueError(
-                    f"{field} is {values.quoted(value)}: expected a class (a string, an integer of at most "
-                    "64 bits, a boolean), or task='regression'"
-                )
-            target = int(target)
+            return values.class_name(field, target)
         return target
 
     def _check(self, record: Any, names: tuple[Any, ...]) -> None:

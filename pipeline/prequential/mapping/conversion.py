@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
+from enum import Enum
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -124,7 +125,7 @@ def target(path: str, value: Any) -> values.Class:
 
 def number(path: str, value: Any) -> float:
     """Return a finite number, also from text."""
-    given = values.plain(value)
+    value = given = values.plain(value)
     is_number = isinstance(given, (int, float, Decimal)) and not isinstance(given, bool)
     result = math.nan
     if is_number or (isinstance(given, str) and _NUMBER.fullmatch(given.strip())):
@@ -325,6 +326,8 @@ def is_absent(value: Any) -> bool:
 
 def _plain(path: str, value: Any) -> Any:
     """Return a value as a string, a boolean, an integer if it is whole, or a float."""
+    if isinstance(value, Enum):
+        value = values.plain(value)
     if isinstance(value, bytes):
         try:
             return value.decode()

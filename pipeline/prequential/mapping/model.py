@@ -262,7 +262,7 @@ def as_text(value: Any) -> str:
     ('true', '1', '0.5', 'null', 'x')
     """
     if isinstance(value, str):
-        return value
+        return value if type(value) is str else str(values.plain(value))
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, bytes):

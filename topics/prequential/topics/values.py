@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from enum import Enum
 from itertools import pairwise
 from typing import Any, Union
 
@@ -90,7 +91,15 @@ def why_no_record_time(time: int) -> str | None:
 
 
 def plain(value: object) -> object:
-    """The Python value in a numpy scalar; anything else as it is."""
+    """The Python value in a numpy scalar or in the member of an Enum; anything else as it is.
+
+    >>> class Kind(str, Enum):
+    ...     A = "SN Ia"
+    >>> plain(Kind.A)
+    'SN Ia'
+    """
+    if isinstance(value, Enum):
+        return plain(value.value)
     item = getattr(value, "item", None)
     return item() if callable(item) and getattr(value, "ndim", None) == 0 else value
 
@@ -103,6 +112,8 @@ def text(field: str, value: object) -> str:
     >>> text("model", "nb")
     'nb'
     """
+    if isinstance(value, Enum):
+        value = plain(value)
     if not isinstance(value, str):
         raise ValueError(f"{field} is {quoted(value)}: expected a string")
     try:
@@ -255,16 +266,20 @@ def class_of_text(value: Any) -> Any:
 def class_name(field: str, value: object) -> str:
     """The name of a class, as output shows it: whole numbers have no fraction, booleans are `true`, `false`.
 
-    Raises ValueError for anything that is no class.
+    Other numbers are classes by their shortest decimal form. Raises ValueError for anything that is no class.
 
     >>> class_name("y_true", True), class_name("y_true", 1.0), class_name("y_true", "1.0")
     ('true', '1', '1.0')
+    >>> class_name("y_true", 0.5), class_name("y_true", 1e-7)
+    ('0.5', '0.0000001')
     """
     value = plain(value)
     if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < MAX_NAME_BYTES:
         value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return text(field, f"{Decimal(repr(value)):f}")
     if isinstance(value, (bool, int, str)):
         value = target(field, value)
         return value if isinstance(value, str) else str(value).lower()

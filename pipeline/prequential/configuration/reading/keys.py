@@ -12,7 +12,12 @@ from typing import Any
 
 from prequential.configuration.reading.together import parse_estimator
 from prequential.configuration.settings import streams
-from prequential.configuration.settings.durations import duration, exact_duration, parse_budget
+from prequential.configuration.settings.durations import (
+    duration,
+    exact_duration,
+    parse_budget,
+    period_length,
+)
 from prequential.configuration.settings.model import ALL_SERIES, FORMS, NOTIFIED, SERIES, STATUSES, Limits
 from prequential.configuration.settings.stages import parse as stage_key
 from prequential.configuration.settings.stages import parse_configured, parse_pair
@@ -128,6 +133,13 @@ def _duration(value: Any) -> int:
     milliseconds = duration(value)
     if not 1 <= milliseconds <= _LONGEST:
         raise _expected(value, "a duration above 0 and up to 1000 years")
+    return milliseconds
+
+
+def _period(value: Any) -> int:
+    milliseconds = period_length(value)
+    if not 1 <= milliseconds <= _LONGEST:
+        raise _expected(value, "a period above 0 and up to 1000 years")
     return milliseconds
 
 
@@ -333,7 +345,7 @@ STREAM: dict[str, Parser] = {
     "top_k": _integer(1, streams.MAX_CLASSES), "quantile": _optional(_quantile),
     "season": _optional(_duration),
     "cost_per_value": _flag, "value_limit": _optional(_value_limit),
-    "coverage": _flag, "temporal_correction": _flag, "period": _optional(_duration),
+    "coverage": _flag, "temporal_correction": _flag, "period": _optional(_period),
     "period_zone": time_zone, "period_final_at": _positive_share, "expected": _flag,
     "alarm_budget": _optional(_budget), "alarm_change": _change,
     "cluster": _cluster, "incident_budget": _optional(_budget),

@@ -29,6 +29,12 @@ _BOOLEAN = "tag:yaml.org,2002:bool"
 _INTEGER = "tag:yaml.org,2002:int"
 
 
+#: Keys that other programs have, and why there is no such key.
+_NO_SETTINGS = {
+    "week_starts": "weeks begin on Monday, with period 1w or any other number of weeks; remove the key",
+}
+
+
 class _Constructor(yaml.constructor.SafeConstructor):  # type: ignore[misc]
     """Makes Python values of nodes."""
 
@@ -209,7 +215,7 @@ class NodeReader:
 
     def _hint(self, key: str, known: tuple[str, ...]) -> str:
         """What to write instead of an unknown key."""
-        return hint(key, known)
+        return f": {_NO_SETTINGS[key]}" if key in _NO_SETTINGS else hint(key, known)
 
 
 def _line(node: yaml.Node | None) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import yaml
 from prequential.configuration.settings import streams
-from prequential.configuration.settings.durations import exact_duration
+from prequential.configuration.settings.durations import exact_duration, exact_period
 from prequential.configuration.settings.stages import Stage, parse, sides
 from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.detectors import DETECTORS
@@ -143,14 +143,14 @@ def _of_period(node: yaml.Node, config: StreamConfig, where: str) -> Iterator[Fl
     if config.label_horizon > _MOST_PERIODS * period:
         yield (
             node,
-            f"{where}.period {period} ms: expected at least 1/{_MOST_PERIODS} of the label "
-            f"horizon of {config.label_horizon} ms",
+            f"{where}.period {exact_period(period)}: expected at least 1/{_MOST_PERIODS} of the label "
+            f"horizon of {exact_duration(config.label_horizon)}",
         )
     remembered = (2 * config.label_horizon + config.settle) // period
     if config.key == streams.BY_INSTANCE and remembered > _MOST_IN_PARTS:
         yield (
             node,
-            f"{where}.period {period} ms: {remembered:,} periods would be remembered (twice the "
+            f"{where}.period {exact_period(period)}: {remembered:,} periods would be remembered (twice the "
             f"label horizon, and settle): expected at most {_MOST_IN_PARTS:,} where key is instance, as "
             "each part has all",
         )

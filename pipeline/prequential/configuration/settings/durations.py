@@ -1,4 +1,7 @@
-"""Durations: integer milliseconds, written as `500ms`, `5m` or `7d`; and budgets such as `1 per 30d`."""
+"""Durations: integer milliseconds, written as `500ms`, `5m` or `7d`; and budgets such as `1 per 30d`.
+
+Periods also are months and quarters, which have no length of their own: `1mo`, `1q`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,13 @@ _DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w|S|min|H|D|W)")
 
 MINUTE, HOUR, WEEK = _MILLISECONDS["m"], _MILLISECONDS["h"], _MILLISECONDS["w"]
 
+#: A month of a period, in ms: the mean of the Gregorian calendar, 400 years / 4800. A period whose length is
+#: a multiple of it is so many months of the calendar; its length serves where only a scale is needed.
+MONTH = 2_629_746_000
+
+_MONTHS = {"mo": 1, "q": 3}
+_CALENDAR_PERIOD = re.compile(r"([0-9]+)\s*(mo|q)")
+
 
 def duration(text: str | int) -> int:
     """Return the milliseconds of a duration such as `500ms`, `1s`, `5m`, `2h`, `7d` or `2w`.
@@ -25,8 +35,37 @@ def duration(text: str | int) -> int:
     """
     match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
+        if isinstance(text, str) and _CALENDAR_PERIOD.fullmatch(text.strip()):
+            raise ValueError(f"{text!r} has no fixed length, as only `period` may have: expected e.g. 30d")
         raise ValueError(f"{text!r} is no duration: expected e.g. 500ms, 1s, 5m, 2h, 7d")
     return int(match[1]) * _MILLISECONDS["m" if match[2] == "min" else match[2].lower()]
+
+
+def period_length(text: str | int) -> int:
+    """Return the milliseconds of a period: of a duration, or of months (`1mo`) or quarters (`1q`).
+
+    Months and quarters get a multiple of `MONTH`. Raises ValueError, which quotes the text.
+
+    >>> period_length("1d"), period_length("1mo") == MONTH, period_length("1q") == 3 * MONTH
+    (86400000, True, True)
+    >>> period_length("1M")
+    Traceback (most recent call last):
+    ...
+    ValueError: '1M' is no period: expected e.g. 1h, 1d, 1w, 1mo (months) or 1q (quarters)
+    """
+    match = _CALENDAR_PERIOD.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is not None:
+        return int(match[1]) * _MONTHS[match[2]] * MONTH
+    try:
+        milliseconds = duration(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no period: expected e.g. 1h, 1d, 1w, 1mo (months) or 1q (quarters)"
+        ) from None
+    if milliseconds and milliseconds % MONTH == 0:
+        months = exact_period(milliseconds)
+        raise ValueError(f"{text!r} is the mean length of {months}: expected {months}, or another duration")
+    return milliseconds
 
 
 def of_timedelta(delta: timedelta) -> str:
@@ -53,13 +92,26 @@ def exact_duration(milliseconds: int) -> str:
     return f"{milliseconds // _MILLISECONDS[unit]}{unit}"
 
 
+def exact_period(period: int) -> str:
+    """A length of periods (ms) as a configuration would have it: `period_length` of it is this one again.
+
+    >>> exact_period(604_800_000), exact_period(MONTH), exact_period(6 * MONTH)
+    ('7d', '1mo', '2q')
+    """
+    months, rest = divmod(period, MONTH)
+    if rest or not months:
+        return exact_duration(period)
+    return f"{months}mo" if months % 3 else f"{months // 3}q"
+
+
 def shown_period(period: int, zone: str) -> str:
     """A length of periods (ms), and the time zone that they follow, unless that is UTC.
 
-    >>> shown_period(86_400_000, "UTC"), shown_period(86_400_000, "Asia/Tokyo")
-    ('1d', '1d in Asia/Tokyo')
+    >>> shown_period(86_400_000, "UTC"), shown_period(MONTH, "Asia/Tokyo")
+    ('1d', '1mo in Asia/Tokyo')
     """
-    return shown_duration(period) + ("" if zone == "UTC" else f" in {zone}")
+    length = shown_duration(period) if period % MONTH else exact_period(period)
+    return length + ("" if zone == "UTC" else f" in {zone}")
 
 
 def shown_duration(milliseconds: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 from prequential.configuration.settings import streams
-from prequential.configuration.settings.durations import exact_duration
+from prequential.configuration.settings.durations import exact_duration, exact_period
 from prequential.configuration.settings.stages import parse, sides
 from prequential.configuration.settings.streams import BY_INSTANCE, DetectorConfig, StreamConfig
 from prequential.mapping.model import RecordMapping
@@ -323,7 +323,7 @@ def shown(key: str, value: Any) -> str:
     if is_secret(key):
         return HIDDEN
     if key in DURATIONS and value is not None:
-        return exact_duration(value)
+        return exact_period(value) if key.endswith("period") else exact_duration(value)
     return _plain(value)
 
 

@@ -186,7 +186,8 @@ class StreamConfig:
     segments: tuple[str, ...] = ()
     #: Values of a key with a segment of their own; the others share `KEY=other`.
     segments_per_key: int = 20
-    #: Length of the periods of prediction time that are evaluated separately; null: none.
+    #: Length of the periods of prediction time that are evaluated separately, such as `1d`, `1w` (from Monday
+    #: on), `1mo` or `1q`; null: none.
     period: int | None = None
     #: Time zone whose days and hours periods are, such as `America/New_York`.
     period_zone: str = "UTC"

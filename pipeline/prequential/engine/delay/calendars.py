@@ -1,8 +1,10 @@
 """Periods of prediction time: where they begin and end on the clock of a zone, and their joint cells.
 
-In UTC they are multiples from the epoch on. In other zones a day has 23 or 25 hours when the clock changes.
-If the clock goes back by less than a period, the period continues: a period of six hours then has seven. If
-it goes back by at least a period, the change begins a new period: an hour that occurs twice is two periods.
+In UTC they are multiples of their length from 1970 on. Weeks begin on Monday: multiples of a week are counted
+from Monday 5 January 1970 on. Months and quarters are those of the calendar. In other zones a day has 23 or
+25 hours when the clock changes. If the clock goes back by less than a period, the period continues: a period
+of six hours then has seven. If it goes back by at least a period, the change begins a new period: an hour
+that occurs twice is two periods.
 
 A revision moves both. Cells have values instead of costs, so that changed costs apply to all outcomes.
 """
@@ -13,6 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from prequential.configuration.settings.durations import MONTH, WEEK
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, inner, kernel
 from prequential.engine.compiled.mathematics import add_exactly, nearest
 from prequential.engine.compiled.pool import Pool
@@ -23,8 +26,16 @@ from prequential.topics.zones import changes_of
 #: No time is before its negative, or after it.
 _NEVER = 1 << 62
 
-#: The default of `period_zone`, and the row of its calendar.
+#: The default of `period_zone`.
 UTC = "UTC"
+
+#: The first Monday on a clock that began in 1970, ms.
+_MONDAY = 4 * 86_400_000
+
+_DAY = 86_400_000
+
+#: Of the Gregorian calendar: days of 400 years, and from 1 March of year 0 to 1970.
+_DAYS_OF_ERA, _DAYS_TO_1970 = 146_097, 719_468
 
 
 class Calendars(NamedTuple):
@@ -35,7 +46,9 @@ class Calendars(NamedTuple):
 
     at: Ints  # of the change, ms
     offset: Ints  # from UTC since then, ms
-    begins: Ints  # where the period begins that `at` lies in, ms
+    # Where the period begins that `at` lies in, ms. Of the first change: from where on the zone's clock
+    # periods are counted, ms; `-_NEVER`: from 1970 on.
+    begins: Ints
 
 
 def new_calendars() -> Calendars:
@@ -43,21 +56,29 @@ def new_calendars() -> Calendars:
     return Calendars(*(np.array([[value]], dtype=np.int64) for value in (-_NEVER, 0, -_NEVER)))
 
 
+def _counted_from(width: int) -> int:
+    """The first of `Calendars.begins` for periods of `width` ms."""
+    return _MONDAY if width % WEEK == 0 and width % MONTH else -_NEVER
+
+
 @cache
 def _changes(zone: str, width: int) -> Calendars:
     """The only calendar of periods of `width` ms in a zone."""
-    at, before, after = (column.tolist() for column in changes_of(zone))
-    begins = [-_NEVER]
+    at, before, after = ([-_NEVER], [0], [0]) if zone == UTC else (one.tolist() for one in changes_of(zone))
+    begins = [_counted_from(width)]
     for previous, change, old, new in zip(at, at[1:], before[1:], after[1:]):
-        last = (change - 1 + old) // width  # the period before the change, counted on the zone's clock
-        is_start = (change + new) // width > last if new > old else old - new >= width
-        former = last * width - old
+        last = _start_on_clock(begins[0], width, change - 1 + old)  # of the period before the change
+        skips = _start_on_clock(begins[0], width, change + new) > last
+        is_start = skips if new > old else old - new >= width
+        former = last - old
         begins.append(change if is_start else former if former > previous else begins[-1])
     return Calendars(*(np.array([column], dtype=np.int64) for column in (at, after, begins)))
 
 
 def with_calendar(calendars: Calendars, zone: str, width: int) -> tuple[Calendars, int]:
     """Add the calendar of periods of `width` ms in a zone, unless it is known; also returns its row.
+
+    `width` is as `durations.period_length` returns it: of months and quarters it is their mean length.
 
     >>> calendars, row = with_calendar(new_calendars(), "America/New_York", 86_400_000)
     >>> noon = np.datetime64("2026-11-01T12:00").astype("datetime64[ms]").astype(np.int64)
@@ -66,7 +87,7 @@ def with_calendar(calendars: Calendars, zone: str, width: int) -> tuple[Calendar
     >>> str(np.datetime64(int(start), "ms")), int(end - start) // 3_600_000
     ('2026-11-01T04:00:00.000', 25)
     """
-    if zone == UTC:
+    if zone == UTC and _counted_from(width) == -_NEVER:
         return calendars, 0
     new = _changes(zone, width)
     wide = max(new.at.shape[1], calendars.at.shape[1])
@@ -78,6 +99,50 @@ def with_calendar(calendars: Calendars, zone: str, width: int) -> tuple[Calendar
         if all(np.array_equal(known[row], column[0]) for known, column in zip(*padded)):
             return calendars, row
     return Calendars(*map(np.concatenate, zip(*padded))), len(calendars.at)
+
+
+@inner
+def _first_day(month: int) -> int:
+    """Days from 1970 to the first day of a month, which is a number of months since January 1970.
+
+    The algorithms of this and `_month` are days_from_civil and civil_from_days by Howard Hinnant
+    (https://howardhinnant.github.io/date_algorithms.html). Their years begin in March.
+    """
+    since_march = (month + 10) % 12
+    year = 1970 + (month - 2) // 12
+    era = year // 400
+    year_of_era = year - era * 400
+    day = (153 * since_march + 2) // 5 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100
+    return era * _DAYS_OF_ERA + day - _DAYS_TO_1970
+
+
+@inner
+def _month(day: int) -> int:
+    """The month that a day since 1970 lies in, as a number of months since January 1970."""
+    era = (day + _DAYS_TO_1970) // _DAYS_OF_ERA
+    day_of_era = day + _DAYS_TO_1970 - era * _DAYS_OF_ERA
+    year_of_era = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    since_march = (5 * day_of_year + 2) // 153
+    return (era * 400 + year_of_era - 1970) * 12 + since_march + 2
+
+
+@inner
+def _start_on_clock(origin: int, width: int, local: int) -> int:
+    """Start of the period that a time lies in, both in ms since 1970 on a zone's clock."""
+    if width % MONTH == 0:
+        months = width // MONTH
+        return _first_day(_month(local // _DAY) // months * months) * _DAY
+    begin = 0 if origin == -_NEVER else origin
+    return (local - begin) // width * width + begin
+
+
+@inner
+def _next_on_clock(width: int, start: int) -> int:
+    """Start of the period after the one that begins at `start`, on a zone's clock."""
+    if width % MONTH == 0:
+        return _first_day(_month(start // _DAY) + width // MONTH) * _DAY
+    return start + width
 
 
 @inner
@@ -98,7 +163,7 @@ def start_of(calendars: Calendars, calendar: int, width: int, ts: int) -> int:
     """Start (ms) of the period of `width` ms that a time lies in."""
     change = _latest(calendars, calendar, ts)
     offset = calendars.offset[calendar, change]
-    start = (ts + offset) // width * width - offset
+    start = _start_on_clock(calendars.begins[calendar, 0], width, ts + offset) - offset
     return start if start > calendars.at[calendar, change] else calendars.begins[calendar, change]
 
 
@@ -107,14 +172,15 @@ def end_of(calendars: Calendars, calendar: int, width: int, start: int) -> int:
     """End (ms) of the period that begins at `start`: where the next one begins."""
     change = _latest(calendars, calendar, start)
     offset = calendars.offset[calendar, change]
-    end = ((start + offset) // width + 1) * width - offset
+    origin = calendars.begins[calendar, 0]
+    end = _next_on_clock(width, _start_on_clock(origin, width, start + offset)) - offset
     while change + 1 < calendars.at.shape[1] and calendars.at[calendar, change + 1] <= end:
         change += 1
         at = calendars.at[calendar, change]
         if calendars.begins[calendar, change] == at:
             return at
         offset = calendars.offset[calendar, change]
-        end = ((at + offset) // width + 1) * width - offset
+        end = _next_on_clock(width, _start_on_clock(origin, width, at + offset)) - offset
     return end
 
 

@@ -75,10 +75,10 @@ _LARGEST = 1e100
 
 
 def class_name(value: Any, field: str) -> str:
-    """A class as output shows it; raises Unusable for a fraction, and for a set of labels.
+    """A class as output shows it; raises Unusable for a set of labels, and for a number with too many digits.
 
-    >>> [class_name(value, "y_true") for value in (True, 3, "3")]
-    ['true', '3', '3']
+    >>> [class_name(value, "y_true") for value in (True, 3, "3", 0.5)]
+    ['true', '3', '3', '0.5']
     """
     if type(value) is str:
         return value
@@ -90,7 +90,10 @@ def class_name(value: Any, field: str) -> str:
         raise Unusable(
             f"{field} is {values.quoted(value)}, a set of labels: expected one class, or `task: multilabel`"
         )
-    raise Unusable(f"class {value!r} is a fraction: expected a string, an integer or a boolean")
+    try:
+        return values.class_name(field, value)
+    except ValueError as error:
+        raise Unusable(str(error)) from None
 
 
 def set_name(value: Any, field: str) -> str:

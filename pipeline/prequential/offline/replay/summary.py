@@ -28,7 +28,7 @@ from prequential.topics.disparities import Disparity
 from prequential.topics.errors import WorkError, kind_of
 from prequential.topics.outputs import Alarm, Incident, Message, Output
 from prequential.views.diagnosis.facts import read_by, streams_of, triple, with_example
-from prequential.views.diagnosis.findings import REUSED_IDS, findings, why_nothing
+from prequential.views.diagnosis.findings import REUSED_IDS, findings, remedy, why_nothing
 from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
 from prequential.views.wording.comparing import WHOLE, Pair, latest_of, recent_of
 from prequential.views.wording.expected import ExpectedPeriod, expected_period
@@ -429,6 +429,20 @@ def refuse_reused_ids(summary: Summary, way: str) -> None:
     for one in summary.findings:
         if one.code == REUSED_IDS:
             raise WorkError(f"{one.stream}: {one.sentence}; {way} evaluates it all the same")
+
+
+def refuse_mostly_invalid(facts: Facts) -> None:
+    """Raise WorkError if more than half of the predictions or labels are invalid: the rest is no sample."""
+    for kind in (PREDICTIONS, LABELS):
+        reasons = [one for one in facts.reasons if one.kind == kind]
+        invalid, records = sum(one.records for one in reasons), facts.records[kind]
+        if 2 * invalid > records:
+            first = max(reasons, key=lambda one: one.records)
+            way = remedy(first.sentence)
+            raise WorkError(
+                f"{invalid:,} of {records:,} {KINDS[kind]} are invalid, so measures of the rest would mislead; "
+                f"most often: {first.sentence}" + (f" ({way})" if way else "")
+            )
 
 
 def why(summary: Summary, facts: Facts) -> str:

@@ -18,10 +18,18 @@ from prequential.configuration.settings.model import Config, ConfigError
 from prequential.engine.input.plain import Parser
 from prequential.engine.measures.registry import all_fields_read
 from prequential.mapping.evaluations import FORMATS_WITH_PARTS
-from prequential.mapping.model import FORMATS, Field, MappingError, MappingOrigin, Path, RecordMapping
+from prequential.mapping.model import (
+    FORMATS,
+    REQUIRED,
+    Field,
+    MappingError,
+    MappingOrigin,
+    Path,
+    RecordMapping,
+)
 from prequential.mapping.parsing import same_names
 from prequential.mapping.units import TimeColumn, time_names
-from prequential.offline.replay.sources import Located, Source, cut_lines, read_lines
+from prequential.offline.replay.sources import Located, Source, cut_lines, lines_of, read_lines
 from prequential.offline.tables.inner import check_columns
 from prequential.offline.tables.plain_columns import NameNumbers
 from prequential.offline.tables.rows import Progress, RowFile
@@ -29,6 +37,9 @@ from prequential.offline.tables.source import TableSource
 from prequential.offline.tables.textfiles import CsvFile, JsonFile
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import Fault, UsageError, WorkError, as_text
+
+#: The names of the stream and of the model of tables that have none.
+DEFAULT_STREAM, DEFAULT_MODEL = "default", "model"
 
 #: The first bytes of files by format.
 _GZIP, _PARQUET, _ARROW, _ARROW_STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
@@ -181,12 +192,15 @@ def needs_pyarrow(why: str) -> Any:
 
 
 def open_sources(
-    config: Config, paths: Mapping[int, str], progress: Callable[[int], Progress]
-) -> list[Located]:
+    config: Config, paths: Mapping[int, str], progress: Callable[[int], Progress],
+    defaults: Mapping[str, Field] | None = None,
+) -> list[Located]:  # fmt: skip
     """Open the sources of files by kind; `progress` returns the callback for the progress of one kind.
 
     JSON lines without a configured mapping contain records as `produce` sends them. All other files contain
-    rows. If predictions and labels are in one file, the mapping of labels inherits missing fields from the
+    rows. `defaults` are used for required fields without a mapping and without a column, and of JSON lines
+    without them in the first line.
+    If predictions and labels are in one file, the mapping of labels inherits missing fields from the
     mapping of predictions. Raises UsageError for a wrong configuration or a file that cannot be opened;
     ConfigError if a file's section names several formats; WorkError for an unreadable file.
     """
@@ -197,7 +211,8 @@ def open_sources(
     parser = Parser(all_fields_read(config), config.segment_keys)
     for kind, path in sorted(paths.items()):
         sections = config.files.get(KINDS[kind], ())
-        if not sections and format_of(stored[path]) == "jsonl" and (kind == INSTANCES or not shared):
+        is_lines = not sections and format_of(stored[path]) == "jsonl"
+        if is_lines and (kind == INSTANCES or not shared) and _has(stored[path], kind, defaults or {}):
             report = progress(kind)
             sources[kind] = _lines(kind, stored[path], parser)
             report(len(sources[kind]), 1.0)
@@ -208,7 +223,18 @@ def open_sources(
         if path not in opened:
             opened[path] = open_rows(stored[path], formats.pop() if formats else None)
     files = {kind: opened[path] for kind, path in paths.items() if kind not in sources}
-    return in_order({**sources, **table_sources(config, files, progress)})
+    return in_order({**sources, **table_sources(config, files, progress, defaults)})
+
+
+def _has(stored: Stored, kind: int, defaults: Mapping[str, Field]) -> bool:
+    """Return whether the first line of JSON lines has the fields that have defaults, or is no object."""
+    needed = {name for name in defaults if name in REQUIRED[kind]}
+    try:
+        with stored.open() as stream:
+            line = next(iter(lines_of(stream)), b"")
+        return needed <= msgspec.json.decode(line, type=dict[str, msgspec.Raw]).keys()
+    except (msgspec.DecodeError, OSError, EOFError, zlib.error):
+        return True
 
 
 def table_sources(

@@ -171,6 +171,7 @@ class CsvFile(TextFile):
         reader = csv.reader(own, delimiter=self._delimiter)
         try:
             for row in reader:
+                own.check_quotes(reader.dialect)
                 if own.cut:
                     yield _TOO_LONG
                 elif row:
@@ -197,17 +198,46 @@ def _refuse_other_encodings(name: str, head: str) -> None:
 class _Lines:
     """The lines of a text for `csv.reader`, which takes as many lines as a row has.
 
-    A line that exceeds the largest size of a record is replaced by a blank one. Raises csv.Error if the lines
-    of one row together exceed it, as they do if a closing quotation mark is missing.
+    A line that exceeds the largest size of a record is replaced by a blank one. Raises csv.Error if a
+    quotation mark is never closed: if the lines of one row together exceed that size, if the text ends within
+    quotation marks, or if a cell of several lines goes on after its closing quotation mark.
     """
 
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._read = partial(text.readline, INPUT_MESSAGE_BYTES)
+        self._number = 0
         self.begin_row()
 
     def begin_row(self) -> None:
         """Count the next row's characters from here on."""
-        self.cut, self._characters = False, 0
+        self.cut, self._characters, self._row = False, 0, list[str]()
+
+    def check_quotes(self, dialect: Any) -> None:
+        """Raise csv.Error if the row has several lines, and text after a closing quotation mark.
+
+        Otherwise, the mark that closes the cell is one that should have opened another cell.
+        """
+        if len(self._row) < 2:
+            return
+        try:
+            list(csv.reader(self._row, delimiter=dialect.delimiter, strict=True))
+        except csv.Error as error:
+            raise self._not_closed() from error
+
+    def _not_closed(self) -> csv.Error:
+        """Return the error for a quotation mark that is never closed, with the line where it opens."""
+        opening = first = self._number - len(self._row) + 1
+        is_open = False
+        for line, text in enumerate(self._row, start=first):
+            marks = text.count('"')
+            if marks > is_open:
+                opened = line
+            is_open ^= marks % 2 == 1
+            if is_open:
+                opening = opened
+        return csv.Error(
+            f"the quotation mark that opens in line {opening} is never closed: remove or close it"
+        )
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -215,14 +245,19 @@ class _Lines:
     def __next__(self) -> str:
         line = self._read()
         if not line:
+            if self._row:
+                raise self._not_closed()
             raise StopIteration
+        self._number += 1
         if len(line) == INPUT_MESSAGE_BYTES and line[-1] not in "\r\n":
             while line and line[-1] not in "\r\n":
                 line = self._read()
             self.cut, line = True, "\n"
         self._characters += len(line)
+        self._row.append(line)
         if self._characters > INPUT_MESSAGE_BYTES:
-            raise csv.Error(f"a row has {_LONGEST}: is a quotation mark missing?")
+            first = self._number - len(self._row) + 1
+            raise csv.Error(f"the row from line {first} on has {_LONGEST}: is a quotation mark missing?")
         return line
 
 

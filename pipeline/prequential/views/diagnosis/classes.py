@@ -22,9 +22,18 @@ _MEANINGS = {
 #: A whole number as programs write it that have it as a float.
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
 
-#: Invisible characters in addition to those of the category Cf: combining grapheme joiner, Hangul fillers,
-#: variation selectors.
-_INVISIBLE = {0x034F, 0x115F, 0x1160, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0x180B, 0x180F)}
+#: Invisible characters in addition to those of `_UNSEEN`: combining grapheme joiner, Hangul fillers, Khmer's
+#: inherent vowels, braille's blank, variation selectors.
+_INVISIBLE = {
+    0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10),
+    *range(0x180B, 0x180F), *range(0xE0100, 0xE01F0),
+}  # fmt: skip
+
+#: Categories of invisible characters: formats, control characters such as NUL, and unassigned ones.
+_UNSEEN = ("Cf", "Cc", "Cn")
+
+#: Bytes as Python writes them where they were not decoded: `b'spam'`.
+_BYTES = re.compile(r"""b(?P<mark>['"])(?P<text>.*)(?P=mark)""", re.DOTALL)
 
 #: Share of predictions with probabilities whose own class may have none.
 _WITHOUT_OWN = 0.05
@@ -58,12 +67,15 @@ def class_findings(
 def canonical(name: str) -> str:
     r"""Return a class's name without the usual differences between two ways to write it.
 
-    These are the Unicode form, case, blanks around it, invisible characters, and `.0` after a whole number.
+    These are the Unicode form, case, blanks around it, invisible and control characters, `b''` around it,
+    and `.0` after a whole number.
 
     >>> canonical(" Spam\u200b "), canonical("\uff33pam"), canonical("1.0"), canonical("cafe\u0301")
     ('spam', 'spam', '1', 'café')
+    >>> canonical("spam\0\0"), canonical("b'spam'")
+    ('spam', 'spam')
     """
-    text = _visible(unicodedata.normalize("NFKC", _visible(name)))
+    text = _visible(unicodedata.normalize("NFKC", _visible(_decoded(name))))
     text = unicodedata.normalize("NFC", _single_blanks(text).casefold())
     whole = _WHOLE.fullmatch(text)
     return whole[1] if whole else text
@@ -85,7 +97,17 @@ def looks_alike(one: str, other: str) -> bool:
 
 
 def _visible(text: str) -> str:
-    return "".join(one for one in text if unicodedata.category(one) != "Cf" and ord(one) not in _INVISIBLE)
+    return "".join(one for one in text if one.isspace() or not _is_invisible(one))
+
+
+def _is_invisible(character: str) -> bool:
+    return unicodedata.category(character) in _UNSEEN or ord(character) in _INVISIBLE
+
+
+def _decoded(text: str) -> str:
+    """Return the text in Python's form of bytes; any other text unchanged."""
+    match = _BYTES.fullmatch(text.strip())
+    return match["text"] if match else text
 
 
 def _single_blanks(text: str) -> str:
@@ -97,6 +119,7 @@ _WAYS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("in their Unicode form", "normalise both to NFC", lambda name: unicodedata.normalize("NFC", name)),
     ("in blanks", "strip them", _single_blanks),
     ("in invisible characters", "remove these", _visible),
+    ("in Python's form of bytes", "decode them", _decoded),
     ("in the width or style of characters", "normalise both to NFKC",
      lambda name: unicodedata.normalize("NFKC", name)),
     ("in case", "write both in one case", lambda name: unicodedata.normalize("NFC", name.casefold())),

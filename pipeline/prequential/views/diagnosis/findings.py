@@ -22,7 +22,10 @@ from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
 #: share of predictions that may be made after their labels; share of records that may be invalid.
 _LATE_LABELS, _LATE_PREDICTIONS, _UNUSABLE = 0.05, 0.5, 0.05
 
-#: So many classes, all whole numbers, look like numbers.
+#: A class that is a number, and one that is a number with a fraction.
+_NUMBER, _SCORE = re.compile(r"-?\d+(\.\d+)?"), re.compile(r"-?\d+\.\d+")
+
+#: So many classes, all of them numbers, look like numbers.
 _MANY_CLASSES = 20
 
 #: Share of predictions with an id of another pending instance, and their least number.
@@ -113,7 +116,6 @@ _REMEDIES = (
      "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z"),
     (r"y_proba", 'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'),
     (r"segments", 'segments is an object of strings: {"arm": "A"}'),
-    (r"is a fraction", "`task: regression` if these are numbers"),
     (r"task: regression", "`task: classification` if these are classes"),
     (r"one too many: limits\.classes", "`task: regression` if these are numbers; else raise the limit"),
     (r"limits\.", "raise the limit if that is intended"),
@@ -223,12 +225,23 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
 
 def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:
     seen = stream.classes
-    if stream.task == "classification" and len(seen) > _MANY_CLASSES and all(
-        name.removeprefix("-").isdigit() for name in seen
+    if stream.task != "classification":
+        return
+    if len(seen) > _MANY_CLASSES and all(map(_NUMBER.fullmatch, seen)):
+        what = "whole numbers" if not any("." in name for name in seen) else "numbers"
+        said = f"{len(seen)} classes, all {what}: `task: regression` if they are numbers"
+        yield Finding("task", stream.name, said)
+        return
+    labels = {*seen, *stream.labelled}
+    scores = [name for name in stream.named if name not in labels and _SCORE.fullmatch(name)]
+    if labels and len(scores) >= max(2, len(stream.named) - len(labels)) and not any(
+        map(_SCORE.fullmatch, labels)
     ):
         yield Finding(
             "task", stream.name,
-            f"{len(seen)} classes, all whole numbers: `task: regression` if they are numbers",
+            f"y_pred has {classes.quoted(scores)}, which look like scores, and labels have "
+            f"{classes.quoted(sorted(labels))}: give y_pred a threshold, such as y_pred: {{path: …, threshold: "
+            "0.5, above: …, below: …}, or set `task: regression` if both are numbers",
         )  # fmt: skip
 
 
