@@ -78,6 +78,28 @@ def days(seed: int, error: float, gap: float, d: Floats) -> None:
 
 
 @numba.njit
+def unequal_days(seed: int, error: float, spread: float, d: Floats) -> None:
+    """Model A's error is another one on each day of 100, by effects of Student's t (3 degrees of freedom)."""
+    np.random.seed(seed)
+    share = error
+    for i in range(len(d)):
+        if i % 100 == 0:
+            share = error + spread * np.random.standard_t(3)
+        d[i] = wrong(share) - wrong(error)
+
+
+@numba.njit
+def dependent_days(seed: int, error: float, keep: float, d: Floats) -> None:
+    """Model A's error is another one on each day of 100, by effects of 5 points with autocorrelation `keep`."""
+    np.random.seed(seed)
+    effect = np.random.normal()
+    for i in range(len(d)):
+        if i % 100 == 0:
+            effect = keep * effect + np.sqrt(1 - keep * keep) * np.random.normal()
+        d[i] = wrong(error + 0.05 * effect) - wrong(error)
+
+
+@numba.njit
 def change(seed: int, before: float, after: float, d: Floats) -> None:
     """B is better by so much up to outcome 10,000, and by so much then."""
     np.random.seed(seed)
@@ -190,6 +212,16 @@ def by_day(worlds: Sequence[World], day: int) -> Iterator[World]:
 BETTER = tuple(World(f"B better by {100 * gap:g}", independent, ERROR, gap, gap=gap) for gap in (0.02, 0.05))
 
 
+#: Days with heavy-tailed effects; the error is 50%, so that they are as often above as below it.
+UNEQUAL_DAYS = World("days with t3 effects of 5 points", unequal_days, 0.5, 0.05, day=100)
+
+
+#: Days that depend on the day before.
+DEPENDENT_DAYS = tuple(
+    World(f"days of correlation {keep:g}", dependent_days, 0.5, keep, day=100) for keep in (0.3, 0.6)
+)
+
+
 class Rates(NamedTuple):
     """Shares of streams: …"""
 
@@ -291,6 +323,17 @@ def false_verdicts(streams: int = 300) -> list[str]:
     return lines
 
 
+def numbers_of_days(streams: int = 300) -> list[str]:
+    """Days with effects: shares of streams with a verdict, by the number of days."""
+    lines = ["| days | ever a verdict | interval contains 0 | ever a recent one |", "| --- " * 4 + "|"]
+    for world in (UNEQUAL_DAYS, *DEPENDENT_DAYS):
+        for days_seen in (20, 100, 400):
+            r = rates(world, streams, 100 * days_seen)
+            shares = " | ".join(map(_percent, (r.ever, r.covered, r.recent)))
+            lines.append(f"| {world.name}: {days_seen} | {shares} |")
+    return lines
+
+
 def right_verdicts(streams: int = 300) -> list[str]:
     """Streams in which B is better: A found better, intervals that contain the gap, changes confirmed."""
     lines = ["| points | A ever found better | interval contains the gap | a change confirmed |"]
@@ -339,6 +382,8 @@ def forgetting_verdicts(streams: int = 300) -> list[str]:
 
 
 if __name__ == "__main__":
-    for table in (detections, right_verdicts, powers, forgetting_verdicts, false_verdicts):
+    for table in (
+        detections, right_verdicts, powers, numbers_of_days, forgetting_verdicts, false_verdicts
+    ):  # fmt: skip
         print(f"{table.__doc__}\n", *table(), "", sep="\n")
         sys.stdout.flush()

@@ -133,7 +133,7 @@ def bound_of_ratio(clusters: int, needed: float) -> float:
     """Return g, the S²/V of the bound, for so many clusters; `needed` is 1/α. S²/V is at most `clusters`.
 
     >>> round(bound_of_ratio(8, 40.0), 4), round(bound_of_ratio(300, 40.0), 4)
-    (6.2814, 12.8...)
+    (6.2808, 12.8463)
     """
     k = float(clusters)
     return (k + RHO) * (1.0 - exp(-(log((k + RHO) / RHO) + 2.0 * log(needed)) / k))

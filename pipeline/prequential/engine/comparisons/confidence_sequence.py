@@ -184,11 +184,16 @@ def step(pair: Pair, row: int, difference: float, at: Position) -> int:
         table.judged[row], table.judged_largest[row] = table.counted[row], table.largest[row]
         table.judged_total[row], table.judged_variance[row] = table.total[row], table.variance[row]
         n = table.counted[row]
-        larger = 1.0 + SLACK * min(max(n / FROM - 1.0, 0.0), 1.0)
-        table.inflation[row] = larger * inflation(pair.blocks, row, n)
+        table.inflation[row] = enlarged(n) * inflation(pair.blocks, row, n)
     if is_due or over > 0:
         _judge(table, sums, row)
     return over if at.cluster > 0 else count
+
+
+@inner
+def enlarged(n: float) -> float:
+    """Return the factor by which f of so many outcomes is enlarged."""
+    return 1.0 + SLACK * min(max(n / FROM - 1.0, 0.0), 1.0)
 
 
 @inner

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from prequential.engine.comparisons import UNDECIDED, clusters
 from prequential.engine.comparisons.clusters import ClusterSums
-from prequential.engine.comparisons.confidence_sequence import FEWEST, MOST, Sequences, radius
+from prequential.engine.comparisons.confidence_sequence import FEWEST, MOST, Sequences, enlarged, radius
 from prequential.engine.compiled.kernel import inner
 
 #: Standard errors that the difference must be away from 0. With 2, the number of clusters at which a verdict
@@ -69,7 +69,8 @@ def _growth_alone(table: Sequences, row: int) -> float:
     is_clear = total * total >= LEAST_Z * LEAST_Z * f * variance
     growth = _STEP
     while growth <= _MOST_GROWTH:
-        wide = f * radius(growth * variance / f, needed, largest) / (growth * n)
+        later = f * enlarged(growth * n) / enlarged(n)
+        wide = later * radius(growth * variance / later, needed, largest) / (growth * n)
         if _decides(mean, wide, wide, table.margin[row], is_clear):
             return growth
         growth *= _STEP
