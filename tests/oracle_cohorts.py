@@ -20,6 +20,7 @@ class Place(NamedTuple):
     epoch: int = 0
     frontier: int = 0  # cohorts before this one are closed
     late: int | None = None  # … and its cluster began then, ms
+    ts: int | None = None  # of the prediction
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Timeline:
     """Of one stream; `kind` of an event is waits, met, late or expired."""
 
     horizon: int
-    configured: int | None = None  # length of clusters, ms; None: `auto`
+    configured: int | None = None  # length of clusters, ms; None: `auto`; 0: `off`
     oldest: int | None = None
     outcomes: int = 0  # labelled instances
     cluster: int | None = None  # length of clusters now; None: cohorts go by the number of predictions
@@ -58,11 +59,11 @@ class Timeline:
         """Where a prediction of this time lies, before anything is closed."""
         number = self.number_of(ts)
         late = None if self.cluster is None or number is not None else ts // self.cluster * self.cluster
-        return Place(number, self.epoch, self.first, late)
+        return Place(number, self.epoch, self.first, late, ts)
 
     def find_length(self) -> None:
         """Clusters have the configured length, or are days once there are 20 with 8 labelled instances."""
-        cluster = self.configured or (DAY if self.cluster == DAY else None)
+        cluster = self.configured or (DAY if self.cluster == DAY and self.configured is None else None)
         if self.configured is None and self.newest is not None and self.oldest is not None:
             days = (self.newest - self.oldest) / DAY
             if days >= 20 and self.outcomes >= 8 * days:
@@ -152,6 +153,8 @@ class Timeline:
 
 Sums = tuple[int, float, float]  # outcomes, Σ d, Σ d²
 
+Value = tuple[float, int]  # and its cluster
+
 
 def added(sums: Iterable[Sums]) -> Sums:
     """All of them together."""
@@ -206,34 +209,40 @@ class Waiting:
     """Values of a sequence that don't count yet, by cohort."""
 
     epoch: int | None = None
-    pending: dict[int, list[float]] = field(default_factory=dict)
-    late: list[float] = field(default_factory=list)  # whose clusters were closed before
+    pending: dict[int, list[Value]] = field(default_factory=dict)
+    late: list[Value] = field(default_factory=list)  # whose clusters were closed before
+    clusters: list[int] = field(default_factory=list)  # newest ones of the cohorts that `add` has returned
     newest_late: int = 0  # begin of the newest of these clusters
 
-    def add(self, x: float, at: Place) -> list[Sums]:
-        """Take a value: the cohorts that count since."""
+    def add(self, x: float, at: Place, cluster: int = 0) -> list[Sums]:
+        """Take a value of a cluster (0: it has none): the cohorts that count since."""
+        cohorts = self._cohorts((x, cluster), at)
+        self.clusters = [max(number for _, number in values) for values in cohorts]
+        return [_sums([x for x, _ in values]) for values in cohorts]
+
+    def _cohorts(self, value: Value, at: Place) -> list[list[Value]]:
         while self.epoch is not None and self.epoch < at.epoch:
-            pending: dict[int, list[float]] = {}
+            pending: dict[int, list[Value]] = {}
             for number, values in sorted(self.pending.items()):
                 pending.setdefault(number // 2, []).extend(values)
             self.pending = pending
             self.epoch += 1
         self.epoch = at.epoch
         if at.cohort is not None:
-            self.pending.setdefault(at.cohort, []).append(x)
+            self.pending.setdefault(at.cohort, []).append(value)
         found = []
         for number in sorted(self.pending):
             if number < at.frontier:
-                found.append(_sums(self.pending.pop(number)))
+                found.append(self.pending.pop(number))
         if at.cohort is not None:
             return found
         if at.late is not None and at.late > self.newest_late:
             if self.late:
-                found.append(_sums(self.late))
+                found.append(self.late)
             self.late, self.newest_late = [], at.late
-        self.late.append(x)
+        self.late.append(value)
         if at.late is None:
-            found.append(_sums(self.late))
+            found.append(self.late)
             self.late = []
         return found
 

@@ -92,7 +92,7 @@ class Settings:
     reference: int | None = None  # first outcomes of each sequence beside which later ones stand
     reference_time: int | None = None  # … or their label time
     main_stage: str = "final"  # of which messages stand beside it
-    cluster: int | None = None  # length of clusters of prediction time; None: `auto`
+    cluster: int | None = None  # length of clusters of prediction time; None: `auto`; 0: `off`
 
 
 def costs_of(costs: Mapping[Any, Mapping[Any, float]] | None) -> dict[str, dict[str, float]] | None:
@@ -183,7 +183,7 @@ def settings_of(config: Mapping[str, Any], stream: str) -> Settings:
         details=tuple(merged.get("details", ())),
         reference=None if timed else reference,
         reference_time=duration(reference) if timed else None,
-        cluster=None if (length := merged.get("cluster", "auto")) == "auto" else duration(length),
+        cluster=None if (length := merged.get("cluster", "auto")) == "auto" else _length_of(length),
         main_stage="final" if "final" in merged["stages"] else merged["stages"][0].replace("bins", "bin:1"),
     )
 
@@ -207,6 +207,11 @@ def merge(
                 raise ValueError(f"a record of a file needs a ts to be merged by: {obj!r}")
             records.append((kind, obj, time_of(obj, 0)))
     return sorted(records, key=lambda record: (record[2], RANK[record[0]]))  # stable: file order
+
+
+def _length_of(cluster: Any) -> int:
+    """The length of clusters, ms; 0: `off`."""
+    return 0 if cluster in ("off", False) else duration(cluster)
 
 
 def duration(text: str) -> int:

@@ -51,8 +51,19 @@ def test_merged_comparisons_can_be_read() -> None:
      "nb and tree over the whole run: "
      "no difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes"),
     ({"difference": 1234.5, "interval": None, "loss": "squared", **UNDECIDED},
-     "tree vs nb over the whole run: squared error lower by 1,234.500, after 4,000 outcomes; "
-     "no verdict, because the loss has no bound"),
+     "tree vs nb over the whole run: squared error lower by 1,234.500, undecided after 4,000 outcomes"),
+    ({**UNDECIDED, "provisional": {"verdict": "b_better", "days": 2, "needed": 8}},
+     "tree vs nb over the whole run: error lower by 0.031 after 4,000 outcomes; "
+     "tree is ahead in these 2 days; not yet known for other days (a verdict needs 8)"),
+    ({**UNDECIDED, "provisional": {"verdict": "undecided", "clusters": 9, "needed": 10}},
+     "tree vs nb over the whole run: error lower by 0.031 after 4,000 outcomes; "
+     "undecided in these 9 clusters (a verdict needs 10)"),
+    ({"interval": (-0.01, 0.05), **UNDECIDED, "needed": {"outcomes": 21_000, "days": 40}},
+     "tree vs nb over the whole run: error lower by 0.031 (-0.010 to 0.050), "
+     "undecided at level 5% after 4,000 outcomes, about 40 more days at this pace"),
+    ({"difference": 0.001, "interval": (-0.004, 0.006), "verdict": "equivalent"},
+     "nb and tree are equivalent over the whole run: "
+     "error differs by 0.001 (-0.004 to 0.006), at level 5% since outcome 712 of 4,000"),
     (MERGED,
      "tree vs nb over the whole run: error lower by 0.031, after 4,000 outcomes; "
      "each partition has its own verdict"),

@@ -114,7 +114,7 @@ class TestDefaults:
                     schema_registry: {url: "http://r", timeout: 5}}
             defaults: {task: regression, loss: squared, positive_class: true, estimators: ["fading:1"],
                        objective: {mae: 2, tolerance: 0.5, level: 0.05}, costs: {true: {0: 5}},
-                       cost_per_value: true, top_k: 3, quantile: 0.9, season: 1d, value_limit: 9,
+                       cost_per_value: true, top_k: 3, quantile: 0.9, season: 1d,
                        measures: [kappa, mae], details: [intervals], dependence_order: 9, coverage: false,
                        period: 3h, period_zone: Asia/Tokyo, period_final_at: 0.5, expected: false,
                        period_alarms: {concept: 5, delays: null, inputs: 3.5, miss: 0.9},
@@ -148,7 +148,7 @@ class TestDefaults:
             period=10_800_000, period_zone="Asia/Tokyo", period_final_at=0.5, expected=False,
             costs={"true": {"0": 5.0}},
             period_alarms=streams.PeriodAlarmConfig(5.0, None, 3.5, 0.9),
-            top_k=3, quantile=0.9, season=86_400_000, cost_per_value=True, value_limit=9.0,
+            top_k=3, quantile=0.9, season=86_400_000, cost_per_value=True,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             compare="champion", champion="nb", compare_losses=("squared", "error"), compare_level=0.1,
             mcnemar_level=0.05, compare_stages=("final/initial",), versions="separate",

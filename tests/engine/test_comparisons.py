@@ -17,10 +17,7 @@ from oracle_comparisons import due, joint_outcomes, ranks, statistics
 from oracle_records import settings_of
 from prequential.configuration.settings.model import Limits
 from prequential.engine.comparisons import VERDICTS
-from prequential.engine.comparisons.confidence_sequence import LARGEST
-from prequential.engine.comparisons.pairing import largest_cost
 from prequential.topics.outputs import Comparison, Output
-from prequential.views.wording import comparing
 from test_between_lives import Lives
 from worlds import World, random_world
 
@@ -46,10 +43,7 @@ def check(world: World, outputs: Sequence[Output]) -> int:
         key = (message.stream, message.stage, (message.model, message.against), message.loss)
         if key not in known:
             known[key] = joint_outcomes(expected, *key, settings)
-        largest = LARGEST.get(message.loss, 0.0) if settings.task == "classification" else 0.0
-        if message.loss == "cost":
-            largest = largest_cost(world.config.stream(message.stream))
-        compare(message, known[key][: message.outcomes], settings.task == "classification", largest)
+        compare(message, known[key][: message.outcomes], settings.task == "classification")
         assert message.level == settings.compare_level / (message.pairs * (message.pairs + 1))
         for stage in (message.stage, *(message.same or ())):  # what was the same was said as the other one
             place = (message.stream, stage, *key[2:], message.estimator)
@@ -91,16 +85,14 @@ def check_ranks(found: Sequence[Comparison], known: dict[Any, Any]) -> None:
         assert all(rank in expected[pair] for pair, (rank,) in own.items()), (own, expected)
 
 
-def compare(message: Comparison, joint: list[Any], classes: bool, largest: float) -> None:
+def compare(message: Comparison, joint: list[Any], classes: bool) -> None:
     assert (len(joint), joint[-1].ts) == (message.outcomes, message.ts)
     n, measures, undefined = statistics(joint, message.estimator, classes and message.loss == "error")
     assert message.n == pytest.approx(n, rel=1e-9)
     assert message.measures == pytest.approx(measures, rel=1e-6, abs=1e-12), message
     assert message.undefined == undefined
-    bounded = all(abs(one.a - one.b) <= largest for one in joint) and largest > 0
-    assert (message.interval is not None) == bounded
-    if message.interval is not None:
-        assert -largest <= message.interval[0] <= 0 <= message.interval[1] <= largest
+    whole = (-1, 1) if classes and message.loss == "error" else None
+    assert message.interval == whole, "there aren't 100 outcomes"
     assert (message.verdict, message.since) == (UNDECIDED, None), "there aren't 100 outcomes"
     assert message.recent == {"verdict": UNDECIDED, "since": None}
     assert 0 <= message.effective <= message.outcomes
@@ -199,27 +191,29 @@ def world_of_verdicts(seed: int, unit: int = 1, **settings: Any) -> World:
 
 HOUR = 3_600_000
 
+DAY = 24 * HOUR
+
 #: What mistakes cost, and that by value.
 COSTS = {"a": {"b": 3.0, "a": -1.0}}
 PAID: dict[str, Any] = {"compare_losses": ["cost"], "costs": COSTS}
-BY_VALUE = PAID | {"cost_per_value": True, "value_limit": 2}
+BY_VALUE = PAID | {"cost_per_value": True}
 
 
 @pytest.mark.parametrize(
-    ("seed", "settings", "largest"),
+    ("seed", "settings"),
     few(
         [
-            (1, {}, 1.0), (0, PAID, 4.0), (2, BY_VALUE, 8.0),
-            (3, {"cluster": "70ms"}, 1.0), (1, {"unit": HOUR, "cluster": "auto"}, 1.0),
-            (3, {"unit": HOUR, "cluster": "1d"}, 1.0), (0, {}, 1.0), (2, {}, 1.0),
-            *((seed, {}, 1.0) for seed in range(3, 6)), (1, PAID, 4.0),
-            *((seed, {"cluster": length}, 1.0) for seed, length in enumerate(("30ms", "5ms", "1ms"))),
-            (3, {"unit": HOUR, "cluster": "auto"}, 1.0), (1, {"unit": HOUR, "cluster": "1d"}, 1.0),
+            (1, {"cluster": "off"}), (0, PAID | {"cluster": "off"}), (3, BY_VALUE | {"cluster": "70ms"}),
+            (3, {"cluster": "70ms"}), (1, {"unit": HOUR}), (0, PAID | {"unit": HOUR, "compare_margin": 1.5}),
+            (3, {"unit": HOUR, "cluster": "1d"}), (0, {}), (2, {}),
+            *((seed, {"cluster": "off"}) for seed in range(3, 6)), (1, PAID),
+            *((seed, {"cluster": length}) for seed, length in enumerate(("30ms", "5ms", "1ms"))),
+            (3, {"unit": HOUR, "compare_margin": 0.3}), (1, {"unit": HOUR, "cluster": "1d"}),
         ],
-        5,
+        7,
     ),
 )  # fmt: skip
-def test_verdicts_are_by_cohorts_of_predictions(seed: int, settings: dict[str, Any], largest: float) -> None:
+def test_verdicts_are_by_cohorts_of_predictions(seed: int, settings: dict[str, Any]) -> None:
     """Interval, verdicts and what outcomes are worth: those of the oracle's loop, at every message."""
     world, signs = world_of_verdicts(seed, **settings), "costs" not in settings
     expected = oracle.run(world.settings, world.in_order())
@@ -228,9 +222,9 @@ def test_verdicts_are_by_cohorts_of_predictions(seed: int, settings: dict[str, A
     about = "s", "final", pair, "error" if signs else "cost", settings_of(world.settings, "s")
     joint = joint_outcomes(expected, *about)
     defaults = world.settings["defaults"]
-    sequence, other = (
-        oracle_verdicts.Sequence(defaults["compare_level"] / 2, signs, largest) for _ in range(2)
-    )
+    length = {None: DAY, 0: None}.get(about[-1].cluster, about[-1].cluster)
+    level, margin = defaults["compare_level"] / 2, defaults.get("compare_margin", 0.0)
+    sequence, other = (oracle_verdicts.Sequence(level, signs, length, margin) for _ in range(2))
     states = oracle_verdicts.states(joint, sequence)
     verdicts = [(state.n, state.verdict, state.recent) for state in oracle_verdicts.states(joint, other)]
     changes = [n for (_, *before), (n, *now) in pairwise(verdicts) if now != before]
@@ -241,25 +235,29 @@ def test_verdicts_are_by_cohorts_of_predictions(seed: int, settings: dict[str, A
     for message in found:
         while sequence.n < message.outcomes:
             next(states)
-        low, high = sequence.interval
-        near = 1e-9 if signs else 1e-4 * (high - low)  # a bound of losses has four digits, on the safe side
-        assert message.interval == pytest.approx((low, high), rel=1e-9, abs=near)
+        if sequence.interval is None:
+            assert message.interval is None
+        else:
+            low, high = sequence.interval
+            assert message.interval == pytest.approx((low, high), rel=1e-7, abs=1e-7 * (high - low))
         assert (message.verdict, message.since) == (sequence.verdict, sequence.since)
         assert message.effective == pytest.approx(sequence.effective, abs=1)
         since = sequence.before + 1 if sequence.recent != UNDECIDED else None
         assert message.recent == {"verdict": sequence.recent, "since": since}
+        assert message.provisional == provisional_of(sequence, about[-1].cluster)
     if seed < 2:
         told = live(world, random.Random(seed), takeovers=True).outputs
         assert comparisons_of(told) == found
 
 
-def test_costs_by_value_have_a_verdict_up_to_their_limit_alone() -> None:
-    for limit, bounded in ((None, False), (1.5, False), (2, True)):
-        world = world_of_verdicts(0, **BY_VALUE | {"value_limit": limit})
-        last = comparisons_of(catch_up(world).outputs)[-1]
-        assert (last.interval is not None) == bounded
-        sentence = comparing.standing(comparing.pair_of(last))
-        assert ("no verdict, because a value has no limit (value_limit)" in sentence) != bounded
+def provisional_of(sequence: oracle_verdicts.Sequence, cluster: int | None) -> Any:
+    """Who is ahead until there are eight clusters, or more if the level is so small."""
+    k = needed = len(sequence.clusters)
+    needed = next(k for k in range(8, 100) if oracle_verdicts.bound_of_ratio(k, sequence.level) < k)
+    if sequence.length is None or k >= needed or sequence.verdict != UNDECIDED:
+        return msgspec.UNSET
+    unit = "days" if cluster in (None, DAY) else "clusters"
+    return {"verdict": sequence.alone, unit: k, "needed": needed}
 
 
 # ---- who is compared
@@ -415,7 +413,9 @@ def test_segments_and_stages_at_an_age() -> None:
 
 
 def test_intervals_are_about_all_history_whatever_the_estimator() -> None:
-    lives = Lives(stages=("final",), estimators=("all", "window:2", "fading:0.5"), emit_outcomes=400)
+    lives = Lives(
+        stages=("final",), estimators=("all", "window:2", "fading:0.5"), emit_outcomes=400, cluster=0
+    )
     begun = go(lives, 399, x="a", y="b")
     assert len({m.outcomes for m in begun}) == 1, "a verdict begins"
     assert {(m.outcomes, m.verdict) for m in begun} == {(begun[0].since, "a_better")}
@@ -461,9 +461,9 @@ def test_a_pair_that_is_new_starts_empty() -> None:
 
 
 def test_the_level_may_change() -> None:
-    lives = Lives(stages=("final",), compare_level=1e-60)
+    lives = Lives(stages=("final",), compare_level=1e-60, cluster=0)
     assert go(lives, 250, x="a", y="b")[-1].verdict == UNDECIDED
-    lives.next(stages=("final",), compare_level=0.5)
+    lives.next(stages=("final",), compare_level=0.5, cluster=0)
     (found,) = go(lives, 1, 250, x="a", y="b")
     assert (found.level, found.verdict) == (0.25, "a_better")
 

@@ -42,14 +42,14 @@ FULL = StreamConfig(
     bins=1, temporal_correction=True, baselines=("persistent", "majority", "random"),
     segments=("arm", "site"), segments_per_key=3, period=500, details=streams.DETAILS, label_horizon=3_000,
     settle=1_000, detectors=tuple(DetectorConfig("page-hinkley", signal) for signal in _SIGNALS),
-    compare_losses=("error", "log_loss", "brier"), value_limit=3.0, compare_stages=("initial/final",),
+    compare_losses=("error", "log_loss", "brier"), compare_stages=("initial/final",),
     objective=streams.Objective({"accuracy": 0.6}, reference="100ms"), emit_outcomes=None, emit_every=None,
 )  # fmt: skip
 
 #: What each key is as well: less, more, something else.
 NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "costs": (None, {"b": {"a": 2.0}}), "cost_per_value": (True,),
-    "value_limit": (None,), "top_k": (1,), "quantile": (None, 0.5), "season": (None, 55),
+    "top_k": (1,), "quantile": (None, 0.5), "season": (None, 55),
     "loss": ("squared",),
     "positive_class": (None, "b", "unseen"),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),

@@ -231,7 +231,7 @@ def _clusters(rng: random.Random, task: str) -> dict[str, Any]:
     losses = [one for one in INCIDENT_LOSSES[task] if one not in ("cost", "pinball")]
     return {
         "incident_loss": rng.choice(["error", rng.choice(losses)]),
-        "cluster": rng.choice(["auto", "1ms", "10ms", "100ms"]),
+        "cluster": rng.choice(["auto", "off", "1ms", "10ms", "100ms"]),
         "incident_budget": rng.choice(["1 per 1ms", "1 per 1s", "1 per 30d", None]),
     }
 
@@ -337,7 +337,7 @@ def _paid(
         "detectors": [*defaults["detectors"], detector],
         "compare_losses": [*defaults.get("compare_losses", ["error"]), "cost"],
         "incident_loss": _beside(rng).choice(["error", "cost"]),
-        **_beside(rng).choice([{}, {"cost_per_value": True}, {"cost_per_value": True, "value_limit": 900}]),
+        **_beside(rng).choice([{}, {"cost_per_value": True}, {"cost_per_value": True}]),
     }  # fmt: skip
 
 
@@ -714,10 +714,9 @@ _NO_STAKES: tuple[Any, ...] = (-1, -5e-324, 1.1e100, "1", "", True, [], {"a": 1}
 def _with_costs(rng: random.Random, defaults: dict[str, Any]) -> dict[str, Any]:
     """These settings with costs, perhaps by what is at stake."""
     if rng.random() < 0.5:
-        return defaults | {"costs": None, "cost_per_value": False, "value_limit": None}
+        return defaults | {"costs": None, "cost_per_value": False}
     by_label = {y: {h: rng.choice([0, 1, -2.5, 1e12]) for h in ("a", True, 1)} for y in ("a", "b", 0)}
     more = {"costs": by_label, "cost_per_value": rng.random() < 0.7}
-    more["value_limit"] = rng.choice([None, 1, 1.5e99])
     if defaults["task"] == "classification" and rng.random() < 0.7:
         more["compare_losses"] = [*defaults["compare_losses"], "cost"]
     return defaults | more

@@ -6,7 +6,18 @@ import numba
 import numpy as np
 import pytest
 
-from tests.evidence.verdicts import EQUAL, LEVEL, UNKEPT, World, delays, detection, rates
+from tests.evidence.verdicts import (
+    EQUAL,
+    LEVEL,
+    UNEQUAL_DAYS,
+    UNKEPT,
+    World,
+    by_day,
+    delays,
+    detection,
+    power,
+    rates,
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -23,11 +34,32 @@ def test_without_a_difference_few_streams_ever_get_a_verdict(world: World) -> No
     assert of_20.covered >= 0.9
 
 
-def test_what_lasts_for_a_sixth_of_the_run_cant_be_told_from_a_difference() -> None:
+def test_without_times_what_lasts_for_a_sixth_of_the_run_looks_like_a_difference() -> None:
     """As the page on validation says: half-days of 10 points are found."""
     of_20 = rates(UNKEPT[-1], streams=20, outcomes=6_000)
     assert of_20.ever > 0.5
     assert of_20.effective < 600
+
+
+@pytest.mark.parametrize("world", by_day(UNKEPT, 1_000), ids=lambda world: world.name)
+def test_by_day_cycles_and_batches_are_no_difference(world: World) -> None:
+    of_20 = rates(world, streams=20, outcomes=30_000)
+    assert max(of_20.ever, of_20.recent) <= 3 * LEVEL
+    assert of_20.covered >= 0.9
+    assert of_20.early == 0, "no whole days yet"
+
+
+@pytest.mark.parametrize("days", [20, 100])
+def test_days_with_heavy_tailed_effects_are_no_difference(days: int) -> None:
+    of_40 = rates(UNEQUAL_DAYS, streams=40, outcomes=100 * days)
+    assert max(of_40.ever, of_40.recent) <= 3 * LEVEL
+    assert of_40.covered >= 0.9
+
+
+def test_five_points_are_found_in_ten_days_of_600() -> None:
+    (world,) = by_day((EQUAL[0],), 600)
+    at = power(world, 0.05, 20, 6_000)
+    assert np.isfinite(at).mean() >= 0.8
 
 
 def test_the_better_model_is_found() -> None:

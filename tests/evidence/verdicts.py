@@ -14,6 +14,7 @@ import numba
 import numpy as np
 from prequential.engine.comparisons import confidence_sequence as sequence
 from prequential.engine.comparisons import updating as forgetting
+from prequential.engine.comparisons.clusters import new_cluster_sums
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints
 from prequential.engine.delay import cohorts
 from prequential.engine.detectors.confidence_sequence import Blocks, new_blocks
@@ -77,6 +78,28 @@ def days(seed: int, error: float, gap: float, d: Floats) -> None:
 
 
 @numba.njit
+def unequal_days(seed: int, error: float, spread: float, d: Floats) -> None:
+    """Model A's error is another one on each day of 100, by effects of Student's t (3 degrees of freedom)."""
+    np.random.seed(seed)
+    share = error
+    for i in range(len(d)):
+        if i % 100 == 0:
+            share = error + spread * np.random.standard_t(3)
+        d[i] = wrong(share) - wrong(error)
+
+
+@numba.njit
+def dependent_days(seed: int, error: float, keep: float, d: Floats) -> None:
+    """Model A's error is another one on each day of 100, by effects of 5 points with autocorrelation `keep`."""
+    np.random.seed(seed)
+    effect = np.random.normal()
+    for i in range(len(d)):
+        if i % 100 == 0:
+            effect = keep * effect + np.sqrt(1 - keep * keep) * np.random.normal()
+        d[i] = wrong(error + 0.05 * effect) - wrong(error)
+
+
+@numba.njit
 def change(seed: int, before: float, after: float, d: Floats) -> None:
     """B is better by so much up to outcome 10,000, and by so much then."""
     np.random.seed(seed)
@@ -89,42 +112,44 @@ class Tables(NamedTuple):
     """What the product has of a pair and its stream."""
 
     timeline: cohorts.Timeline
-    sequences: sequence.Sequences
-    pending: cohorts.PendingCohorts
-    blocks: Blocks
+    pair: sequence.Pair
     recent: forgetting.RecentTables
     recent_blocks: Blocks
-    closed: cohorts.Closed
+
+    def interval(self) -> sequence.Bounds:
+        """The interval of the pair."""
+        return sequence.interval(self.pair.sequences, self.pair.sums, 0)
 
 
-def begun(level: float = LEVEL) -> Tables:
-    """Of one stream with one pair."""
-    table = sequence.new_table(1)
-    sequence.declare(table, 0, 1.0, level, True)
-    return Tables(
-        cohorts.new_timeline(1), table, cohorts.new_pending(1), new_blocks(1), forgetting.new_recent(1),
-        new_blocks(1), cohorts.new_closed(),
-    )  # fmt: skip
+def begun(level: float = LEVEL, signs: bool = True) -> Tables:
+    """Of one stream with one pair; `signs`: of 0/1 loss."""
+    table, sums = sequence.new_table(1), new_cluster_sums(1)
+    sequence.declare(table, sums, 0, level, 0.0, signs)
+    pair = sequence.Pair(
+        table, sums, cohorts.new_pending(1), new_blocks(1), cohorts.new_closed(), cohorts.new_closed()
+    )
+    return Tables(cohorts.new_timeline(1), pair, forgetting.new_recent(1), new_blocks(1))
 
 
 @numba.njit(error_model="numpy")
 def run(
     tables: Tables, d: Floats, when: Floats, order: Ints, until_b: bool, verdicts: Bytes, recent: Bytes,
-    cluster: int = 0,
+    day: int = 0,
 ) -> int:  # fmt: skip
     """Predictions at 0, 1, 2 …, and their labels; the verdicts after each outcome.
 
-    Returns how many outcomes there were: all, or with `until_b` until B is found better.
+    `day`: outcomes in a day; 0: predictions have no times. Returns how many outcomes there were: all, or with
+    `until_b` until B is found better.
     """
-    timeline, table = tables.timeline, tables.sequences
+    timeline, pair = tables.timeline, tables.pair
     made, n = 0, len(d)
     for k in range(n):
         i = order[k]
-        cohort, epoch, frontier, made = label(timeline, i, when[i], made, n, cluster)
-        at = cohorts.Position(cohort, epoch, frontier)
-        count = sequence.step(table, tables.pending, tables.blocks, 0, d[i], at, tables.closed)
-        forgetting.follow(tables.recent, tables.recent_blocks, table, 0, tables.closed, count)
-        verdicts[k], recent[k] = table.verdict[0], tables.recent.verdict[0]
+        cohort, epoch, frontier, made = label(timeline, i, when[i], made, n)
+        at = cohorts.Position(cohort, epoch, frontier, 1 + i // day if day else 0)
+        count = sequence.step(pair, 0, d[i], at)
+        forgetting.follow(tables.recent, tables.recent_blocks, pair, 0, count)
+        verdicts[k], recent[k] = pair.sequences.verdict[0], tables.recent.verdict[0]
         if until_b and verdicts[k] == 2:
             return k + 1
     return n
@@ -139,7 +164,7 @@ class World(NamedTuple):
     second: float
     labels: Callable[[Floats, int], Floats] = at_once
     gap: float = 0.0
-    cluster: int = 0  # outcomes in a period of `cluster`; 0: `auto`
+    day: int = 0  # outcomes in a day; 0: predictions have no times
 
 
 def _of_markov() -> list[World]:
@@ -176,15 +201,25 @@ UNKEPT = (
 )
 
 
-def clustered(worlds: Sequence[World]) -> Iterator[World]:
-    """The same worlds with `cluster`: the batch, the day, and 1,000 outcomes for other dependence."""
+def by_day(worlds: Sequence[World], day: int) -> Iterator[World]:
+    """The same worlds with times: so many outcomes in a day, or those of the daily cycle."""
     for world in worlds:
-        length = {batches: 500, days: 3_000}.get(world.make, 1_000)
-        yield world._replace(name=f"{world.name}; `cluster` of {length:,} outcomes", cluster=length)
+        length = 3_000 if world.make is days else day
+        yield world._replace(name=f"{world.name}; {length:,} outcomes a day", day=length)
 
 
 #: Worlds in which B is better.
 BETTER = tuple(World(f"B better by {100 * gap:g}", independent, ERROR, gap, gap=gap) for gap in (0.02, 0.05))
+
+
+#: Days with heavy-tailed effects; the error is 50%, so that they are as often above as below it.
+UNEQUAL_DAYS = World("days with t3 effects of 5 points", unequal_days, 0.5, 0.05, day=100)
+
+
+#: Days that depend on the day before.
+DEPENDENT_DAYS = tuple(
+    World(f"days of correlation {keep:g}", dependent_days, 0.5, keep, day=100) for keep in (0.3, 0.6)
+)
 
 
 class Rates(NamedTuple):
@@ -206,17 +241,17 @@ def rates(world: World, streams: int, outcomes: int = OUTCOMES) -> Rates:
         when = world.labels(d, seed)
         order = np.argsort(when, kind="stable")
         tables = begun()
-        run(tables, d, when, order, False, verdicts, recent, world.cluster)
+        run(tables, d, when, order, False, verdicts, recent, world.day)
         counts[0] += bool((verdicts == 1).any() if world.gap else verdicts.any())
         changed = bool(tables.recent.before[0])
         counts[2] += changed if world.gap else bool(recent.any())
         counts[3] += bool(verdicts[:1_000].any())
-        worth.append(sequence.interval(tables.sequences, 0)[3])
+        worth.append(tables.interval().effective)
         stop = int(np.random.default_rng(seed).integers(1, outcomes + 1))
         tables = begun()
-        run(tables, d, when, order[:stop], False, verdicts, recent, world.cluster)
-        _, low, high, _ = sequence.interval(tables.sequences, 0)
-        counts[1] += low <= world.gap <= high
+        run(tables, d, when, order[:stop], False, verdicts, recent, world.day)
+        bounds = tables.interval()
+        counts[1] += bounds.low <= world.gap <= bounds.high
     return Rates(*(counts / streams).tolist(), float(np.median(worth)))
 
 
@@ -234,7 +269,7 @@ def power(world: World, gap: float, streams: int, outcomes: int = OUTCOMES) -> F
     for seed in range(streams):
         better(world, gap, seed + 999, d)
         when = at_once(d, seed)
-        count = run(begun(), d, when, np.argsort(when), True, verdicts, recent, world.cluster)
+        count = run(begun(), d, when, np.argsort(when), True, verdicts, recent, world.day)
         if verdicts[count - 1] == 2:
             at[seed] = count
     return at
@@ -280,11 +315,22 @@ def false_verdicts(streams: int = 300) -> list[str]:
     """Streams without a difference: shares with a verdict, and of intervals that contain 0."""
     columns = "ever a verdict | within 1,000 | interval contains 0 | ever a recent one | worth"
     lines = [f"| no difference | {columns} |", "| --- " * 6 + "|"]
-    for world in (*EQUAL, *UNKEPT, *clustered((*EQUAL, *UNKEPT))):
+    for world in (*EQUAL, *UNKEPT, *by_day((*EQUAL, *UNKEPT), 1_000)):
         r = rates(world, streams)
         shares = " | ".join(map(_percent, (r.ever, r.early, r.covered, r.recent)))
         lines.append(f"| {world.name} | {shares} | {r.effective:,.0f} |")
         print(lines[-1], file=sys.stderr, flush=True)
+    return lines
+
+
+def numbers_of_days(streams: int = 300) -> list[str]:
+    """Days with effects: shares of streams with a verdict, by the number of days."""
+    lines = ["| days | ever a verdict | interval contains 0 | ever a recent one |", "| --- " * 4 + "|"]
+    for world in (UNEQUAL_DAYS, *DEPENDENT_DAYS):
+        for days_seen in (20, 100, 400):
+            r = rates(world, streams, 100 * days_seen)
+            shares = " | ".join(map(_percent, (r.ever, r.covered, r.recent)))
+            lines.append(f"| {world.name}: {days_seen} | {shares} |")
     return lines
 
 
@@ -310,10 +356,10 @@ def detections(streams: int = 300) -> list[str]:
 
 
 def powers(streams: int = 300) -> list[str]:
-    """With clusters: streams of 30,000 outcomes in which the better model is found, and after how many."""
+    """By day: streams of 30,000 outcomes in which the better model is found, and after how many."""
     lines = ["| points | world | found | after, median |", "| --- " * 4 + "|"]
     for gap in (0.02, 0.05, 0.10):
-        for world in (EQUAL[0]._replace(cluster=0), *clustered((EQUAL[0], *UNKEPT))):
+        for world in (EQUAL[0], *by_day((EQUAL[0],), 300), *by_day((EQUAL[0], *UNKEPT), 600)):
             at = power(world, gap, streams)
             found = np.isfinite(at)
             median = f"{np.quantile(at, 0.5, method='lower'):,.0f}" if found.mean() >= 0.5 else ""
@@ -336,6 +382,8 @@ def forgetting_verdicts(streams: int = 300) -> list[str]:
 
 
 if __name__ == "__main__":
-    for table in (detections, right_verdicts, powers, forgetting_verdicts, false_verdicts):
+    for table in (
+        detections, right_verdicts, powers, numbers_of_days, forgetting_verdicts, false_verdicts
+    ):  # fmt: skip
         print(f"{table.__doc__}\n", *table(), "", sep="\n")
         sys.stdout.flush()

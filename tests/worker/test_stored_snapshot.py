@@ -74,7 +74,6 @@ CONFIG: dict[str, Any] = {
         "top_k": 1,
         "costs": {"UP": {"DOWN": 2.0}, "DOWN": {"UP": 0.5}},
         "cost_per_value": True,
-        "value_limit": 10,
         "compare_losses": ["error", "cost"],
         "details": ["scores"],
         "objective": {"reference": 100},

@@ -94,6 +94,7 @@ class GroupTables(NamedTuple):
     waiting: Ints
     waiting_total: Floats
     waiting_squares: Floats
+    waiting_cluster: Ints
     block_number: Ints
     block_total: Floats
     block_squares: Floats
@@ -365,7 +366,7 @@ def _follow(
         if state.key[q] < 0:
             continue
         key, whole = state.key[q] - 1, entities.first[model] + q - entities.first[entity]
-        at = cohorts.Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row])
+        at = cohorts.Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row], 0)
         for m in range(measures):
             x, counts = _value(settings.measures[m], log, row, positives)
             if not counts:

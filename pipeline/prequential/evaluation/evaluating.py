@@ -63,7 +63,6 @@ class Settings(TypedDict, total=False):
     quantile: float | None
     #: The time after which labels repeat, such as `1d`, for `mase` and `rmsse`.
     season: Duration | None
-    value_limit: float | None
     coverage: bool
     temporal_correction: bool
     period: Duration | None
@@ -86,7 +85,7 @@ class Settings(TypedDict, total=False):
     #: `N per DURATION`, as in `1 per 30d`.
     alarm_budget: str | None
     alarm_change: float
-    #: `auto`, or a duration: predictions made within it count as one observation.
+    #: `auto` (by day), `off`, or a duration: predictions made within it count as one observation.
     cluster: Duration | None
     #: `N per DURATION` for each model, as in `1 per 30d`.
     incident_budget: str | None
@@ -103,6 +102,8 @@ class Settings(TypedDict, total=False):
     incident_loss: str
     compare_stages: Sequence[str]
     compare_level: float
+    #: `equivalent` within this difference of the mean losses.
+    compare_margin: float | None
     mcnemar_level: float
     #: `{"outcomes": 1000, "every": "10s", "comparisons": "1m"}`.
     emit: Mapping[str, Any]

@@ -167,14 +167,20 @@ class Comparison(msgspec.Struct, gc=False):
     undefined
         Reasons of those that are not defined, by name.
     interval
-        Confidence sequence of the mean difference over the whole history; null: the loss has no bound.
+        Confidence sequence of the mean difference over the whole history; null: nothing is known yet.
     level
         Level at which this pair tests.
     pairs
         k: this pair is the k-th of the stream that began in this stage and segment.
     verdict
-        `a_better`, `b_better` or `undecided` over the whole history; `by_partition` for all partitions
-        together.
+        `a_better`, `b_better`, `equivalent` (within `compare_margin`) or `undecided` over the whole history;
+        `by_partition` for all partitions together.
+    provisional
+        Until there are enough whole days for a verdict: who is ahead in them (`verdict`), the `days` so far
+        and the number `needed`. With `cluster` of another length, `clusters` instead of `days`.
+    needed
+        While undecided, how many more `outcomes` and `days` a decision takes if all stays as it is; absent if
+        the difference is below two of its standard errors. With `cluster` of another length, `clusters`.
     since
         Joint outcome, from 1, at which the verdict began; null while it is undecided.
     effective
@@ -210,6 +216,8 @@ class Comparison(msgspec.Struct, gc=False):
     config: str
     effective: int = 0
     recent: dict[str, Any] = msgspec.field(default_factory=dict)
+    provisional: dict[str, Any] | Unset = UNSET
+    needed: dict[str, int] | Unset = UNSET
     same: list[str] | Unset = UNSET
     significant: bool | Unset = UNSET
     untimed: bool | Unset = UNSET

@@ -27,7 +27,6 @@ from prequential.engine.measures.registry import MEASURES, NAMES
 from prequential.mapping.units import time_zone
 from prequential.topics import values
 from prequential.topics.errors import UsageError
-from prequential.topics.messages import MAX_AMOUNT
 
 #: Levels of tests: beyond them nothing would be sure, or ever be found.
 _LEAST_LEVEL, _MOST_LEVEL = 1e-9, 0.5
@@ -107,19 +106,19 @@ _level = _real(
     lambda value: _LEAST_LEVEL <= value <= _MOST_LEVEL,
     f"a share of false verdicts from {_LEAST_LEVEL:g} to {_MOST_LEVEL:g}",
 )
-_value_limit = _real(
-    lambda value: 0 < value <= MAX_AMOUNT, f"the largest value at stake in an outcome, up to {MAX_AMOUNT:g}"
-)
+_margin = _real(lambda value: 0 < value <= _LARGEST, "a difference of two mean losses above 0, as 0.01")
 
 
 def _cluster(value: Any) -> int | None:
-    """A length of clusters: `auto` or null, or a duration."""
+    """A length of clusters: `auto` or null, `off` (which YAML may read as false), or a duration."""
     if value in (None, "auto"):
         return None
+    if value is False or value == "off":
+        return streams.NO_CLUSTERS
     try:
         return _duration(value)
     except ValueError as error:
-        raise ValueError(f"{error}, or auto") from None
+        raise ValueError(f"{error}, or auto, or off") from None
 
 
 def _budget(value: Any) -> str:
@@ -344,7 +343,7 @@ STREAM: dict[str, Parser] = {
     "stages": _list_of(_stage, key=stage_key), "costs": _optional(_costs),
     "top_k": _integer(1, streams.MAX_CLASSES), "quantile": _optional(_quantile),
     "season": _optional(_duration),
-    "cost_per_value": _flag, "value_limit": _optional(_value_limit),
+    "cost_per_value": _flag,
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_period),
     "period_zone": time_zone, "period_final_at": _positive_share, "expected": _flag,
     "alarm_budget": _optional(_budget), "alarm_change": _change,
@@ -360,7 +359,7 @@ STREAM: dict[str, Parser] = {
     "compare_stages": _list_of(_stages, empty=True),
     "compare": _one_of(streams.COMPARE), "champion": _optional(_class),
     "compare_losses": _list_of(_one_of(tuple(dict.fromkeys(sum(streams.COMPARE_LOSSES.values(), ()))))),
-    "compare_level": _level, "mcnemar_level": _level,
+    "compare_level": _level, "compare_margin": _optional(_margin), "mcnemar_level": _level,
 }  # fmt: skip
 
 #: Of these, those that name classes or models: `no` and 010 may be meant as they are written.

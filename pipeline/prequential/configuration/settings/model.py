@@ -322,6 +322,8 @@ def shown(key: str, value: Any) -> str:
     """
     if is_secret(key):
         return HIDDEN
+    if key == "cluster" and value == streams.NO_CLUSTERS:
+        return "off"
     if key in DURATIONS and value is not None:
         return exact_period(value) if key.endswith("period") else exact_duration(value)
     return _plain(value)

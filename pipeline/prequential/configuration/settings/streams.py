@@ -174,8 +174,6 @@ class StreamConfig:
     costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
     #: Whether a cost is multiplied by the `value` of the label or the prediction.
     cost_per_value: bool = False
-    #: Largest `value` that can occur, so that comparisons by `cost` have a verdict; null: unknown.
-    value_limit: float | None = None
     #: `initial`, `final`, `bins`, `intermediate`, `after:D` and `lead:D` with D up to `label_horizon`.
     stages: tuple[str, ...] = (INITIAL, FINAL)
     #: Whether `MODEL+temporal` is evaluated for each model with `y_proba`: corrected by the latest label.
@@ -216,7 +214,7 @@ class StreamConfig:
     settle: int = 5 * MINUTE
     #: List of `detector`, `signal` and the parameters of the detector.
     detectors: tuple[DetectorConfig, ...] = OF_TASK
-    #: Outcomes of predictions made within this time count as one observation; null: `auto`, from the data.
+    #: Outcomes of predictions made within this time count as one observation; null: `auto`, by day; or `off`.
     cluster: int | None = None
     #: Incidents of a model that are accepted without a lasting change; null: none are opened.
     incident_budget: str | None = DEFAULT_BUDGET
@@ -233,6 +231,8 @@ class StreamConfig:
     compare_stages: tuple[str, ...] = ()
     #: Probability that a stream without any difference ever gets a verdict, per stage and segment.
     compare_level: float = 0.05
+    #: Models are `equivalent` once their losses differ by at most this much; null: there is no such verdict.
+    compare_margin: float | None = None
     #: Level of `significant`: McNemar's test at a single look.
     mcnemar_level: float = 0.01
     #: Bounds of measures that models should keep, such as `{accuracy: 0.9, tolerance: 0.02}`.
@@ -368,12 +368,15 @@ class StreamConfig:
         return hashlib.sha256(msgspec.json.encode(settings, order="deterministic")).hexdigest()
 
 
+#: The value of `cluster: off`.
+NO_CLUSTERS = 0
+
 #: What a stream has without a configuration.
 _DEFAULTS = StreamConfig()
 
 #: Settings that the first digests didn't have: configurations without them keep their digests.
 _LATER_SETTINGS = (
     "label_at_horizon", "alarm_budget", "cluster", "incident_budget", "incident_loss", "period_alarms",
-    "period_zone", "disparity", "costs", "cost_per_value", "value_limit", "top_k", "quantile", "season",
-    "key",
+    "period_zone", "disparity", "costs", "cost_per_value", "top_k", "quantile", "season",
+    "key", "compare_margin",
 )  # fmt: skip

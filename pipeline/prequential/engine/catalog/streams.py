@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
-from prequential.configuration.settings.streams import StreamConfig
+from prequential.configuration.settings.streams import NO_CLUSTERS, StreamConfig
 from prequential.engine.compiled.kernel import Bytes, Floats
 from prequential.engine.detectors.objectives import every_detector
 from prequential.engine.estimators.payloads import SCORES
@@ -191,7 +191,7 @@ def write_settings(s: Streams, stream: Stream, ages: int) -> None:
     intervals = not numbers and ("intervals" in config.details or referred)
     harm = any(d.detector == "harm" for d in every_detector(config))
     s.by_cohorts[code] = verdicts or intervals or harm
-    s.cluster[code] = config.cluster or 0
+    s.cluster[code] = -1 if config.cluster == NO_CLUSTERS else config.cluster or 0
     s.weights[code] = reads_propensities(config)
     s.reads[code], s.quantiles[code] = stream.reads, "quantiles" in stream.fields
     s.valued[code], s.quantile[code] = "value" in stream.fields, config.quantile or 0.0

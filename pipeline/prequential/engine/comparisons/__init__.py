@@ -13,6 +13,6 @@ REASONS: tuple[str, ...] = ("", "zero_loss", "no_discordant", "empty")
 DEFINED, ZERO_LOSS, NO_DISCORDANT, EMPTY = range(len(REASONS))
 
 #: Verdicts by code.
-VERDICTS: tuple[str, ...] = ("undecided", "a_better", "b_better")
+VERDICTS: tuple[str, ...] = ("undecided", "a_better", "b_better", "equivalent")
 
-UNDECIDED, A_BETTER, B_BETTER = range(len(VERDICTS))
+UNDECIDED, A_BETTER, B_BETTER, EQUIVALENT = range(len(VERDICTS))

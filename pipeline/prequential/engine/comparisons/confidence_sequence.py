@@ -1,5 +1,9 @@
 """A verdict under repeated looks: a confidence sequence for the mean difference of two losses.
 
+Outcomes of streams with times count by cluster, by default by day (see `comparisons.clusters`). This module
+has the bound for outcomes without clusters. With clusters its verdict is only provisional: it holds for the
+time seen.
+
 See Robbins: Statistical methods related to the law of the iterated logarithm, Annals of Mathematical
 Statistics 41, 1970.
 
@@ -21,10 +25,9 @@ intersected with earlier ones.
 *Order.* Outcomes count in the order of their predictions' time, one cohort after another, once the cohort's
 labels have come (see `engine.delay.cohorts`).
 
-*Bound.* For 0/1 loss, s = Σ d_i and v = Σ d_i² are compared with Robbins' normal mixture (see
-`squared_radius`). Differences of other losses are bounded, |d_i| <= b, but may be skewed. Their sums
-s = Σ d_i/b and v = Σ d_i²/b² are compared with the bound of
-`engine.detectors.confidence_sequence`, for each sign at half the level.
+*Bound.* s = Σ d_i/b and v = Σ d_i²/b² are compared with Robbins' normal mixture (see `squared_radius`),
+where b is the largest difference so far: 1 for 0/1 loss. So no loss needs a bound. But a loss that is seldom
+and large shows only once it was seen.
 
 *Dependence.* Outcomes that depend on each other count as f times fewer: s/f and v/f. The factor f follows
 from the variances of sums over blocks of outcomes (see `engine.detectors.confidence_sequence`). No theorem
@@ -39,13 +42,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED
+from prequential.engine.comparisons import A_BETTER, B_BETTER, EQUIVALENT, UNDECIDED, clusters
+from prequential.engine.comparisons.clusters import ClusterSums
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, inner, kernel, records
 from prequential.engine.compiled.mathematics import log
 from prequential.engine.delay.cohorts import Closed, PendingCohorts, Position, add_outcome, begin
-from prequential.engine.detectors import confidence_sequence as bound
-from prequential.engine.detectors.confidence_sequence import RHO, Blocks, add_block, inflation
-from prequential.engine.tables.scores import LARGEST_BRIER, LARGEST_LOG_LOSS
+from prequential.engine.detectors.confidence_sequence import Blocks, add_block, inflation
 
 #: ρ. Gaps of 5, 2 and 1 points take 1.5, 1.6 and 1.5 times as many outcomes as with a mixture that assumes
 #: independence (`docs/understand/validation.md`). There, exactly one model is wrong in 18% of the outcomes.
@@ -63,14 +65,6 @@ def squared_radius(v: float, needed: float) -> float:
     return (v + MIXTURE_RHO) * (log((v + MIXTURE_RHO) / MIXTURE_RHO) + 2.0 * log(needed))
 
 
-#: The largest difference of two losses of one outcome, by loss; those that aren't here have no bound.
-LARGEST: dict[str, float] = {
-    "error": 1.0,
-    "brier": LARGEST_BRIER,
-    # Valid, but an interval as wide as losses of 34 ask for.
-    "log_loss": LARGEST_LOG_LOSS,
-}
-
 #: With fewer outcomes there is no verdict: they cannot show their dependence either.
 FEWEST = 100
 
@@ -83,27 +77,55 @@ SLACK, FROM = 0.4, 1_000
 STRIDE = 8
 
 
+#: A sequence with a larger difference has no interval and no verdict: squares would lose their digits.
+MOST = 1e100
+
+
 class Sequences(NamedTuple):
-    """By pair, segment, stage and loss: the sequence so far. A row without a bound never decides anything."""
+    """By pair, segment, stage and loss: the sequence so far."""
 
     n: Ints  # outcomes of both
     counted: Ints  # outcomes that count; of them …
-    total: Floats  # … Σ d_i/b
-    variance: Floats  # … v = Σ (d_i/b)²
-    # When the verdict was made last:
+    total: Floats  # … Σ d_i
+    variance: Floats  # … Σ d_i²
+    largest: Floats  # b; above `MOST`: a difference was
+    # When the verdict without clusters was made last:
     judged: Ints  # outcomes that counted
     judged_total: Floats
     judged_variance: Floats
+    judged_largest: Floats
     inflation: Floats  # f; 0: not known
+    alone: Bytes  # the verdict without clusters
+    clustered: Bytes  # whether the newest outcome has a cluster, so that the verdict is by clusters
     verdict: Bytes
     since: Ints  # the outcome at which the present verdict began; 0 while undecided
-    largest: Floats  # b; 0: not known, or exceeded
     signs: Bytes  # whether differences are those of 0/1 loss
-    needed: Floats  # 1/level of 0/1 loss; N of others
+    needed: Floats  # 1/level
+    margin: Floats  # models are equivalent if the interval is within it; 0: never
+
+
+class Bounds(NamedTuple):
+    """An interval in the losses' own unit; without one, `known` is False."""
+
+    known: bool
+    low: float
+    high: float
+    effective: float  # effective sample size when the verdict was last computed
+
+
+class Pair(NamedTuple):
+    """The tables of verdicts over the whole run."""
+
+    sequences: Sequences
+    sums: ClusterSums
+    pending: PendingCohorts
+    blocks: Blocks
+    closed: Closed  # not by sequence: for a step to write the cohorts to that count now …
+    over: Closed  # … and the clusters that are over now
 
 
 def new_table(rows: int) -> Sequences:
-    """So many sequences, none begun, without a bound (see `declare`)."""
+    """So many sequences, none begun (see `declare`)."""
     return records(Sequences, rows)
 
 
@@ -117,60 +139,74 @@ def level_of(compare_level: float, rank: int) -> float:
 
 
 @kernel
-def declare(table: Sequences, row: int, largest: float, level: float, signs: bool) -> bool:
-    """Set the largest possible difference of the row's losses (0: no bound), and the row's level.
+def declare(table: Sequences, sums: ClusterSums, row: int, level: float, margin: float, signs: bool) -> bool:
+    """Set a row's level and margin; `signs`: its differences are those of 0/1 loss.
 
-    `signs`: the differences are those of 0/1 loss. The verdict is computed again at once, since the level may
-    have changed; returns whether the verdict changed. Only an empty row takes the bound.
+    The verdict is computed again at once, since both may have changed; returns whether it changed.
     """
     if table.n[row] == 0:
-        table.largest[row] = largest
         table.signs[row] = signs
-    table.needed[row] = 1.0 / level if signs else bound.needed_for(level / 2.0)
-    return _judge(table, row)
+        table.largest[row] = 1.0 if signs else 0.0
+    table.needed[row], table.margin[row] = 1.0 / level, margin
+    return _judge(table, sums, row)
 
 
 @inner
-def step(
-    table: Sequences, pending: PendingCohorts, blocks: Blocks, row: int, difference: float, at: Position,
-    closed: Closed,
-) -> int:  # fmt: skip
-    """Take the row's next difference, loss of A less loss of B; returns how many more cohorts count now.
+def step(pair: Pair, row: int, difference: float, at: Position) -> int:
+    """Take the row's next difference, loss of A less loss of B; returns how many more observations count now.
 
-    These cohorts are put into `closed`; `at` is the place of the prediction (see `pending.add`). A difference
-    beyond the declared bound removes the interval and the verdict for good.
+    Without clusters these are cohorts, in `closed`; with clusters they are the clusters that are over, in
+    `over`. `at` is the place of the prediction (see `cohorts.add_outcome`).
     """
+    table, sums, closed = pair.sequences, pair.sums, pair.closed
     if table.n[row] == 0:
-        begin(pending, row, at)
+        begin(pair.pending, row, at)
     table.n[row] += 1
-    if not (table.largest[row] > 0.0 and abs(difference) <= table.largest[row]):
-        table.largest[row] = 0.0
-        table.verdict[row], table.since[row] = UNDECIDED, 0
+    if not abs(difference) <= MOST or table.largest[row] > MOST:
+        table.largest[row] = math.inf
+        table.verdict[row], table.alone[row], table.since[row] = UNDECIDED, UNDECIDED, 0
         return 0
-    count = add_outcome(pending, row, at, difference / table.largest[row], closed)
+    table.largest[row] = max(table.largest[row], abs(difference))
+    table.clustered[row] = at.cluster > 0
+    count = add_outcome(pair.pending, row, at, difference, closed)
+    over = 0
     for i in range(count):
         table.counted[row] += closed.n[i]
         table.total[row] += closed.total[i]
         table.variance[row] += closed.squares[i]
-        add_block(blocks, row, closed.n[i], closed.total[i], closed.squares[i])
-    if table.counted[row] // STRIDE != table.judged[row] // STRIDE:
-        table.judged[row] = table.counted[row]
+        add_block(pair.blocks, row, closed.n[i], closed.total[i], closed.squares[i])
+        if closed.cluster[i] > 0:
+            over = clusters.add_cohort(sums, row, closed, i, pair.over, over)
+    if over > 0:
+        sums.largest[row] = table.largest[row]
+    is_due = table.counted[row] // STRIDE != table.judged[row] // STRIDE
+    if is_due:
+        table.judged[row], table.judged_largest[row] = table.counted[row], table.largest[row]
         table.judged_total[row], table.judged_variance[row] = table.total[row], table.variance[row]
         n = table.counted[row]
-        larger = 1.0 + SLACK * min(max(n / FROM - 1.0, 0.0), 1.0)
-        table.inflation[row] = larger * inflation(blocks, row, n)
-        _judge(table, row)
-    return count
+        table.inflation[row] = enlarged(n) * inflation(pair.blocks, row, n)
+    if is_due or over > 0:
+        _judge(table, sums, row)
+    return over if at.cluster > 0 else count
 
 
 @inner
-def _judge(table: Sequences, row: int) -> bool:
+def enlarged(n: float) -> float:
+    """Return the factor by which f of so many outcomes is enlarged."""
+    return 1.0 + SLACK * min(max(n / FROM - 1.0, 0.0), 1.0)
+
+
+@inner
+def _judge(table: Sequences, sums: ClusterSums, row: int) -> bool:
     """Compute the verdict as of now; returns whether it has changed."""
-    verdict = UNDECIDED
-    f = table.inflation[row]
-    if table.largest[row] > 0.0 and table.judged[row] >= FEWEST and f > 0.0:
-        total, variance = table.judged_total[row] / f, table.judged_variance[row] / f
-        verdict = verdict_of(total, variance, table.needed[row], table.signs[row] > 0)
+    table.alone[row] = _alone(table, row)
+    verdict = table.alone[row]
+    if table.clustered[row]:
+        verdict = _by_clusters(table, sums, row)
+    if table.margin[row] > 0.0:
+        bounds = interval(table, sums, row)
+        if bounds.known and -table.margin[row] <= bounds.low and bounds.high <= table.margin[row]:
+            verdict = EQUIVALENT
     changed = verdict != table.verdict[row]
     if changed:
         table.verdict[row] = verdict
@@ -179,48 +215,82 @@ def _judge(table: Sequences, row: int) -> bool:
 
 
 @inner
-def verdict_of(total: float, variance: float, needed: float, signs: bool) -> int:
-    """Who is better, by Σ d_i/b, Σ (d_i/b)² (both divided by f) and `needed`, without searching for a root.
+def _alone(table: Sequences, row: int) -> int:
+    """The verdict without clusters."""
+    f, largest = table.inflation[row], table.judged_largest[row]
+    if table.judged[row] < FEWEST or not f > 0.0 or not 0.0 < table.largest[row] <= MOST:
+        return UNDECIDED
+    return verdict_of(table.judged_total[row] / f, table.judged_variance[row] / f, table.needed[row], largest)
 
-    >>> [verdict_of(total, 40.0, 20.0, True) for total in (-30.0, 20.0, 30.0)]
+
+@inner
+def _by_clusters(table: Sequences, sums: ClusterSums, row: int) -> int:
+    """The verdict by clusters."""
+    if sums.clusters[row] < clusters.FEWEST_CLUSTERS or not 0.0 < table.largest[row] <= MOST:
+        return UNDECIDED
+    factor, needed = clusters.dependence(sums, row), table.needed[row]
+    if not clusters.is_beyond(sums.clusters[row], sums.total[row], sums.squares[row], factor, needed):
+        return UNDECIDED
+    ratio = factor * clusters.bound_of_ratio(sums.clusters[row], needed)
+    if not float(sums.n[row]) * sums.n[row] > ratio * sums.sizes[row]:
+        return UNDECIDED  # clusters differ so much in size that there is no interval
+    return verdict_of(sums.total[row], sums.variance[row], needed, sums.largest[row])
+
+
+@inner
+def verdict_of(total: float, variance: float, needed: float, largest: float) -> int:
+    """Who is better, by Σ d_i, Σ d_i² (both divided by f), `needed` and b, without a root.
+
+    >>> [verdict_of(total, 40.0, 20.0, 1.0) for total in (-30.0, 20.0, 30.0)]
     [1, 0, 2]
     """
-    if signs:
-        decided = total * total >= squared_radius(variance, needed)
-    else:
-        decided = bound.beyond(abs(total), variance, needed, RHO)
-    if not decided:
+    if not largest > 0.0:
+        return UNDECIDED
+    s = total / largest
+    if not s * s >= squared_radius(variance / (largest * largest), needed):
         return UNDECIDED
     return B_BETTER if total > 0.0 else A_BETTER
 
 
 @inner
-def radius(variance: float, needed: float, signs: bool) -> float:
-    """The |Σ d_i|/b where `verdict_of` changes."""
-    if signs:
-        return math.sqrt(squared_radius(variance, needed))
-    return bound.radius(variance, needed, RHO)
+def radius(variance: float, needed: float, largest: float) -> float:
+    """The |Σ d_i| where `verdict_of` changes."""
+    return largest * math.sqrt(squared_radius(variance / (largest * largest), needed))
 
 
-@kernel
-def interval(table: Sequences, row: int) -> tuple[bool, float, float, float]:
-    """Whether the row has an interval, its ends in the losses' own unit, within [-b, b], and n/f.
+@inner
+def interval(table: Sequences, sums: ClusterSums, row: int) -> Bounds:
+    """The row's interval in the losses' own unit, and its effective sample size.
 
-    The interval excludes 0 exactly if there is a verdict. n/f is the effective sample size when the verdict
-    was last computed.
+    The interval excludes 0 exactly if a model is better. It is within [-1, 1] for 0/1 loss. Other losses have
+    none as long as nothing is known.
     """
-    largest, n = table.largest[row], table.judged[row]
-    if not largest > 0.0:
-        return False, 0.0, 0.0, 0.0
-    f = table.inflation[row]
-    if not f > 0.0:
-        return True, -largest, largest, 0.0
-    if n < FEWEST:
-        return True, -largest, largest, n / f
-    total, needed, signs = table.judged_total[row], table.needed[row], table.signs[row] > 0
-    wide = f * radius(table.judged_variance[row] / f, needed, signs)
-    low, high = max(-largest, (total - wide) / n * largest), min(largest, (total + wide) / n * largest)
-    if table.verdict[row] == UNDECIDED:
+    signs = table.signs[row] > 0
+    unknown, widest = Bounds(signs, -1.0, 1.0, 0.0), 1.0 if signs else math.inf
+    if not table.largest[row] <= MOST:
+        return Bounds(False, 0.0, 0.0, 0.0)
+    better = table.alone[row]
+    if table.clustered[row]:
+        better = _by_clusters(table, sums, row)
+        known, low, high = clusters.ends(sums, row, table.needed[row])
+        if not known or not sums.largest[row] > 0.0:
+            return unknown
+        n, effective = sums.n[row], clusters.effective_size(sums, row)
+        mean = sums.total[row] / n
+        wide = radius(sums.variance[row], table.needed[row], sums.largest[row]) / n
+        low, high = min(low, mean - wide), max(high, mean + wide)
+    else:
+        n, f, largest = table.judged[row], table.inflation[row], table.judged_largest[row]
+        if not f > 0.0 or not largest > 0.0:
+            return unknown
+        effective = n / f
+        if n < FEWEST:
+            return Bounds(signs, -1.0, 1.0, effective)
+        mean = table.judged_total[row] / n
+        wide = f * radius(table.judged_variance[row] / f, table.needed[row], largest) / n
+        low, high = mean - wide, mean + wide
+    low, high = max(-widest, low), min(widest, high)
+    if better == UNDECIDED:
         # Both end within rounding of 0 at the very outcome before a verdict.
         low, high = min(low, 0.0), max(high, 0.0)
-    return True, low, high, n / f
+    return Bounds(True, low, high, effective)

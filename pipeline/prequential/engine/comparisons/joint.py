@@ -71,6 +71,7 @@ class JointWalk(NamedTuple):
     seen: JointSeen
     used: Ints  # (4,): see `WRITTEN` and those behind it
     positives: Positives
+    day: int  # length of a cluster where none is configured, ms; 0: outcomes have no times
 
 
 class Joint(NamedTuple):
@@ -85,6 +86,7 @@ class Joint(NamedTuple):
     cohort: Ints  # of the prediction (A's) in the stream's timeline; CLOSED: it was closed before
     epoch: Ints  # of the timeline
     frontier: Ints  # cohorts before this one are closed, now that the instance has its label
+    cluster: Ints  # number of the cluster of the prediction (A's), from 1; 0: outcomes have no clusters
     group: Ints  # number of the instance, going up
     a_revised: Ints32  # revisions of A until then, and of B
     b_revised: Ints32
@@ -114,7 +116,7 @@ def _is_new(log: Log, pairs: JointPairs, seen: JointSeen, pair: int, row: int, g
 @inner
 def _write(
     log: Log, pairs: JointPairs, joint: Joint, used: Ints, pair: int, row: int, other: int,
-    registry: Registry, positives: Positives,
+    registry: Registry, walk: JointWalk,
 ) -> None:  # fmt: skip
     """Write a pair's rows for all stages; A's outcomes begin in `row` of the outcome log, B's in `other`.
 
@@ -123,6 +125,7 @@ def _write(
     at, losses = used[WRITTEN], _losses_of(pairs, pair)
     initial_is_final, stream = registry.entities.initial_is_final, registry.entities.stream[pairs.a[pair]]
     a, b = initial_is_final[pairs.a[pair]], initial_is_final[pairs.b[pair]]
+    length = registry.streams.cluster[stream] or walk.day
     of_stages = pairs.a[pair] == pairs.b[pair]  # whose sequence isn't that of `initial`
     for stage in range(0 if of_stages else a & b, pairs.stages[pair]):
         first = row + max(0, pairs.a_stage[pair] + stage - a)
@@ -132,18 +135,18 @@ def _write(
             joint.sequence[at] = pairs.counted[pair] + stage
             wrong = 2 * (log.label[first] != log.prediction[first])
             joint.code[at] = wrong + (log.label[second] != log.prediction[second])
-            _note(joint, at, log, first, second, used[GROUPS])
+            _note(joint, at, log, first, second, used[GROUPS], length)
             at += 1
         place = pairs.scored[pair] + stage * losses
         for code in range(LOG_LOSS, COST + 1):
             if pairs.losses[pair] >> code & 1:
-                lost, counts = own_loss(_COLUMNS[code], log, first, positives, stream)
-                lost_by_b, counts_of_b = own_loss(_COLUMNS[code], log, second, positives, stream)
+                lost, counts = own_loss(_COLUMNS[code], log, first, walk.positives, stream)
+                lost_by_b, counts_of_b = own_loss(_COLUMNS[code], log, second, walk.positives, stream)
                 if counts and counts_of_b:
                     joint.plan[at] = pairs.plan[pair]
                     joint.sequence[at] = place
                     joint.code[at] = OF_LOSSES
-                    _note(joint, at, log, first, second, used[GROUPS])
+                    _note(joint, at, log, first, second, used[GROUPS], length)
                     joint.a[at], joint.b[at] = lost, lost_by_b
                     at += 1
                 place += 1
@@ -154,8 +157,12 @@ def _write(
 
 
 @inner
-def _note(joint: Joint, at: int, log: Log, row: int, other: int, group: int) -> None:
-    """Enter the place and time of A's outcome, and how often both sides' outcomes had been revised."""
+def _note(joint: Joint, at: int, log: Log, row: int, other: int, group: int, length: int) -> None:
+    """Enter the place and time of A's outcome, and how often both sides' outcomes had been revised.
+
+    `length`: of a cluster, ms; 0 or less: outcomes have no clusters.
+    """
+    joint.cluster[at] = 1 + max(log.ts[row], 0) // length if length > 0 else 0
     joint.t1[at], joint.group[at] = log.t1[row], group
     joint.cohort[at], joint.epoch[at] = log.cohort[row] - 1, log.epoch[row]
     joint.frontier[at] = log.frontier[row]
@@ -225,7 +232,7 @@ def _write_pairs(log: Log, row: int, registry: Registry, walk: JointWalk, joint:
     while pair:
         if _is_new(log, pairs, seen, pair, row, used[GROUPS]):
             other = seen.row[pairs.b[pair]]
-            _write(log, pairs, joint, used, pair, row, other, registry, walk.positives)
+            _write(log, pairs, joint, used, pair, row, other, registry, walk)
         pair = np.int64(pairs.next[pair])
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from prequential.engine.comparisons import DEFINED, EMPTY, NO_DISCORDANT, ZERO_LOSS
+from prequential.engine.comparisons.clusters import ClusterSums
 from prequential.engine.comparisons.confidence_sequence import Sequences, interval
+from prequential.engine.comparisons.forecast import forecast
 from prequential.engine.compiled.kernel import Floats, Ints, inner, kernel
 from prequential.engine.compiled.mathematics import both_tails, density, log
 from prequential.engine.measures.declaration import Result
@@ -128,8 +130,11 @@ def from_sums(sums: Floats, values: Floats, reasons: Ints) -> None:
 
 
 @kernel
-def intervals(table: Sequences, rows: Ints, bounds: Floats) -> None:
-    """By sequence: whether there is an interval (1 or 0), its ends, and the effective sample size."""
+def intervals(table: Sequences, sums: ClusterSums, rows: Ints, bounds: Floats) -> None:
+    """By sequence: whether there is an interval (1 or 0), its ends, effective sample size, a `Forecast`."""
     for i in range(len(rows)):
-        known, low, high, effective = interval(table, rows[i])
-        bounds[i, 0], bounds[i, 1], bounds[i, 2], bounds[i, 3] = 1.0 if known else 0.0, low, high, effective
+        of_row = interval(table, sums, rows[i])
+        bounds[i, 0], bounds[i, 1] = 1.0 if of_row.known else 0.0, of_row.low
+        bounds[i, 2], bounds[i, 3] = of_row.high, of_row.effective
+        more = forecast(table, sums, rows[i])
+        bounds[i, 4], bounds[i, 5] = more.outcomes, more.clusters

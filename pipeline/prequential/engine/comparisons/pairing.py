@@ -22,11 +22,9 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons import confidence_sequence
-from prequential.engine.comparisons.confidence_sequence import LARGEST, level_of
+from prequential.engine.comparisons.confidence_sequence import level_of
 from prequential.engine.comparisons.joint import (
     BEGAN,
-    COST,
-    LOSS_NAMES,
     NEEDED,
     OF_LOSSES,
     WRITTEN,
@@ -38,6 +36,7 @@ from prequential.engine.comparisons.joint import (
 )
 from prequential.engine.comparisons.tables import Comparisons, JointRow, PairSide, codes_of, prices_of
 from prequential.engine.compiled.kernel import capacity_for, grown, records
+from prequential.engine.delay.cohorts import DAY
 from prequential.engine.estimators.naming import CORRECTED_SUFFIX
 from prequential.engine.facts import DueReport
 from prequential.engine.measures.per_class import NO_OWNER
@@ -50,26 +49,6 @@ _JOINT_ROWS = 1 << 12
 
 #: Kinds of entities that stand for a whole stream.
 _WHOLE = (MODEL, BASELINE, CORRECTION)
-
-
-def largest_cost(config: StreamConfig) -> float:
-    """The largest difference between the costs of two models for one instance; 0: values have no limit.
-
-    Both models have the same label. Combinations that `costs` doesn't name cost 0.
-
-    >>> from dataclasses import replace
-    >>> config = StreamConfig(costs={"fraud": {"ok": 5.0}, "ok": {"fraud": 1.0, "ok": -0.5}})
-    >>> largest_cost(config), largest_cost(replace(config, cost_per_value=True))
-    (5.0, 0.0)
-    """
-    apart = max(
-        (max(0.0, *one.values()) - min(0.0, *one.values()) for one in (config.costs or {}).values()),
-        default=0.0,
-    )
-    if not config.cost_per_value:
-        return apart
-    # Costs are multiplied before they are subtracted, so the last digit may be another one.
-    return apart * (config.value_limit or 0.0) * (1.0 + 1e-12)
 
 
 class Pairing:
@@ -225,14 +204,14 @@ class Pairing:
             self.declare(pair)
 
     def declare(self, pair: int) -> None:
-        """Give a pair's sequences their level, and the bounds of their losses, as configured now."""
+        """Give a pair's sequences their level and their margin, as configured now."""
         config = self._catalog.streams[self._catalog.entity(self.ends[pair][0]).stream].config
         level = level_of(config.compare_level, max(1, int(self.pairs.rank[pair])))
         sides = self.tables[self.pairs.plan[pair]].sides
-        for _, _, code, side, row in self.sequences(pair):
-            largest = largest_cost(config) if code == COST else LARGEST.get(LOSS_NAMES[code], 0.0)
-            signs = sides[side].counted
-            confidence_sequence.declare(sides[side].sequences, row, largest, level, signs)
+        margin = config.compare_margin or 0.0
+        for joint_row in self.sequences(pair):
+            side = sides[joint_row.side]
+            confidence_sequence.declare(side.sequences, side.sums, joint_row.row, level, margin, side.counted)
 
     # ---- a pair
 
@@ -371,7 +350,8 @@ class Pairing:
         positives = positives_by_owner(self._catalog, NO_OWNER)
         while start < count and self.numbers.rows > 1:
             used[WRITTEN] = used[NEEDED] = used[BEGAN] = 0
-            walk = JointWalk(self.heads, self.pairs, self.seen, used, positives)
+            day = 0 if self._catalog.untimed else DAY
+            walk = JointWalk(self.heads, self.pairs, self.seen, used, positives, day)
             start = find(log, start, count, self._catalog.registry, walk, self._joint)
             written = int(used[WRITTEN])
             if used[BEGAN]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
@@ -9,14 +10,17 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from prequential.configuration.settings.stages import INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
+from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream
-from prequential.engine.comparisons import DEFINED, REASONS, VERDICTS, measuring
+from prequential.engine.comparisons import DEFINED, REASONS, UNDECIDED, VERDICTS, measuring
+from prequential.engine.comparisons.clusters import needed_clusters
 from prequential.engine.comparisons.confidence_sequence import level_of
 from prequential.engine.comparisons.measuring import MCNEMAR, N01, N10, NAMES, P_VALUE, intervals
 from prequential.engine.comparisons.pairing import Pairing
 from prequential.engine.comparisons.tables import PairSide
 from prequential.engine.compiled.kernel import Floats, Ints, taken
+from prequential.engine.delay.cohorts import DAY
 from prequential.engine.facts import DueReport
 from prequential.engine.output.texts import Draft, MessageValues, Who, Writer, joined, vocabulary
 from prequential.topics.encoding import fields_of
@@ -50,6 +54,7 @@ class PairSubject(NamedTuple):
     a: Entity
     b: Entity
     order: tuple[int, ...]  # among all pairs' messages
+    config: StreamConfig
     rank: int  # it is the k-th pair to begin, see `Pairs`
     initial_is_final: bool  # whether `initial` is the same as `final`, so that messages report `final` only
     number: int  # of its tables
@@ -78,6 +83,9 @@ class SideStatistics(NamedTuple):
     n: list[int]
     effective: list[int]  # effective sample sizes of the outcomes that count
     recent: list[dict[str, Any]]  # the recent verdict
+    clusters: list[int | None]  # how many are over; None: outcomes have no clusters
+    alone: list[int]  # the verdict without clusters
+    more: list[list[float]]  # outcomes and clusters that a decision takes (see `forecast`)
 
 
 class ComparisonReporter:
@@ -127,7 +135,8 @@ class ComparisonReporter:
                 )
                 at.setdefault((side, row), []).append(len(places))
                 places.append(PairSequence(stage, loss, side, row, of_estimators, same))
-        known = PairSubject(a, b, pairing.order_of(pair), rank, initial_is_final, number, places, at)
+        order = pairing.order_of(pair)
+        known = PairSubject(a, b, order, stream.config, rank, initial_is_final, number, places, at)
         self._known_pairs[pair] = known
         return known
 
@@ -173,6 +182,12 @@ class ComparisonReporter:
             "effective": side.effective[i],
             "recent": side.recent[i],
         }
+        provisional = provisional_of(side, i, stream.config, rank)
+        if provisional is not None:
+            fields["provisional"] = provisional
+        needed = needed_of(side, i, stream.config)
+        if needed is not None:
+            fields["needed"] = needed
         if same:
             fields["same"] = same
         return fields_of(fields | {"untimed": True} if self._catalog.untimed else fields)
@@ -217,11 +232,17 @@ class ComparisonReporter:
 def read(side: PairSide, rows: list[int]) -> SideStatistics:
     """The statistics and verdicts of these sequences."""
     sequences = np.array(rows, dtype=np.int64)
-    bounds = np.zeros((len(sequences), 4))
-    intervals(side.sequences, sequences, bounds)
+    bounds = np.zeros((len(sequences), 6))
+    intervals(side.sequences, side.sums, sequences, bounds)
     columns, recent = side.columns, side.recent
     since = (recent.before[sequences] + 1).tolist()
     verdicts = recent.verdict[sequences].tolist()
+    clusters = [
+        number if clustered else None
+        for number, clustered in zip(
+            side.sums.clusters[sequences].tolist(), columns.clustered[sequences].tolist()
+        )
+    ]
     return SideStatistics(
         {row: i for i, row in enumerate(rows)},
         [Statistics(*side.statistics(place, sequences)) for place in range(len(side.estimators))],
@@ -233,7 +254,44 @@ def read(side: PairSide, rows: list[int]) -> SideStatistics:
             {"verdict": VERDICTS[verdict], "since": at if verdict else None}
             for verdict, at in zip(verdicts, since)
         ],
+        clusters, columns.alone[sequences].tolist(), bounds[:, 4:].tolist(),
     )  # fmt: skip
+
+
+def provisional_of(
+    statistics: SideStatistics, row: int, config: StreamConfig, rank: int
+) -> dict[str, Any] | None:
+    """Return who is ahead in the clusters so far, until there are enough of them for a verdict; then None."""
+    clusters = statistics.clusters[row]
+    if clusters is None or statistics.verdicts[row] != UNDECIDED:
+        return None
+    needed = needed_clusters(level_of(config.compare_level, rank))
+    if clusters >= needed:
+        return None
+    unit = "days" if config.cluster in (None, DAY) else "clusters"
+    return {"verdict": VERDICTS[statistics.alone[row]], unit: clusters, "needed": needed}
+
+
+def needed_of(statistics: SideStatistics, row: int, config: StreamConfig) -> dict[str, int] | None:
+    """Return how many more outcomes, and days or clusters, a decision takes; None: no estimate."""
+    outcomes, clusters = statistics.more[row]
+    if not outcomes:
+        return None
+    needed = {"outcomes": _rounded(outcomes)}
+    if statistics.clusters[row] is not None:
+        needed["days" if config.cluster in (None, DAY) else "clusters"] = _rounded(clusters)
+    return needed
+
+
+def _rounded(number: float) -> int:
+    """Return a number with two digits, rounded up.
+
+    >>> _rounded(0.2), _rounded(37.2), _rounded(20_750.0)
+    (1, 38, 21000)
+    """
+    whole = math.ceil(number)
+    unit = 10 ** max(len(str(whole)) - 2, 0)
+    return -(-whole // unit) * unit
 
 
 def by_name(statistics: SideStatistics, estimator: int, row: int) -> dict[str, int | float]:
@@ -275,6 +333,8 @@ class PairStatus(NamedTuple):
     recent: dict[str, Any]  # the recent verdict, as in messages
     same: list[str]  # stages that are the same up to now
     rank: int  # the pair is the k-th to begin, see `Pairs`
+    provisional: dict[str, Any] | None  # as in messages
+    needed: dict[str, int] | None  # as in messages
 
 
 def costs(pairing: Pairing, entities: int) -> Ints:
@@ -341,5 +401,6 @@ def pair_statuses(copies: Copies, shows: Callable[[str, Entity], bool] | None = 
             yield PairStatus(
                 known.a, known.b, place.stage, place.loss, statistics, n, (low, high) if bounded else None,
                 verdict, side.since[i] if verdict else None, side.n[i], side.newest[i],
-                side.recent[i], place.same, known.rank,
+                side.recent[i], place.same, known.rank, provisional_of(side, i, known.config, known.rank),
+                needed_of(side, i, known.config),
             )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.comparisons import confidence_sequence, updating
+from prequential.engine.comparisons.clusters import new_cluster_sums
 from prequential.engine.comparisons.joint import (
     ABSOLUTE,
     COST,
@@ -64,12 +65,12 @@ def prices_of(config: StreamConfig) -> str:
     """The settings that decide the costs of outcomes, as text; empty if models aren't compared by cost."""
     if LOSS_NAMES[COST] not in config.compare_losses:
         return ""
-    return json.dumps([config.costs, config.cost_per_value, config.value_limit], sort_keys=True)
+    return json.dumps([config.costs, config.cost_per_value], sort_keys=True)
 
 
 #: Names of tables in snapshots, and the attributes of a side; settings aren't state.
 _TABLES = {
-    "verdict": "sequences", "pending": "pending", "blocks": "blocks", "recent": "recent",
+    "verdict": "sequences", "clusters": "sums", "pending": "pending", "blocks": "blocks", "recent": "recent",
     "recent blocks": "recent_blocks", "times": "times", "": "due",
 }  # fmt: skip
 
@@ -84,9 +85,10 @@ class PairSide(RowAllocator):
         self.sequences = confidence_sequence.new_table(16)
         #: The same, column by column: a table of records takes its time to find one by name.
         self.columns = as_columns(confidence_sequence.Sequences, self.sequences)
+        self.sums = new_cluster_sums(16)
         self.pending, self.blocks = new_pending(16), new_blocks(16)
         self.recent, self.recent_blocks = updating.new_recent(16), new_blocks(16)
-        self._closed = new_closed()
+        self._closed, self._over = new_closed(), new_closed()
         self.times, self.due = zeros(updating.Times, 16), zeros(updating.PairSettings, 16)
         self._due_rows = np.zeros(0, dtype=np.int32)
         payload = RIGHT_AND_WRONG if counted else LOSSES
@@ -123,9 +125,10 @@ class PairSide(RowAllocator):
         they were then; they stay due until `report`.
         """
         self._due_rows = grown(self._due_rows, len(rows))
-        verdicts = updating.PairVerdicts(
-            self.sequences, self.pending, self.blocks, self.recent, self.recent_blocks, self._closed
+        pair = confidence_sequence.Pair(
+            self.sequences, self.sums, self.pending, self.blocks, self._closed, self._over
         )
+        verdicts = updating.PairVerdicts(pair, self.recent, self.recent_blocks)
         done, count = updating.step_pairs(verdicts, self.times, self.due, joint, rows, self._due_rows)
         rows = rows[:done]
         updating.note_times(self.times, joint, rows)
@@ -172,14 +175,15 @@ class PairSide(RowAllocator):
         """Copies of these sequences alone, one after the other; they are for reading."""
         part = copy.copy(self)
         part.rows = len(rows)
-        part.sequences, part.recent, part.times = (taken(table, rows) for table in self._read())
+        tables = (taken(table, rows) for table in self._read())
+        part.sequences, part.sums, part.recent, part.times = tables
         part.columns = as_columns(confidence_sequence.Sequences, part.sequences)
         part.estimators = [one.part(rows) for one in self.estimators]
         return part
 
     def _read(self) -> tuple[Any, ...]:
         """Tables that readings need, in addition to those of estimators."""
-        return self.sequences, self.recent, self.times
+        return self.sequences, self.sums, self.recent, self.times
 
 
 class JointRow(NamedTuple):

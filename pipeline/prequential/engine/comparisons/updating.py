@@ -13,6 +13,9 @@ where m is the mean since the last change, with `PRIOR` outcomes without a diffe
 Rinaldo use the sum over all k of such processes. See E-detectors: a nonparametric framework for sequential
 change detection, New England Journal of Statistics in Data Science 2, 2023. The false alarms of this verdict
 are in `docs/understand/validation.md`.
+
+With clusters, clusters take the place of cohorts: each is one block at least, and the verdict since the
+change is by clusters, as that over the whole run is (see `comparisons.clusters`).
 """
 
 from __future__ import annotations
@@ -20,11 +23,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from prequential.engine.comparisons import UNDECIDED
-from prequential.engine.comparisons.confidence_sequence import FEWEST, Sequences, step, verdict_of
+from prequential.engine.comparisons import UNDECIDED, VERDICTS
+from prequential.engine.comparisons.clusters import ClusterSums, dependence, is_beyond
+from prequential.engine.comparisons.confidence_sequence import (
+    FEWEST,
+    MOST,
+    Pair,
+    Sequences,
+    step,
+    verdict_of,
+)
 from prequential.engine.comparisons.joint import OF_LOSSES, Joint
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, zeros
-from prequential.engine.delay.cohorts import Closed, PendingCohorts, Position
+from prequential.engine.delay.cohorts import Closed, Position
 from prequential.engine.detectors import confidence_sequence as bound
 
 #: Outcomes without a difference with which a mean begins, so that the first outcomes don't set the mean from
@@ -43,63 +54,83 @@ class RecentTables(NamedTuple):
     variance: Floats  # Σ d²
     before: Ints  # outcomes that counted before the change
     deviation: Floats  # D
-    # The values of these four at multiples of 2^j of `counted`: the last one before the latest in column j,
-    # the latest in column LENGTHS + j.
+    clusters: Ints  # clusters
+    squares: Floats  # Σ of the squares of their sums
+    # The values of these (but for `before`) at multiples of 2^j of `counted`: the last one before the latest
+    # in column j, the latest in column LENGTHS + j.
     mark_counted: Ints  # (sequences, 2·LENGTHS)
     mark_total: Floats
     mark_variance: Floats
     mark_deviation: Floats
+    mark_clusters: Ints
+    mark_squares: Floats
     inflation: Floats  # f at the latest change, until blocks since then give a new one; 0: there was none
     verdict: Bytes
 
 
 def new_recent(rows: int) -> RecentTables:
     """Nothing has counted."""
-    marks = ("mark_counted", "mark_total", "mark_variance", "mark_deviation")
+    marks = (name for name in RecentTables._fields if name.startswith("mark_"))
     return zeros(RecentTables, rows, **dict.fromkeys(marks, 2 * bound.LENGTHS))
 
 
 @inner
-def follow(
-    recent: RecentTables, blocks: bound.Blocks, table: Sequences, row: int, closed: Closed, count: int
-) -> bool:
-    """Take the first `count` cohorts of `closed`; whether the verdict is another one now."""
-    verdict = recent.verdict[row]
-    if not table.largest[row] > 0.0:
+def follow(recent: RecentTables, blocks: bound.Blocks, pair: Pair, row: int, count: int) -> bool:
+    """Take the first `count` observations that count now (see `step`); whether the verdict is another one."""
+    table, verdict = pair.sequences, recent.verdict[row]
+    largest = table.largest[row]
+    if largest > MOST:
         recent.verdict[row] = UNDECIDED
         return verdict != UNDECIDED
+    clustered = table.clustered[row] > 0
+    observations = pair.over if clustered else pair.closed
     for i in range(count):
-        _add(recent, blocks, row, closed.n[i], closed.total[i], closed.squares[i])
-    if count == 0 or table.judged[row] != table.counted[row]:
+        _add(recent, blocks, row, observations, i, clustered)
+    if count == 0 or not largest > 0.0 or not (clustered or table.judged[row] == table.counted[row]):
         return False
-    signs = table.signs[row] > 0
     n = recent.counted[row]
     if recent.inflation[row] > 0.0:
         n = min(n, 2 * FEWEST)  # blocks begin when the change is confirmed
     f = bound.local_inflation(blocks, row, n, _LEAST) or recent.inflation[row]
     if recent.counted[row] >= FEWEST and f > 0.0:
-        needed = table.needed[row] * (1.0 + recent.variance[row] / f)
-        mark = _changed(recent, row, f, needed, signs)
+        needed = table.needed[row] * (1.0 + recent.variance[row] / (f * largest * largest))
+        mark = _changed(recent, row, f, needed, largest)
         if mark >= 0:
             _restart(recent, blocks, row, mark, f)
+    if clustered:
+        recent.verdict[row] = _by_clusters(recent, table, pair.sums, row)
+        return recent.verdict[row] != verdict
     recent.verdict[row] = UNDECIDED
     f = bound.inflation(blocks, row, n) or recent.inflation[row]
     if recent.counted[row] >= FEWEST and f > 0.0:
         total, variance = recent.total[row] / f, recent.variance[row] / f
-        recent.verdict[row] = verdict_of(total, variance, table.needed[row], signs)
+        recent.verdict[row] = verdict_of(total, variance, table.needed[row], largest)
     return recent.verdict[row] != verdict
 
 
 @inner
+def _by_clusters(recent: RecentTables, table: Sequences, sums: ClusterSums, row: int) -> int:
+    """The verdict of the clusters since the change; their dependence is that of the whole run."""
+    needed, total, squares = table.needed[row], recent.total[row], recent.squares[row]
+    if not is_beyond(recent.clusters[row], total, squares, dependence(sums, row), needed):
+        return UNDECIDED
+    return verdict_of(total, recent.variance[row], needed, table.largest[row])
+
+
+@inner
 def _add(
-    recent: RecentTables, blocks: bound.Blocks, row: int, count: int, total: float, variance: float
+    recent: RecentTables, blocks: bound.Blocks, row: int, observations: Closed, i: int, clustered: bool
 ) -> None:
-    """A cohort counts."""
+    """A cohort or a cluster counts."""
+    count, total, variance = observations.n[i], observations.total[i], observations.squares[i]
     mean = recent.total[row] / (recent.counted[row] + PRIOR)
     recent.deviation[row] += total - count * mean
     recent.counted[row] += count
     recent.total[row] += total
     recent.variance[row] += variance
+    if clustered:
+        recent.clusters[row] += 1
+        recent.squares[row] += total * total
     bound.add_block(blocks, row, count, total, variance)
     n = recent.counted[row]
     for j in range(bound.LENGTHS):
@@ -116,6 +147,8 @@ def _set_mark(recent: RecentTables, row: int, column: int) -> None:
     recent.mark_total[row, column] = recent.total[row]
     recent.mark_variance[row, column] = recent.variance[row]
     recent.mark_deviation[row, column] = recent.deviation[row]
+    recent.mark_clusters[row, column] = recent.clusters[row]
+    recent.mark_squares[row, column] = recent.squares[row]
 
 
 @inner
@@ -125,10 +158,12 @@ def _copy_mark(recent: RecentTables, row: int, source: int, column: int) -> None
     recent.mark_total[row, column] = recent.mark_total[row, source]
     recent.mark_variance[row, column] = recent.mark_variance[row, source]
     recent.mark_deviation[row, column] = recent.mark_deviation[row, source]
+    recent.mark_clusters[row, column] = recent.mark_clusters[row, source]
+    recent.mark_squares[row, column] = recent.mark_squares[row, source]
 
 
 @inner
-def _changed(recent: RecentTables, row: int, f: float, needed: float, signs: bool) -> int:
+def _changed(recent: RecentTables, row: int, f: float, needed: float, largest: float) -> int:
     """The mark since which the mean has changed; -1: it hasn't."""
     mark, most = -1, 0.0
     for j in range(bound.LENGTHS):
@@ -136,8 +171,9 @@ def _changed(recent: RecentTables, row: int, f: float, needed: float, signs: boo
             continue
         s = recent.deviation[row] - recent.mark_deviation[row, j]
         v = max(recent.variance[row] - recent.mark_variance[row, j], 0.0)
-        if s * s / (v + 1.0) > most and verdict_of(s / f, v / f, needed, signs) != UNDECIDED:
-            mark, most = j, s * s / (v + 1.0)
+        ratio = s * s / (v + largest * largest)
+        if ratio > most and verdict_of(s / f, v / f, needed, largest) != UNDECIDED:
+            mark, most = j, ratio
     return mark
 
 
@@ -149,6 +185,8 @@ def _restart(recent: RecentTables, blocks: bound.Blocks, row: int, mark: int, f:
     recent.counted[row] -= recent.mark_counted[row, mark]
     recent.total[row] -= recent.mark_total[row, mark]
     recent.variance[row] = max(recent.variance[row] - recent.mark_variance[row, mark], 0.0)
+    recent.clusters[row] -= recent.mark_clusters[row, mark]
+    recent.squares[row] = max(recent.squares[row] - recent.mark_squares[row, mark], 0.0)
     recent.deviation[row] = 0.0
     for column in range(2 * bound.LENGTHS):
         _set_mark(recent, row, column)
@@ -158,12 +196,9 @@ def _restart(recent: RecentTables, blocks: bound.Blocks, row: int, mark: int, f:
 class PairVerdicts(NamedTuple):
     """What the verdicts of sequences are made of, by sequence."""
 
-    sequences: Sequences
-    pending: PendingCohorts
-    blocks: bound.Blocks
+    pair: Pair
     recent: RecentTables
     recent_blocks: bound.Blocks
-    closed: Closed  # not by sequence: for a step to write to
 
 
 class Times(NamedTuple):
@@ -183,7 +218,7 @@ class PairSettings(NamedTuple):
 
 
 #: Verdicts are so many.
-_VERDICTS = 3
+_VERDICTS = len(VERDICTS)
 
 
 @kernel
@@ -214,7 +249,7 @@ def step_pairs(
     Returns how many it has taken, and how many of their sequences are due, whose rows of the log are in
     `due_rows`.
     """
-    table, pending, blocks, recent, recent_blocks, closed = verdicts
+    pair, recent, recent_blocks = verdicts
     number = 0
     for i in range(len(rows)):
         row = rows[i]
@@ -222,10 +257,10 @@ def step_pairs(
         if due.now[q]:
             return i, number
         difference = joint.a[row] - joint.b[row] if code == OF_LOSSES else float((code >> 1) - (code & 1))
-        at = Position(joint.cohort[row], joint.epoch[row], joint.frontier[row])
-        count = step(table, pending, blocks, q, difference, at, closed)
-        follow(recent, recent_blocks, table, q, closed, count)
-        if _is_due(table, recent, times, due, q):
+        at = Position(joint.cohort[row], joint.epoch[row], joint.frontier[row], joint.cluster[row])
+        count = step(pair, q, difference, at)
+        follow(recent, recent_blocks, pair, q, count)
+        if _is_due(pair.sequences, recent, times, due, q):
             due_rows[number] = row
             number += 1
     return len(rows), number

@@ -166,7 +166,10 @@ def cohort_of(timeline: Timeline, stream: int, ts: int) -> int:
 
 @inner
 def add(timeline: Timeline, stream: int, ts: int, clock: int, horizon: int, cluster: int) -> None:
-    """Add a prediction; `cluster` is the configured length of clusters (ms), 0: it follows from the data."""
+    """Add a prediction.
+
+    `cluster` is the configured length of clusters (ms); 0: it follows from the data, -1: there are none.
+    """
     last = timeline.open[stream] - 1
     if not timeline.begun[stream]:
         timeline.begun[stream], timeline.newest[stream], timeline.closed[stream] = 1, ts, _NEVER
@@ -197,8 +200,8 @@ def add(timeline: Timeline, stream: int, ts: int, clock: int, horizon: int, clus
 @inner
 def _set_cluster(timeline: Timeline, stream: int, configured: int) -> None:
     """Set the length of clusters: the configured one or, without one, a day once there are enough days."""
-    cluster = configured
-    if not configured:
+    cluster = max(configured, 0)
+    if configured == 0:
         span = timeline.newest[stream] - timeline.oldest[stream]
         if timeline.cluster[stream] == DAY or (
             span >= DAYS * DAY and timeline.outcomes[stream] * DAY >= LEAST_OUTCOMES * span
@@ -303,6 +306,7 @@ class PendingCohorts(NamedTuple):
     n: Ints  # (sequences, PLACES) values
     total: Floats  # (sequences, PLACES) Σ x
     squares: Floats  # (sequences, PLACES) Σ x²
+    cluster: Ints  # (sequences, PLACES) the newest of their clusters (see `Position`)
 
 
 class Closed(NamedTuple):
@@ -311,6 +315,7 @@ class Closed(NamedTuple):
     n: Ints  # (OPEN + 1,) values
     total: Floats  # (OPEN + 1,) Σ x
     squares: Floats  # (OPEN + 1,) Σ x²
+    cluster: Ints  # (OPEN + 1,) the newest of their clusters
 
 
 class Position(NamedTuple):
@@ -319,11 +324,12 @@ class Position(NamedTuple):
     cohort: int  # its number; `CLOSED`, or below with clusters: its cohort is closed
     epoch: int  # of the timeline
     frontier: int  # cohorts before this one are closed now
+    cluster: int  # number of the cluster that the prediction belongs to, from 1; 0: outcomes have none
 
 
 def new_pending(rows: int) -> PendingCohorts:
     """Return rows (sequences) without pending values; columns of (rows, PLACES)."""
-    return zeros(PendingCohorts, rows, n=PLACES, total=PLACES, squares=PLACES)
+    return zeros(PendingCohorts, rows, n=PLACES, total=PLACES, squares=PLACES, cluster=PLACES)
 
 
 def new_closed() -> Closed:
@@ -351,8 +357,9 @@ def add_outcome(pending: PendingCohorts, row: int, at: Position, x: float, close
     until = frontier if cohort <= CLOSED else min(cohort, frontier)
     count = _close_until(pending, row, until, closed, 0)
     if cohort <= CLOSED:
-        return _add_late(pending, row, CLOSED - 1 - cohort, x, closed, count)
+        return _add_late(pending, row, at, x, closed, count)
     place = cohort - pending.oldest[row]
+    pending.cluster[row, place] = max(pending.cluster[row, place], at.cluster)
     pending.n[row, place] += 1
     pending.total[row, place] += x
     pending.squares[row, place] += x * x
@@ -368,14 +375,16 @@ def close_cohorts(pending: PendingCohorts, row: int, at: Position, closed: Close
 
 
 @inner
-def _add_late(pending: PendingCohorts, row: int, begin: int, x: float, closed: Closed, count: int) -> int:
-    """Take a value whose cluster, which begins at `begin` (ms), is closed; -1: the value counts at once."""
+def _add_late(pending: PendingCohorts, row: int, at: Position, x: float, closed: Closed, count: int) -> int:
+    """Take a value whose cohort is closed. Its cluster waits; without one, the value counts at once."""
+    begin = CLOSED - 1 - at.cohort  # ms; -1: there is no cluster
     if begin > pending.late[row]:
         count = _close_late(pending, row, closed, count)
         pending.late[row] = begin
     pending.n[row, OPEN] += 1
     pending.total[row, OPEN] += x
     pending.squares[row, OPEN] += x * x
+    pending.cluster[row, OPEN] = max(pending.cluster[row, OPEN], at.cluster)
     return _close_late(pending, row, closed, count) if begin < 0 else count
 
 
@@ -385,8 +394,8 @@ def _close_late(pending: PendingCohorts, row: int, closed: Closed, count: int) -
     if not pending.n[row, OPEN]:
         return count
     closed.n[count], closed.total[count] = pending.n[row, OPEN], pending.total[row, OPEN]
-    closed.squares[count] = pending.squares[row, OPEN]
-    pending.n[row, OPEN] = 0
+    closed.squares[count], closed.cluster[count] = pending.squares[row, OPEN], pending.cluster[row, OPEN]
+    pending.n[row, OPEN] = pending.cluster[row, OPEN] = 0
     pending.total[row, OPEN] = pending.squares[row, OPEN] = 0.0
     return count + 1
 
@@ -397,12 +406,14 @@ def _coarsen_pending(pending: PendingCohorts, row: int) -> None:
     base = pending.oldest[row]
     for place in range(OPEN):
         n, total, squares = pending.n[row, place], pending.total[row, place], pending.squares[row, place]
-        pending.n[row, place] = 0
+        cluster = pending.cluster[row, place]
+        pending.n[row, place] = pending.cluster[row, place] = 0
         pending.total[row, place] = pending.squares[row, place] = 0.0
         into = ((base + place) >> 1) - (base >> 1)
         pending.n[row, into] += n
         pending.total[row, into] += total
         pending.squares[row, into] += squares
+        pending.cluster[row, into] = max(pending.cluster[row, into], cluster)
     pending.oldest[row] = base >> 1
     pending.epoch[row] += 1
 
@@ -417,12 +428,14 @@ def _close_until(pending: PendingCohorts, row: int, frontier: int, closed: Close
         if pending.n[row, place]:
             closed.n[count], closed.total[count] = pending.n[row, place], pending.total[row, place]
             closed.squares[count] = pending.squares[row, place]
+            closed.cluster[count] = pending.cluster[row, place]
             count += 1
     for place in range(OPEN):
-        n, total, squares = 0, 0.0, 0.0
+        n, total, squares, cluster = 0, 0.0, 0.0, 0
         if place + passed < OPEN:
             n, total = pending.n[row, place + passed], pending.total[row, place + passed]
-            squares = pending.squares[row, place + passed]
+            squares, cluster = pending.squares[row, place + passed], pending.cluster[row, place + passed]
         pending.n[row, place], pending.total[row, place], pending.squares[row, place] = n, total, squares
+        pending.cluster[row, place] = cluster
     pending.oldest[row] = frontier
     return count

@@ -117,6 +117,7 @@ class Harm(NamedTuple):
     waiting: Ints  # (sequences, PLACES)
     waiting_total: Floats
     waiting_squares: Floats
+    waiting_cluster: Ints
     # Blocks of d_i (`Blocks`), one range after the other:
     block_number: Ints  # (sequences, RANGES·LENGTHS)
     block_total: Floats
@@ -133,7 +134,7 @@ class Harm(NamedTuple):
 #: Values per sequence of the columns that have several.
 _WIDTHS = {
     **dict.fromkeys(("n", "total", "variance", "tests"), RANGES),
-    **dict.fromkeys(("waiting", "waiting_total", "waiting_squares"), cohorts.PLACES),
+    **dict.fromkeys(("waiting", "waiting_total", "waiting_squares", "waiting_cluster"), cohorts.PLACES),
     **{name: RANGES * bound.LENGTHS for name in Harm._fields if name.startswith("block_")},
 }
 
@@ -162,7 +163,8 @@ class HarmParameters(NamedTuple):
 def parts_of(table: Harm) -> tuple[cohorts.PendingCohorts, bound.Blocks]:
     """Views: losses that don't count yet, by sequence, and blocks, in row RANGES·sequence + range."""
     pending = cohorts.PendingCohorts(
-        table.oldest, table.epoch, table.late, table.waiting, table.waiting_total, table.waiting_squares
+        table.oldest, table.epoch, table.late, table.waiting, table.waiting_total, table.waiting_squares,
+        table.waiting_cluster,
     )
     columns: Any = table[table._fields.index("block_number") :]
     return pending, bound.Blocks(*(column.reshape(-1, bound.LENGTHS) for column in columns))
@@ -378,7 +380,7 @@ def _run(
     for i in range(len(rows)):
         if fed[i]:
             row = rows[i]
-            at = cohorts.Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row])
+            at = cohorts.Position(log.cohort[row] - 1, log.epoch[row], log.frontier[row], 0)
             raised, lowest, theta = step(tests, settings, log.sequence[row], values[i], at, log.estimate[row])
             if raised:
                 raise_alarm(alarms, i, detector, lowest, theta)

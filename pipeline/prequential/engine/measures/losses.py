@@ -21,7 +21,7 @@ COST, PRECISION, RECALL = INDEX["cost"], INDEX["precision"], INDEX["recall"]
 
 #: Settings that losses depend on, by name.
 _SETTINGS = {
-    "cost": ("costs", "cost_per_value", "value_limit"),
+    "cost": ("costs", "cost_per_value"),
     "pinball": ("quantile",), "top_k_accuracy": ("top_k",),
     **dict.fromkeys(("precision", "recall", "specificity"), ("positive_class",)),
 }  # fmt: skip

@@ -35,7 +35,7 @@ class Streams(NamedTuple):
     bins: Ints32  # how many are evaluated
     compared: Bytes  # whether any two of its models are compared
     by_cohorts: Bytes  # whether verdicts, tests or intervals count outcomes by their predictions' time
-    cluster: Ints  # length of clusters of these, ms; 0: it follows from the data
+    cluster: Ints  # length of clusters of these, ms; 0: it follows from the data; -1: none
     versions: Bytes  # whether any prediction has named a version of its model
     keys: Ints32  # keys of segments
     slots: Ints32  # values of a key that have segments, and one for the others

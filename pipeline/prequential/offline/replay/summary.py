@@ -398,7 +398,8 @@ def _pairs(shard: Shard, stream: Stream) -> Iterator[Pair]:
                 {name: (one.n[name], values.get("difference")) for name, values in one.statistics.items()},
                 one.outcomes,
             ),
-            shard.catalog.untimed, recent_of(one.recent), one.same,
+            shard.catalog.untimed, recent_of(one.recent), one.same, provisional=one.provisional,
+            needed=one.needed,
         )  # fmt: skip
 
 

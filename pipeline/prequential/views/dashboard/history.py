@@ -112,6 +112,14 @@ class PairKey(NamedTuple):
     estimator: str
 
 
+class RecentVerdict(NamedTuple):
+    """The recent verdict of a comparison, as in its newest message."""
+
+    verdict: dict[str, Any]
+    same: list[str]  # stages with equal outcomes
+    provisional: dict[str, Any] | None  # who is ahead, until there are enough whole days
+
+
 class Past:
     """The history of a model, in addition to its newest messages."""
 
@@ -146,8 +154,8 @@ class History(state.WatchState):
         self.configurations = Configurations(self.config)
         self.pair_series: dict[PairKey, Series] = {}
         self.pair_newest: dict[PairKey, Point] = {}
-        #: By comparison: the newest recent verdict, and the stages with equal outcomes.
-        self.recent: dict[PairKey, tuple[dict[str, Any], list[str]]] = {}
+        #: By comparison: the newest recent verdict.
+        self.recent: dict[PairKey, RecentVerdict] = {}
         self._pairs_of: dict[tuple[str, int], dict[PairKey, None]] = {}
         self._capacity = capacity if capacity is not None else Capacity()
         #: The newest label time and Kafka time (epoch ms) of all messages.
@@ -242,7 +250,8 @@ class History(state.WatchState):
         )  # fmt: skip
         self.heard[said.stream, said.partition] = self.version
         if said.recent:
-            self.recent[key._replace(estimator="")] = said.recent, said.same or []
+            recent = RecentVerdict(said.recent, said.same or [], said.provisional or None)
+            self.recent[key._replace(estimator="")] = recent
         series = self.pair_series.get(key)
         if series is None:
             series = self.pair_series[key] = self._new(Series)

@@ -52,12 +52,13 @@ class Challenge(NamedTuple):
         """Return an answer for each pair, and whether it fails; one failure if it is about none."""
         answers: list[Answer] = []
         chosen = self.selectors
-        for key, (recent, same) in history.recent.items():
+        for key, newest in history.recent.items():
+            recent = newest.verdict
             if "segment" in chosen:
                 fits = chosen.choose("segment", key.segment or "")
             else:
                 fits = key.segment is None
-            fits = fits and any(chosen.choose("stage", one, FINAL) for one in (key.stage, *same))
+            fits = fits and any(chosen.choose("stage", one, FINAL) for one in (key.stage, *newest.same))
             fits = fits and chosen.choose("loss", key.loss, "error") and chosen.choose("stream", key.stream)
             # All partitions together have no recent verdict.
             if not fits or not recent or key.model == key.against:
@@ -72,7 +73,10 @@ class Challenge(NamedTuple):
                     verdict, since = recent.get("verdict"), recent.get("since")
                     where = f"{key.stream} / {model} against {other}, {key.stage}, {key.loss}"
                     better = None if verdict == VERDICTS[UNDECIDED] else model if verdict == leads else other
-                    answers.append(Answer(verdict != leads, f"{where}: {lately(better, since)}"))
+                    said = f"{where}: {lately(better, since)}"
+                    if newest.provisional is not None:
+                        said += f"; {comparing.waiting_in_words(newest.provisional, key.model, key.against)}"
+                    answers.append(Answer(verdict != leads, said))
         return answers or [Answer(True, f"`{self.text}`: no pair of models that it is about is compared")]
 
 

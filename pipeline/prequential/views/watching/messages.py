@@ -164,7 +164,7 @@ class _ExpectedMeasure(msgspec.Struct):
 class _Verdict(msgspec.Struct):
     """A verdict and the outcome since which it holds, for all history or for recent outcomes."""
 
-    verdict: Literal["a_better", "b_better", "undecided", "by_partition"]
+    verdict: Literal["a_better", "b_better", "equivalent", "undecided", "by_partition"]
     since: int | None
 
     def __post_init__(self) -> None:

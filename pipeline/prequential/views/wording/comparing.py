@@ -26,11 +26,11 @@ _LOSSES = {
     "squared": "squared error", "cost": "cost",
 }  # fmt: skip
 
-#: Why a loss without a verdict has no bound, if it could have one.
-_UNBOUNDED = {"cost": "a value has no limit (value_limit), or was beyond it"}
-
 #: Better model by verdict.
 A_LEADS, B_LEADS = "a_better", "b_better"
+
+#: The verdict that the models differ by at most `compare_margin`.
+EQUIVALENT = "equivalent"
 
 #: Below this all three decimals are 0.
 _LEAST_SHOWN = 0.0005
@@ -91,6 +91,10 @@ class Pair(msgspec.Struct):
     same: list[str] = []
     #: Partitions whose outcomes are missing, where it is of all partitions together.
     missing_partitions: list[int] = []
+    #: Who is ahead, as in messages, until there are enough whole days for a verdict; else None.
+    provisional: dict[str, Any] | None = None
+    #: How many more outcomes, and days, a decision takes, as in messages; None: unknown, or decided.
+    needed: dict[str, int] | None = None
 
     @property
     def is_decided(self) -> bool:
@@ -112,6 +116,7 @@ def pair_of(said: Comparison) -> Pair:
         said.stream, said.partition, said.model, said.against, said.segment, said.stage, said.loss,
         said.outcomes, said.ts, difference, said.interval, said.level, said.verdict, said.since, latest,
         said.untimed is True, recent_of(said.recent), said.same or [], said.missing_partitions or [],
+        said.provisional or None, said.needed or None,
     )  # fmt: skip
 
 
@@ -264,6 +269,10 @@ def promotion_reason(pair: Pair, challenger: str, now: str | None, failed: Seque
         return f"{challenger} is better now, and {other} is better by no other loss and in no segment."
     if now == other:
         return f"{other} is better now by its {_loss(pair)}."
+    if pair.provisional is not None:
+        return f"No verdict yet: {waiting_in_words(pair.provisional, *_names(pair))}."
+    if pair.verdict == EQUIVALENT:
+        return f"{challenger} and {other} are equivalent by their {_loss(pair)}."
     said = f"Neither {challenger} nor {other} is proved better since the latest change"
     latest = pair.latest
     sign = 1 if challenger == pair.against else -1
@@ -320,19 +329,53 @@ def over_the_whole_run(pair: Pair) -> str:
         missing = ", ".join(map(str, pair.missing_partitions))
         without = f", without those of partitions {missing}, which reached a limit" if missing else ""
         return f"{who}, after {pair.outcomes:,} outcomes{without}; each partition has its own verdict"
+    if pair.provisional is not None:
+        waiting = waiting_in_words(pair.provisional, a, b)
+        return f"{who} after {pair.outcomes:,} outcomes; {waiting}"
+    if pair.verdict == EQUIVALENT:
+        who = f"{a} and {b} are equivalent over the whole run: {_loss(pair)} differs"
+        who += "" if difference is None else f" by {_number(abs(difference))}"
     if pair.interval is None:
-        why = _UNBOUNDED.get(pair.loss, "the loss has no bound")
-        return f"{who}, after {pair.outcomes:,} outcomes; no verdict, because {why}"
+        return f"{who}, undecided after {pair.outcomes:,} outcomes"
     low, high = pair.interval
     if leads == A_LEADS:
         low, high = -high, -low
     level = f"{100 * pair.level:.3g}%"
     until = (
         f"at level {level} since outcome {pair.since:,} of {pair.outcomes:,}"
-        if decided
-        else f"undecided at level {level} after {pair.outcomes:,} outcomes"
+        if decided or pair.verdict == EQUIVALENT
+        else f"undecided at level {level} after {pair.outcomes:,} outcomes{_more_in_words(pair.needed)}"
     )
     return f"{who} ({_number(low)} to {_number(high)}), {until}"
+
+
+def _more_in_words(needed: Mapping[str, int] | None) -> str:
+    """Return what a decision takes, behind a comma.
+
+    >>> _more_in_words({"outcomes": 21000, "days": 40}), _more_in_words(None)
+    (', about 40 more days at this pace', '')
+    """
+    for unit in ("days", "clusters", "outcomes"):
+        if needed and unit in needed:
+            return f", about {needed[unit]:,} more {unit if needed[unit] > 1 else unit[:-1]} at this pace"
+    return ""
+
+
+def waiting_in_words(provisional: Mapping[str, Any], a: str, b: str) -> str:
+    """Return who is ahead in the days so far, and how many days a verdict needs (`Pair.provisional`).
+
+    >>> waiting_in_words({"verdict": "b_better", "days": 2, "needed": 8}, "nb", "tree")
+    'tree is ahead in these 2 days; not yet known for other days (a verdict needs 8)'
+    >>> waiting_in_words({"verdict": "undecided", "days": 0, "needed": 8}, "nb", "tree")
+    'undecided in less than 2 days (a verdict needs 8)'
+    """
+    unit = "days" if "days" in provisional else "clusters"
+    count, needed = provisional.get(unit, 0), provisional.get("needed")
+    so_far = f"these {count} {unit}" if count > 1 else f"less than {count + 2} {unit}"
+    leading = {A_LEADS: a, B_LEADS: b}.get(provisional.get("verdict", ""))
+    if leading is None:
+        return f"undecided in {so_far} (a verdict needs {needed})"
+    return f"{leading} is ahead in {so_far}; not yet known for other {unit} (a verdict needs {needed})"
 
 
 def _number(value: float) -> str:
