@@ -227,7 +227,7 @@ Incidents: 1
         assert """
 Models without new outcomes: 1
 
-- `elec2 / off`: since 22:18:10, its predictions stopped: its stream goes on
+- `elec2 / off`: since 22:18:10, its predictions stopped, its stream goes on
 """ in said
         assert "without new outcomes" not in markdown(history_of(*going))
 

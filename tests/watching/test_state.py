@@ -253,7 +253,7 @@ class TestSilence:
         assert "elec2/on" not in said
         later = silent_warning(state, now + HOUR)
         assert later is not None
-        assert "elec2/on since 22:23:19 (nor of any model of the stream: labels stopped" in later
+        assert "elec2/on since 22:23:19 (either the labels of its stream stopped" in later
         assert silent_warning(state, LABELLED + 310_000) is None
 
     def test_the_order_of_silent_models_costs_as_much_for_each(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ class Overview:
         found: dict[object, dict[str, Any]] = {}
         for row, kind in self._urgent:
             key, silent = row.model.key, self._history.silence(row.model, now if self._live else None)
-            together = kind == "silent" and silent is not None and not silent.alone
+            together = kind in ("silent", "unlabelled") and silent is not None and not silent.alone
             group: object = (key.stream, key.partition) if together else key
             if group in found:
                 found[group]["models"] += 1
@@ -192,7 +192,7 @@ def incident_line(one: Incident) -> dict[str, Any]:
 
 def silent_line(silent: ModelSilence) -> dict[str, Any]:
     """Return since when a model has no new outcomes, and the reason."""
-    return {"since": silent.since, "alone": silent.alone, "why": silent.why}
+    return {"since": silent.since, "alone": silent.alone, "why": silent.why, "kind": silent.kind}
 
 
 def _change(change: AlarmGroup, now: int) -> dict[str, Any]:

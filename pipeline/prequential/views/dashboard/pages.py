@@ -184,13 +184,14 @@ def model_page(
     objective = history.config.stream(key.stream).objective
     events = events_of(history, key)
     silence = history.silence(model, now)
+    known_status = Statuses(history, Verdicts(history), now is not None).of(row, now or history.newest_ts)
     tables = _tables(history, model, row.sequence, segment, stages)
     return {
         **key._asdict(), "split": key.stream in history.split, "heard": model.time, "untimed": model.untimed,
         "silent": None if silence is None else silent_line(silence),
-        "status": Statuses(history, Verdicts(history), now is not None).of(row, now or history.newest_ts),
+        "status": known_status,
         "better": Verdicts(history).better_than(key),
-        "story": story(history, row),
+        "story": story(history, row, known_status),
         "cards": cards_of(model, readings[stages[0]] if stages else None),
         "since_start": past.first or None, **_newest(row.reading), "estimator": estimator, "segment": segment,
         "absent_estimator": absent, "estimators": known_estimators,

@@ -26,6 +26,7 @@ from prequential.views.dashboard.pair import pair_page
 from prequential.views.watching.ranking import Choice
 from prequential.views.watching.state import TOPICS, ModelKey
 from prequential.views.watching.tail import OutputRecord, Tail
+from prequential.views.watching.workers import WorkerWatch
 
 #: The parameters in the address of a request.
 Params = Mapping[str, str]
@@ -54,6 +55,8 @@ class Board:
         self.trouble: str | None = None
         self.catching_up = False
         self.since: int | None = None
+        #: Counts the workers; None for files.
+        self.worker_watch: WorkerWatch | None = None
         #: The number of records read, and the number of initial records to read.
         self.read, self.to_read = 0, 0
         self._clock = clock
@@ -100,7 +103,7 @@ class Board:
             "catching_up": self.catching_up, "read": self.read, "to_read": self.to_read, "since": self.since,
             "unreadable": history.unreadable, "messages": history.messages, "untimed": history.untimed,
             "incidents_open": history.incidents.open_count(),
-            "trouble": self.trouble, "split": sorted(history.misplaced)[:5],
+            "trouble": self.trouble, "workers": history.workers, "split": sorted(history.misplaced)[:5],
             "configurations": history.configurations.counts(),
         }
 
@@ -284,7 +287,7 @@ class Server(HttpServer):
         while not self._over.is_set():
             began = time.monotonic()
             heard = self.board.heard(view, params)
-            now_status = f"{self.board.trouble}{self.board.catching_up}"
+            now_status = f"{self.board.trouble}{self.board.catching_up}{self.board.history.workers}"
             due = began - sent_at > _ALIVE_SECONDS
             # Without new messages, ages still grow, and the page must see that the server still reads.
             if heard != sent or now_status != status or (due and self.board.live):
@@ -359,6 +362,7 @@ def board_of(config: Config, window: int) -> tuple[Board, Tail]:
     tail = Tail(config.kafka, TOPICS, since=since, most=MOST_RECORDS, optional=[INCIDENTS])
     board = Board(History(config, window=window), config.kafka.bootstrap_servers, now)
     board.to_read = tail.size
+    board.worker_watch = WorkerWatch(config.kafka, config.group)
     return board, tail
 
 
@@ -367,6 +371,8 @@ def take(tail: Tail, board: Board) -> None:
     records = tail.take()
     board.trouble, board.since = tail.trouble, max(tail.since.values(), default=None)
     board.catching_up = tail.catching_up
+    if board.worker_watch is not None:
+        board.history.workers = board.worker_watch.members()
     if records:
         board.take(records)
 

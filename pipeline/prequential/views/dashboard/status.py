@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard.history import OPEN, History, began
 from prequential.views.watching.ranking import RankedModel, is_baseline
-from prequential.views.watching.state import ModelKey
+from prequential.views.watching.state import LABELS_STOPPED, ModelKey, ModelState, coverage_of
 from prequential.views.wording import comparing, measures
 from prequential.views.wording.status import (
     FEW,
@@ -24,6 +25,7 @@ from prequential.views.wording.status import (
     names,
     objective_sentence,
     silence_sentence,
+    unlabelled_sentence,
     value_sentence,
 )
 
@@ -126,15 +128,63 @@ def worse_than(row: RankedModel) -> list[str]:
     return [words for name, words in _AGAINST.items() if values.get(name, 0.0) < 0]
 
 
-def story(history: History, row: RankedModel) -> str:
-    """Return a model's current value and its problems, the worst first, in short sentences."""
+class BaselineLead(NamedTuple):
+    """A baseline that is right more often than a model, by more than chance explains."""
+
+    name: str
+    value: float
+    model_value: float
+
+
+def baseline_lead(row: RankedModel) -> BaselineLead | None:
+    """Return the best baseline that is ahead of a model's shown accuracy; None if there is none.
+
+    Both accuracies are shares of the same n outcomes. Their difference has a standard error of at most
+    sqrt((errors of both) / n) / sqrt(n); a baseline is ahead by at least two of these.
+    """
+    if row.reading is None or is_baseline(row.model.key.model) or row.reading.outcomes < FEW:
+        return None
+    values = row.reading.measures
+    model_value, outcomes = values.get("accuracy"), row.reading.n
+    if model_value is None or outcomes < FEW:
+        return None
+    ahead = [
+        BaselineLead(one.line.name, values[one.measure], model_value)
+        for one in measures.baseline_references("accuracy")
+        if one.measure in values
+        and values[one.measure] - model_value
+        > _ERRORS * math.sqrt((2 - values[one.measure] - model_value) / outcomes)
+    ]
+    return max(ahead, key=lambda one: one.value, default=None)
+
+
+def is_below_baseline(row: RankedModel) -> bool:
+    """Return whether a baseline is better than a model by more than chance explains."""
+    if row.reading is None or is_baseline(row.model.key.model) or row.reading.outcomes < FEW:
+        return False
+    if "accuracy" in row.reading.measures:
+        return baseline_lead(row) is not None
+    return any(row.reading.measures.get(name, 0.0) < _RELATIVE_LOSS for name in _AGAINST)
+
+
+#: Standard errors by which a baseline must be ahead, and for numbers the value relative to a baseline.
+_ERRORS, _RELATIVE_LOSS = 2, -0.05
+
+
+def story(history: History, row: RankedModel, known: dict[str, Any]) -> str:
+    """Return a model's current value and its problems, the worst first, in short sentences.
+
+    `known` is its status, as `Statuses.of` returns it.
+    """
     if row.reading is None or row.sequence is None:
         return "It has no metrics yet."
-    one = row.reading
-    said = value_sentence(one.measures, row.sequence.estimator, one.n, one.outcomes)
+    if not row.reading.outcomes:
+        return "No prediction has a label yet."
+    said = shown_value(row)
     # A baseline whose value is shown is better by that value.
     worse = [words for words in worse_than(row) if words.casefold() not in said.casefold()]
-    wrong = [*_wrong(history, row), *([f"It is worse than {names(worse)}."] if worse else [])]
+    missing = [known["sentence"]] if known["kind"] in ("unlabelled", "silent") else []
+    wrong = [*missing, *_wrong(history, row), *([f"It is worse than {names(worse)}."] if worse else [])]
     return " ".join((said, *(wrong or ["No problem was found."])))
 
 
@@ -155,6 +205,25 @@ def _wrong(history: History, row: RankedModel) -> Iterator[str]:
 
 _ORDER = list(WORDS)
 
+#: A model without any label needs attention after this part of the horizon, and at least this many ms.
+_HORIZON_PART, _LEAST_MS = 28, 60_000
+
+
+def pending(model: ModelState) -> int | None:
+    """Return the number of a model's predictions that wait for labels; None if it is unknown."""
+    if model.waiting is not None:
+        return model.waiting
+    waiting = coverage_of(model).get("waiting")
+    return int(waiting) if isinstance(waiting, int | float) else None
+
+
+def shown_value(row: RankedModel) -> str:
+    """Return a model's main measure and the best baseline that beats it, as sentences about one window."""
+    if row.reading is None or row.sequence is None:
+        return ""
+    reading = row.reading
+    return value_sentence(reading.measures, row.sequence.estimator, reading.n, reading.outcomes)
+
 
 class Statuses:
     """One status for each model, by urgency; with `live`, models may be silent by the current time."""
@@ -170,12 +239,19 @@ class Statuses:
             return "worse"
         if row.reading is None:
             return "waiting"
+        lasted = self._history.unlabelled(row.model, self._now(now))
+        if lasted is not None:
+            horizon = self._history.config.stream(row.model.key.stream).label_horizon
+            return "unlabelled" if lasted >= max(_LEAST_MS, horizon // _HORIZON_PART) else "waiting"
         if missed(self._history, row):
             return "objective"
-        if self._history.silence(row.model, now if self._live else None) is not None:
-            return "silent"
+        silence = self._history.silence(row.model, self._now(now))
+        if silence is not None:
+            return "unlabelled" if silence.kind == LABELS_STOPPED else "silent"
         if row.reading.outcomes < FEW:
             return "few"
+        if is_below_baseline(row):
+            return "below"
         return "beaten" if self._verdicts.against(row.model.key) else "steady"
 
     def urgent(self, rows: list[RankedModel], now: int) -> list[tuple[RankedModel, str]]:
@@ -213,18 +289,35 @@ class Statuses:
                 "sentence": objective_sentence(one.measure, one.value, one.bound, one.less_is_better),
                 "before": one.bound, "after": one.value, "level": one.measure,
             }  # fmt: skip
-        elif kind == "silent":
-            silence = self._history.silence(row.model, now if self._live else None)
-            if silence is not None:
-                said |= {"sentence": silence_sentence(silence.since, silence.why), "since": silence.since}
+        elif kind in ("unlabelled", "silent", "waiting"):
+            said |= self._without_labels(row, now)
+        elif kind == "below":
+            lead = baseline_lead(row)
+            said["sentence"] = shown_value(row) if lead else f"It is worse than {names(worse_than(row))}."
+            if lead is not None:
+                said |= {"before": lead.value, "after": lead.model_value, "level": "accuracy"}
         elif kind == "beaten":
             better = [one["name"] for one in self._verdicts.better_than(key)]
             said |= {"sentence": better_sentence(better), "word": f"{better[0]} is better"}
-        elif kind == "waiting":
-            said["sentence"] = "No prediction has a label yet."
         elif kind == "few" and row.reading is not None:
             said["sentence"] = f"{row.reading.outcomes:,} outcomes so far; {FEW} are the least for a status."
         return said
+
+    def _now(self, now: int) -> int | None:
+        return now if self._live else None
+
+    def _without_labels(self, row: RankedModel, now: int) -> dict[str, Any]:
+        """Return the sentence about missing labels, and since when they are missing."""
+        history, model = self._history, row.model
+        lasted = history.unlabelled(model, self._now(now))
+        if lasted is not None:
+            since = None if model.untimed else max(now, history.newest_ts if not self._live else now) - lasted
+            return {"sentence": unlabelled_sentence(pending(model), lasted), "since": since}
+        silence = history.silence(model, self._now(now))
+        if silence is None:
+            return {"sentence": "No prediction has a label yet."}
+        waiting = pending(model) if silence.kind == LABELS_STOPPED else None
+        return {"sentence": silence_sentence(now - silence.since, silence.why, waiting), "since": silence.since}
 
     def _incident(self, row: RankedModel) -> Incident | None:
         """Return a model's most severe open incident, unless it is an improvement."""

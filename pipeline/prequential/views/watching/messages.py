@@ -13,6 +13,12 @@ from prequential.topics.outputs import BY_PARTITION, Comparison
 ABSENT = msgspec.Raw()
 
 
+class WaitingCount(msgspec.Struct, frozen=True, gc=False):
+    """The number of pending predictions in a message's `counts`."""
+
+    waiting: int | None = None
+
+
 class Heading(msgspec.Struct, gc=False):
     """The identifying fields of a metrics message, which take a quarter of the time to decode all of it.
 
@@ -32,6 +38,7 @@ class Heading(msgspec.Struct, gc=False):
     version_since: int | None = None
     coverage: msgspec.Raw = ABSENT
     period: msgspec.Raw = ABSENT
+    counts: WaitingCount = WaitingCount()
     config: str = ""
     #: No record had a time: `ts` is none.
     untimed: bool = False

@@ -141,18 +141,32 @@ class Pace:
         return max(_LEAST_MS, _TIMES * self._longest) if self._pauses >= _KNOWN else None
 
 
+#: Why a model has no new outcomes: its labels stopped, its predictions did, nothing of its stream arrives, or no
+#: worker evaluates it. Messages without a count of pending predictions leave the first and third undecided.
+LABELS_STOPPED, PREDICTIONS_STOPPED, STREAM_IDLE, WORKER_DOWN = "labels", "predictions", "idle", "worker"
+UNDECIDED = "undecided"
+
+_WHY = {
+    LABELS_STOPPED: "its labels stopped, its predictions go on",
+    PREDICTIONS_STOPPED: "its predictions stopped, its stream goes on",
+    STREAM_IDLE: "no record of its stream arrives",
+    WORKER_DOWN: "no worker runs",
+    UNDECIDED: "either the labels of its stream stopped, or all its predictions",
+}  # fmt: skip
+
+
 class ModelSilence(NamedTuple):
     """There are no new outcomes since a time (epoch ms); `alone`: other models of the stream have some."""
 
     since: int
     alone: bool
+    #: Which of these reasons it is.
+    kind: str = UNDECIDED
 
     @property
     def why(self) -> str:
-        """The likely cause of the silence as text: predictions that stopped, or labels that did."""
-        if self.alone:
-            return "its predictions stopped: its stream goes on"
-        return "nor of any model of the stream: labels stopped, or all predictions"
+        """The cause of the silence as text."""
+        return _WHY[self.kind]
 
 
 class StreamPace(NamedTuple):
@@ -179,7 +193,8 @@ def silence(pace: Pace, stream: StreamPace) -> ModelSilence | None:
     patience = pace.patience or stream.patience
     if not patience or stream.now - pace.newest <= patience:
         return None
-    return ModelSilence(pace.newest, alone=stream.talking > 0)
+    alone = stream.talking > 0
+    return ModelSilence(pace.newest, alone, PREDICTIONS_STOPPED if alone else UNDECIDED)
 
 
 #: The topics whose messages are read.
@@ -205,9 +220,11 @@ class SequenceName(NamedTuple):
 class NewestReading:
     """The newest message of a sequence, which is decoded once, at its first use."""
 
-    __slots__ = ("reading", "same", "value")
+    __slots__ = ("outcomes", "reading", "same", "value")
 
     def __init__(self) -> None:
+        #: The number of outcomes in the newest message; None before the first one.
+        self.outcomes: int | None = None
         #: The undecoded message; None without a readable one.
         self.value: bytes | None = None
         self.reading: messages.Reading | None = None
@@ -233,8 +250,14 @@ class ModelState:
         self.time = 0
         #: No record of the model's stream had a time, so label times and `time` have no meaning.
         self.untimed = False
-        #: The pace of the model's metrics, which only come with new outcomes.
+        #: The pace of the model's outcomes. Messages also come without one, if only `counts` changed.
         self.pace = Pace()
+        #: The time of the model's first message (Kafka's time, epoch ms).
+        self.first = 0
+        #: Pending predictions by the newest message (None: it has no such count), and when they last became
+        #: more: predictions arrive without labels.
+        self.waiting: int | None = None
+        self.predicted = 0
         #: The undecoded field of the newest message.
         self.coverage = messages.ABSENT
         #: The newest message about the newest period whose time has passed.
@@ -264,6 +287,10 @@ class WatchState:
         #: messages and the time for which it was computed.
         self._paces: dict[tuple[str, int], list[Pace]] = {}
         self._streams: dict[tuple[str, int], StreamPace] = {}
+        #: By stream and partition: the time of the newest metrics message (Kafka's time, epoch ms).
+        self._spoken: dict[tuple[str, int], int] = {}
+        #: The number of workers that Kafka's group has; None if it is unknown.
+        self.workers: int | None = None
         self._streams_at: tuple[int, int | None] = 0, None
         #: By stream: the partitions in which it is evaluated, in order; then only streams with several.
         self._partitions: dict[str, list[int]] = {}
@@ -318,15 +345,39 @@ class WatchState:
         """Return a model's silence if it is unusually long; `now` in epoch ms, None for files."""
         if model.untimed:
             return None
-        if now is not None and now - model.pace.newest <= (model.pace.patience or 0):
+        if not model.pace.newest or (
+            now is not None and now - model.pace.newest <= (model.pace.patience or 0)
+        ):
             return None
         if self._streams_at != (self.messages, now):
             self._streams_at = self.messages, now
             self._streams.clear()
         place = model.key.stream, model.key.partition
         if place not in self._streams:
-            self._streams[place] = StreamPace.from_paces(self._paces[place], now)
-        return silence(model.pace, self._streams[place])
+            time = self._spoken.get(place, 0) if now is None else now
+            self._streams[place] = StreamPace.from_paces(self._paces[place], time)
+        said = silence(model.pace, self._streams[place])
+        if said is None:
+            return None
+        patience = model.pace.patience or self._streams[place].patience
+        if model.predicted - model.pace.newest > patience:
+            return said._replace(kind=LABELS_STOPPED)
+        if said.alone:
+            return said
+        if self.workers == 0:
+            return said._replace(kind=WORKER_DOWN)
+        return said if model.waiting is None else said._replace(kind=STREAM_IDLE)
+
+    def unlabelled(self, model: ModelState, now: int | None) -> int | None:
+        """Return for how long (ms) a model has had predictions and no label at all; None if it has labels."""
+        newest = [self.reading(one) for one in model.sequences.values()]
+        if not newest or any(one is None or one.outcomes for one in newest):
+            return None
+        oldest = coverage_of(model).get("oldest_waiting_ms")
+        place = model.key.stream, model.key.partition
+        end = self._spoken.get(place, 0) if now is None else now
+        known = [end - model.first, *([int(oldest)] if isinstance(oldest, int | float) else [])]
+        return max(0, *known)
 
     def pairs(self, stream: str, partition: int) -> list[Pair]:
         """Return the comparisons of a stream's models in a partition, in order of their first message."""
@@ -338,8 +389,9 @@ class WatchState:
         model = self._known(heading.stream, heading.model, heading.partition, time, heading.untimed)
         if model is None:
             return False
-        model.pace.add(time)
         self._made_by(heading, time)
+        place = heading.stream, heading.partition
+        self._spoken[place] = max(time, self._spoken.get(place, 0))
         if heading.period is not messages.ABSENT:
             said = messages.decode_period(value)
             if said.is_whole and (model.period is None or said.period.start >= model.period.period.start):
@@ -352,6 +404,7 @@ class WatchState:
                 newest = model.sequences[sequence] = NewestReading()
                 model.generation += 1
             newest.put(value)
+            self._note_progress(model, newest, heading, time)
             if newest.same != heading.same:
                 newest.same = heading.same
                 model.generation += 1
@@ -363,6 +416,19 @@ class WatchState:
                 for ended in model.endings.add(*about):
                     self._drop(model, ended)
         return True
+
+    def _note_progress(
+        self, model: ModelState, newest: NewestReading, heading: messages.Heading, time: int
+    ) -> None:
+        """Note whether a message has new outcomes, and how many predictions wait for a label."""
+        if heading.outcomes and heading.outcomes != newest.outcomes:
+            model.pace.add(time)
+        newest.outcomes = heading.outcomes
+        waiting = heading.counts.waiting
+        if heading.segment is None and waiting is not None:
+            if waiting > (model.waiting or 0):
+                model.predicted = max(model.predicted, time)
+            model.waiting = waiting
 
     def _drop(self, model: ModelState, ended: EndedStage) -> None:
         """Drop sequences that the configuration has ended, including those of segments."""
@@ -424,6 +490,7 @@ class WatchState:
             if self._stream not in (None, stream) or self._model not in (None, name):
                 return None
             model = self.models[key] = ModelState(key)
+            model.first = time
             self._paces.setdefault((stream, partition), []).append(model.pace)
             partitions = self._partitions.setdefault(stream, [])
             if partition not in partitions:

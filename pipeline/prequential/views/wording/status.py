@@ -206,12 +206,13 @@ def _span(one: Incident) -> tuple[int, int]:
 
 #: Statuses in the order of their urgency, with their words. A model has the first one that applies.
 WORDS = {
-    "worse": "worse", "objective": "misses objective", "silent": "silent", "waiting": "no label yet",
+    "worse": "worse", "objective": "misses objective", "unlabelled": "no labels", "silent": "silent",
+    "below": "worse than a baseline", "waiting": "no label yet",
     "few": "few outcomes", "beaten": "another is better", "steady": "steady", "baseline": "baseline",
 }  # fmt: skip
 
 #: Statuses that need attention.
-URGENT = ("worse", "objective", "silent")
+URGENT = ("worse", "objective", "unlabelled", "silent", "below")
 
 #: A model with fewer outcomes has no reliable status.
 FEW = 30
@@ -305,9 +306,46 @@ def objective_sentence(measure: str, value: float, bound: float, less_is_better:
     return f"{measure} is {number(value)}: the objective is at {most} {bound}."
 
 
-def silence_sentence(since: int, why: str) -> str:
-    """Return a sentence: since when a model has had no new outcomes, and why."""
-    return f"No new outcomes since {moment(since)}; {why}."
+def silence_sentence(lasted: int, why: str, waiting: int | None = None) -> str:
+    """Return a sentence: for how long (ms) a model has had no new outcomes, and why.
+
+    `waiting` is the number of predictions that wait for labels; None: the labels have not stopped.
+
+    >>> silence_sentence(28_800_000, "its labels stopped, its predictions go on", 2400)
+    '2,400 predictions wait, no label for 8 h: its labels stopped, its predictions go on.'
+    >>> silence_sentence(1_260_000, "no worker runs")
+    'No labelled prediction for 21 min: no worker runs.'
+    """
+    if waiting is None:
+        return f"No labelled prediction for {age(lasted)}: {why}."
+    return f"{waiting:,} prediction{'' if waiting == 1 else 's'} wait, no label for {age(lasted)}: {why}."
+
+
+def unlabelled_sentence(waiting: int | None, lasted: int) -> str:
+    """Return a sentence about a model that has predictions, and has never had a label, for `lasted` ms.
+
+    >>> unlabelled_sentence(2400, 28_800_000), unlabelled_sentence(None, 0)
+    ('2,400 predictions, no label for 8 h.', 'Predictions arrive, no label yet.')
+    """
+    subject = "Predictions arrive" if waiting is None else f"{waiting:,} prediction{'' if waiting == 1 else 's'}"
+    return f"{subject}, no label {'yet' if lasted < _SECOND else f'for {age(lasted)}'}."
+
+
+#: Units of a length of time, in ms, the largest first.
+_SECOND = 1_000
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", _SECOND))
+
+
+def age(ms: int) -> str:
+    """Return a length of time in its largest unit.
+
+    >>> age(28_800_000), age(90_000), age(0)
+    ('8 h', '1 min', '0 s')
+    """
+    for unit, size in _UNITS:
+        if ms >= size:
+            return f"{ms // size} {unit}"
+    return "0 s"
 
 
 def better_sentence(better: Sequence[str]) -> str:

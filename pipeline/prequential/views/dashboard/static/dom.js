@@ -81,7 +81,7 @@ export function section(title, ...children) {
   return found.length ? h("section", {}, h("h2", {}, title), ...found) : null;
 }
 
-const GLYPHS = { worse: "◆", objective: "▽", silent: "○", waiting: "…", few: "…", beaten: "⇄", better: "◇", steady: "✓", over: "◇" };
+const GLYPHS = { worse: "◆", objective: "▽", silent: "○", unlabelled: "○", below: "▽", waiting: "…", few: "…", beaten: "⇄", better: "◇", steady: "✓", over: "◇" };
 
 // The one status of a model or an incident: a glyph, a word and a colour.
 export function chip(kind, text) {

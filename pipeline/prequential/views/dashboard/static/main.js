@@ -111,17 +111,28 @@ function statusLine(status) {
 function liveness(status) {
   if (status.newest === null) return "no messages yet";
   const old = Math.max(0, status.now - status.newest + Date.now() - seen.at);
-  return `${why(status) ? "not live" : "live"}, newest message ${age(old)} ago (${clock(status.newest)})`;
+  return `${why(status) ? "not live" : idle(status) ? "idle" : "live"}, newest message ${age(old)} ago (${clock(status.newest)})`;
 }
 
 // Why what is shown may be out of date; null while it is live.
 function why(status) {
   if (!status.live || status.catching_up || status.newest === null) return null;
   const silent = Date.now() - seen.at;
-  if (!seen.connected || silent >= DEAF_MS) return "The connection to the dashboard's server is lost; the page is trying again.";
-  if (status.trouble) return "The dashboard cannot read the topics.";
-  if (status.now - status.newest + silent > status.patience) return "No new messages came.";
+  if (!seen.connected || silent >= DEAF_MS) return "This page is cut off: it cannot reach the dashboard's server, and tries again.";
+  if (status.trouble) return "The dashboard is cut off: it cannot read the topics.";
+  if (status.workers === 0) return "No worker runs: the consumer group of the workers has no member.";
+  if (isQuiet(status) && !status.workers) return "No new messages came. It is unknown whether a worker runs.";
   return null;
+}
+
+// Whether messages come later than usual.
+function isQuiet(status) {
+  return status.live && status.newest !== null && status.now - status.newest + Date.now() - seen.at > status.patience;
+}
+
+// Workers run, and publish nothing: what is shown is current.
+function idle(status) {
+  return isQuiet(status) && !status.catching_up && why(status) === null;
 }
 
 // The state of what is shown: loading, live, or out of date, which is said above it and shown by faded values.
@@ -134,10 +145,12 @@ function refreshStatus() {
   element.className = `status ${status.catching_up ? "busy" : reason ? "stale" : status.live && status.newest !== null ? "" : "still"}`;
   main.classList.toggle("is-stale", reason !== null);
   const notice = header.querySelector(".notice");
-  notice.hidden = reason === null;
+  const first = reason === null ? "Idle." : "Not live.";
+  notice.hidden = reason === null && !idle(status);
   // The text changes only with its cause: a screen reader reads it once.
-  const text = `Not live. ${reason} These values are of ${short(status.newest)} UTC.`;
-  if (reason !== null && notice.textContent !== text) replace(notice, h("b", {}, "Not live."), text.slice("Not live.".length));
+  const text = reason === null ? `${first} ${counted(status.workers ?? 0, "worker")} ${status.workers === 1 ? "runs" : "run"}, and no record has arrived since ${short(status.newest)} UTC.`
+    : `${first} ${reason} These values are of ${short(status.newest)} UTC.`;
+  if (!notice.hidden && notice.textContent !== text) replace(notice, h("b", {}, first), text.slice(first.length));
 }
 
 function skeleton() {

@@ -113,9 +113,8 @@ function heading(data) {
   return [
     h("p", { class: "crumb" }, link("overview", {}, "Models"), " › ", link("overview", { search: data.stream }, data.stream)),
     h("h1", { tabindex: "-1" }, `${data.stream} / ${data.model}`, " ", chip(status.kind, `${status.word}${status.kind === "worse" && status.since !== null ? ` for ${since(status, now)}` : ""}`)),
-    data.silent ? h("p", { class: "problem" }, `No new outcomes since ${clock(data.silent.since)}; ${data.silent.why}`) : null,
     h("p", { class: "story" }, data.story),
-    status.kind === "few" || status.kind === "waiting" ? h("p", { class: "problem" }, status.sentence) : null,
+    ["few", "waiting", "unlabelled", "silent"].includes(status.kind) ? h("p", { class: "problem" }, status.sentence) : null,
     h("p", { class: "meta" }, said.filter((one) => one).map((one) => h("span", {}, one)), status.incident ? link("incident", { id: status.incident }, "the open incident") : null),
   ];
 }
