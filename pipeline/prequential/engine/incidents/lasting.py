@@ -64,7 +64,7 @@ MOST_CORRELATION = 0.8
 
 #: Clusters that an excursion usually lasts for: of a rise that has lasted for w clusters, w/(w + BRIEF) stays.
 #: On the real streams the three days after an incident then show as much as it says.
-BRIEF = 8.0
+BRIEF = 10.0
 
 #: Closed clusters after an incident opened that make it lasting, and the newest ones that must agree. On the
 #: real streams two of three such incidents are confirmed by the three days that follow, one of two before.
