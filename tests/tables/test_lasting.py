@@ -106,7 +106,7 @@ def plain_is_worse(before: Outcomes, since: Outcomes, binary: bool, days: float)
         hours = math.sqrt(variance) / 4
         z = (m1 - m0) / math.sqrt(variance * wide * (1 / n0 + 1 / n1))
     error = math.sqrt(variance * wide * (1 / n0 + 1 / n1) + hours**2 * 4 / (4 + days))
-    return bool(m1 > m0 and z > 2.33 and (days == WHOLE_DAYS or m1 - m0 > 2.75 * error))
+    return bool(m1 > m0 and z > 2.33 and (days == WHOLE_DAYS or m1 - m0 > 3.25 * error))
 
 
 def shares(rng: np.random.Generator, rates: list[float]) -> Clusters:
@@ -155,7 +155,8 @@ def test_decisions_are_those_of_a_plain_loop(seed: int, binary: bool, h: float) 
     assert found.excess.start == (pending[0] if pending else -1)
     sure = bool(pending) and total >= h
     if sure:
-        means, start = scratch.means, pending[0]
+        means = scratch.means
+        start = lasting.change_place(means, pending[0], len(clusters), found.excess.mean)
         columns = means.n, means.loss, means.squares, means.products
         spans = slice(0, start), slice(start, len(clusters))
         before, since = (LossSums(*(float(column[span].sum()) for column in columns)) for span in spans)

@@ -45,6 +45,8 @@ def message_of(catalog: Catalog, incidents: Incidents, about: Entity) -> Inciden
         message.recovered = state.recovered
     if state.now is not None:
         message.now = dict(state.now)
+    if state.confirmed is not None:
+        message.confirmed = dict(state.confirmed)
     if owner in incidents.graded:
         message.graded = dict(zip(("incidents", "lasting"), incidents.graded[owner]))
     if stream.config.incident_loss != "error":

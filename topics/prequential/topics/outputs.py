@@ -298,14 +298,9 @@ class Incident(msgspec.Struct, gc=False):
         Cohen's d of the losses, from 0 to 10, times the share of the change that is not due to the labels.
     before
         Mean loss (`level`), its 95% `interval` and the number `n` of outcomes before the change.
-    grade
-        `possible`; `lasting` once later clusters have confirmed it.
     after
         The level that is expected to last: what was seen after the change, less what usually passes; perhaps
         with `at_former_class_ratio`.
-    worst
-        The worst `level` of three neighbouring clusters since the change, with the number `n` of outcomes,
-        the first and last of these `outcomes`, and `ts` from and to which predictions were made.
     causes
         What explains the change, the largest `share` of it first.
     baselines
@@ -325,9 +320,16 @@ class Incident(msgspec.Struct, gc=False):
         compared `before` and `after` the change.
     recovered
         `outcome` and `ts` from which on the loss is back at its earlier level.
+    grade
+        `possible`; `lasting` once later clusters have confirmed it.
+    worst
+        The worst `level` of three neighbouring clusters since the change, with the number `n` of outcomes,
+        the first and last of these `outcomes`, and `ts` from and to which predictions were made.
     now
         The `level` of the newest three clusters, their number of `outcomes`, and `ts` up to which such
         predictions were made; left out when it is over.
+    confirmed
+        `outcome` and `ts` at which it became `lasting`; left out before.
     graded
         Of the model's `incidents` that are over or lasting, how many are or were `lasting`.
     loss
@@ -348,10 +350,8 @@ class Incident(msgspec.Struct, gc=False):
     alarm_count: int
     signals: list[dict[str, Any]]
     severity: float
-    grade: str
     before: dict[str, Any]
     after: dict[str, Any]
-    worst: dict[str, Any]
     causes: list[dict[str, Any]]
     baselines: dict[str, dict[str, float]]
     examples: list[str]
@@ -362,7 +362,10 @@ class Incident(msgspec.Struct, gc=False):
     compared: dict[str, Any] | Unset = UNSET
     cluster: dict[str, float] | Unset = UNSET
     recovered: dict[str, int] | Unset = UNSET
+    grade: str | Unset = UNSET
+    worst: dict[str, Any] | Unset = UNSET
     now: dict[str, float] | Unset = UNSET
+    confirmed: dict[str, int] | Unset = UNSET
     graded: dict[str, int] | Unset = UNSET
     loss: str | Unset = UNSET
     untimed: bool | Unset = UNSET

@@ -28,7 +28,7 @@ CHANCE = 2.33
 
 #: Deviations of the second test. With 2.5, 4 of 40 streams of batches open an incident; with 3, one rise from
 #: 1 to 10% in 15 is missed instead of one in 30.
-UNSEEN = 2.75
+UNSEEN = 3.25
 
 #: Logarithm of the ratio of odds that parts of a day may differ by. With 0.65, a daily turn of 15 points at
 #: 30% opens an incident; with a share of the deviation instead, rises from 1% are missed.

@@ -128,7 +128,7 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Incide
     )  # fmt: skip
     before, after = phases.before, phases.after
     spans = (before, split), (after, len(since))
-    levels = [_level(span, deviation, count, view) for span, count in spans]
+    levels = [_level(span, span.mean, deviation, count, view) for span, count in spans]
     others = partial(change_of_others, view, change, phases.change)
     causes = [one.message for one in attribution.causes(phases, view.classes, view.names, others)]
     baselines = {
@@ -137,8 +137,8 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Incide
             ("persistent", before.persistent, after.persistent), ("majority", before.majority, after.majority)
         )
     }  # fmt: skip
-    lasts = len(since) / (len(since) + BRIEF)
-    latter = _shrunk(levels[1], levels[0].level, lasts).message
+    lasting_level = before.mean + (after.mean - before.mean) * len(since) / (len(since) + BRIEF)
+    latter = _level(after, lasting_level, deviation, len(since), view).message
     weighed = view.classes and phases.differs_by_model
     ratio = at_former_ratio(before, after, view.classes) if weighed else None
     if ratio is not None:
@@ -158,18 +158,12 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Incide
     return IncidentFinding(details, *levels)
 
 
-def _level(span: Phase, deviation: float, count: int, view: View) -> Level:
-    """The mean loss of so many clusters with its 95% interval: a cluster is one observation."""
+def _level(span: Phase, level: float, deviation: float, count: int, view: View) -> Level:
+    """A level by so many clusters with its 95% interval: a cluster is one observation."""
     half = _Z * deviation / math.sqrt(max(1, count))
-    low, high = span.mean - half, span.mean + half
+    low, high = level - half, level + half
     low = low if view.measure == COST else max(0.0, low)  # a cost below 0 is a profit
-    return Level(span.mean, low, min(1.0, high) if view.binary else high, span.n)
-
-
-def _shrunk(seen: Level, before: float, lasts: float) -> Level:
-    """The level that will last if this share of its rise does, with an interval of the same width."""
-    less = (1.0 - lasts) * (seen.level - before)
-    return Level(seen.level - less, seen.low - less, seen.high - less, seen.n)
+    return Level(level, low, min(1.0, high) if view.binary else high, span.n)
 
 
 def levels_since(view: View, begin: int, stop: int) -> list[dict[str, Any]]:

@@ -125,6 +125,8 @@ class OpenIncident:
     #: Where the level came back; None: it has not.
     recovered: dict[str, int] | None = None
     grade: str = POSSIBLE
+    #: Where it became lasting; None: it has not.
+    confirmed: dict[str, int] | None = None
     #: The worst level since the change, and the newest one; None: the incident is over.
     worst: dict[str, Any] = field(default_factory=dict)
     now: dict[str, Any] | None = None

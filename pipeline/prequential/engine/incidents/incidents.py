@@ -345,7 +345,7 @@ class Incidents:
         moved = abs(state.details["severity"] - severity)
         graded = state.grade == incident.POSSIBLE and state.has_lasted(n, loss)
         if graded:
-            state.grade = incident.LASTING
+            state.grade, state.confirmed = incident.LASTING, now_of(self.history, owner)._asdict()
             self._count(owner, 1)
         has_moved = moved > _MOVE + _MOVE_PART * abs(severity) or state.has_moved()
         if graded or state.cause != cause or has_moved:

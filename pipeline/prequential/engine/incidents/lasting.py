@@ -263,8 +263,9 @@ def decide(scratch: Scratch, stop: int, binary: bool, clusters: float, days: flo
     if found.start < 0 or found.usual < LEAST_USUAL or found.total < h:
         return Decision(False, found, h)
     before, since = new_sums(), new_sums()
+    start = change_place(means, found.start, stop, found.mean)  # S may have begun to rise before the level
     for i in range(stop):
-        if i >= found.start:
+        if i >= start:
             since = added(since, means.n[i], means.loss[i], means.squares[i], means.products[i])
         elif means.mark[i] < UNUSUAL:
             before = added(before, means.n[i], means.loss[i], means.squares[i], means.products[i])
