@@ -128,6 +128,13 @@ def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
         title = ""
 
 
+#: Grades in words, with what became of such incidents on the real streams of `docs/understand/validation.md`.
+_GRADES = {
+    "possible": "possible: about half of such changes have passed within three days",
+    "lasting": "lasting: later clusters have confirmed it",
+}
+
+
 def _marked(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     """Yield what a person has marked the incident as, and how many marked incidents were real."""
     mark = known.marks.newest(incident.id)
@@ -154,6 +161,11 @@ def _labels_of(incident: Incident, place: dict[str, int]) -> str:
 
 def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     before, after = (_level(side, incident) for side in (incident.before, incident.after))
+    yield f"{status.size_in_words(incident)} (expected to last)"
+    if present := status.present_in_words(incident):
+        yield present
+    if isinstance(incident.grade, str):
+        yield _GRADES.get(incident.grade, printable(incident.grade))
     yield (
         f"{status.level_name(incident)} {before} → {after}, severity {incident.severity:.2f} "
         "(0.2 is small, 0.8 is large)"
