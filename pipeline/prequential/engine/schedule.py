@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -19,7 +19,7 @@ from prequential.engine.delay.due_periods import due_of
 from prequential.engine.expectations import DuePeriods, Expectations
 from prequential.engine.incidents.incident import ALARM, Raised, alarm_of_period
 from prequential.engine.measures.registry import INDEX
-from prequential.engine.output.estimates import OF_MODELS, States, reported_numbers, state_of
+from prequential.engine.output.estimates import States, predicting, reported_numbers, state_of
 from prequential.engine.output.messages import DisparityReporter, Reporter
 from prequential.engine.output.period_measures import SoFar
 from prequential.engine.state import ShardState
@@ -154,17 +154,28 @@ class DueEntities:
         is_due = np.zeros(len(self._catalog.streams), dtype=np.bool_)
         is_due[[stream.code for stream in streams]] = True
         changed = changed[is_due[entities.stream[changed]]]
-        models = [row for stream in streams for row in self._rows_of_models(stream)]
-        rows = np.union1d(changed, np.array(models, dtype=np.int64))
+        rows = np.union1d(changed, np.array(self._rows_of_models(streams), dtype=np.int64))
         order = np.lexsort((rows, entities.kind[rows], entities.stream[rows]))
         return self._unreported_among(rows[order].tolist())
 
-    def _rows_of_models(self, stream: Stream) -> Iterator[int]:
-        """The models of a stream, and their stages at an age."""
-        after = self._catalog.columns.entities.after
-        for row in stream.models.values():
-            yield row
-            yield from range(after[row], after[row] + len(stream.ages) if after[row] else 0)
+    def all_of(self, stream: Stream) -> list[int]:
+        """The entities of a stream that have messages, in the order of messages: also without outcomes."""
+        outcomes = self._catalog.columns.entities.outcomes
+        models = set(self._rows_of_models([stream]))
+        return [
+            about.row for about in self._catalog.entities_of(stream)
+            if outcomes[about.row] or about.row in models
+        ]  # fmt: skip
+
+    def _rows_of_models(self, streams: Iterable[Stream]) -> list[int]:
+        """The models of streams that have made predictions, and their stages at an age."""
+        entities = self._catalog.columns.entities
+        models = [row for stream in streams for row in stream.models.values()]
+        rows = predicting(self._catalog, self._accounts, models)
+        for model in list(rows) if entities.after.any() else ():
+            ages = self._catalog.streams[entities.stream[model]].ages
+            rows += range(entities.after[model], entities.after[model] + len(ages))
+        return rows
 
     def _unreported_among(self, rows: Sequence[int]) -> list[int]:
         """The entities among these that differ from their last messages, in this order."""
@@ -305,15 +316,10 @@ class Schedule:
 
     def last_set(self) -> Iterator[facts.Fact]:
         """Report every sequence, at the end of a replay."""
-        catalog = self._state.catalog
-        outcomes = catalog.columns.entities.outcomes
         for every, due in self._state.ticks.items():
             yield facts.PartsDue(every, due or 0, None)
-        for stream in catalog.streams:
-            rows = [
-                one.row for one in catalog.entities_of(stream) if outcomes[one.row] or one.kind in OF_MODELS
-            ]
-            yield self._entities.report(rows, covered=True)
+        for stream in self._state.catalog.streams:
+            yield self._entities.report(self._entities.all_of(stream), covered=True)
             if stream.config.period is not None:
                 yield from self._periods([stream], all_news=True)
             yield from self._pairs.all_of(stream)

@@ -200,7 +200,7 @@ class Merged:
         kind, model, segment, age = who
         of = [one for _, one in self._of[who]]
         outcomes, revisions, since = self._moment(of)
-        if not outcomes and kind not in OF_MODELS:
+        if not outcomes and not (kind in OF_MODELS and self._predicts(model)):
             return
         clock = max(part.clock for part in self._parts)
         config, initial_is_final = self._config, all(one.initial_is_final for one in of)
@@ -226,6 +226,13 @@ class Merged:
                         covered.add(model)
                         message.coverage = self._coverage(of)
                     yield Encoded(METRICS, self._name, encode(message))
+
+    def _predicts(self, model: str) -> bool:
+        """Whether predictions of a model have been processed: see `estimates.predicting`."""
+        of = [one for _, one in self._of.get((MODEL, model, None, None), ())]
+        counts = totals(one.counts for one in of)
+        predictions = sum(counts.get(name, 0) for name in ("waiting", "late", "expired", "duplicate"))
+        return predictions + sum(one.outcomes for one in of) > 0
 
     def _stages(self, age: str | None, initial_is_final: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The stages of messages, each with the stages from which it is computed."""

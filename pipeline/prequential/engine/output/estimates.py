@@ -281,6 +281,17 @@ def times_of(catalog: Catalog, rows: Sequence[int]) -> list[int]:
     return times
 
 
+def predicting(catalog: Catalog, accounts: Accounts, models: Sequence[int]) -> list[int]:
+    """The models (rows) among these of which predictions have been processed, in this order.
+
+    Names are registered ahead of their records. Each processed prediction waits, is counted, or has outcomes.
+    """
+    entities = catalog.columns.entities
+    counts = accounts.coverage.models.waiting[models] + entities.outcomes[models]
+    counts += entities.late[models] + entities.expired[models] + entities.duplicate[models]
+    return [model for model, count in zip(models, counts.tolist()) if count]
+
+
 def reported_numbers(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> list[tuple[int, ...]]:
     """By entity (row), the numbers whose changes make a message due: outcomes and revisions.
 
