@@ -18,8 +18,8 @@ from prequential.configuration.settings.stages import FINAL, INITIAL, PERIOD, pa
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import OTHER
 from prequential.engine.comparisons import DEFINED, REASONS, measuring
-from prequential.engine.comparisons.reporting import is_parted
 from prequential.engine.comparisons.measuring import NAMES as OF_PAIRS
+from prequential.engine.comparisons.reporting import is_parted
 from prequential.engine.delay import latency, maturity
 from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.engine.measures.registry import by_name
@@ -329,8 +329,8 @@ class Merged:
                 about = whole.state._replace(expected_share=share)
                 key = self._name, ALL_PARTITIONS, model, None, PERIOD, about.name
                 message = Metrics(
-                    identity(*key, *whole.identity, moment, *self._loss), *key, about.labelled, about.labelled,
-                    about.newest_ts, *by_name(self._config.measures, measures.values, measures.reasons),
+                    identity(*key, *whole.identity, moment, *self._loss), *key, about.labelled,
+                    about.labelled, about.newest_ts, *by_name(self._config.measures, measures.values, measures.reasons),
                     counts, self._config.digest,
                     missing_partitions=self.names.without_model(model) or msgspec.UNSET,
                     period=about.as_message(closes=self._config.label_at_horizon is not None),

@@ -293,7 +293,8 @@ def _whole(
     state = PeriodState(
         0, start, end, predictions, labelled, labelled / predictions if predictions else 0.0, None,
         "final" if is_final else "provisional", corrections,
-        max((one.ts for one in one_each if one.labelled or one.revisions), default=end), revisions, at_horizon,
+        max((one.ts for one in one_each if one.labelled or one.revisions), default=end), revisions,
+        at_horizon,
     )  # fmt: skip
     maturity = records.maturity_of(clock, end, config.label_horizon)
     return MergedPeriod(state, finals, maturity, [(number, of[number]) for number in sorted(of)])
