@@ -27,7 +27,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "verify",
         help="recompute what was published from the inputs, and list the differences",
-        description="Reads the committed messages of the output topics, recomputes them from the input topics "
+        description="Reads the committed messages of the output topics, recomputes them from the inputs "
         "in the order that the workers took, and lists each difference by id and field. Joins no consumer "
         "group and changes nothing. Exit status 1 if there are differences, or nothing can be recomputed.",
     )

@@ -330,8 +330,9 @@ class Merged:
                 key = self._name, ALL_PARTITIONS, model, None, PERIOD, about.name
                 message = Metrics(
                     identity(*key, *whole.identity, moment, *self._loss), *key, about.labelled,
-                    about.labelled, about.newest_ts, *by_name(self._config.measures, measures.values, measures.reasons),
-                    counts, self._config.digest,
+                    about.labelled, about.newest_ts,
+                    *by_name(self._config.measures, measures.values, measures.reasons), counts,
+                    self._config.digest,
                     missing_partitions=self.names.without_model(model) or msgspec.UNSET,
                     period=about.as_message(closes=self._config.label_at_horizon is not None),
                 )  # fmt: skip
