@@ -150,7 +150,7 @@ class Stream:
         self.timeline = Timeline(settings.horizon, settings.cluster)
         self.places: dict[int, Place] = {}  # by `ts`, of predictions with outcomes by this record
         self.processed = 0  # records
-        self.records = 0  # those that have changed their instance, or whatever they change
+        self.changes = 0  # how often records have moved the clock, or come to an instance
         self.settled: dict[str, int] = {}  # forgotten instances with outcomes: until when that is known
         self.forgotten: list[Memory] = []  # kept, so that none has the identity of another
         self.unpredicted_instances = self.predictions_without_instance = 0
@@ -161,9 +161,11 @@ class Stream:
         instance_id = identifier(obj["instance_id"])
         ts = time_of(obj, record_time)
         seen = min(ts, record_time + min(CLOCK_LEAD, self.settings.horizon // 10))
+        before = self.clock or 0
         self.clock = seen if self.clock is None else max(self.clock, seen)
+        self.changes += self.clock != before
         self.expire()
-        self.records += 1
+        self.changes += 1
         known = instance_id in self.memories
         if kind == "labels" and not known and self.settled.get(instance_id, self.clock - 1) >= self.clock:
             self.count("after_settle")
@@ -463,7 +465,7 @@ class Stream:
         for revised in memory.outcomes.values():
             for model in {id(model): model for model, _ in revised}.values():
                 model.revisions += 1
-                model.newest_record = self.records
+                model.newest_change = self.changes
             for _, outcome in revised:
                 outcome.revise(label.y, label.value)
         for prediction in memory.met:
@@ -521,7 +523,7 @@ class Stream:
                     )
             if outcomes:
                 memory.outcomes[model] += [(evaluated, outcome) for outcome in outcomes.values()]
-                evaluated.newest_record = self.records
+                evaluated.newest_change = self.changes
                 self.result.alarms += evaluated.add(outcomes, twofold=len(counting) > 1)
                 if evaluated is self.models[model][0]:  # stages at an age are groups of their own
                     newest = choose("final", counting, t0, label.t1, self.settings.bins)
@@ -580,7 +582,7 @@ class Stream:
         assert self.clock is not None
         counts, account = self.result.counts, self.accounts[model.name]
         model.said = self.numbers(model)
-        moment = [[self.records - model.newest_record]] if all_records else []
+        moment = [[self.changes - model.newest_change]] if all_records else []
         messages = model.messages(self.counts_of(model), self.clock, moment)
         if covered and messages:
             coverage = {

@@ -182,7 +182,7 @@ class Model:
         self.twofold = False  # whether an instance with an outcome has had two predictions
         self.count = 0  # outcomes so far, the same number in every stage
         self.revisions = 0  # of its outcomes
-        self.newest_record = 0  # records of its stream at its newest outcome or revision
+        self.newest_change = 0  # changes of its stream at its newest outcome or revision
         self.said: tuple[Any, ...] = ()  # numbers and counts in its last messages
         self.version: tuple[str, int] | None = None  # of its newest evaluated prediction, and since when
         self.version_ts = 0

@@ -97,8 +97,8 @@ class Evaluated(msgspec.Struct, gc=False, omit_defaults=True):
     coverage: dict[str, Any] | None = None
     #: Of a model: those that aren't forgotten, in order of time.
     periods: list[PeriodPart] = []
-    #: How many records of the stream there were at its newest outcome or revision.
-    newest_record: int = 0
+    #: The stream's `changes` there at its newest outcome or revision.
+    newest_change: int = 0
 
 
 class Compared(msgspec.Struct, gc=False, omit_defaults=True):

@@ -84,14 +84,13 @@ def join(
         row = 0 if slot else _compact_row(rows, i, registry, store, stream)
         if not slot and not row and used[log.REMEMBERED] >= most_instances:
             rows.refused[i] = TOO_MANY_INSTANCES
-            streams.records[stream] += 1  # it has moved the clock
             continue
         # 4. If names, room, a segment or a stage are missing, the row begins again once they are there.
         why = _lacks(rows, i, registry, store, logs, stream, slot, row)
         if why != log.DONE:
             return i, why
         # 5. The record changes its instance.
-        streams.records[stream] += 1
+        streams.changes[stream] += 1
         if not slot and not row and _is_dropped(rows, i, registry, store, logs, stream, clock):
             continue
         if not slot:
@@ -154,6 +153,8 @@ def _set_clock(streams: Streams, stream: int, clock: int) -> None:
     if not streams.started[stream]:
         streams.started[stream] = 1
         streams.wheel[stream] = clock
+    if streams.clock[stream] != clock:
+        streams.changes[stream] += 1
     streams.clock[stream] = clock
 
 

@@ -473,5 +473,5 @@ def _again(
         entities = registry.entities
         entities.revisions[entity] += 1
         entities.changed[entity] = 1
-        entities.newest_record[entity] = registry.streams.records[entities.stream[entity]]
+        entities.newest_change[entity] = registry.streams.changes[entities.stream[entity]]
     return outcome_of(entity, 0 if kind == REFERENCE else number, whose, old, judged, kind)

@@ -192,8 +192,8 @@ class Merged:
         return numbers
 
     def _moment(self, of: Sequence[Evaluated]) -> tuple[int, int, int]:
-        """The outcomes, the revisions, and the stream's records since (see `estimates.records_since`)."""
-        since = self._of_stream.get("records", 0) - sum(one.newest_record for one in of)
+        """The outcomes, the revisions, and the stream's changes since (see `estimates.changes_since`)."""
+        since = self._of_stream.get("changes", 0) - sum(one.newest_change for one in of)
         return sum(one.outcomes for one in of), sum(one.revisions for one in of), since
 
     def _metrics(self, who: _Who, covered: set[str]) -> Iterator[Encoded]:

@@ -80,7 +80,7 @@ def _counts(state: ShardState, stream: Stream) -> dict[str, int]:
     names = (
         "duplicate_instances", "duplicate_labels", "late_label", "unmatched_label", "after_settle",
         "revisions", "withdrawn",
-        "instances_without_predictions", "predictions_without_instance", "records",
+        "instances_without_predictions", "predictions_without_instance", "changes",
     )  # fmt: skip
     counts = {name: int(getattr(streams, name)[code]) for name in names}
     *records, entries, _ = state.catalog.lost
@@ -103,7 +103,7 @@ def _evaluated(state: ShardState, stream: Stream, about: Entity) -> Evaluated:
         int(entities.revisions[row]), int(entities.newest_ts[row]), bool(entities.initial_is_final[row]),
         counts, list(_memories(state, about, plan)),
         _coverage(state, stream, row) if about.kind == MODEL else None,
-        newest_record=int(entities.newest_record[row]),
+        newest_change=int(entities.newest_change[row]),
     )  # fmt: skip
 
 

@@ -262,14 +262,15 @@ def intermediate(states: list[EstimatorState], alpha: float) -> EstimatorState:
     return EstimatorState(states[0].n, values, bytes(reasons))
 
 
-def records_since(catalog: Catalog, rows: Sequence[int]) -> Ints:
-    """By entity (row), the number of its stream's records since its newest outcome or revision.
+def changes_since(catalog: Catalog, rows: Sequence[int]) -> Ints:
+    """By entity (row), how often its stream has changed since its newest outcome or revision.
 
-    With the numbers of outcomes and revisions it names a moment of the stream, so ids of messages with all
-    records so far have it. Without outcomes it counts from the stream's first record.
+    A record changes a stream if it moves the clock, and again when it comes to an instance. With the numbers of
+    outcomes and revisions this names a moment of the stream, so ids of messages about all records so far have
+    it. Without outcomes it counts from the stream's beginning.
     """
     streams, entities = catalog.columns.streams, catalog.columns.entities
-    since: Ints = streams.records[entities.stream[rows]] - entities.newest_record[rows]
+    since: Ints = streams.changes[entities.stream[rows]] - entities.newest_change[rows]
     return since
 
 

@@ -85,7 +85,7 @@ class Reporter:
         """Read the messages about entities in their present state, in the order of the rows.
 
         `covered`: all records so far are accounted for, so messages have the field `coverage`, and ids that
-        name the newest record.
+        name the moment.
         """
         catalog, entities, draft = self._catalog, self._catalog.columns.entities, Draft()
         coverages = self._coverages(rows) if covered else {}
@@ -96,7 +96,7 @@ class Reporter:
         of_rows = (column[rows].tolist() for column in columns_of)
         moments = [b""] * len(rows)
         if covered:
-            moments = [b",[%d]" % since for since in estimates.records_since(catalog, rows).tolist()]
+            moments = [b",[%d]" % since for since in estimates.changes_since(catalog, rows).tolist()]
         all_counts = estimates.counts_of(catalog, self._accounts, rows)
         for row, counts, ts, moment, outcomes, revisions, version in zip(
             rows, all_counts, estimates.times_of(catalog, rows), moments, *of_rows

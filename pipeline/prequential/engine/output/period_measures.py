@@ -25,7 +25,7 @@ from prequential.engine.measures.declaration import CLASSES, COSTS, DEFINED, LAB
 from prequential.engine.measures.per_class import Positives, new_classes, quantile_of
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
-from prequential.engine.output.estimates import counts_of, records_since
+from prequential.engine.output.estimates import counts_of, changes_since
 from prequential.engine.tables import scores
 from prequential.engine.tables.outcomes import JointCells, cell_of
 from prequential.topics.encoding import encode, identity
@@ -348,7 +348,7 @@ def messages_of(catalog: Catalog, accounts: Accounts, periods: Sequence[PeriodDu
         return []
     entities = catalog.columns.entities
     counts = dict(zip(models, counts_of(catalog, accounts, models)))
-    columns = entities.outcomes[models], entities.revisions[models], records_since(catalog, models)
+    columns = entities.outcomes[models], entities.revisions[models], changes_since(catalog, models)
     moments = dict(zip(models, zip(*(column.tolist() for column in columns))))
     messages = (_message(catalog, one, counts[one.model], moments[one.model]) for one in periods)
     return [Encoded(METRICS, message.stream, encode(message)) for message in messages]
@@ -357,7 +357,7 @@ def messages_of(catalog: Catalog, accounts: Accounts, periods: Sequence[PeriodDu
 def _message(
     catalog: Catalog, due: PeriodDue, counts: dict[str, int], moment: tuple[int, ...]
 ) -> Metrics:
-    """The message about a period; `moment` has the model's outcomes, its revisions, and records since."""
+    """The message about a period; `moment` has the model's outcomes, its revisions, and changes since."""
     about, state, forecast = catalog.entity(due.model), due.state, due.forecast
     stream = catalog.streams[about.stream]
     key = (stream.name, catalog.partition, about.model, None, PERIOD, state.name)

@@ -121,7 +121,7 @@ class _Restoring:
         catalog.ensure_class_capacity(stream, int(arrays["streams.class_capacity"][at]))
         registry = catalog.registry
         for name in STREAM_STATE:
-            if f"streams.{name}" in arrays:  # snapshots of earlier versions lack `records`
+            if f"streams.{name}" in arrays:  # snapshots of earlier versions lack `changes`
                 getattr(registry.streams, name)[at] = arrays[f"streams.{name}"][at]
         state = self._state
         state.timeline = grown(state.timeline, at + 1)
@@ -181,7 +181,7 @@ class _Restoring:
         catalog.registry.entities.stream[gone] = self._arrays["entities.stream"][gone]
         rows = np.array(list(self._rows.values()), dtype=np.int64)
         for name in ENTITY_STATE:
-            if f"entities.{name}" in self._arrays:  # snapshots of earlier versions lack `newest_record`
+            if f"entities.{name}" in self._arrays:  # snapshots of earlier versions lack `newest_change`
                 getattr(catalog.registry.entities, name)[rows] = self._arrays[f"entities.{name}"][rows]
         for about in filter(None, catalog.entities):
             if self._rows.get(tuple(about[1:])) == about.row:

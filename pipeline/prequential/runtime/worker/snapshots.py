@@ -25,7 +25,7 @@ from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.topics.errors import WorkError
 
 #: Format of the snapshots that this version writes, and those that it reads. 12 lacks compact instances; 12
-#: and 13 lack the numbers of records, which ids of messages have.
+#: and 13 lack the numbers of changes, which ids of messages have.
 FORMAT = 14
 READABLE = 12, 13, FORMAT
 
