@@ -178,6 +178,16 @@ def test_commands_exist(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
 
+def test_the_readme_begins_with_a_number() -> None:
+    """The first snippet runs as it stands, on the package's own data, with the numbers that the page shows."""
+    _, python, output, _ = readme_blocks("Try it")
+    result = said_by(python, {})
+    for row in output.text.splitlines()[1:]:
+        model, *values = row.split()
+        line = next(line for line in result.splitlines() if line.startswith(model))
+        assert all(value in line for value in values), row
+
+
 @pytest.mark.slow
 def test_the_readme_evaluates_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
