@@ -80,9 +80,10 @@ def test_the_program_has_no_threads_that_wait_for_matrices(given: dict[str, str]
 #: Imports the public names as a user does; prints the version, loops compiled and clients of Kafka.
 _PUBLIC = """
 import sys
-from prequential import __version__
-assert "numpy" not in sys.modules, "a version needs no engine"
+from prequential import Evaluator, __version__, evaluate
+assert "numpy" not in sys.modules, "names alone need no engine"
 import gc
+import inspect
 from numba.core import event
 compiled = []
 
@@ -94,9 +95,15 @@ class Listener(event.Listener):
         pass
 
 event.register("numba:compile", Listener())
-from prequential import Evaluator, evaluate
 import prequential, prequential.evaluation, prequential.topics.decoding
-assert Evaluator is prequential.evaluation.Evaluator and evaluate is prequential.evaluation.evaluate
+for name, public in (("Evaluator", Evaluator), ("evaluate", evaluate)):
+    real = getattr(prequential.evaluation, name)
+    assert inspect.signature(public) == inspect.signature(real), name
+    assert public.__doc__ == real.__doc__ and public.__name__ == real.__name__, name
+class Derived(Evaluator):
+    pass
+assert issubclass(Derived, prequential.evaluation.Evaluator) and issubclass(Derived, Evaluator)
+assert isinstance(object.__new__(prequential.evaluation.Evaluator), Evaluator)
 assert {"Evaluator", "evaluate", "__version__"} <= set(dir(prequential))
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +23,49 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluator", "__version__", "evaluate"]
 
-#: Where each name is defined. The modules are imported at the first use of a name.
-_SOURCES = {
-    "Evaluator": ("prequential.evaluation", "Evaluator"),
-    "evaluate": ("prequential.evaluation", "evaluate"),
-    "__version__": ("prequential.runtime.program", "VERSION"),
-}
+
+class _AtFirstUse:
+    """A function or class whose module is imported when it is first called, inspected or derived from.
+
+    An import of the library then costs nothing: the engine takes a second to load.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self.__name__, self.__qualname__ = module, name, name
+
+    def _loaded(self) -> Any:
+        return getattr(import_module(self._module), self.__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._loaded()(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loaded(), name)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (self._loaded(),)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, self._loaded())
+
+    def __subclasscheck__(self, kind: Any) -> bool:
+        return issubclass(kind, self._loaded())
+
+    def __repr__(self) -> str:
+        return f"<{self._module}.{self.__name__}>"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The signature of the function or class, for editors, notebooks and `help`."""
+        return inspect.signature(self._loaded())
+
+    #: That of the function or class.
+    __doc__ = property(lambda self: self._loaded().__doc__)  # type: ignore[assignment]
+
+
+#: Where each name is defined.
+_SOURCES = {name: ("prequential.evaluation", name) for name in ("Evaluator", "evaluate")}
+_VERSION = "prequential.runtime.program", "VERSION"
 
 # A checkout has `prequential.topics` in a folder of its own; an installation has one folder. The usual
 #     __path__ = __import__("pkgutil").extend_path(__path__, __name__)
@@ -40,10 +78,14 @@ if _topics.is_dir():
 
 def __getattr__(name: str) -> Any:
     """Return a public name, from the module that defines it."""
-    if name not in _SOURCES:
+    if name == "__version__":
+        module, attribute = _VERSION
+        value = getattr(import_module(module), attribute)
+    elif name in _SOURCES:
+        value = _AtFirstUse(*_SOURCES[name])
+    else:
         raise AttributeError(f"module 'prequential' has no attribute {name!r}: it has {', '.join(__all__)}")
-    module, attribute = _SOURCES[name]
-    value = globals()[name] = getattr(import_module(module), attribute)
+    globals()[name] = value
     return value
 
 

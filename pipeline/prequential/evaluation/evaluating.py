@@ -353,7 +353,7 @@ def evaluate(
         stand_beside(result, other)
     if not reused_ids:
         refuse_reused_ids(result.summary, "reused_ids=True")
-    warn(result.summary, 3)
+    warn(result.summary)
     return result
 
 

@@ -289,7 +289,7 @@ class Evaluator:
             account.put(output)
         account.add(shard)
         summary = account.summary(emission_of(self._config, self._config, untimed=shard.catalog.untimed))
-        warn(summary, 2)
+        warn(summary)
         snapshot = [msgspec.msgpack.encode(part) for part in shard.snapshot()]
         latest = partial(_last_set, self._config, snapshot, untimed=shard.catalog.untimed)
         return Result(list(self._outputs), summary, self._config, latest=latest)

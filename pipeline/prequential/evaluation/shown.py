@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -244,19 +245,32 @@ def _text(part: object) -> str:
 _MOST = 0.5
 
 
-def warn(summary: Summary, stacklevel: int) -> None:
+#: Folders of this package: one if installed, two in a checkout.
+_PACKAGE = tuple(sys.modules["prequential"].__path__)
+
+
+def _caller() -> int:
+    """Return the `stacklevel` with which the calling function's warnings name code outside of this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def warn(summary: Summary) -> None:
     """Call `warnings.warn` for each finding, and for each kind of which most records were dropped.
 
-    `stacklevel` is as in `warnings.warn`: 1 stands for the caller.
+    The warnings name the line that called this package.
     """
+    stacklevel = _caller()
     for name, kind in summary.records.items():
         if kind.dropped > _MOST * kind.read:
             first = next(drop for drop in summary.dropped if drop.kind == name)
             said = f"{kind.dropped:,} of {kind.read:,} {name} were dropped; most often: {first.reason}"
-            warnings.warn(said, UserWarning, stacklevel=stacklevel + 1)
+            warnings.warn(said, UserWarning, stacklevel=stacklevel)
     for finding in summary.findings:
         said = f"looks wrong: {terminal.finding_in_words(finding)}"
-        warnings.warn(said, UserWarning, stacklevel=stacklevel + 1)
+        warnings.warn(said, UserWarning, stacklevel=stacklevel)
 
 
 P = ParamSpec("P")
