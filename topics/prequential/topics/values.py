@@ -184,8 +184,8 @@ def label_set(field: str, labels: Labels) -> LabelSet:
     labels = [plain(one) for one in labels]
     if _are_indicators(labels):
         raise ValueError(
-            f"{field} is {quoted(labels)}, a vector of {INDICATORS}: expected the names of its labels, such as "
-            '["a", "b"]'
+            f"{field} is {quoted(labels)}, a vector of {INDICATORS}: expected the names of its labels, such "
+            'as ["a", "b"]'
         )
     names = sorted({class_name(f"a label of {field}", one) for one in labels})
     name = msgspec.json.encode(names)
