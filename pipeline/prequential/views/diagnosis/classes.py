@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from prequential.engine.input.seen import Refusal
 from prequential.engine.tables.streams import OTHER_FORM
@@ -75,7 +76,7 @@ def class_findings(
 def _of_labels(part: StreamFacts) -> StreamFacts:
     """Return the facts of a stream of sets with the labels in its sets instead of the sets."""
     kept = ("named", "predicted", "labelled", "classes", "foreign")
-    names = {
+    names: dict[str, Any] = {
         field: tuple(dict.fromkeys(one for name in getattr(part, field) for one in labels_of(name)))
         for field in kept
     }
