@@ -495,7 +495,7 @@ class TestCommand:
         for place, line in bad.items():
             lines.insert(place, line)
         (folder / "labels").write_bytes(b"\n".join(lines))
-        fraction = b'{"stream":"elec2","model":"majority","instance_id":0,"y_pred":0.5}'
+        fraction = b'{"stream":"elec2","model":"majority","instance_id":0,"y_pred":["a"]}'
         with (folder / "predictions").open("ab") as file:
             file.write(fraction)
         assert run(folder) == 0
@@ -509,7 +509,7 @@ class TestCommand:
             *(("labels", place, line.decode("utf-8", "replace")) for place, line in bad.items()),
         }
         assert {x["error"] for x in letters if x["topic"] == "predictions"} == {
-            "class 0.5 is a fraction: expected a string, an integer or a boolean"
+            "y_pred is '[\"a\"]', a set of labels: expected one class, or `task: multilabel`"
         }
         assert all(x["key"] is None and x["partition"] == 0 and x["error"] for x in letters)
 

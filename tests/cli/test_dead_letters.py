@@ -83,8 +83,6 @@ class TestReasons:
          "model '…' is one too many: limits.models_per_stream is 200"),
         ("instance '17' has 1000 predictions waiting: limits.predictions_per_instance is 1000",
          "instance '…' has N predictions waiting: limits.predictions_per_instance is 1000"),
-        ("class 1.5 is a fraction: expected a string, an integer or a boolean",
-         "class N is a fraction: expected a string, an integer or a boolean"),
         ("y_pred 'abc': expected a number up to 1e+150 (task: regression)",
          "y_pred '…': expected a number up to 1e+150 (task: regression)"),
         ("", ""), ("'", "'"),

@@ -140,7 +140,7 @@ class TestCuts:
         assert {letter.kind for letter in letters} == {0, 1, 2}
         told = "\n".join(letter.reason for letter in letters)
         for words in (
-            "truncated", "missing required field", "fraction", "limits.classes_per_stream",
+            "truncated", "missing required field", "limits.classes_per_stream",
             "limits.models_per_stream", "limits.predictions_per_instance",
             "limits.instances_per_shard", "limits.streams_per_shard",
         ):  # fmt: skip
@@ -163,14 +163,14 @@ class TestNoTrace:
     """What can't be used takes no place under a limit, and moves nobody's order."""
 
     @pytest.mark.parametrize("limit", ["models_per_stream", "streams_per_shard"])
-    def test_of_a_prediction_whose_class_is_a_fraction(self, limit: str) -> None:
-        bad = {"stream": "x", "model": "x", "instance_id": 1, "y_pred": 0.5, "ts": 1}
+    def test_of_a_prediction_whose_class_is_a_set(self, limit: str) -> None:
+        bad = {"stream": "x", "model": "x", "instance_id": 1, "y_pred": ["a"], "ts": 1}
         good = {"stream": "s", "model": "m", "instance_id": 1, "y_pred": "a", "ts": 1}
         if limit == "models_per_stream":
             bad["stream"] = "s"
         world = World({"limits": {limit: 1}}, ([], [(1, bad), (2, good)], []))
         letters = dead_letters_of(catch_up(world).outputs)
-        assert [(letter.offset, "fraction" in letter.reason) for letter in letters] == [(0, True)]
+        assert [(letter.offset, "a set of labels" in letter.reason) for letter in letters] == [(0, True)]
 
     def test_of_a_prediction_whose_class_is_one_too_many(self) -> None:
         predictions: list[Any] = [

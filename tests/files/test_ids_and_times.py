@@ -452,10 +452,11 @@ def test_findings_are_warnings() -> None:
     assert messages(loop) == said
 
 
-def test_most_rows_dropped_is_a_warning() -> None:
+def test_scores_as_classes_and_most_rows_dropped_are_warnings() -> None:
     rows = [{"instance_id": i, "y_pred": 0.37 + i / 1000 if i > 1 else "1"} for i in range(200)]
     said = messages(lambda: quiet(rows, [{"instance_id": i, "y_true": 1} for i in range(200)]))
-    assert said[0].startswith("198 of 200 predictions were dropped; most often: class 0.372 is a fraction")
+    assert said[0].startswith("looks wrong: default: y_pred has '0.372', '0.373', ")
+    assert "which look like scores" in said[0]
     late = [{"instance_id": i, "y_pred": "a", "ts": START + i * HOUR} for i in range(100)]
     labels = [{"instance_id": i, "y_true": "a", "ts": START + i * HOUR} for i in range(90, 100)]
     [one] = messages(lambda: quiet(late, labels, label_horizon="1h"))

@@ -202,7 +202,8 @@ def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -
 @pytest.mark.parametrize(
     ("settings", "value", "reason"),
     [
-        ({}, {"y": 1.5}, "class 1.5 is a fraction: expected a string, an integer or a boolean"),
+        ({}, {"y": ["a"]},
+         "y_pred is '[\"a\"]', a set of labels: expected one class, or `task: multilabel`"),
         (NUMBERS, {"y": "high"}, "y_pred 'high': expected a number up to 1e+100 (task: regression)"),
         (NUMBERS, {"y": "0,5"}, "y_pred '0,5': expected a number up to 1e+100 with a decimal point"),
         (NUMBERS, {"y": "AfQ="}, "y_pred 'AfQ=': expected a number up to 1e+100, where it has base64"),

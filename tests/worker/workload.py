@@ -147,7 +147,7 @@ UNUSABLE: dict[str, tuple[str, bytes | None, str]] = {
     "no prediction": ("predictions", b'{"stream":"s-0","instance_id":"x","model":"m"}', "`y_pred`"),
     "a number as stream": ("labels", _label(stream=1), "`\\$.stream`"),
     "a fraction as id": ("labels", _label(instance_id=1.5), "`\\$.instance_id`"),
-    "a fraction as class": ("labels", _label(y_true=0.5), "0.5 is a fraction"),
+    "a set as class": ("labels", _label(y_true=["a"]), "a set of labels"),
     "NaN": ("labels", _label(y_true=float("nan")), "NaN|JSON|invalid character"),
     "infinity": ("labels", _label(y_true=float("inf")), "JSON|invalid character"),
     "a number too large": ("labels", _LABEL.replace(b'"UP"', b"1e999") % b"", "out of range"),

@@ -21,11 +21,17 @@ from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.result import Result
 from prequential.evaluation.shown import warn, with_short_errors
 from prequential.offline.replay.sources import Located, by_count, place_of, replay
-from prequential.offline.replay.summary import Account, emission_of, refuse_mostly_invalid, refuse_reused_ids, why
+from prequential.offline.replay.summary import (
+    Account,
+    emission_of,
+    refuse_mostly_invalid,
+    refuse_reused_ids,
+    why,
+)
 from prequential.offline.tables.opening import DEFAULT_MODEL, DEFAULT_STREAM
 from prequential.runtime.compilation import loops_for, progress_bar
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
-from prequential.topics.errors import UsageError, WorkError, existing, listed
+from prequential.topics.errors import InvalidRecords, UsageError, WorkError, existing, listed
 from prequential.topics.outputs import Message, Metrics, Output, decoded
 from prequential.views.wording.console import complain
 
@@ -416,6 +422,6 @@ def run(
     account.add(shard)
     summary = account.summary(emission_of(shard.config, config, untimed=shard.catalog.untimed))
     if not summary.evaluated:
-        raise WorkError(why(summary, account.facts()))
+        raise InvalidRecords(why(summary, account.facts()))
     refuse_mostly_invalid(account.facts())
     return Result(outputs, summary, config, inputs)

@@ -119,7 +119,8 @@ def otel_parts(record: Any) -> list[RecordPart]:
     """Return the evaluation results in a request of OTLP's logs, or in one log record.
 
     An attribute is a field of `attributes`. `evaluated` is the span that the event belongs to, or else the
-    ID of the response. Other log records are left out.
+    ID of the response; a span of zeros is none. `timeUnixNano` is the time of observation where the time of
+    the event is unknown, which is 0. Other log records are left out.
 
     >>> log = {"eventName": "gen_ai.evaluation.result", "spanId": "a1", "attributes": [
     ...     {"key": "gen_ai.evaluation.name", "value": {"stringValue": "Relevance"}}]}
@@ -165,12 +166,28 @@ def _flat(log: Mapping[str, Any]) -> dict[str, Any]:
     attributes = _attributes(log.get("attributes"))
     flat = {
         **log, "attributes": attributes, "eventName": log.get("eventName") or attributes.get("event.name"),
-        "evaluated": log.get("spanId") or attributes.get("gen_ai.response.id"),
+        "evaluated": _span(log.get("spanId")) or attributes.get("gen_ai.response.id"),
+        "timeUnixNano": next((log[name] for name in _TIMES if log.get(name) not in _NO_TIME), None),
     }  # fmt: skip
     for name in ("scope", "resource"):
         about = log.get(name) or {}
-        flat[name] = {**about, "attributes": _attributes(about.get("attributes"))}
+        flat[name] = {"version": None, **about, "attributes": _attributes(about.get("attributes"))}
     return flat
+
+
+#: The times of a log record, in order of preference, and the values that stand for an unknown time.
+_TIMES, _NO_TIME = ("timeUnixNano", "observedTimeUnixNano"), (None, "", "0", 0)
+
+
+def _span(span: Any) -> Any:
+    """Return the ID of a span; None for zeros, which are no ID.
+
+    >>> _span("00000000000000A1"), _span("0000000000000000")
+    ('00000000000000a1', None)
+    """
+    if not isinstance(span, str):
+        return span
+    return span.lower() if span.strip("0") else None
 
 
 def _attributes(given: Any) -> dict[str, Any]:
@@ -195,7 +212,36 @@ def _any_value(value: Mapping[str, Any]) -> Any:
 
 
 def mlflow_parts(record: Any) -> list[RecordPart]:
-    """Return the assessments in a trace, in a response of the REST API, or the record as an assessment."""
+    """Return the assessments in a trace, in a response of the REST API, or the record as an assessment.
+
+    `evaluated` is the trace, with the span if the assessment is about a span. `rating` is the feedback's
+    value, or the expectation's.
+
+    >>> people = {"assessment_name": "c", "trace_id": "t", "expectation": {"value": "yes"}}
+    >>> [(part.value["evaluated"], part.value["rating"]) for part in mlflow_parts(people)]
+    [('t', 'yes')]
+    """
+    return [
+        part if part.value is None else part._replace(value=_assessment(part.value))
+        for part in _assessments(record)
+    ]
+
+
+def _assessment(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an assessment with what is evaluated, and its rating."""
+    trace, span = record.get("trace_id"), record.get("span_id")
+    rating = None
+    for kind in ("feedback", "expectation"):
+        about = record.get(kind)
+        if rating is None and isinstance(about, Mapping):
+            rating = about.get("value")
+            serialized = about.get("serialized_value")
+            if rating is None and isinstance(serialized, Mapping):
+                rating = serialized.get("value")
+    return {**record, "evaluated": f"{trace}|{span}" if trace and span else trace, "rating": rating}
+
+
+def _assessments(record: Any) -> list[RecordPart]:
     if isinstance(record, Mapping):
         info = record.get("info") or record.get("trace_info")
         found = (info if isinstance(info, Mapping) else record).get("assessments")
@@ -212,7 +258,26 @@ def mlflow_parts(record: Any) -> list[RecordPart]:
 
 
 def langfuse_parts(record: Any) -> list[RecordPart]:
-    """Return the scores of a page of the API or of an array, or the record as a score."""
+    """Return the scores of a page of the API or of an array, or the record as a score.
+
+    `evaluated` is the observation that the score is about, or else the trace, or else the session.
+
+    >>> score = {"name": "c", "traceId": "t", "observationId": "o"}
+    >>> [part.value["evaluated"] for part in langfuse_parts(score)]
+    ['o']
+    """
+    return [
+        part if part.value is None else part._replace(value=_score(part.value)) for part in _scores(record)
+    ]
+
+
+def _score(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a score with what is evaluated."""
+    ids = (record.get(name) for name in ("observationId", "traceId", "sessionId"))
+    return {**record, "evaluated": next(filter(None, ids), None)}
+
+
+def _scores(record: Any) -> list[RecordPart]:
     if isinstance(record, Mapping):
         if "data" not in record:
             return [RecordPart(None, record)] if "name" in record else _no_scores()
@@ -238,11 +303,11 @@ _OTEL = {
 }  # fmt: skip
 _LABEL = 'value.attributes."gen_ai.evaluation.score.label"'
 _MLFLOW = {
-    "stream": "value.assessment_name", "instance_id": "value.trace_id",
+    "stream": "value.assessment_name", "instance_id": "value.evaluated",
     "ts": {"path": "value.create_time", "unit": "rfc3339"},
 }  # fmt: skip
 _LANGFUSE = {
-    "stream": "value.name", "instance_id": "value.traceId",
+    "stream": "value.name", "instance_id": "value.evaluated",
     "ts": {"path": "value.timestamp", "unit": "rfc3339"},
 }  # fmt: skip
 
@@ -264,8 +329,8 @@ RATING_FORMATS = {
                 "when": ["value.source.source_type = LLM_JUDGE", "value.feedback"],
             },
             LABELS: {
-                **_MLFLOW, "y_true": "value.feedback.value", "withdrawn": "value.valid = false",
-                "when": ["value.source.source_type = HUMAN", "value.feedback"],
+                **_MLFLOW, "y_true": "value.rating", "withdrawn": "value.valid = false",
+                "when": ["value.source.source_type = HUMAN", "value.rating"],
             },
         },
     ),

@@ -8,6 +8,7 @@ no I/O.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -277,8 +278,50 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
+#: Share of scores on one side of a threshold that counts as all of them.
+_NEARLY_ALL = 0.95
+
 #: The largest number of values of a path that are kept.
 _MOST = 50
+
+
+class ScoreRange:
+    """The range of the scores that a threshold was compared with, and how many of them are above it."""
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+        self.least, self.most = math.inf, -math.inf
+        self.count = self.above = 0
+
+    def add(self, column: Iterable[Any]) -> None:
+        """Add scores, which may be text."""
+        for value in column:
+            try:
+                score = float(value)
+            except (TypeError, ValueError, OverflowError):
+                continue
+            if math.isfinite(score):
+                self.least, self.most = min(self.least, score), max(self.most, score)
+                self.count += 1
+                self.above += score >= self.threshold
+
+    @property
+    def is_off_scale(self) -> bool:
+        """Whether nearly all scores are on one side of a threshold that is on another scale than they are.
+
+        Scales are shares from 0 to 1, and anything else.
+
+        >>> scores = ScoreRange(0.5)
+        >>> scores.add([12, 37, 81, 95])
+        >>> scores.is_off_scale
+        True
+        """
+        if not self.count:
+            return False
+        are_shares = self.least >= 0 and self.most <= 1
+        is_share = 0 <= self.threshold <= 1
+        larger_side = max(self.above, self.count - self.above)
+        return are_shares != is_share and larger_side >= _NEARLY_ALL * self.count
 
 
 class Uses:
@@ -299,6 +342,11 @@ class Uses:
         }
         #: By field with a `map`: the values of records, as long as they are few.
         self.met: dict[str, set[str]] = {name: set() for name in self._maps}
+        #: By field with a `threshold`: the scores of records.
+        self.scores: dict[str, ScoreRange] = {
+            name: ScoreRange(one.threshold)
+            for name, one in mapping.fields.items() if one.threshold is not None
+        }
         #: By condition: the records tested, those for which it holds, and the values as long as they are few.
         self.asked = [0] * len(mapping.when)
         self.held = [0] * len(mapping.when)
@@ -316,6 +364,10 @@ class Uses:
             for text in _texts(column):
                 if text in named or len(met) < _MOST:
                     met.add(text)
+
+    def note_scores(self, field: str, column: Iterable[Any]) -> None:
+        """Note the scores of a field with a `threshold`; values that are no numbers are ignored."""
+        self.scores[field].add(column)
 
     def note_condition(self, place: int, column: Sequence[Any], held: int) -> None:
         """Note the values for which a condition was tested, and for how many records it holds."""

@@ -178,6 +178,8 @@ class Translator:
             return [_CONVERTERS[name](name, one.const)] * len(batch.kept)
         column = batch.column(one.path, one.default)
         self.uses.note_values(name, column)
+        if one.threshold is not None:
+            self.uses.note_scores(name, column)
         if name in TARGETS and one.threshold is None:
             column = self._targets(column, streams if one.names is None else ())
         converter = _converter(name, one)

@@ -115,6 +115,10 @@ class WorkError(_Sentence):
     """The work that was asked for failed, although it was asked for rightly (exit status 1)."""
 
 
+class InvalidRecords(WorkError, ValueError):
+    """Nothing, or only a biased rest, can be evaluated of the records that were given."""
+
+
 class Fault(Exception):
     """The program has found what can't be: a fault of its own. No record is passed over because of it."""
 

@@ -138,7 +138,7 @@ class Prediction(msgspec.Struct, gc=False):
     model
         Name of the model.
     y_pred
-        Predicted class (string, integer or boolean), an array of labels or, for regression, a number.
+        Predicted class (string, number or boolean), an array of labels or, for regression, a number.
     ts
         Time of the prediction, in epoch milliseconds or RFC 3339; default: the record time.
     y_proba

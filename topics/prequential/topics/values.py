@@ -181,6 +181,12 @@ def label_set(field: str, labels: Labels) -> LabelSet:
     >>> label_set("y_true", ["b", 2, "a", "b"])
     '["2","a","b"]'
     """
+    labels = [plain(one) for one in labels]
+    if _are_indicators(labels):
+        raise ValueError(
+            f"{field} is {quoted(labels)}, a vector of {INDICATORS}: expected the names of its labels, such "
+            'as ["a", "b"]'
+        )
     names = sorted({class_name(f"a label of {field}", one) for one in labels})
     name = msgspec.json.encode(names)
     if len(name) > MAX_SET_BYTES:
@@ -188,6 +194,21 @@ def label_set(field: str, labels: Labels) -> LabelSet:
             f"{field} has {len(names)} labels of {len(name)} bytes: at most {MAX_SET_BYTES} are allowed"
         )
     return LabelSet(name.decode())
+
+
+#: What errors call vectors such as [1, 0, 1].
+INDICATORS = "indicators"
+
+
+def _are_indicators(labels: list[Any]) -> bool:
+    """Whether these are 0 and 1, or booleans, by label instead of labels: some come twice, unlike in a set.
+
+    >>> _are_indicators([1, 0, 1]), _are_indicators([True]), _are_indicators([1])
+    (True, True, False)
+    """
+    if not labels or not all(isinstance(one, (bool, int, float)) and one in (0, 1) for one in labels):
+        return False
+    return any(isinstance(one, bool) for one in labels) or len(labels) > len(set(labels))
 
 
 def label_set_of_text(text: str) -> LabelSet | None:
@@ -203,6 +224,19 @@ def label_set_of_text(text: str) -> LabelSet | None:
         return label_set("labels", labels) if isinstance(labels, list) else None
     except (ValueError, RecursionError):
         return None
+
+
+def is_indicators_of_text(text: object) -> bool:
+    """Whether a text is a vector of indicators.
+
+    >>> is_indicators_of_text("[1, 0, 1]"), is_indicators_of_text("[1, 2]"), is_indicators_of_text("a")
+    (True, False, False)
+    """
+    try:
+        labels = msgspec.json.decode(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(labels, list) and _are_indicators(labels)
 
 
 def labels_of(name: str) -> list[str]:

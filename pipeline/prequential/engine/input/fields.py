@@ -96,6 +96,9 @@ def class_name(value: Any, field: str) -> str:
         raise Unusable(str(error)) from None
 
 
+_LABELS = 'expected the names of its labels, such as ["a", "b"]'
+
+
 def set_name(value: Any, field: str) -> str:
     """The name of a set of labels, also from a JSON array as text; raises Unusable for anything else.
 
@@ -104,6 +107,8 @@ def set_name(value: Any, field: str) -> str:
     """
     found = values.label_set_of_text(value) if isinstance(value, str) else value
     if not isinstance(found, values.LabelSet):
+        if values.is_indicators_of_text(value):
+            raise Unusable(f"{field} is {values.quoted(value)}, a vector of {values.INDICATORS}: {_LABELS}")
         raise Unusable(
             f"{field} {values.quoted(value)}: expected an array of labels, such as [\"a\", \"b\"] or [] "
             "(task: multilabel)"

@@ -25,8 +25,9 @@ from prequential.mapping.model import Uses
 from prequential.mapping.units import Clocks, TimeColumn
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.disparities import Disparity
-from prequential.topics.errors import WorkError, kind_of
+from prequential.topics.errors import InvalidRecords, WorkError, kind_of
 from prequential.topics.outputs import Alarm, Incident, Message, Output
+from prequential.topics.values import INDICATORS
 from prequential.views.diagnosis.facts import read_by, streams_of, triple, with_example
 from prequential.views.diagnosis.findings import REUSED_IDS, findings, remedy, why_nothing
 from prequential.views.diagnosis.stream_facts import Facts, Finding, StreamFacts
@@ -433,16 +434,20 @@ def refuse_reused_ids(summary: Summary, way: str) -> None:
 
 
 def refuse_mostly_invalid(facts: Facts) -> None:
-    """Raise WorkError if more than half of the predictions or labels are invalid: the rest is no sample."""
+    """Raise InvalidRecords if most predictions or labels are invalid: the rest is no sample.
+
+    If some are vectors of indicators, so are the others, although these may look like sets of labels.
+    """
     for kind in (PREDICTIONS, LABELS):
         reasons = [one for one in facts.reasons if one.kind == kind]
         invalid, records = sum(one.records for one in reasons), facts.records[kind]
-        if 2 * invalid > records:
-            first = max(reasons, key=lambda one: one.records)
+        vectors = [one for one in reasons if f"a vector of {INDICATORS}" in one.sentence]
+        if 2 * invalid > records or vectors:
+            first = max(vectors or reasons, key=lambda one: one.records)
             way = remedy(first.sentence)
-            raise WorkError(
-                f"{invalid:,} of {records:,} {KINDS[kind]} are invalid, so measures of the rest would mislead; "
-                f"most often: {first.sentence}" + (f" ({way})" if way else "")
+            raise InvalidRecords(
+                f"{invalid:,} of {records:,} {KINDS[kind]} are invalid, so measures of the rest would "
+                f"mislead; most often: {first.sentence}" + (f" ({way})" if way else "")
             )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from prequential.engine.input.seen import Refusal
 from prequential.engine.tables.streams import OTHER_FORM
 from prequential.mapping.model import Uses
 from prequential.topics.decoding import KINDS, LABELS, PREDICTIONS
+from prequential.topics.values import labels_of
 from prequential.views.diagnosis.stream_facts import Finding, StreamFacts, by_name, listed
 
 #: Ways to write two classes.
@@ -35,6 +38,9 @@ _UNSEEN = ("Cf", "Cc", "Cn")
 #: Bytes as Python writes them where they were not decoded: `b'spam'`.
 _BYTES = re.compile(r"""b(?P<mark>['"])(?P<text>.*)(?P=mark)""", re.DOTALL)
 
+#: Labels that are indicators of labels.
+_INDICATORS = {"0", "1", "true", "false"}
+
 #: Share of predictions with probabilities whose own class may have none.
 _WITHOUT_OWN = 0.05
 
@@ -53,11 +59,40 @@ def class_findings(
     With `least`, streams with fewer labels, or predictions with probabilities, have no such finding.
     """
     for name, parts in by_name(streams).items():
-        if parts[0].task != "regression":
+        if parts[0].task == "multilabel":
+            labels = [_of_labels(part) for part in parts]
+            yield from _forms(name, labels, least)
+            yield from _indicators(name, labels, least)
+        elif parts[0].task != "regression":
             yield from _probabilities(name, parts, least)
             yield from _forms(name, parts, least)
             yield from _configured(name, parts, least)
     yield from _dropped(reasons)
+
+
+# ---- labels of sets
+
+
+def _of_labels(part: StreamFacts) -> StreamFacts:
+    """Return the facts of a stream of sets with the labels in its sets instead of the sets."""
+    kept = ("named", "predicted", "labelled", "classes", "foreign")
+    names: dict[str, Any] = {
+        field: tuple(dict.fromkeys(one for name in getattr(part, field) for one in labels_of(name)))
+        for field in kept
+    }
+    return replace(part, **names, at_horizon=None)
+
+
+def _indicators(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator[Finding]:
+    """Yield a finding if all labels are 0 and 1, or booleans, as in vectors of indicators."""
+    named = {one for part in parts for one in part.named}
+    records = sum(part.records[LABELS] for part in parts)
+    if named and named <= _INDICATORS and records >= max(least, LEAST_RECORDS):
+        yield Finding(
+            "indicators", name,
+            f"the only labels in sets are {quoted(sorted(named))}, which look like vectors of indicators: "
+            "give the names of the labels instead, such as [\"jazz\", \"rock\"]",
+        )  # fmt: skip
 
 
 # ---- one class in several forms
@@ -318,6 +353,17 @@ def mapping_findings(all_uses: Iterable[Uses], least: int = 1) -> Iterator[Findi
                 yield _finding(
                     f"{origin.place(field, 'map')} names {quoted(absent)}, which no record has; records have "
                     f"{quoted(sorted(met))}"
+                )
+        for field, scores in uses.scores.items():
+            if scores.is_off_scale and scores.count >= least:
+                side, count = ("above", scores.above) if 2 * scores.above > scores.count else (
+                    "below", scores.count - scores.above
+                )  # fmt: skip
+                which = "all" if count == scores.count else f"{count:,} of"
+                yield _finding(
+                    f"{origin.place(field, 'threshold')}: {which} {scores.count:,} scores ({scores.least:g} "
+                    f"to {scores.most:g}) are {side} the threshold {scores.threshold:g}, which is on another "
+                    "scale: give the threshold on the scale of the scores"
                 )
         for condition, asked, held, values in zip(uses.mapping.when, uses.asked, uses.held, uses.values):
             if asked < max(1, least):

@@ -240,8 +240,8 @@ def _task(stream: StreamFacts, least: int) -> Iterator[Finding]:
         yield Finding(
             "task", stream.name,
             f"y_pred has {classes.quoted(scores)}, which look like scores, and labels have "
-            f"{classes.quoted(sorted(labels))}: give y_pred a threshold, such as y_pred: {{path: …, threshold: "
-            "0.5, above: …, below: …}, or set `task: regression` if both are numbers",
+            f"{classes.quoted(sorted(labels))}: give y_pred a threshold, such as y_pred: {{path: …, "
+            "threshold: 0.5, above: …, below: …}, or set `task: regression` if both are numbers",
         )  # fmt: skip
 
 

@@ -1,0 +1,197 @@
+"""Inputs that were read wrongly in silence: each is read rightly, refused or reported."""
+
+from __future__ import annotations
+
+import enum
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from prequential.cli import common
+from prequential.evaluation import Evaluator, evaluate
+from prequential.mapping.evaluations import langfuse_parts, mlflow_parts, otel_parts
+from prequential.topics.errors import WorkError
+
+TRUE = [0.5, 1.0, 3.5, 4.5, 2.0] * 8
+PREDICTED = [0.5, 1.0, 4.0, 4.5, 2.0] * 8
+
+
+class Kind(str, enum.Enum):
+    """Members whose text is not their value."""
+
+    A = "SN Ia"
+    B = "SN II"
+
+
+class Number(enum.Enum):
+    """Members that equal no number."""
+
+    ONE = 1
+    TWO = 2
+
+
+def accuracy(result: Any) -> float:
+    value: float = result.measures("accuracy", estimator="all")["model"]
+    return value
+
+
+def findings(*tables: Any, **settings: Any) -> str:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        evaluate(*tables, estimators=["all"], progress=False, **settings)
+    return " | ".join(str(one.message) for one in caught)
+
+
+def stepwise(predicted: Any, true: Any) -> Any:
+    evaluator = Evaluator(estimators=["all"])
+    for number, (prediction, label) in enumerate(zip(predicted, true)):
+        evaluator.predict(number, prediction)
+        evaluator.learn(number, label)
+    return evaluator.result()
+
+
+def rows(predicted: Any, true: Any) -> list[dict[str, Any]]:
+    return [{"y_pred": prediction, "y_true": label} for prediction, label in zip(predicted, true)]
+
+
+PATHS = {
+    "lists": lambda predicted, true: evaluate(list(predicted), list(true), progress=False),
+    "series": lambda predicted, true: evaluate(pd.Series(predicted), pd.Series(true), progress=False),
+    "rows": lambda predicted, true: evaluate(rows(predicted, true), progress=False),
+    "pandas": lambda predicted, true: evaluate(
+        pd.DataFrame({"y_pred": predicted, "y_true": true}), progress=False
+    ),
+    "evaluator": stepwise,
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_numbers_with_fractions_are_classes(path: str) -> None:
+    assert accuracy(PATHS[path](PREDICTED, TRUE)) == pytest.approx(0.8)
+
+
+def test_numbers_with_fractions_are_classes_of_polars() -> None:
+    table = pl.DataFrame({"y_pred": PREDICTED, "y_true": TRUE})
+    assert accuracy(evaluate(table, progress=False)) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_numbers_with_fractions_are_classes_of_files(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"rows.{ending}"
+    table = pd.DataFrame({"instance_id": range(len(TRUE)), "y_pred": PREDICTED, "y_true": TRUE})
+    if ending == "csv":
+        table.to_csv(path, index=False)
+    elif ending == "parquet":
+        table.to_parquet(path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in table.to_dict("records")))
+    assert accuracy(evaluate(path, progress=False)) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_members_of_an_enum_are_their_values(path: str) -> None:
+    assert accuracy(PATHS[path]([Kind.A, Kind.B] * 10, ["SN Ia", "SN II"] * 10)) == 1.0
+
+
+@pytest.mark.parametrize("path", ["lists", "rows", "evaluator"])
+def test_members_that_are_no_text(path: str) -> None:
+    table = rows([Number.ONE, Number.TWO] * 10, [1, 2] * 10)
+    result = stepwise([Number.ONE, Number.TWO] * 10, [1, 2] * 10) if path == "evaluator" else evaluate(
+        table, progress=False
+    )  # fmt: skip
+    assert accuracy(result) == 1.0
+
+
+@pytest.mark.parametrize("form", ["ok\0\0", "ok\x03", "\x7fok", "b'ok'", "ok\u2800", "\ufeffok"])
+def test_forms_of_a_class_have_a_finding(form: str) -> None:
+    predicted = [form if number % 4 == 0 else ("ok", "no")[number % 2] for number in range(40)]
+    assert "count as different classes" in findings(predicted, ["ok", "no"] * 20)
+    sets = [{"y_pred": [one], "y_true": [other]} for one, other in zip(predicted, ["ok", "no"] * 20)]
+    assert "count as different classes" in findings(sets, task="multilabel")
+
+
+@pytest.mark.parametrize("vectors", [
+    [[1, 0, 1], [0, 1, 0]], [[True, False], [False, True]],
+    [np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])],
+])  # fmt: skip
+def test_vectors_of_indicators_are_refused(vectors: list[Any]) -> None:
+    table = [{"y_pred": one, "y_true": one} for one in vectors * 10]
+    with pytest.raises(ValueError, match="a vector of indicators: expected the names of its labels"):
+        evaluate(table, task="multilabel", progress=False)
+
+
+def test_most_of_a_side_invalid_is_refused() -> None:
+    table = [{"y_pred": ["a"] if number % 3 else "a", "y_true": "a"} for number in range(30)]
+    with pytest.raises(ValueError, match="20 of 30 predictions are invalid"):
+        evaluate(table, progress=False)
+
+
+@pytest.mark.parametrize(("cells", "line"), [
+    ({50: '"a'}, 52), ({50: '"a', 70: '"b'}, 52), ({99: '"b'}, 101),
+])  # fmt: skip
+def test_a_quotation_mark_that_is_never_closed(tmp_path: Path, cells: dict[int, str], line: int) -> None:
+    path = tmp_path / "rows.csv"
+    body = "".join(f"{number},{cells.get(number, 'ab'[number % 2])}\n" for number in range(100))
+    path.write_text(f"instance_id,y_true\n{body}")
+    with pytest.raises(WorkError, match=f"the quotation mark that opens in line {line} is never closed"):
+        evaluate([{"instance_id": number, "y_pred": "a"} for number in range(100)], path, progress=False)
+
+
+def test_cells_of_several_lines_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('instance_id,y_pred,y_true,note\n1,a,a,"two\nlines, ""quoted"""\n2,b,b,\n')
+    assert accuracy(evaluate(path, progress=False)) == 1.0
+
+
+@pytest.mark.parametrize(("threshold", "scores", "has_finding"), [
+    (0.5, [12, 37, 81, 95], True), (50, [0.1, 0.4, 0.7, 0.9], True), (0.5, [0.1, 0.2, 0.3, 0.4], False),
+    (50, [12, 37, 81, 95], False),
+])  # fmt: skip
+def test_a_threshold_on_another_scale(threshold: float, scores: list[float], has_finding: bool) -> None:
+    table = pd.DataFrame({"score": scores * 10, "y_true": ["ok", "ok", "fraud", "fraud"] * 10})
+    y_pred = {"path": "score", "threshold": threshold, "above": "fraud", "below": "ok"}
+    assert ("on another scale" in findings(table, columns={"y_pred": y_pred})) == has_finding
+
+
+def test_what_ratings_are_about() -> None:
+    [score] = langfuse_parts({"name": "c", "traceId": "t", "observationId": "o"})
+    assert score.value["evaluated"] == "o"
+    about = {"assessment_name": "c", "trace_id": "t", "span_id": "s", "expectation": {"value": "yes"}}
+    [assessment] = mlflow_parts(about)
+    assert (assessment.value["evaluated"], assessment.value["rating"]) == ("t|s", "yes")
+    log = {
+        "eventName": "gen_ai.evaluation.result", "spanId": "0" * 16, "timeUnixNano": "0",
+        "observedTimeUnixNano": "5", "attributes": [
+            {"key": "gen_ai.response.id", "value": {"stringValue": "r"}},
+        ],
+    }  # fmt: skip
+    [result] = otel_parts(log)
+    assert (result.value["evaluated"], result.value["timeUnixNano"]) == ("r", "5")
+    assert result.value["scope"]["version"] is None
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz"])
+def test_a_failed_command_leaves_its_output_as_it_was(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"yesterday")
+
+    def fail() -> None:
+        with common.open_output(str(path)) as file:
+            assert file is not None
+            file.write(b"today")
+            raise WorkError("failed")
+
+    with pytest.raises(WorkError):
+        fail()
+    assert path.read_bytes() == b"yesterday"
+    assert list(tmp_path.iterdir()) == [path]
+    with common.open_output(str(path)) as file:
+        assert file is not None
+        file.write(b"today")
+    assert path.read_bytes() != b"yesterday"
+    assert list(tmp_path.iterdir()) == [path]
