@@ -17,7 +17,9 @@ from oracle_comparisons import due, joint_outcomes, ranks, statistics
 from oracle_records import settings_of
 from prequential.configuration.settings.model import Limits
 from prequential.engine.comparisons import VERDICTS
+from prequential.runtime.worker.series import _PAIR_VERDICTS
 from prequential.topics.outputs import Comparison, Output
+from prequential.views.wording import comparing
 from test_between_lives import Lives
 from worlds import World, random_world
 
@@ -258,6 +260,16 @@ def provisional_of(sequence: oracle_verdicts.Sequence, cluster: int | None) -> A
         return msgspec.UNSET
     unit = "days" if cluster in (None, DAY) else "clusters"
     return {"verdict": sequence.alone, unit: k, "needed": needed}
+
+
+def test_models_that_agree_are_equivalent_within_the_margin() -> None:
+    lives = Lives(stages=("final",), compare_margin=0.4, cluster=0, emit_outcomes=400)
+    found = go(lives, 400, x="a", y="a")
+    assert {(m.verdict, m.since) for m in found} == {("equivalent", found[0].outcomes)}
+    assert found[0].outcomes < 250 < found[-1].outcomes == 400
+    said = comparing.standing(comparing.pair_of(found[-1]))
+    assert said.startswith("x and y are equivalent over the whole run: error differs by 0.000 (-0.")
+    assert set(_PAIR_VERDICTS) == set(range(len(VERDICTS))), "each verdict has a value in Prometheus"
 
 
 # ---- who is compared

@@ -90,7 +90,7 @@ def unequal_days(seed: int, error: float, spread: float, d: Floats) -> None:
 
 @numba.njit
 def dependent_days(seed: int, error: float, keep: float, d: Floats) -> None:
-    """Model A's error is another one on each day of 100, by effects of 5 points with autocorrelation `keep`."""
+    """Model A's error is another one on each day of 100, by effects with autocorrelation `keep`."""
     np.random.seed(seed)
     effect = np.random.normal()
     for i in range(len(d)):

@@ -127,6 +127,8 @@ _LAST_LINES = 15
 _DEFAULTS: dict[str, Any] = {
     "label_horizon": f"{HORIZON}ms", "positive_class": CLASSES[1], "details": ["confusion", "scores"],
     "detectors": _DETECTORS,
+    # Its stream lives for minutes: a verdict by day would never come.
+    "cluster": "off",
     "emit": {"outcomes": EMIT_OUTCOMES, "every": "1s"},
 }
 

@@ -176,11 +176,11 @@ class Comparison(msgspec.Struct, gc=False):
         `a_better`, `b_better`, `equivalent` (within `compare_margin`) or `undecided` over the whole history;
         `by_partition` for all partitions together.
     provisional
-        Until there are enough whole days for a verdict: who is ahead in them (`verdict`), the `days` so far
-        and the number `needed`. With `cluster` of another length, `clusters` instead of `days`.
+        Until a verdict has enough whole days: who is ahead (`verdict`), the `days` so far, the number
+        `needed`. Other lengths of `cluster`: `clusters`.
     needed
-        While undecided, how many more `outcomes` and `days` a decision takes if all stays as it is; absent if
-        the difference is below two of its standard errors. With `cluster` of another length, `clusters`.
+        More `outcomes` and `days` (or `clusters`) that a decision takes; absent if it is decided, or the
+        difference below two standard errors.
     since
         Joint outcome, from 1, at which the verdict began; null while it is undecided.
     effective

@@ -8,7 +8,7 @@ from typing import Any
 from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.engine import comparisons, disparity
 from prequential.engine.catalog.catalog import Catalog
-from prequential.engine.comparisons import A_BETTER, B_BETTER, UNDECIDED
+from prequential.engine.comparisons import A_BETTER, B_BETTER, EQUIVALENT, UNDECIDED
 from prequential.engine.comparisons.reporting import PairStatus
 from prequential.engine.delay.records import SIGNALS
 from prequential.engine.disparity import DIFFERS, NO_DIFFERENCE, TOO_FEW
@@ -56,7 +56,7 @@ PAIR_FAMILIES = (
     ("comparison_high", GAUGE,
      "Upper bound of the confidence sequence of the loss difference, over all history"),
     ("comparison_verdict", GAUGE,
-     "Which model is better by the confidence sequence: 1 the one against, -1 the model, 0 undecided"),
+     "Which model is better by the confidence sequence: 1 the one against, -1 the model, 0 neither"),
     ("comparison_since_outcome", GAUGE, "Joint outcome at which the verdict began"),
     ("comparison_recent_verdict", GAUGE,
      "Which model has been better since the latest confirmed change, as comparison_verdict"),
@@ -67,7 +67,7 @@ PAIR_FAMILIES = (
     ("champion_info", GAUGE, "1 for the champion of the stream"),
 )  # fmt: skip
 
-_PAIR_VERDICTS = {UNDECIDED: 0, A_BETTER: -1, B_BETTER: 1}
+_PAIR_VERDICTS = {UNDECIDED: 0, A_BETTER: -1, B_BETTER: 1, EQUIVALENT: 0}
 
 
 def add_pair(families: dict[str, Family], catalog: Catalog, standing: PairStatus, http: HttpConfig) -> int:
