@@ -150,6 +150,7 @@ class Stream:
         self.timeline = Timeline(settings.horizon, settings.cluster)
         self.places: dict[int, Place] = {}  # by `ts`, of predictions with outcomes by this record
         self.processed = 0  # records
+        self.changes = 0  # how often records have moved the clock, or come to an instance
         self.settled: dict[str, int] = {}  # forgotten instances with outcomes: until when that is known
         self.forgotten: list[Memory] = []  # kept, so that none has the identity of another
         self.unpredicted_instances = self.predictions_without_instance = 0
@@ -160,8 +161,11 @@ class Stream:
         instance_id = identifier(obj["instance_id"])
         ts = time_of(obj, record_time)
         seen = min(ts, record_time + min(CLOCK_LEAD, self.settings.horizon // 10))
+        before = self.clock or 0
         self.clock = seen if self.clock is None else max(self.clock, seen)
+        self.changes += self.clock != before
         self.expire()
+        self.changes += 1
         known = instance_id in self.memories
         if kind == "labels" and not known and self.settled.get(instance_id, self.clock - 1) >= self.clock:
             self.count("after_settle")
@@ -459,8 +463,10 @@ class Stream:
     def revise(self, memory: Memory, label: Label) -> None:
         """The outcomes of an instance get its label as it is now."""
         for revised in memory.outcomes.values():
-            for model, outcome in revised:
-                model.dirty = True
+            for model in {id(model): model for model, _ in revised}.values():
+                model.revisions += 1
+                model.newest_change = self.changes
+            for _, outcome in revised:
                 outcome.revise(label.y, label.value)
         for prediction in memory.met:
             assert prediction.outcome is not None
@@ -517,6 +523,7 @@ class Stream:
                     )
             if outcomes:
                 memory.outcomes[model] += [(evaluated, outcome) for outcome in outcomes.values()]
+                evaluated.newest_change = self.changes
                 self.result.alarms += evaluated.add(outcomes, twofold=len(counting) > 1)
                 if evaluated is self.models[model][0]:  # stages at an age are groups of their own
                     newest = choose("final", counting, t0, label.t1, self.settings.bins)
@@ -557,14 +564,27 @@ class Stream:
             chosen.quantiles, chosen.baseline, chosen.weight,
         )  # fmt: skip
 
-    def emit(self, model: Model, *, covered: bool = False) -> None:
-        """Emit a model's messages; with `covered`, the first says what became of its predictions."""
-        counts = self.result.counts
-        merged = counts[self.name, None] + counts[self.name, model.name]
-        messages = model.messages(dict(merged))
-        if covered:
-            assert self.clock is not None
-            account = self.accounts[model.name]
+    def counts_of(self, model: Model) -> dict[str, int]:
+        """What the messages of a model count, but for zeros."""
+        counts = self.result.counts[self.name, None] + self.result.counts[self.name, model.name]
+        waiting = len(self.accounts[model.name].waiting())
+        return dict(counts) | ({"waiting": waiting} if waiting else {})
+
+    def numbers(self, model: Model) -> tuple[Any, ...]:
+        """What makes messages due when it changes."""
+        return model.count, model.revisions, sorted(self.counts_of(model).items())
+
+    def emit(self, model: Model, *, all_records: bool = False, covered: bool = False) -> None:
+        """Emit a model's messages; with `covered`, the first says what became of its predictions.
+
+        `all_records`: they are about all records so far, and not about an outcome among them.
+        """
+        assert self.clock is not None
+        counts, account = self.result.counts, self.accounts[model.name]
+        model.said = self.numbers(model)
+        moment = [[self.changes - model.newest_change]] if all_records else []
+        messages = model.messages(self.counts_of(model), self.clock, moment)
+        if covered and messages:
             coverage = {
                 "waiting": len(account.waiting()),
                 "oldest_waiting_ms": account.oldest(self.clock),
@@ -583,11 +603,11 @@ class Stream:
         self.result.metrics += messages
 
     def emit_all(self, *, only_dirty: bool) -> None:
-        """Emit all models that have outcomes, or those with news."""
+        """Emit all models, or those with news."""
         said = set()
         for model in (group for groups in self.models.values() for group in groups):
-            if model.count and (model.dirty or not only_dirty):
-                self.emit(model, covered=model.name not in said)
+            if model.told() and (not only_dirty or model.said != self.numbers(model)):
+                self.emit(model, all_records=True, covered=model.name not in said)
                 said.add(model.name)
 
 

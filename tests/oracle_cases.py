@@ -85,7 +85,7 @@ def errors(result: Result, estimator: str, stage: str = "final") -> list[float]:
     return [
         m["measures"]["error"]
         for m in result.metrics
-        if m["estimator"] == estimator and m["stage"] == stage
+        if m["estimator"] == estimator and m["stage"] == stage and m["outcomes"]
     ]
 
 

@@ -275,6 +275,8 @@ class Estimator:
             memory = ((w, o.number(revised=now)) for w, o in memory_now)
             values, undefined = number_measures(memory, self.settings.quantile)
             others = (*MEASURES, *FURTHER, *OF_COSTS, *PROBABILISTIC, *OF_TOP, *RANKED, *WEIGHTED)
+            if not self.outcomes:
+                return {}, undefined | dict.fromkeys(others, "empty")
             undefined.update(dict.fromkeys(others, "not_classification"))
             return values, undefined
         kinds = self.kinds(revised=revised)
@@ -300,7 +302,8 @@ class Estimator:
         of_costs = self.costs(revised=revised)
         values |= of_costs[0]
         undefined |= {**of_probabilities[1], **of_weights[1], **of_ranks[1], **of_costs[1]}
-        undefined |= dict.fromkeys((*NUMERIC, *FURTHER_NUMERIC), "not_regression")
+        why = "not_regression" if self.outcomes else "empty"
+        undefined |= dict.fromkeys((*NUMERIC, *FURTHER_NUMERIC), why)
         return {**values, **of_probabilities[0], **of_weights[0], **of_ranks[0]}, undefined
 
     def costs(self, *, revised: bool) -> Measured:

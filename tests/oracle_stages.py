@@ -6,6 +6,8 @@ Most stages of a model have their outcomes at the same numbers, so they are kept
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -58,6 +60,16 @@ def told_stages(settings: Settings) -> list[str]:
     """
     bins = [f"bin:{b}" for b in range(1, settings.bins + 1)]
     return [name for stage in settings.stages for name in (bins if stage == "bins" else [stage])]
+
+
+def identity(*about: object) -> str:
+    """The id of what is about these values.
+
+    >>> identity("elec2", 0, "nb", None, "final", "all", 1000, 0)
+    '9ad1de6c69be9de119d05361307c9c08'
+    """
+    text = json.dumps(about, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def groups_of_stages(settings: Settings) -> list[Settings]:
@@ -169,7 +181,9 @@ class Model:
         }
         self.twofold = False  # whether an instance with an outcome has had two predictions
         self.count = 0  # outcomes so far, the same number in every stage
-        self.dirty = False  # outcomes or revisions since the last messages
+        self.revisions = 0  # of its outcomes
+        self.newest_change = 0  # changes of its stream at its newest outcome or revision
+        self.said: tuple[Any, ...] = ()  # numbers and counts in its last messages
         self.version: tuple[str, int] | None = None  # of its newest evaluated prediction, and since when
         self.version_ts = 0
 
@@ -190,7 +204,6 @@ class Model:
         """
         self.count += 1
         self.twofold |= twofold
-        self.dirty = True
         raised = {stage: self.sequences[stage].add(outcome) for stage, outcome in outcomes.items()}
         return [
             {
@@ -209,9 +222,13 @@ class Model:
         if self.version is None or newest.version != self.version[0]:
             self.version = newest.version, self.count
 
-    def messages(self, counts: dict[str, int]) -> list[dict[str, Any]]:
-        """One metrics message for each stage and estimator, with the state as it is now."""
-        self.dirty = False
+    def messages(
+        self, counts: dict[str, int], clock: int, moment: Sequence[list[int]]
+    ) -> list[dict[str, Any]]:
+        """One metrics message for each stage and estimator, with the state as it is now.
+
+        `clock` is the stream's; ids end with `moment`.
+        """
         found = []
         states: dict[tuple[str, int], Measured] = {}
         for stage, sequence in self.sequences.items():
@@ -226,10 +243,12 @@ class Model:
                 else:
                     values, undefined = states[stage, place]
                 wanted = self.settings.measures or ALL_MEASURES
+                about = self.stream, 0, self.name, None, stage, estimator.text
                 found.append({
+                    "id": identity(*about, self.count, self.revisions, *moment),
                     "stream": self.stream, "partition": 0, "model": self.name, "segment": None,
                     "stage": stage, "estimator": estimator.text, "n": estimator.n, "outcomes": self.count,
-                    "ts": sequence.outcomes[-1].ts,
+                    "ts": sequence.outcomes[-1].ts if sequence.outcomes else clock,
                     "measures": {name: values[name] for name in wanted if name in values},
                     "undefined": {name: undefined[name] for name in wanted if name in undefined},
                     "counts": dict(counts), "version": self.version, "same": self.same.get(stage),

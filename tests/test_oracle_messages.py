@@ -23,6 +23,7 @@ from oracle_cases import (
     tick,
 )
 from oracle_records import class_name, duration, identifier, settings_of, time_of
+from oracle_stages import identity
 
 from tests.nightly import scaled
 
@@ -34,6 +35,7 @@ class TestEmission:
     def test_message(self) -> None:
         result = evaluate(pred(1, 0, "a"), pred(1, 0, "a"), lab(1, 7, "b"), stages=["final"])
         assert result.metrics == [{
+            "id": identity("s", 0, "m", None, "final", "all", 1, 0),
             "stream": "s", "partition": 0, "model": "m", "segment": None, "stage": "final",
             "estimator": "all", "n": 1, "outcomes": 1, "ts": 7,
             "measures": {
@@ -92,7 +94,7 @@ class TestEmission:
         records = [pred(9, 900, "a"), pred(1, 950, "a"), lab(1, 950, "a"), tick(2000)]
         emit = {"outcomes": None, "every": "2s"}
         result = evaluate(*records, emit=emit, stages=["final"], final=True)
-        assert [m["counts"] for m in result.metrics] == [{}, {"expired": 1}]
+        assert [m["counts"] for m in result.metrics] == [{"waiting": 1}, {"expired": 1}]
 
     def test_any_streams_record_makes_all_streams_emit(self) -> None:
         records = [
@@ -127,10 +129,17 @@ class TestEmission:
         result = evaluate(*records, emit={"outcomes": 1, "every": "1s"}, stages=["final"])
         assert errors(result, "all") == [0.0, 1.0]
 
-    def test_a_waiting_labels_revision_is_no_sequences_news(self) -> None:
+    def test_a_waiting_labels_revision_is_news_of_counts_alone(self) -> None:
         records = [pred(1, 0, "a"), lab(1, 0, "a"), lab(2, 1, "a"), lab(2, 2, "b"), tick(1000)]
         result = evaluate(*records, emit={"outcomes": 1, "every": "1s"}, stages=["final"])
-        assert len(result.metrics) == 1
+        once, again = result.metrics
+        assert again["counts"] == {"revisions": 1}
+        assert again["id"] == identity("s", 0, "m", None, "final", "all", 1, 0, [2])
+        assert once["id"] == identity("s", 0, "m", None, "final", "all", 1, 0)
+        for message in (once, again):
+            for name in ("id", "counts", "coverage"):
+                message.pop(name, None)
+        assert once == again
 
     def test_order_of_a_set_and_the_last_set_always_comes(self) -> None:
         records = [
@@ -141,9 +150,9 @@ class TestEmission:
         ]  # fmt: skip
         result = evaluate(*records, estimators=["window:3", "all"], final=True)
         found = [(m["stream"], m["model"], m["stage"], m["estimator"]) for m in result.metrics]
-        assert found[len(found) // 2 :] == [
+        assert found[8:] == [
             (stream, model, "final", estimator)
-            for stream, model in (("t", "z"), ("t", "m"), ("s", "n"), ("s", "m"))
+            for stream, model in (("t", "z"), ("t", "m"), ("s", "n"), ("s", "m"), ("s", "never"))
             for estimator in ("window:3", "all")
         ]
 
@@ -257,7 +266,7 @@ def test_immediate_redelivery_changes_counters_only(seed: int) -> None:
     assert twice.outcomes == once.outcomes
     assert twice.alarms == once.alarms
     for one, two in zip(once.metrics, twice.metrics, strict=True):
-        assert {**one, "counts": {}} == {**two, "counts": {}}
+        assert {**one, "counts": {}, "id": ""} == {**two, "counts": {}, "id": ""}
 
 
 @pytest.mark.parametrize("seed", range(scaled(6, 20)))

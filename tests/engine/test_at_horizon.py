@@ -23,11 +23,15 @@ from tests.nightly import scaled
 
 
 def messages(*records: Record, **changed: Any) -> list[Metrics]:
-    """Those of estimator `all` in a world that is the oracle's, too; the last set says nothing new."""
+    """Those of estimator `all` with other outcomes or revisions, in a world that is the oracle's, too."""
     world = world_from(records, label_at_horizon="no", **changed)
     outputs = catch_up(world).outputs
     assert_same(world, outputs)
-    return list({one.id: one for one in metrics_of(outputs)[::-1] if one.estimator == "all"}.values())[::-1]
+    found = [one for one in metrics_of(outputs)[::-1] if one.estimator == "all" and one.outcomes]
+    by_numbers = {
+        (one.stream, one.model, one.stage, one.outcomes, one.counts["revisions"]): one for one in found
+    }
+    return list(by_numbers.values())[::-1]
 
 
 def told(one: Metrics) -> tuple[int, int, float, int]:

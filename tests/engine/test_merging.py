@@ -59,7 +59,7 @@ def test_sums_over_partitions_are_those_of_one(seed: int, partitions: int) -> No
             if theirs is None:  # said at other moments
                 continue
         assert theirs is not None, one
-        assert one.ts == theirs.ts
+        assert one.ts == theirs.ts or not one.outcomes
         assert one.config == theirs.config
         assert partitioned.close(one.n, theirs.n)
         for name, value in one.measures.items():

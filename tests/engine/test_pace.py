@@ -89,4 +89,4 @@ def test_the_paced_worlds_have_what_can_go_wrong() -> None:
     assert again > 12 * SEEDS
     found -= {"at_horizon", "withdrawn"}  # some worlds have them, of many seeds
     of_labels = {"late_label", "unmatched_label", "after_settle", "revisions"}
-    assert found == {"late", "expired", "duplicate", *of_labels}
+    assert found == {"late", "expired", "duplicate", "waiting", *of_labels}

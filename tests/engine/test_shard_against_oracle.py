@@ -61,7 +61,7 @@ def close(ours: Any, theirs: Any, absolute: float = 1e-12, relative: float = 1e-
 def assert_same_metrics(ours: Metrics, theirs: dict[str, Any], config: Config) -> None:
     about = (ours, theirs)
     for name in (
-        "stream", "partition", "model", "segment", "stage", "estimator", "outcomes", "ts", "undefined",
+        "id", "stream", "partition", "model", "segment", "stage", "estimator", "outcomes", "ts", "undefined",
     ):  # fmt: skip
         assert getattr(ours, name) == theirs[name], (name, about)
     assert close(ours.n, theirs["n"]), about
@@ -495,7 +495,7 @@ def test_the_random_worlds_have_what_can_go_wrong(way: str) -> None:
     assert stages >= {"after:1ms", "lead:30ms", "after:100ms", "after:1s"}
     assert tasks["classification"] > tasks["regression"] > 3
     names = {"late", "expired", "at_horizon", "duplicate", "late_label", "unmatched_label", "revisions"}
-    names |= {"after_settle", "withdrawn"}
+    names |= {"after_settle", "withdrawn", "waiting"}
     assert {name for name, count in counts.items() if count > 3} == names
 
 

@@ -19,11 +19,11 @@ _BY_BASELINES = {"p_per", "kappa_per", "p_maj", "kappa_maj", "kappa_plus"}
 
 
 def last(*records: Record, **changed: Any) -> Metrics:
-    """The last message of estimator `all`, which the oracle has also."""
+    """The last message of estimator `all` about the model m, which the oracle has also."""
     world = world_from(records, **changed)
     outputs = catch_up(world).outputs
     assert_same(world, outputs)
-    return [one for one in metrics_of(outputs) if one.estimator == "all"][-1]
+    return [one for one in metrics_of(outputs) if (one.model, one.estimator) == ("m", "all")][-1]
 
 
 def told(one: Metrics) -> tuple[int, float, float | None, dict[str, int]]:

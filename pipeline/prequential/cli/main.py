@@ -18,7 +18,7 @@ from prequential.views.wording.console import complain, flush, printable_lines
 
 _COMMANDS = (
     "demo", "worker", "ingest", "notify", "topics", "config", "broker", "produce", "dead-letters", "replay",
-    "detectors", "calibrate", "watch", "explain", "dashboard", "report", "schema",
+    "verify", "detectors", "calibrate", "watch", "explain", "dashboard", "report", "schema",
 )  # fmt: skip
 
 #: The files of commands that have none of their own; the function `add_COMMAND_parser` adds such a command.

@@ -123,7 +123,7 @@ class Observer:
                 self._add_entities(self._reporter.metrics(rows, covered=covered))
             case facts.PeriodsDue(periods, changed):
                 self._changed |= changed
-                self._add_entities(messages_of_periods(catalog, periods))
+                self._add_entities(messages_of_periods(catalog, self._state.accounts, periods))
             case facts.AlarmRaised(alarm):
                 self._add_entities([alarm])
             case facts.IncidentChanged(about):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -19,7 +19,7 @@ from prequential.engine.delay.due_periods import due_of
 from prequential.engine.expectations import DuePeriods, Expectations
 from prequential.engine.incidents.incident import ALARM, Raised, alarm_of_period
 from prequential.engine.measures.registry import INDEX
-from prequential.engine.output.estimates import States, state_of
+from prequential.engine.output.estimates import States, predicting, reported_numbers, state_of
 from prequential.engine.output.messages import DisparityReporter, Reporter
 from prequential.engine.output.period_measures import SoFar
 from prequential.engine.state import ShardState
@@ -132,6 +132,10 @@ _REFERENCES = {"persistent": INDEX["p_per"], "majority": INDEX["p_maj"]}
 _ACCURACY = INDEX["accuracy"]
 
 
+#: Outcomes and revisions of what has had no messages so far.
+_NOTHING = 0, 0
+
+
 class DueEntities:
     """Marks entities of a shard as reported."""
 
@@ -139,15 +143,44 @@ class DueEntities:
         self._catalog, self._accounts, self._notes = state.catalog, state.accounts, state.notes
         self._reporter = reporter
 
-    def unreported_among(self, rows: Sequence[int]) -> list[int]:
-        """The entities among these with outcomes or revisions since their last messages, in this order."""
-        known = self._notes.reported
-        return [row for row, counts in zip(rows, self._present(rows)) if known.get(row, (0, 0)) != counts]
+    def unreported(self, streams: Sequence[Stream]) -> list[int]:
+        """The entities of these streams that differ from their last messages, in the order of messages.
 
-    def _present(self, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """`outcomes` and `revisions` of entities."""
+        They have new outcomes or revisions. Models, and their stages at an age, may also have other counts,
+        or no messages so far.
+        """
         entities = self._catalog.columns.entities
-        return zip(entities.outcomes[rows].tolist(), entities.revisions[rows].tolist())
+        changed = np.flatnonzero(entities.changed[: len(self._catalog.entities)])
+        is_due = np.zeros(len(self._catalog.streams), dtype=np.bool_)
+        is_due[[stream.code for stream in streams]] = True
+        changed = changed[is_due[entities.stream[changed]]]
+        rows = np.union1d(changed, np.array(self._rows_of_models(streams), dtype=np.int64))
+        order = np.lexsort((rows, entities.kind[rows], entities.stream[rows]))
+        return self._unreported_among(rows[order].tolist())
+
+    def all_of(self, stream: Stream) -> list[int]:
+        """The entities of a stream that have messages, in the order of messages: also without outcomes."""
+        outcomes = self._catalog.columns.entities.outcomes
+        models = set(self._rows_of_models([stream]))
+        return [
+            about.row for about in self._catalog.entities_of(stream)
+            if outcomes[about.row] or about.row in models
+        ]  # fmt: skip
+
+    def _rows_of_models(self, streams: Iterable[Stream]) -> list[int]:
+        """The models of streams that have made predictions, and their stages at an age."""
+        entities = self._catalog.columns.entities
+        models = [row for stream in streams for row in stream.models.values()]
+        rows = predicting(self._catalog, self._accounts, models)
+        for model in list(rows) if entities.after.any() else ():
+            ages = self._catalog.streams[entities.stream[model]].ages
+            rows += range(entities.after[model], entities.after[model] + len(ages))
+        return rows
+
+    def _unreported_among(self, rows: Sequence[int]) -> list[int]:
+        """The entities among these that differ from their last messages, in this order."""
+        known, present = self._notes.reported, reported_numbers(self._catalog, self._accounts, rows)
+        return [row for row, numbers in zip(rows, present) if known.get(row, _NOTHING) != numbers]
 
     def report(self, rows: Sequence[int], *, covered: bool = False) -> facts.MetricsDue:
         """Mark these entities as reported in their present state.
@@ -158,7 +191,7 @@ class DueEntities:
         catalog = self._catalog
         if covered and (models := self._reporter.covered(rows)):
             maturity.update(self._accounts.coverage, *self._reporter.with_clocks(models.values()))
-        self._notes.reported.update(zip(rows, self._present(rows)))
+        self._notes.reported.update(zip(rows, reported_numbers(catalog, self._accounts, rows)))
         catalog.columns.entities.changed[rows] = 0
         compared = [
             row for row in rows
@@ -204,20 +237,16 @@ class Schedule:
         self.expectations = Expectations(state.catalog, state.accounts)
         settings = (state.config.defaults, *state.config.streams.values())
         self._comparing = {one.emit_comparisons for one in settings}
-        #: By stream: whether records have come since its last tick. This matters only once a stream has
-        #: periods; until then all streams count as touched.
+        #: By stream: whether records have come since its last tick. Nothing else changes what is due of it.
         self._touched = np.zeros(0, dtype=np.bool_)
-        self._periodic = False
 
     def touch(self, streams: Ints32) -> None:
-        """Note that records of these streams (codes, (n,) int32) have come: their periods may be due."""
-        if self._periodic:
-            self._touched[streams] = True
+        """Note that records of these streams (codes, (n,) int32) have come: messages may be due."""
+        self._touched[streams] = True
 
     def add_streams(self) -> None:
         """Add rows for streams that are new in the catalog."""
         streams, known = self._state.catalog.streams, len(self._touched)
-        self._periodic |= any(one.config.period is not None for one in streams[known:])
         self._touched = np.append(self._touched, np.ones(len(streams) - known, dtype=np.bool_))
 
     def of_entities(self, due: list[int]) -> Iterator[facts.Fact]:
@@ -264,14 +293,13 @@ class Schedule:
 
     def has_unpublished(self, quiet: int) -> bool:
         """Whether `idle` has anything to report."""
-        catalog, is_idle = self._state.catalog, partial(_is_idle, quiet)
-        entities = catalog.columns.entities
-        codes = entities.stream[np.flatnonzero(entities.changed[: len(catalog.entities)])]
-        idle = [stream for stream in catalog.streams if is_idle(stream.config)]
-        changed = {stream.code for stream in idle}.intersection(codes.tolist())
-        periodic = any(self._touched[one.code] for one in idle if one.config.period is not None)
+        is_idle = partial(_is_idle, quiet)
+        idle = self._touched_streams(is_idle)
+        periodic = any(stream.config.period is not None for stream in idle)
         compared = self._pairs.has_news(is_idle) or self._groups.has_news(is_idle)
-        return bool(changed or periodic or self._silent_ticks(quiet)) or compared
+        if periodic or compared or self._silent_ticks(quiet):
+            return True
+        return bool(self._entities.unreported(idle))
 
     def _silent_ticks(self, quiet: int) -> list[tuple[int, int]]:
         """Values of `emit.every` of which a multiple has passed in silence, with the first such multiple.
@@ -288,44 +316,30 @@ class Schedule:
 
     def last_set(self) -> Iterator[facts.Fact]:
         """Report every sequence, at the end of a replay."""
-        catalog = self._state.catalog
-        outcomes = catalog.columns.entities.outcomes
         for every, due in self._state.ticks.items():
             yield facts.PartsDue(every, due or 0, None)
-        for stream in catalog.streams:
-            rows = [one.row for one in catalog.entities_of(stream) if outcomes[one.row]]
-            yield self._entities.report(rows, covered=True)
+        for stream in self._state.catalog.streams:
+            yield self._entities.report(self._entities.all_of(stream), covered=True)
             if stream.config.period is not None:
                 yield from self._periods([stream], all_news=True)
             yield from self._pairs.all_of(stream)
             yield from self._groups.all_of(stream)
 
     def _changed(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.Fact]:
-        """Report entities and periods that have changed since their last messages, of due streams.
-
-        Periods change only with records of their stream.
-        """
-        catalog = self._state.catalog
-        entities = catalog.columns.entities
-        changed = np.flatnonzero(entities.changed[: len(catalog.entities)])
-        if not len(changed) and not self._periodic:
+        """Report entities and periods that have changed since their last messages, of due streams."""
+        touched = self._touched_streams(is_due)
+        if not touched:
             return
-        order = np.lexsort((changed, entities.kind[changed], entities.stream[changed]))
-        rows = [
-            row
-            for row in changed[order].tolist()
-            if is_due(catalog.streams[entities.stream[row]].config)
-        ]
-        yield self._entities.report(self._entities.unreported_among(rows), covered=True)
-        entities.changed[rows] = 0
-        if not self._periodic:
-            return
-        touched = [
-            stream for stream in map(catalog.streams.__getitem__, np.flatnonzero(self._touched).tolist())
-            if is_due(stream.config)
-        ]  # fmt: skip
+        yield self._entities.report(self._entities.unreported(touched), covered=True)
         self._touched[[stream.code for stream in touched]] = False
-        yield from self._periods([stream for stream in touched if stream.config.period is not None])
+        periodic = [stream for stream in touched if stream.config.period is not None]
+        if periodic:
+            yield from self._periods(periodic)
+
+    def _touched_streams(self, is_due: Callable[[StreamConfig], bool]) -> list[Stream]:
+        """The due streams that have had records since their last tick."""
+        streams = map(self._state.catalog.streams.__getitem__, np.flatnonzero(self._touched).tolist())
+        return [stream for stream in streams if is_due(stream.config)]
 
     def _compared(self, is_due: Callable[[StreamConfig], bool]) -> Iterator[facts.Fact]:
         """Report pairs and groups that have changed since their last messages, of due streams."""

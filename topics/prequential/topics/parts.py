@@ -69,7 +69,7 @@ class PeriodPart(msgspec.Struct, gc=False, omit_defaults=True):
     revisions: int = 0
     corrections: int = 0
     at_horizon: int = 0
-    #: The newest label time (epoch ms); 0 without labels.
+    #: The newest label time (epoch ms), even if that label was withdrawn; 0 without labels.
     ts: int = 0
     #: Whether it is final in this partition.
     final: bool = False
@@ -91,14 +91,14 @@ class Evaluated(msgspec.Struct, gc=False, omit_defaults=True):
     revisions: int
     ts: int
     initial_is_final: bool
-    #: Whether there are outcomes or revisions that the part before this one hadn't.
-    changed: bool
     counts: dict[str, int]
     memories: list[MemoryPart]
     #: Of a model: what became of its predictions; counts that add up.
     coverage: dict[str, Any] | None = None
     #: Of a model: those that aren't forgotten, in order of time.
     periods: list[PeriodPart] = []
+    #: The stream's `changes` there at its newest outcome or revision.
+    newest_change: int = 0
 
 
 class Compared(msgspec.Struct, gc=False, omit_defaults=True):
@@ -119,6 +119,8 @@ class Compared(msgspec.Struct, gc=False, omit_defaults=True):
     #: wrong) + (B is wrong), or the sums of both models' losses and their number.
     memories: list[tuple[str, int, list[float]]]
     same: list[str] = []
+    #: Revisions of both models' outcomes.
+    revisions: int = 0
 
 
 class Part(msgspec.Struct, gc=False, omit_defaults=True):

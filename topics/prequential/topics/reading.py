@@ -47,11 +47,14 @@ class TopicReader:
             self._consumer = clients.new_consumer(kafka, name, error_cb=self._note, **settings)
             self._places: list[TopicPartition] = []
             self._ends: dict[int, int] = {}
+            #: Whether no record has been removed from before the first one to read.
+            self.is_whole = since is None and last is None
             for partition in range(count):
                 self._add(TopicPartition(topic, partition), since, last)
 
     def _add(self, place: TopicPartition, since: int | None, last: int | None) -> None:
         low, high = watermarks(self._consumer, place)
+        self.is_whole &= low == 0
         place.offset = low if since is None else first_since(self._consumer, place, since, high)
         if last is not None:
             place.offset = max(place.offset, high - last)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from prequential.configuration.settings.stages import INITIAL
+from prequential.configuration.settings.stages import FINAL, INITIAL
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.streams import Entity, Stream
@@ -80,6 +80,14 @@ class SideStatistics(NamedTuple):
     recent: list[dict[str, Any]]  # the recent verdict
 
 
+def is_parted(stage: str, same: Sequence[str]) -> bool:
+    """Whether messages with this stage and field `same` are about `final` alone, and not about `initial` too.
+
+    Ids have it: the stages become different sequences at an outcome of one model, which the other may lack.
+    """
+    return stage == FINAL and not same
+
+
 class ComparisonReporter:
     """Makes the messages about a shard's pairs, and caches the properties of each pair."""
 
@@ -149,7 +157,8 @@ class ComparisonReporter:
             i = side.at[place.row]
             outcomes = side.n[i]
             start, step = first[known.number, place.side] + i, len(side.n)
-            numbers = b"".join(b",%d" % part for part in (outcomes, *one.revised, *loss)) + b"]"
+            parted = is_parted(place.stage, place.same)
+            numbers = b"".join(b",%d" % part for part in (outcomes, *one.revised, parted, *loss)) + b"]"
             count = len(place.about.heads)
             draft.add(
                 stream.name, place.about, numbers, range(start, start + count * step, step), outcomes,

@@ -39,7 +39,7 @@ class PeriodState(NamedTuple):
     expected_share: float | None
     status: str
     corrections: int
-    newest_ts: int
+    newest_ts: int  # label time of the newest label, even if it was withdrawn; without any, the period's end
     revisions: int
     at_horizon: int  # labelled predictions that got the class of instances without a label by the horizon
 
@@ -119,7 +119,7 @@ def _states_of(tables: PeriodTables, rows: Any, models: Ints, shares: Floats) ->
         PeriodState(
             row, start, end, predictions, labelled, labelled / predictions if predictions else 0.0,
             share if share == share else None, "final" if final else "provisional", corrections,
-            newest if labelled else end, revisions, at_horizon,
+            newest if newest > -NEVER else end, revisions, at_horizon,
         )
         for row, start, end, share, newest, (
             predictions, labelled, revisions, corrections, final, at_horizon,

@@ -310,8 +310,8 @@ class Notes:
     def __init__(self) -> None:
         #: How the labels of its outcomes depend on each other, where a detail asks for it.
         self.labels: dict[int, LabelDependence] = {}
-        #: `outcomes` and `revisions` at its last messages.
-        self.reported: dict[int, tuple[int, int]] = {}
+        #: What its last messages said: `outcomes` and `revisions`, then a model's `counts`.
+        self.reported: dict[int, tuple[int, ...]] = {}
         #: Since which label time (ms) it is worse, by (stage, estimator, baseline).
         self.worse: dict[int, dict[tuple[str, str, str], int]] = {}
         #: What a new configuration has brought.

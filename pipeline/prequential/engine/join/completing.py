@@ -21,6 +21,7 @@ def _count(registry: Registry, logs: Logs, stream: int, entity: int, t1: int) ->
     number = entities.outcomes[entity] + 1
     entities.outcomes[entity] = number
     entities.newest_ts[entity] = t1
+    entities.newest_change[entity] = registry.streams.changes[stream]
     entities.changed[entity] = 1
     emit = registry.streams.emit_outcomes[stream]
     if emit and number % emit == 0:

@@ -90,6 +90,7 @@ def join(
         if why != log.DONE:
             return i, why
         # 5. The record changes its instance.
+        streams.changes[stream] += 1
         if not slot and not row and _is_dropped(rows, i, registry, store, logs, stream, clock):
             continue
         if not slot:
@@ -152,6 +153,8 @@ def _set_clock(streams: Streams, stream: int, clock: int) -> None:
     if not streams.started[stream]:
         streams.started[stream] = 1
         streams.wheel[stream] = clock
+    if streams.clock[stream] != clock:
+        streams.changes[stream] += 1
     streams.clock[stream] = clock
 
 

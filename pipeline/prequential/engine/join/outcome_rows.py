@@ -470,6 +470,8 @@ def _again(
 ) -> Outcome:
     """An entity's earlier outcome, whose revision counts; references have no number."""
     if kind == REVISION:
-        registry.entities.revisions[entity] += 1
-        registry.entities.changed[entity] = 1
+        entities = registry.entities
+        entities.revisions[entity] += 1
+        entities.changed[entity] = 1
+        entities.newest_change[entity] = registry.streams.changes[entities.stream[entity]]
     return outcome_of(entity, 0 if kind == REFERENCE else number, whose, old, judged, kind)

@@ -135,8 +135,9 @@ class Merger:
             if self._agree(moment, parts):
                 merged = Merged(self._config, parts, changed)
                 self.names[part.stream] = merged.names
-                messages += merged.metrics()
-                messages += merged.periods(self._before(stream))
+                before = self._before(stream)
+                messages += merged.metrics(before)
+                messages += merged.periods(before)
                 is_last, former = all(part.until + part.every > LAST for part in parts), said.comparisons
                 every = self._config.stream(part.stream).emit_comparisons
                 if every is not None and (is_last or moment // every > former // every):

@@ -19,12 +19,13 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.streams import OTHER
 from prequential.engine.comparisons import DEFINED, REASONS, measuring
 from prequential.engine.comparisons.measuring import NAMES as OF_PAIRS
+from prequential.engine.comparisons.reporting import is_parted
 from prequential.engine.delay import latency, maturity
 from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.engine.measures.registry import by_name
 from prequential.engine.merging.parting import ALL
 from prequential.engine.merging.sums import MergedClasses, added, called, foreseen, measured, news, totals
-from prequential.engine.output.estimates import EstimatorState, intermediate
+from prequential.engine.output.estimates import OF_MODELS, EstimatorState, intermediate
 from prequential.engine.output.waiting import Waiting, together
 from prequential.engine.tables.streams import MODEL
 from prequential.topics.encoding import encode, identity
@@ -127,6 +128,10 @@ def _ranks(of: Iterable[Mapping[str, int]]) -> dict[str, int]:
 _Who: TypeAlias = tuple[int, str, str | None, str | None]
 
 
+#: Outcomes and revisions of what has had no messages so far.
+_NOTHING = 0, 0
+
+
 class Merged:
     """A stream at one moment, with one part for each partition, in their order."""
 
@@ -144,36 +149,62 @@ class Merged:
         self._classes = MergedClasses(config, self._name, self._used)
         self._places = self._classes.places(parts)
         self._of_stream = totals(part.counts for part in parts)
-        self._lost = {name: self._of_stream[name] for name in LOST if name in self._of_stream}
+        lost = [self._of_stream[name] for name in LOST if name in self._of_stream]
         #: The last part of message ids, as in messages of a single partition.
-        self._loss = (sum(self._lost.values()),) if self._lost else ()
+        self._loss = (sum(lost),) if lost else ()
         self._estimators = [name for name in self._config.estimators if parse_estimator(name).memory.adds_up]
         #: By entity: the results of each partition.
-        self._of: dict[_Who, list[tuple[int, Evaluated]]] = {}
-        self._changed: set[_Who] = set()
-        for number, (part, is_news) in enumerate(zip(parts, changed)):
+        self._of = self._results(parts)
+
+    def _results(self, parts: Sequence[Part]) -> dict[_Who, list[tuple[int, Evaluated]]]:
+        """By entity, the results of each partition (its number)."""
+        results: dict[_Who, list[tuple[int, Evaluated]]] = {}
+        for number, part in enumerate(parts):
             for one in part.evaluated:
                 who = one.kind, one.model, self.names.segment(one.segment), one.age
-                self._of.setdefault(who, []).append((number, one))
-                if is_news and one.changed:
-                    self._changed.add(who)
+                results.setdefault(who, []).append((number, one))
+        return results
 
     # ---- metrics
 
-    def metrics(self) -> Iterator[Encoded]:
-        """Messages about all entities that have changed; a model's first message has its label coverage."""
+    def metrics(self, before: Sequence[Part] | None) -> Iterator[Encoded]:
+        """Messages about all entities that have changed; a model's first message has its label coverage.
+
+        `before` has the parts at the previous moment that had messages; it is empty if there was no such
+        moment. None: it is unknown which messages that moment had.
+        """
+        former = self._numbers(before or ())
+        present = self._numbers(self._parts)
+        changed = [who for who, numbers in present.items() if former.get(who, _NOTHING) != numbers]
         covered: set[str] = set()
-        for who in sorted(self._changed, key=lambda one: (one[0], *(text or "" for text in one[1:]))):
+        for who in sorted(changed, key=lambda one: (one[0], *(text or "" for text in one[1:]))):
             yield from self._metrics(who, covered)
+
+    def _numbers(self, parts: Sequence[Part]) -> dict[_Who, tuple[int, ...]]:
+        """By entity, the numbers whose changes make a message due: see `estimates.reported_numbers`."""
+        of_stream = totals(part.counts for part in parts)
+        numbers = {}
+        for who, results in self._results(parts).items():
+            of = [one for _, one in results]
+            numbers[who] = sum(one.outcomes for one in of), sum(one.revisions for one in of)
+            if who[0] in OF_MODELS:
+                numbers[who] += tuple(self._counts(who[0], of, of_stream).values())
+        return numbers
+
+    def _moment(self, of: Sequence[Evaluated]) -> tuple[int, int, int]:
+        """The outcomes, the revisions, and the stream's changes since (see `estimates.changes_since`)."""
+        since = self._of_stream.get("changes", 0) - sum(one.newest_change for one in of)
+        return sum(one.outcomes for one in of), sum(one.revisions for one in of), since
 
     def _metrics(self, who: _Who, covered: set[str]) -> Iterator[Encoded]:
         kind, model, segment, age = who
         of = [one for _, one in self._of[who]]
-        outcomes, revisions = (sum(getattr(one, name) for one in of) for name in ("outcomes", "revisions"))
-        if not outcomes:
+        outcomes, revisions, since = self._moment(of)
+        if not outcomes and not (kind in OF_MODELS and self._predicts(model)):
             return
+        clock = max(part.clock for part in self._parts)
         config, initial_is_final = self._config, all(one.initial_is_final for one in of)
-        counts = self._counts(of)
+        counts = self._counts(kind, of, self._of_stream)
         by_chance = "random" in config.baselines and config.has_classes
         for chance in (False, True) if by_chance else (False,):
             name = model + RANDOM_SUFFIX if chance else model
@@ -183,8 +214,8 @@ class Merged:
                     state = states[0] if len(states) == 1 else intermediate(states, config.alpha)
                     key = self._name, ALL_PARTITIONS, name, segment, stage, estimator
                     message = Metrics(
-                        identity(*key, outcomes, revisions, *self._loss), *key, state.n, outcomes,
-                        max(one.ts for one in of if one.outcomes),
+                        identity(*key, outcomes, revisions, [since], *self._loss), *key, state.n, outcomes,
+                        max((one.ts for one in of if one.outcomes), default=clock),
                         *by_name(config.measures, state.values, state.reasons), counts, config.digest,
                     )  # fmt: skip
                     if initial_is_final and stage == FINAL and self._classes.stream.reports(INITIAL):
@@ -195,6 +226,13 @@ class Merged:
                         covered.add(model)
                         message.coverage = self._coverage(of)
                     yield Encoded(METRICS, self._name, encode(message))
+
+    def _predicts(self, model: str) -> bool:
+        """Whether predictions of a model have been processed: see `estimates.predicting`."""
+        of = [one for _, one in self._of.get((MODEL, model, None, None), ())]
+        counts = totals(one.counts for one in of)
+        predictions = sum(counts.get(name, 0) for name in ("waiting", "late", "expired", "duplicate"))
+        return predictions + sum(one.outcomes for one in of) > 0
 
     def _stages(self, age: str | None, initial_is_final: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The stages of messages, each with the stages from which it is computed."""
@@ -215,8 +253,11 @@ class Merged:
         ]  # fmt: skip
         return measured(added(memories, estimator, self._classes.capacity), self._classes, chance=chance)
 
-    def _counts(self, of: Sequence[Evaluated]) -> dict[str, int]:
-        of_stream, of_model = self._of_stream, totals(one.counts for one in of)
+    def _counts(
+        self, kind: int, of: Sequence[Evaluated], of_stream: Mapping[str, int]
+    ) -> dict[str, int]:
+        """The `counts` of an entity's messages, from its results and the sums of its stream's counts."""
+        of_model = totals(one.counts for one in of)
         counts = {
             "late": of_model["late"],
             "expired": of_model["expired"],
@@ -228,9 +269,11 @@ class Merged:
             "revisions": of_stream["revisions"],
             "withdrawn": of_stream["withdrawn"],
         }  # fmt: skip
+        if kind in OF_MODELS:
+            counts["waiting"] = of_model.get("waiting", 0)
         if self._config.label_at_horizon is not None:
             counts["at_horizon"] = of_model["at_horizon"]
-        return counts | self._lost
+        return counts | {name: of_stream[name] for name in LOST if name in of_stream}
 
     def _coverage(self, of: Sequence[Evaluated]) -> dict[str, Any]:
         said = [one.coverage for one in of if one.coverage is not None]
@@ -278,19 +321,23 @@ class Merged:
         for model, some in found.items():
             of = [one for _, one in self._of[MODEL, model, None, None]]
             met = np.sum([one.coverage["met"] for one in of if one.coverage is not None], axis=0)
-            share, counts = maturity.curve_of(met).get("horizon"), self._counts(of)
+            share, counts = maturity.curve_of(met).get("horizon"), self._counts(MODEL, of, self._of_stream)
+            moment = self._moment(of)
             for whole in some:
                 memories = [(one.memory, places[number]) for number, one in whole.periods]
                 measures = measured(added(memories, ALL, classes.capacity), classes, chance=False)
                 about = whole.state._replace(expected_share=share)
                 key = self._name, ALL_PARTITIONS, model, None, PERIOD, about.name
                 message = Metrics(
-                    identity(*key, *whole.identity, *self._loss), *key, about.labelled, about.labelled,
-                    about.newest_ts, *by_name(self._config.measures, measures.values, measures.reasons),
-                    counts, self._config.digest,
+                    identity(*key, *whole.identity, moment, *self._loss), *key, about.labelled,
+                    about.labelled, about.newest_ts,
+                    *by_name(self._config.measures, measures.values, measures.reasons), counts,
+                    self._config.digest,
                     missing_partitions=self.names.without_model(model) or msgspec.UNSET,
                     period=about.as_message(closes=self._config.label_at_horizon is not None),
                 )  # fmt: skip
+                if whole.unfinished:
+                    message.period |= {"unfinished_partitions": whole.unfinished}
                 if whole.is_expected:
                     message.expected = foreseen(whole, classes, places)
                 yield Encoded(METRICS, self._name, encode(message))
@@ -305,14 +352,24 @@ class Merged:
                 yield from self._comparisons(key, of)
 
     def _pairs(self, some: Sequence[Part]) -> dict[tuple[Any, ...], list[Compared]]:
-        """The partitions' results for pairs of models, by pair, segment, stage and loss."""
+        """The partitions' results for pairs of models, by pair, segment, stage and loss.
+
+        A partition in which `initial` and `final` are still one sequence has one result for both. It counts
+        in both stages as soon as they are different sequences in another partition.
+        """
         found: dict[tuple[Any, ...], list[Compared]] = {}
+        parted = {
+            (self.names.pair(one), self.names.segment(one.segment), one.loss)
+            for part in some for one in part.compared if one.stage == INITIAL
+        }  # fmt: skip
         for part in some:
             for one in part.compared:
-                pair = self.names.pair(one)
-                if pair is not None:
-                    key = *pair, self.names.segment(one.segment), one.stage, one.loss
-                    found.setdefault(key, []).append(one)
+                pair, segment = self.names.pair(one), self.names.segment(one.segment)
+                if pair is None:
+                    continue
+                found.setdefault((*pair, segment, one.stage, one.loss), []).append(one)
+                if INITIAL in one.same and (pair, segment, one.loss) in parted:
+                    found.setdefault((*pair, segment, INITIAL, one.loss), []).append(one)
         return found
 
     def _comparisons(self, key: tuple[Any, ...], of: Sequence[Compared]) -> Iterator[Encoded]:
@@ -320,7 +377,8 @@ class Merged:
         missing = self.names.without_pair((model, against))
         outcomes = _outcomes(of)
         config = self._config
-        same = of[0].same if all(one.same == of[0].same for one in of) else []
+        same = of[0].same if stage == FINAL and all(one.same == of[0].same for one in of) else []
+        numbers = outcomes, sum(one.revisions for one in of), is_parted(stage, same), *self._loss
         for estimator in self._estimators:
             memory, parameter = parse_estimator(estimator)
             memories = [
@@ -343,7 +401,7 @@ class Merged:
             counts = (OF_PAIRS[measuring.N01], OF_PAIRS[measuring.N10]) if whole else ()
             about = self._name, ALL_PARTITIONS, model, against, segment, stage, estimator
             message = Comparison(
-                identity(*about, loss, outcomes, *self._loss), *about, loss,
+                identity(*about, loss, *numbers), *about, loss,
                 int(n) if whole else n, outcomes, max(one.ts for one in of),
                 {
                     name: int(value) if name in counts else value

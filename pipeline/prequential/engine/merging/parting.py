@@ -28,6 +28,7 @@ from prequential.engine.estimators.sums import is_any
 from prequential.engine.expectations import scale_of
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
 from prequential.engine.measures.registry import INDEX
+from prequential.engine.output.estimates import OF_MODELS
 from prequential.engine.output.period_measures import expected
 from prequential.engine.output.waiting import all_waiting
 from prequential.engine.state import ShardState
@@ -68,7 +69,7 @@ def part_of(state: ShardState, reporter: ComparisonReporter, name: str, since: i
     part.retired = list(islice(reversed(stream.retired), _RETIRED))
     part.evaluated = [
         _evaluated(state, stream, about) for about in catalog.entities_of(stream)
-        if about.kind in _KINDS and catalog.columns.entities.outcomes[about.row] + (about.kind == MODEL)
+        if about.kind in OF_MODELS or (about.kind == SEGMENT and catalog.columns.entities.outcomes[about.row])
     ]  # fmt: skip
     part.compared = list(_compared(state, reporter, stream))
     return part
@@ -79,7 +80,7 @@ def _counts(state: ShardState, stream: Stream) -> dict[str, int]:
     names = (
         "duplicate_instances", "duplicate_labels", "late_label", "unmatched_label", "after_settle",
         "revisions", "withdrawn",
-        "instances_without_predictions", "predictions_without_instance",
+        "instances_without_predictions", "predictions_without_instance", "changes",
     )  # fmt: skip
     counts = {name: int(getattr(streams, name)[code]) for name in names}
     *records, entries, _ = state.catalog.lost
@@ -96,11 +97,13 @@ def _evaluated(state: ShardState, stream: Stream, about: Entity) -> Evaluated:
     counts = {
         name: int(getattr(entities, name)[model]) for name in ("late", "expired", "at_horizon", "duplicate")
     }
+    counts["waiting"] = int(state.accounts.coverage.models.waiting[model])
     return Evaluated(
         about.model, about.segment, about.kind, about.age, int(entities.outcomes[row]),
         int(entities.revisions[row]), int(entities.newest_ts[row]), bool(entities.initial_is_final[row]),
-        bool(entities.changed[row]), counts, list(_memories(state, about, plan)),
+        counts, list(_memories(state, about, plan)),
         _coverage(state, stream, row) if about.kind == MODEL else None,
+        newest_change=int(entities.newest_change[row]),
     )  # fmt: skip
 
 
@@ -155,12 +158,13 @@ def _label_time(accumulator: Accumulator, sequence: int) -> int:
 
 
 def _compared(state: ShardState, reporter: ComparisonReporter, stream: Stream) -> Iterator[Compared]:
-    pairing = state.pairing
+    pairing, revisions = state.pairing, state.catalog.columns.entities.revisions
     pairs = {pair for row in stream.entities for pair in pairing.by_entity.get(row, ())}
     for known in sorted((reporter.known(pair) for pair in pairs), key=lambda one: one.order):
         if known.a.kind not in _KINDS or known.b.kind not in _KINDS:
             continue
         sides = pairing.tables[known.number].sides
+        revised = int(revisions[known.a.row] + revisions[known.b.row])
         for place in known.places:
             side = sides[place.side]
             if not side.columns.n[place.row]:
@@ -172,7 +176,7 @@ def _compared(state: ShardState, reporter: ComparisonReporter, stream: Stream) -
             yield Compared(
                 known.a.model, known.b.model, known.a.segment, place.stage, place.loss, side.counted,
                 int(side.columns.n[place.row]), int(side.times.newest[place.row]),
-                known.rank, memories, place.same,
+                known.rank, memories, place.same, revised,
             )  # fmt: skip
 
 
@@ -273,7 +277,7 @@ def add_periods(part: Part, state: ShardState, spoken_of: Mapping[int, Sequence[
                 PeriodPart(
                     of.start, of.end, of.predictions, _memory_of_period(state, stream, plan, of.row),
                     of.labelled, of.revisions, of.corrections, of.at_horizon,
-                    of.newest_ts if of.labelled else 0,
+                    of.newest_ts if of.labelled or of.revisions else 0,
                     of.is_final, of.row in said, foreseen.get(of.row),
                 ) for of in known
             ]  # fmt: skip

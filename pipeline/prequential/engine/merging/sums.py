@@ -203,6 +203,14 @@ class MergedPeriod(NamedTuple):
         return self.state.is_final
 
     @property
+    def unfinished(self) -> list[int]:
+        """The partitions (numbers) with predictions in a final period that isn't final by their own clocks.
+
+        Their labels from now on are after the horizon by the stream's clock, and don't delay the period.
+        """
+        return [number for number, one in self.periods if self.is_final and one.predictions and not one.final]
+
+    @property
     def is_expected(self) -> bool:
         """Whether the period isn't final and a partition expects values for it."""
         return not self.is_final and any(one.expected is not None for _, one in self.periods)
@@ -278,13 +286,15 @@ def _whole(
         for name in ("predictions", "labelled", "revisions", "corrections", "at_horizon")
     )
     finals = sum(one.final for one in one_each if one.predictions)
-    # A partition without predictions in the period doesn't delay it, and neither does one that is far behind.
+    # A partition without predictions in the period doesn't delay it. Neither does one whose own clock is far
+    # behind (see `MergedPeriod.unfinished`): it may be idle, so that its clock would never get there.
     all_final = 0 < finals == sum(one.predictions > 0 for one in one_each)
     is_final = all_final or clock > end + config.label_horizon + config.settle
     state = PeriodState(
         0, start, end, predictions, labelled, labelled / predictions if predictions else 0.0, None,
         "final" if is_final else "provisional", corrections,
-        max((one.ts for one in one_each if one.labelled), default=end), revisions, at_horizon,
+        max((one.ts for one in one_each if one.labelled or one.revisions), default=end), revisions,
+        at_horizon,
     )  # fmt: skip
     maturity = records.maturity_of(clock, end, config.label_horizon)
     return MergedPeriod(state, finals, maturity, [(number, of[number]) for number in sorted(of)])

@@ -12,12 +12,17 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_of_plan
 from prequential.engine.catalog.streams import Entity, Stream
+from prequential.engine.compiled.kernel import Ints
 from prequential.engine.compiled.mathematics import added, exp, log
+from prequential.engine.delay.accounts import Accounts
 from prequential.engine.estimators.measuring import MeasuredValues, SequenceMeasures, measured, new_measured
 from prequential.engine.estimators.naming import RANDOM_SUFFIX, parse_estimator
 from prequential.engine.measures.registry import NAMES, OF_RANKS
 from prequential.engine.output.texts import MessageValues, Who, joined
 from prequential.engine.tables.streams import AGE, MODEL, SEGMENT
+
+#: Kinds of entities whose messages have a model's own counts.
+OF_MODELS = MODEL, AGE
 
 #: Measures that sort windows.
 _OF_RANKS = frozenset(OF_RANKS)
@@ -257,14 +262,62 @@ def intermediate(states: list[EstimatorState], alpha: float) -> EstimatorState:
     return EstimatorState(states[0].n, values, bytes(reasons))
 
 
-def counts_of(catalog: Catalog, rows: Sequence[int]) -> list[dict[str, int]]:
+def changes_since(catalog: Catalog, rows: Sequence[int]) -> Ints:
+    """By entity (row), how often its stream has changed since its newest outcome or revision.
+
+    A record changes a stream if it moves the clock, and again when it comes to an instance. With the numbers
+    of outcomes and revisions this names a moment of the stream, so ids of messages about all records so far have
+    it. Without outcomes it counts from the stream's beginning.
+    """
+    streams, entities = catalog.columns.streams, catalog.columns.entities
+    since: Ints = streams.changes[entities.stream[rows]] - entities.newest_change[rows]
+    return since
+
+
+def times_of(catalog: Catalog, rows: Sequence[int]) -> list[int]:
+    """By entity (row), the label time of its newest outcome; without one, its stream's clock (ms)."""
+    streams, entities = catalog.columns.streams, catalog.columns.entities
+    clocks = streams.clock[entities.stream[rows]]
+    times: list[int] = np.where(entities.outcomes[rows] > 0, entities.newest_ts[rows], clocks).tolist()
+    return times
+
+
+def predicting(catalog: Catalog, accounts: Accounts, models: Sequence[int]) -> list[int]:
+    """The models (rows) among these of which predictions have been processed, in this order.
+
+    Names are registered ahead of their records. Each processed prediction waits, is counted, or has outcomes.
+    """
+    entities = catalog.columns.entities
+    counts = accounts.coverage.models.waiting[models] + entities.outcomes[models]
+    counts += entities.late[models] + entities.expired[models] + entities.duplicate[models]
+    return [model for model, count in zip(models, counts.tolist()) if count]
+
+
+def reported_numbers(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> list[tuple[int, ...]]:
+    """By entity (row), the numbers whose changes make a message due: outcomes and revisions.
+
+    Of models, and of their stages at an age, also all `counts`. Those of other entities are their stream's,
+    and the model's message has these.
+    """
+    entities = catalog.columns.entities
+    outcomes, revisions = entities.outcomes[rows].tolist(), entities.revisions[rows].tolist()
+    has_counts = np.isin(entities.kind[rows], OF_MODELS).tolist()
+    return [
+        (*numbers, *counts.values()) if counted else numbers
+        for numbers, counts, counted in zip(
+            zip(outcomes, revisions), counts_of(catalog, accounts, rows), has_counts
+        )
+    ]
+
+
+def counts_of(catalog: Catalog, accounts: Accounts, rows: Sequence[int]) -> list[dict[str, int]]:
     """The `counts` of entities' messages: their models' and their streams'.
 
     Entities with the same counts share one object.
     """
     streams, entities = catalog.columns.streams, catalog.columns.entities
     of_rows, kinds = entities.stream[rows], entities.kind[rows]
-    of_models = np.where((kinds == MODEL) | (kinds == AGE), entities.model[rows], 0)
+    of_models = np.where(np.isin(kinds, OF_MODELS), entities.model[rows], 0)
     keys = of_rows.astype(np.int64) << 32 | of_models
     unique, back = np.unique(keys, return_inverse=True)
     at, models = unique >> 32, unique & 0xFFFFFFFF
@@ -285,8 +338,14 @@ def counts_of(catalog: Catalog, rows: Sequence[int]) -> list[dict[str, int]]:
     lost = catalog.lost
     beyond = {"lost_records": sum(lost[:3]), "lost_journal_entries": lost[3]} if any(lost[:4]) else {}
     values = zip(*(column.tolist() for column in columns.values()))
+    waiting = accounts.coverage.models.waiting[models].tolist()
     counts = [
-        dict(zip(names, values_of_row)) | ({"at_horizon": closed} if has_class else {}) | beyond
-        for values_of_row, has_class, closed in zip(values, closes, at_horizon)
+        dict(zip(names, values_of_row))
+        | ({"waiting": waits} if model else {})
+        | ({"at_horizon": closed} if has_class else {})
+        | beyond
+        for values_of_row, model, waits, has_class, closed in zip(
+            values, models.tolist(), waiting, closes, at_horizon
+        )
     ]
     return [counts[place] for place in back.tolist()]

@@ -84,22 +84,27 @@ class Reporter:
     def metrics(self, rows: Sequence[int], *, covered: bool = False) -> list[Encoded]:
         """Read the messages about entities in their present state, in the order of the rows.
 
-        `covered`: all records so far are accounted for, so messages have the field `coverage`.
+        `covered`: all records so far are accounted for, so messages have the field `coverage`, and ids that
+        name the moment.
         """
         catalog, entities, draft = self._catalog, self._catalog.columns.entities, Draft()
         coverages = self._coverages(rows) if covered else {}
         states, beyond = self.of_estimators.with_intermediate(rows, self.of_estimators.states(rows))
-        columns_of = (entities.outcomes, entities.revisions, entities.newest_ts, entities.version)
+        columns_of = (entities.outcomes, entities.revisions, entities.version)
         texts: dict[tuple[Any, ...], bytes] = {}
         ending = b"".join(b",%d" % one for one in catalog.loss) + b"]"
         of_rows = (column[rows].tolist() for column in columns_of)
-        for row, counts, outcomes, revisions, ts, version in zip(
-            rows, estimates.counts_of(catalog, rows), *of_rows
+        moments = [b""] * len(rows)
+        if covered:
+            moments = [b",[%d]" % since for since in estimates.changes_since(catalog, rows).tolist()]
+        all_counts = estimates.counts_of(catalog, self._accounts, rows)
+        for row, counts, ts, moment, outcomes, revisions, version in zip(
+            rows, all_counts, estimates.times_of(catalog, rows), moments, *of_rows
         ):
             about = catalog.entity(row)
             stream = catalog.streams[about.stream]
             lines = self.of_estimators.lines(row, about, stream)
-            numbers = b",%d,%d%b" % (outcomes, revisions, ending)
+            numbers = b",%d,%d%b%b" % (outcomes, revisions, moment, ending)
             columns = self._columns_of(stream)
             first, step = states.places.get(row, (0, 0))  # without stages there are no lines
             at = [

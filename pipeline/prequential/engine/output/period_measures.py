@@ -13,6 +13,7 @@ from prequential.configuration.settings.stages import PERIOD
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_by_owner
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, allocating, kernel
+from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.calendars import put_counts, put_stakes
 from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ExpectedTables, losses_at
 from prequential.engine.delay.expecting import Group
@@ -24,7 +25,7 @@ from prequential.engine.measures.declaration import CLASSES, COSTS, DEFINED, LAB
 from prequential.engine.measures.per_class import Positives, new_classes, quantile_of
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
-from prequential.engine.output.estimates import counts_of
+from prequential.engine.output.estimates import changes_since, counts_of
 from prequential.engine.tables import scores
 from prequential.engine.tables.outcomes import JointCells, cell_of
 from prequential.topics.encoding import encode, identity
@@ -340,21 +341,29 @@ def expected_of(
     return found
 
 
-def messages_of(catalog: Catalog, periods: Sequence[PeriodDue]) -> list[Encoded]:
+def messages_of(catalog: Catalog, accounts: Accounts, periods: Sequence[PeriodDue]) -> list[Encoded]:
     """The messages about these periods of a catalog's models."""
     models = list(dict.fromkeys(one.model for one in periods))
-    counts = dict(zip(models, counts_of(catalog, models))) if models else {}
-    messages = (_message(catalog, one, counts[one.model]) for one in periods)
+    if not models:
+        return []
+    entities = catalog.columns.entities
+    counts = dict(zip(models, counts_of(catalog, accounts, models)))
+    columns = entities.outcomes[models], entities.revisions[models], changes_since(catalog, models)
+    moments = dict(zip(models, zip(*(column.tolist() for column in columns))))
+    messages = (_message(catalog, one, counts[one.model], moments[one.model]) for one in periods)
     return [Encoded(METRICS, message.stream, encode(message)) for message in messages]
 
 
-def _message(catalog: Catalog, due: PeriodDue, counts: dict[str, int]) -> Metrics:
+def _message(
+    catalog: Catalog, due: PeriodDue, counts: dict[str, int], moment: tuple[int, ...]
+) -> Metrics:
+    """The message about a period; `moment` has the model's outcomes, its revisions, and changes since."""
     about, state, forecast = catalog.entity(due.model), due.state, due.forecast
     stream = catalog.streams[about.stream]
     key = (stream.name, catalog.partition, about.model, None, PERIOD, state.name)
     return Metrics(
         identity(
-            *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status,
+            *key, state.predictions, state.labelled, state.revisions, state.corrections, state.status, moment,
             *catalog.loss, *([forecast.maturity] if forecast else []),
         ),
         *key, state.labelled, state.labelled, state.newest_ts, *due.measures, counts, stream.config.digest,

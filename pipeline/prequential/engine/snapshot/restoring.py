@@ -121,7 +121,8 @@ class _Restoring:
         catalog.ensure_class_capacity(stream, int(arrays["streams.class_capacity"][at]))
         registry = catalog.registry
         for name in STREAM_STATE:
-            getattr(registry.streams, name)[at] = arrays[f"streams.{name}"][at]
+            if f"streams.{name}" in arrays:  # snapshots of earlier versions lack `changes`
+                getattr(registry.streams, name)[at] = arrays[f"streams.{name}"][at]
         state = self._state
         state.timeline = grown(state.timeline, at + 1)
         for name, column in state.timeline._asdict().items():
@@ -180,7 +181,8 @@ class _Restoring:
         catalog.registry.entities.stream[gone] = self._arrays["entities.stream"][gone]
         rows = np.array(list(self._rows.values()), dtype=np.int64)
         for name in ENTITY_STATE:
-            getattr(catalog.registry.entities, name)[rows] = self._arrays[f"entities.{name}"][rows]
+            if f"entities.{name}" in self._arrays:  # snapshots of earlier versions lack `newest_change`
+                getattr(catalog.registry.entities, name)[rows] = self._arrays[f"entities.{name}"][rows]
         for about in filter(None, catalog.entities):
             if self._rows.get(tuple(about[1:])) == about.row:
                 self._attach(about, catalog.streams[about.stream])
@@ -264,7 +266,8 @@ class _Restoring:
             new = int(entities.after[row]) + i
             if age in saved:
                 for column in ENTITY_STATE:
-                    getattr(entities, column)[new] = self._arrays[f"entities.{column}"][saved[age]]
+                    if f"entities.{column}" in self._arrays:
+                        getattr(entities, column)[new] = self._arrays[f"entities.{column}"][saved[age]]
                 self._moved.append((saved[age], new))
             else:
                 self._state.notes.started_empty[new] = [f"stage {age}"]
@@ -368,7 +371,7 @@ class _Restoring:
             for one in what if catalog.entities[now] is not None else ():
                 self._note_empty(now, " ".join(self._stage_now(now, word) for word in one.split(" ")))
         for row, *counts in head["reported"]:
-            notes.reported[moved.get(row, row)] = (counts[0], counts[1])
+            notes.reported[moved.get(row, row)] = tuple(counts)
         for row, stage, estimator, baseline, since in head["worse"]:
             now = moved.get(row, row)
             stage = self._stage_now(now, stage)

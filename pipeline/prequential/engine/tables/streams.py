@@ -74,6 +74,7 @@ class Streams(NamedTuple):
     predictions_without_instance: Ints
     duplicate_instances: Ints  # records delivered again; predictions are counted by model
     duplicate_labels: Ints
+    changes: Ints  # how often records have moved its clock, or come to an instance
 
 
 #: Columns of streams that are state under any configuration, and those with places of rows in other tables.
@@ -83,7 +84,7 @@ STREAM_STATE = (
     "waiting_labels", "late_label", "unmatched_label", "after_settle", "revisions", "withdrawn",
     "sequence_outcomes",
     "first_outcome", "instances_without_predictions", "predictions_without_instance",
-    "duplicate_instances", "duplicate_labels",
+    "duplicate_instances", "duplicate_labels", "changes",
 )  # fmt: skip
 STREAM_PLACES = ("classes", "class_capacity", "class_count", "pairs")
 
@@ -145,6 +146,7 @@ class Entities(NamedTuple):
     outcomes: Ints
     revisions: Ints
     newest_ts: Ints  # label time of the newest outcome
+    newest_change: Ints  # its stream's `changes` at the newest outcome or revision
     changed: Bytes  # whether there are outcomes or revisions since its last messages
     began: Ints  # of an evaluated baseline: labels that had met predictions when it came
     # Of models and evaluated baselines:
@@ -167,7 +169,8 @@ class Entities(NamedTuple):
 
 #: As of streams.
 ENTITY_STATE = (
-    "outcomes", "revisions", "newest_ts", "changed", "began", "late", "expired", "at_horizon", "duplicate",
+    "outcomes", "revisions", "newest_ts", "newest_change", "changed", "began", "late", "expired",
+    "at_horizon", "duplicate",
     "version", "judged", "disagreement",
     "version_since", "version_ts", "twofold",
 )

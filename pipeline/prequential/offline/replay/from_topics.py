@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from copy import deepcopy
 from itertools import groupby
 from tempfile import SpooledTemporaryFile
@@ -94,6 +94,7 @@ DeadLetterWriter = Callable[[DeadLetter, int, int, bytes | None, bytes | None], 
 def replay_topics(
     config: Config, put: Callable[[Output], None], dead_letter: DeadLetterWriter, progress: Progress,
     ended: Callable[[Shard], None] = lambda shard: None, *, metrics: bool = True, past: bool = False,
+    without: Collection[int] = (),
 ) -> None:  # fmt: skip
     """Evaluate the input topics up to their present ends, shard by shard.
 
@@ -101,7 +102,9 @@ def replay_topics(
     have grown, new shards go on from their parents' state at that time. The function passes metrics and
     alarms to `put`, and last the merged messages of streams in all partitions. It passes each invalid record
     with partition, offset, key and value to `dead_letter`, and each shard to `ended` when it has ended.
-    Without `metrics`, shards make no metrics messages; with `past`, shards keep their outcomes.
+    Without `metrics`, shards make no metrics messages; with `past`, shards keep their outcomes. The
+    partitions in `without` are left out; then streams in all partitions have no messages. Raises WorkError if
+    there are any and the topics have grown: their streams may be in other partitions now.
     The function joins no group and writes nothing to Kafka.
     Raises WorkError if the cluster or a topic can't be read.
     """
@@ -119,8 +122,12 @@ def replay_topics(
         for number in range(origin.partitions)
     ]
     journals = [generations(one.journal) for one in known]
+    if without and any(len(of_partition) > 1 for of_partition in journals):
+        raise WorkError("the topics have grown, and some lack their first records: nothing can be recomputed")
     cluster = _Cluster(config, journals, put, dead_letter, progress, ended, metrics, KeptParts())
     for partition, [first, *_] in enumerate(journals):
+        if partition in without:
+            continue
         if first.since is not None:
             if any(one.since == first.since for one in journals[partition % first.since][1:]):
                 continue  # its turn comes when its parent grows
@@ -129,8 +136,33 @@ def replay_topics(
         shard.state.courses = PastCourses()
         shard.state.past = PastOutcomes() if past else None
         _ShardReplay(cluster, shard).run()
-    for message in cluster.parts.merged(config):
+    for message in cluster.parts.merged(config) if not without else ():
         put(message)
+
+
+def incomplete(config: Config) -> dict[int, list[TopicPartition]]:
+    """The partitions whose inputs or journal lack their first records, which retention has removed.
+
+    By partition, the topics and the offsets at which they begin now.
+    Raises WorkError if the cluster or a topic can't be read.
+    """
+    kafka = config.kafka
+    names = [kafka.topic(name) for name in (*INPUTS, JOURNAL)]
+    require(kafka, dict.fromkeys(names, READ))
+    counts = partition_counts(kafka, names)
+    found: dict[int, list[TopicPartition]] = {}
+    with plain_errors(kafka):
+        consumer = new_consumer(kafka, _GROUP, **READ_TO_END)
+        try:
+            for topic, count in counts.items():
+                for partition in range(count):
+                    low, _ = watermarks(consumer, TopicPartition(topic, partition))
+                    if low > 0:
+                        place = TopicPartition(topic, partition, low)
+                        found.setdefault(partition, []).append(place)
+        finally:
+            consumer.close()
+    return found
 
 
 class _Cluster(NamedTuple):
