@@ -23,7 +23,7 @@ from tests.nightly import scaled
 
 
 def messages(*records: Record, **changed: Any) -> list[Metrics]:
-    """Those of estimator `all` with other outcomes, or revisions of them, in a world that is the oracle's, too."""
+    """Those of estimator `all` with other outcomes or revisions, in a world that is the oracle's, too."""
     world = world_from(records, label_at_horizon="no", **changed)
     outputs = catch_up(world).outputs
     assert_same(world, outputs)

@@ -52,7 +52,7 @@ class Metrics(msgspec.Struct, gc=False):
     undefined
         Reasons of the measures that are not defined, by name.
     counts
-        Predictions and labels that made no outcome, by reason.
+        Predictions and labels that made no outcome, by reason; `waiting`: predictions that have no label yet.
     model_version
         Version of the model's newest labelled prediction, where predictions have one.
     version_since

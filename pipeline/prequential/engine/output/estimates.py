@@ -265,9 +265,9 @@ def intermediate(states: list[EstimatorState], alpha: float) -> EstimatorState:
 def changes_since(catalog: Catalog, rows: Sequence[int]) -> Ints:
     """By entity (row), how often its stream has changed since its newest outcome or revision.
 
-    A record changes a stream if it moves the clock, and again when it comes to an instance. With the numbers of
-    outcomes and revisions this names a moment of the stream, so ids of messages about all records so far have
-    it. Without outcomes it counts from the stream's beginning.
+    A record changes a stream if it moves the clock, and again when it comes to an instance. With the
+    numbers of outcomes and revisions this names a moment of the stream, so ids of messages about all records
+    so far have it. Without outcomes it counts from the beginning of the stream.
     """
     streams, entities = catalog.columns.streams, catalog.columns.entities
     since: Ints = streams.changes[entities.stream[rows]] - entities.newest_change[rows]

@@ -25,7 +25,7 @@ from prequential.engine.measures.declaration import CLASSES, COSTS, DEFINED, LAB
 from prequential.engine.measures.per_class import Positives, new_classes, quantile_of
 from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
 from prequential.engine.measures.table import InMemory, measure_cells, measure_numbers
-from prequential.engine.output.estimates import counts_of, changes_since
+from prequential.engine.output.estimates import changes_since, counts_of
 from prequential.engine.tables import scores
 from prequential.engine.tables.outcomes import JointCells, cell_of
 from prequential.topics.encoding import encode, identity
