@@ -172,7 +172,7 @@ class Worker(transport.Served):
         self._tasks[partition] = transport.watched(f"shard {partition}", runner.run())
 
     def _on_lost(self, partition: int, why: str) -> None:
-        """The broker refuses the shard's producer: another worker has the shard, or a transaction timed out."""
+        """The broker refuses the producer: another worker has the shard, or a transaction timed out."""
         log.warning("shard %d: %s", partition, why)
         self._release(partition)
 
