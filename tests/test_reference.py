@@ -105,7 +105,8 @@ def test_every_alert_links_to_its_section() -> None:
         if "alert" in rule:
             name = rule["alert"]
             assert rule["annotations"]["runbook_url"] == (
-                f"{{{{ with $externalLabels.prequential_docs }}}}{{{{ . }}}}docs/reference/alerts.md#{name.lower()} "
+                "{{ with $externalLabels.prequential_docs }}{{ . }}"
+                f"docs/reference/alerts.md#{name.lower()} "
                 f"{{{{- else }}}}{{{{ $externalURL }}}}/alerts?search={name}{{{{ end }}}}"
             )
             assert f"### {name}\n" in PAGES["alerts"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,20 @@ def test_dry_run(cluster: KafkaConfig, tmp_path: Path) -> None:
 
     config = write_config(tmp_path, cluster, {topics["log"]: SOURCE})
     assert prequential("ingest", "--config", config, "--dry-run", "0", cwd=tmp_path).returncode == 2
+
+
+def test_a_dry_run_needs_no_topics_to_write_to(cluster: KafkaConfig, tmp_path: Path) -> None:
+    topics = create_sources(cluster, log=1)
+    produce(cluster, topics["log"], [(b"1", {"id": 1, "model": "nb", "score": 0.1, "kind": "score"})])
+    elsewhere = replace(cluster, prefix=f"{cluster.prefix}none.")
+    config = write_config(tmp_path, elsewhere, {topics["log"]: SOURCE})
+    done = prequential("ingest", "--config", config, "--dry-run", "8", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"{topics['log']}: 1 records, 0 skipped, 0 invalid" in done.stdout.splitlines()
+    config = write_config(tmp_path, elsewhere, {topics["log"]: SOURCE, "nowhere": SOURCE})
+    done = prequential("ingest", "--config", config, "--dry-run", "8", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "source 'nowhere' is missing" in done.stderr
 
 
 def test_all_that_is_wrong_at_once(cluster: KafkaConfig, tmp_path: Path) -> None:

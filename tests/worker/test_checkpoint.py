@@ -28,6 +28,7 @@ from prequential.runtime.worker import runner as runner_module
 from prequential.runtime.worker.journal import Idle, JournalEntry, TopicsOrigin, decode_entry, standing
 from prequential.runtime.worker.recovery import GENERATION, RecoveredState
 from prequential.runtime.worker.runner import ShardRunner
+from prequential.runtime.worker.sending import SendingPace
 from prequential.runtime.worker.snapshots import SnapshotReader
 from prequential.topics.decoding import decode
 from prequential.topics.encoding import encode
@@ -180,6 +181,7 @@ class Life:
 class FakePublisher:
     def __init__(self, life: Life) -> None:
         self.stopping = False
+        self.pace = SendingPace()
         self.life = life
 
     def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:

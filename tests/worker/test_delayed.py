@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from prequential.configuration.settings.model import Config
 from prequential.runtime.kafka import transactions
 from prequential.runtime.kafka.transactions import Outgoing
-from prequential.runtime.worker import publisher as publisher_module
+from prequential.runtime.worker import sending
 from prequential.runtime.worker.journal import JournalEntry, TopicsOrigin, encode_entry
 from prequential.runtime.worker.publisher import Publisher, ShardLost
 from prequential.topics.admin import create
@@ -228,7 +228,7 @@ def test_a_transaction_that_times_out_is_begun_again(
     node: Cluster, kafka: KafkaConfig, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With more messages than librdkafka's queue takes, that is noticed while they are handed over."""
-    monkeypatch.setattr(publisher_module, "_TRANSACTION_TIMEOUT_MS", _TIMEOUT_MS)
+    monkeypatch.setattr(sending, "TRANSACTION_TIMEOUT_MS", _TIMEOUT_MS)
     ours = Ours(replace(kafka, security={"queue.buffering.max.messages": "10", "client.id": "w"}))
     ours.publish(1, count)
     node.proxy.separate("w", node.ports)

@@ -21,6 +21,7 @@ from time import monotonic
 from typing import IO, Any
 
 from prequential.configuration.settings.model import Config
+from prequential.runtime.compiling_once import compiling_once
 from prequential.views.wording.console import Console
 from rich import progress
 from rich.text import Text
@@ -273,12 +274,14 @@ def _compiled_elsewhere(
         if loopcache.LoopCache.warned:
             tell(_NOT_KEPT)
             return
-        tell(_NOTICE)
-        bar.start()
-        task = bar.add_task("compiling loops", total=work.total)
-        for count in _fill_cache(needed):
-            work.done += count
-            bar.update(task, completed=work.done)
+        with compiling_once(tell) as waited:
+            if not waited:
+                tell(_NOTICE)
+            bar.start()
+            task = bar.add_task("compiling loops", total=work.total)
+            for count in _fill_cache(needed):  # after a wait it finds most loops in the cache
+                work.done += count
+                bar.update(task, completed=work.done)
 
     def ended() -> None:
         work.done += 1

@@ -14,7 +14,7 @@ from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.input.fields import news_of, stream_of
 from prequential.engine.tables.records import Unusable
 from prequential.runtime.ingest.records import Made, SourceTranslator, clocks_of
-from prequential.runtime.ingest.sources import check_topics, translators
+from prequential.runtime.ingest.sources import check_sources, translators
 from prequential.topics.dead_letters import clock
 from prequential.topics.decoding import KINDS, decode
 from prequential.topics.errors import kind_of, printable
@@ -45,7 +45,7 @@ def dry_run(config: Config, count: int) -> int:
     The status is 0 if all records fit, and 1 if some would go to dead-letters. The function joins no group,
     commits nothing and writes nothing.
     """
-    check_topics(config)
+    check_sources(config)
     console = Console()
     if not console.is_terminal:
         console = Console(width=_WIDE, no_color=True)

@@ -84,6 +84,27 @@ log = logging.getLogger(__name__)
 _LARGEST = "max.message.bytes"
 
 
+def check_sources(config: Config) -> None:
+    """Raise WorkError if topics that `ingest` reads are missing; those that it writes need not exist yet.
+
+    Raises UsageError as `check_topics` does.
+    """
+    kafka = config.kafka
+    sources = _sources(config)
+    require(kafka, dict.fromkeys(sources, READ))
+    there = present(kafka, sources)
+    if missing := [f"source {topic!r} is missing" for topic in sources if topic not in there]:
+        raise WorkError(f"nothing can be ingested at {kafka.bootstrap_servers}: {'; '.join(missing)}")
+
+
+def _sources(config: Config) -> list[str]:
+    sources = [topic for source in config.ingest for topic in source.topics]
+    if not sources:
+        raise UsageError("no section ingest is configured: expected topics and what their records become")
+    refuse_own_topics(config)
+    return sources
+
+
 def check_topics(config: Config) -> int:
     """Raise WorkError if topics are missing or don't fit; returns the dead letters' number of partitions.
 
@@ -91,10 +112,7 @@ def check_topics(config: Config) -> int:
     """
     kafka = config.kafka
     specs = topic_specs(kafka)
-    sources = [topic for source in config.ingest for topic in source.topics]
-    if not sources:
-        raise UsageError("no section ingest is configured: expected topics and what their records become")
-    refuse_own_topics(config)
+    sources = _sources(config)
     require(kafka, {**dict.fromkeys(sources, READ), **needs(specs, INGEST)})
     needed = [spec for spec in specs if spec.role in INGEST]
     names = [spec.name for spec in needed]

@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 from weakref import ref
 
@@ -64,7 +64,8 @@ _MANY = 16
 BY_KEY = -1
 
 #: The broker's answers to a fenced producer. (`produce` raises `_FATAL` after one of the others.)
-_REFUSED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FATAL)
+_FENCING = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+_REFUSED = (*_FENCING, KafkaError._FATAL)
 
 #: The group's answers to offsets from a client that is no longer a member.
 _EXPELLED = (
@@ -72,8 +73,19 @@ _EXPELLED = (
 )  # fmt: skip
 
 
+#: Why the broker refuses a producer.
+Cause = Literal["fenced", "timed out", "fatal error"]
+
+
 class Fenced(Exception):
-    """Another producer has the transactional id now, so the broker refuses this one's messages."""
+    """The broker refuses all further messages of this producer; the text names the cause.
+
+    Another producer has the transactional id, or a transaction outlived its timeout, or librdkafka reports
+    another fatal error. In the first two cases alike librdkafka says that another producer has fenced this
+    one, so `cause` goes by the time since the transaction began.
+    """
+
+    cause: Cause = "fenced"
 
 
 class Expelled(Exception):
@@ -107,6 +119,8 @@ class Transactions:
         self._id, self._who, self._topic, self._partition = transactional_id, who, topic, partition
         self._kafka = kafka
         self._settings = {"transaction.timeout.ms": timeout_ms, **settings}
+        self._begun_at: float | None = None  # when the open transaction began (monotonic seconds)
+        self._cause: Cause = "fenced"  # the cause that `_lost` describes
         self.stopping = False
         self._messages: Sequence[Outgoing] = ()  # of the latest transaction
         self._lost: str | None = None  # why this producer cannot publish any more
@@ -123,7 +137,7 @@ class Transactions:
             if owner is None or owner._current is not mine:
                 return  # a replaced producer is always fenced
             if error.fatal():
-                owner._lost = error.str()
+                owner._lose(error)
             else:
                 complain(error)
 
@@ -163,7 +177,9 @@ class Transactions:
         Raises `fenced` if the broker refuses this producer, or if the process stops meanwhile.
         """
         self._retried("take over", lambda: self._producer.init_transactions(_TAKE_OVER_SECONDS))
-        self._producer.poll(0)  # handle the logs so far: at first the connections are down
+        self._checked(
+            lambda: self._producer.poll(0)
+        )  # handle the logs so far: at first the connections are down
         self._doubtful = False
 
     def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
@@ -187,7 +203,12 @@ class Transactions:
                 return self._attempt(messages, reports=again)
             except Unknown as why:
                 again = True
-                log.warning("%s: not sure of a commit (%s): looking", self._who, why)
+                if self._is_over_time():
+                    log.warning("%s: %s (%s): looking", self._who, self._over_time(), why)
+                    self._note_timeout()
+                else:
+                    log.warning("%s: not sure of a commit (%s): looking", self._who, why)
+                self._begun_at = None
                 self._doubtful = True
                 self._sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -204,6 +225,7 @@ class Transactions:
 
     def _renew(self) -> None:
         old = [self._producer]
+        self._begun_at = None
         self._producer = self._connected()
         old[0].purge()
         release_clients(old)
@@ -237,6 +259,7 @@ class Transactions:
                 refused.append(f"{message.topic()}: the broker refuses a message as too large")
 
         self._checked(self._producer.begin_transaction)  # step 2
+        self._begun_at = time.monotonic()
         for _, alike in groupby(messages[:-1], lambda one: (one.topic, one.partition, one.headers is None)):
             self._send(list(alike), delivered if reports else None)  # step 3
         self._send(messages[-1:], delivered)
@@ -247,7 +270,8 @@ class Transactions:
             if refused:  # another attempt would fail again
                 raise WorkError(refused[0]) from None
             raise
-        self._producer.poll(0)  # handle the connections' events so far
+        self._begun_at = None
+        self._checked(lambda: self._producer.poll(0))  # handle the connections' events so far
         return offsets
 
     def _send(self, alike: Sequence[Outgoing], delivered: Callable[..., None] | None) -> None:
@@ -312,7 +336,7 @@ class Transactions:
     def _checked(self, call: Callable[[], None]) -> None:
         """Call once; turns librdkafka's errors into exceptions that name the reaction."""
         if self._lost is not None:
-            raise self.fenced(self._lost)
+            raise self._refusal()
         try:
             call()
         except KafkaException as exception:
@@ -320,13 +344,55 @@ class Transactions:
             if lacked := self._lacked(error):
                 raise WorkError(lacking(self._kafka, lacked)) from exception
             if error.code() in _REFUSED:
-                self._lost = error.str()
-                raise self.fenced(self._lost) from exception
+                self._lose(self._fatal(error))
+                raise self._refusal() from exception
             if error.code() in _EXPELLED:
                 raise Expelled(error.str()) from exception
             if error.txn_requires_abort() or error.retriable() or error.code() == KafkaError._TIMED_OUT:
                 raise Unknown(error.str()) from exception
             raise WorkError(f"{self._id}: {error.str()}") from exception
+
+    def _fatal(self, error: KafkaError) -> KafkaError:
+        """Return the cause of a fatal error: `produce` only says that there is one, `poll` names it."""
+        if error.code() != KafkaError._FATAL:
+            return error
+        try:
+            self._producer.poll(0)
+        except KafkaException as exception:
+            cause: KafkaError = exception.args[0]
+            return cause
+        return error
+
+    def _lose(self, error: KafkaError) -> None:
+        """Note why this producer can publish nothing more; the first cause counts."""
+        if self._lost is not None:
+            return
+        cause = f"{error.name()}: {error.str()}"
+        if self._is_over_time():
+            self._cause = "timed out"
+            self._lost = f"{self._over_time()}, and the broker aborted it ({cause})"
+            self._note_timeout()
+        elif error.code() in _FENCING:
+            self._lost = f"another producer has the transactional id {self._id} ({cause})"
+        else:
+            self._cause = "fatal error"
+            self._lost = f"fatal error of its client ({cause})"
+
+    def _refusal(self) -> Fenced:
+        refusal = self.fenced(self._lost)
+        refusal.cause = self._cause
+        return refusal
+
+    def _is_over_time(self) -> bool:
+        """Return whether the open transaction is older than its timeout. The broker's clock began later."""
+        begun, timeout = self._begun_at, self._settings["transaction.timeout.ms"] / 1000
+        return begun is not None and time.monotonic() - begun >= timeout
+
+    def _over_time(self) -> str:
+        return f"a transaction outlived its timeout of {self._settings['transaction.timeout.ms'] / 1000:g} s"
+
+    def _note_timeout(self) -> None:
+        """A transaction outlived its timeout. A shard sends less at a time then."""
 
     def _lacked(self, error: KafkaError) -> list[Permission]:
         """Return the permissions that the principal lacks, if the error reports a lack of permission."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,6 +22,7 @@ from prequential.runtime.worker.exporter import LOOK_SECONDS, Exporter, Findings
 from prequential.runtime.worker.journal import TopicsOrigin, present_origin
 from prequential.runtime.worker.merging import Merging, require_room
 from prequential.runtime.worker.runner import ShardRunner
+from prequential.runtime.worker.sending import SendingPace
 from prequential.runtime.worker.snapshots import SnapshotTurn
 from prequential.topics import admin
 from prequential.topics.clients import KafkaConfig, connect
@@ -55,6 +57,8 @@ class Worker(transport.Served):
         self.runners: dict[int, ShardRunner] = {}
         self._rebuild = rebuild
         self._rebuilt: set[int] = set()
+        #: By shard: how much it can send at a time, also after it was lost.
+        self._sending: defaultdict[int, SendingPace] = defaultdict(SendingPace)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._assigned: frozenset[int] | None = None
         self._closing = False
@@ -160,6 +164,7 @@ class Worker(transport.Served):
             runner = ShardRunner(
                 self.config, partition, self._fetcher, self._origin, rebuild=rebuild, on_lost=self._on_lost,
                 turns=self._turns, ticking=self._ticking, snapshot_turn=self._snapshot_turn, gone=gone,
+                sending=self._sending[partition],
             )  # fmt: skip
         except Exception as error:  # asyncio called this method, and would go on without this shard
             transport.die(f"shard {partition}", error)
@@ -168,8 +173,8 @@ class Worker(transport.Served):
         self._tasks[partition] = transport.watched(f"shard {partition}", runner.run())
 
     def _on_lost(self, partition: int, why: str) -> None:
-        """Fenced: another worker holds the shard."""
-        log.warning("shard %d: lost to another worker (%s)", partition, why)
+        """The broker refuses the producer: another worker has the shard, or a transaction timed out."""
+        log.warning("shard %d: %s", partition, why)
         self._release(partition)
 
     def _on_gone(self, partition: int, why: str) -> None:
@@ -329,6 +334,11 @@ class Worker(transport.Served):
             for partition, runner in sorted(self.runners.items())
             for text in (runner.progress, runner.changed, *(one.text for one in runner.open_transactions))
             if text is not None
+        ]
+        lines += [
+            f"shard {partition}: {pace.text}\n"
+            for partition, pace in sorted(self._sending.items())
+            if pace.text is not None
         ]
         if self._assigned is None:  # shards keep running meanwhile, see `_assign`
             return False, "waiting for the group\n" + "".join(lines)

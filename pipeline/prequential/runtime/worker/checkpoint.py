@@ -34,9 +34,6 @@ _BACKLOG = 10_000
 #: need not wait and cause no additional commits.
 _TIMELY, _BEFORE_TICK = 0.5, 2.0
 
-#: Most outputs that may wait for the previous commit to end.
-_MOST_OUTPUTS = 100_000
-
 #: Chunks of a snapshot in one transaction: outputs wait at most as long as these chunks take.
 _SNAPSHOT_TRANSACTION = 8
 
@@ -204,7 +201,7 @@ class Checkpoint:
     @property
     def many_outputs(self) -> bool:
         """Whether so many outputs are waiting that the shard should make no more."""
-        return len(self._shard.outbox) > _MOST_OUTPUTS
+        return len(self._shard.outbox) > self._publisher.pace.most_outputs
 
     async def committed(self) -> None:
         """Wait for the commit that is under way."""

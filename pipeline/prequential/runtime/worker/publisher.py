@@ -28,6 +28,7 @@ from prequential.runtime.kafka.transactions import ATTEMPT_SECONDS, Fenced, Outg
 from prequential.runtime.worker.batches import Originals
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.runtime.worker.recovery import read_partition
+from prequential.runtime.worker.sending import TRANSACTION_TIMEOUT_MS, SendingPace
 from prequential.topics import specs
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.encoding import encode
@@ -71,13 +72,8 @@ class ShardStatistics:
         self.snapshot_bytes = 0
 
 
-#: Milliseconds after which the broker aborts an abandoned transaction. Until then the transaction withholds
-#: records from read_committed readers. The time is longer than any pause of a healthy worker.
-_TRANSACTION_TIMEOUT_MS = 60_000
-
-
 class ShardLost(Fenced):
-    """Another worker holds the shard now: the broker refuses all further messages of this worker."""
+    """The broker refuses all further messages of this producer. As a rule another worker holds the shard."""
 
 
 class Publisher(Transactions):
@@ -88,7 +84,8 @@ class Publisher(Transactions):
 
     fenced = ShardLost
 
-    def __init__(self, config: Config, partition: int) -> None:
+    def __init__(self, config: Config, partition: int, pace: SendingPace | None = None) -> None:
+        self.pace = pace or SendingPace()
         self._journal = config.kafka.topic(specs.JOURNAL)
         #: Offset after the last entry of the journal that this worker has read or published.
         self.journal_offset = 0
@@ -97,16 +94,34 @@ class Publisher(Transactions):
             f"{config.group}-shard-{partition}",
             who=f"shard {partition}",
             topic=config.kafka.topic(specs.INPUTS[0]),  # a topic that certainly exists
-            timeout_ms=_TRANSACTION_TIMEOUT_MS,
+            timeout_ms=self.pace.timeout_ms,
             partition=partition,
         )
+
+    def take_over(self) -> None:
+        """Take over; if the broker refuses a longer timeout than usual, with the usual one."""
+        try:
+            super().take_over()
+        except WorkError:
+            if self._settings["transaction.timeout.ms"] == TRANSACTION_TIMEOUT_MS:
+                raise
+            self.pace.refused()
+            self._settings["transaction.timeout.ms"] = self.pace.timeout_ms
+            self._producer = self._connected()
+            super().take_over()
+
+    def _note_timeout(self) -> None:
+        self.pace.timed_out()
+        self._settings["transaction.timeout.ms"] = self.pace.timeout_ms  # of the next producer
 
     def publish(self, messages: Iterable[Outgoing]) -> dict[str, int]:
         """Publish as `Transactions.publish` does, and note the offset after the journal entry.
 
         If the messages were committed already, the result has only the offset of the journal entry.
         """
+        started = monotonic()
         offsets = super().publish(messages)
+        self.pace.done(monotonic() - started)
         if self._journal in offsets:
             self.journal_offset = offsets[self._journal] + 1
         return offsets

@@ -23,6 +23,7 @@ from prequential.runtime.worker.checkpoint import Checkpoint
 from prequential.runtime.worker.journal import Idle, JournalStatus, Step, Suspicion, TopicsOrigin, standing
 from prequential.runtime.worker.publisher import Publisher, ShardLost, ShardStatistics, SideThread
 from prequential.runtime.worker.recovery import made_anew, read_known
+from prequential.runtime.worker.sending import SendingPace
 from prequential.runtime.worker.snapshots import MANIFEST_KEY, SnapshotTurn
 from prequential.topics.errors import WorkError, existing
 from prequential.topics.specs import INPUTS, SNAPSHOTS
@@ -56,7 +57,7 @@ class ShardRunner:
         self, config: Config, partition: int, fetcher: Fetcher, origin: TopicsOrigin, *, rebuild: bool,
         on_lost: Callable[[int, str], None], turns: asyncio.Lock | None = None,
         ticking: asyncio.Lock | None = None, snapshot_turn: SnapshotTurn | None = None,
-        gone: str | None = None,
+        gone: str | None = None, sending: SendingPace | None = None,
     ) -> None:  # fmt: skip
         """Prepare a shard; `run` starts it.
 
@@ -64,7 +65,7 @@ class ShardRunner:
         worker that dies is in the middle of at most one attempt. Shards that share the lock `ticking` make
         the messages of a tick one after the other: each shard starts to send its own before the next begins.
         All shards of a process also share `snapshot_turn`. `gone` describes the records that a previous
-        runner could not fetch because they were deleted.
+        runner could not fetch because they were deleted. `sending` is how much a previous runner could send.
         """
         self.partition = partition
         self.shard = Shard(config, partition, origin.partitions)
@@ -80,7 +81,7 @@ class ShardRunner:
         self.restored: list[StreamFacts] = []
         self._config, self._fetcher, self._origin, self._rebuild = config, fetcher, origin, rebuild
         self._on_lost = on_lost
-        self._publisher = Publisher(config, partition)
+        self._publisher = Publisher(config, partition, sending)
         self._in_thread = SideThread(f"shard-{partition}")
         self._wake = asyncio.Event()
         self._stopping = False
@@ -180,7 +181,8 @@ class ShardRunner:
                 await self._step()
         except ShardLost as why:
             if not self._stopping:
-                self._on_lost(self.partition, str(why))
+                told = "lost to another worker" if why.cause == "fenced" else f"{why.cause}, starting again"
+                self._on_lost(self.partition, f"{told}: {why}")
         except recovery.LostRecords as why:
             if not self._stopping:
                 log.error("%s", why)
