@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any, Union
 
 import msgspec
-from prequential.topics import messages
+from prequential.topics import foreign_json, messages
 from prequential.topics.messages import MAX_AMOUNT, MAX_NAME_BYTES, MIN_PROPENSITY, NUMBERS
 
 #: Largest |ts| in ms: 100 million days from 1970, as far as decoding takes a message's `ts`.
@@ -44,6 +44,8 @@ _BOOLEANS = {"True": True, "true": True, "TRUE": True, "False": False, "false": 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
+
+_any_json, _strings = foreign_json.reader(), foreign_json.reader(list[str])
 
 Id = Union[str, int]
 Class = Union[str, int, bool, float]
@@ -188,9 +190,9 @@ def label_set_of_text(text: str) -> LabelSet | None:
     if isinstance(text, LabelSet):
         return text
     try:
-        labels = msgspec.json.decode(text)
+        labels = _any_json(text)
         return label_set("labels", labels) if isinstance(labels, list) else None
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 
@@ -201,7 +203,7 @@ def labels_of(name: str) -> list[str]:
     (['a', 'b'], [])
     """
     try:
-        return msgspec.json.decode(name, type=list[str])
+        return _strings(name)
     except ValueError:
         return []
 

@@ -12,11 +12,12 @@ import numpy as np
 from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
 from prequential.mapping.conversion import is_absent, lacks_offset, time
-from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart, Unreadable
+from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart
 from prequential.mapping.model import ROW, Path, RecordMapping
 from prequential.mapping.rows import RowColumns
 from prequential.mapping.units import RFC3339, UNITS
 from prequential.offline.tables.rows import FileRows, ObjectRows, Progress, RowFile, TakeRows, some
+from prequential.topics.foreign_json import Unreadable
 from prequential.topics.values import quoted
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 from time import monotonic
 from typing import NamedTuple
 
-import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config, NotifyConfig
 from prequential.runtime import http
@@ -21,6 +20,7 @@ from prequential.runtime.program import VERSION, Stop, stop_signals
 from prequential.topics import clients
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.foreign_json import Unreadable
 from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.permissions import READ, refusal, require, to_join
 from prequential.topics.reading import watermarks
@@ -309,7 +309,7 @@ class Notifier:
         topic, value = record.topic(), record.value() or b""
         try:
             message = read(self._topics[topic], value)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except Unreadable as error:
             log.error("%s/%d offset %d is no message: %s", topic, record.partition(), record.offset(), error)
             self._end(record, "unreadable")
             return
