@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
@@ -20,7 +20,7 @@ from prequential.mapping.units import ISO, RFC3339, UNITS, Clocks
 from prequential.topics import values
 from prequential.topics.decoding import milliseconds
 from prequential.topics.errors import Fault, existing
-from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities, clipped
+from prequential.topics.messages import MAX_NAME_BYTES, NUMBERS, check_probabilities, clipped
 
 #: An ASCII string of at most this many characters has at most `MAX_NAME_BYTES` bytes.
 _SHORT = MAX_NAME_BYTES
@@ -430,3 +430,13 @@ def _of_text(text: str, unit: str | None, zone: str | None, clocks: Clocks | Non
     if moment is None or (moment.tzinfo is None and zone is None):
         return None
     return _of_date(moment, zone, clocks)
+
+
+#: The function that converts a field's values.
+CONVERTERS: dict[str, Callable[[str, Any], Any]] = {
+    "stream": name, "model": name, "instance_id": instance,
+    "y_pred": target, "y_true": target, "ts": time,
+    "version": integer, "model_version": name, "segments": name,
+    "label_propensity": propensity,
+    **dict.fromkeys((*NUMBERS, "quantiles"), amount),
+}  # fmt: skip

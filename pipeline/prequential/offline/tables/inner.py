@@ -77,6 +77,9 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
             for keys, path in mapping.paths()
             if path not in optional and not rows.has(path)
         ]
+        if sentences and isinstance(rows, InnerRows) and len(rows.refused) == len(rows):
+            why = next(iter(rows.refused.values()))  # no row has any path, because none can be read
+            sentences = [f"{mapping.origin.place('rows')}: in the first record of {file.name}, {why}"]
     one = mapping.fields.get("ts")
     if not sentences and one is not None and one.path is not None and file.type_of_time(one.path) is None:
         values = list(islice((value for value in rows.column(one.path) if not is_absent(value)), _FIRST))
