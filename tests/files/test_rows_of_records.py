@@ -188,7 +188,10 @@ def test_defaults_of_absent_fields(way: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "reason"),
-    [(["2"], None), ([2.0], None), (["two"], "has shape ['two']"), ([-2], "has shape [-2]"), ([3], "has 2 values")],
+    [
+        (["2"], None), ([2.0], None), (["two"], "has shape ['two']"), ([-2], "has shape [-2]"),
+        ([3], "has 2 values"),
+    ],
 )
 def test_shapes_of_tensors_in_files(
     shape: list[object], reason: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -197,7 +200,8 @@ def test_shapes_of_tensors_in_files(
     config = tmp_path / "c.yaml"
     config.write_text(
         "files:\n"
-        "  predictions: {rows: outputs, stream: {const: s}, instance_id: id, model: {const: m}, y_pred: row.label}\n"
+        "  predictions: {rows: outputs, stream: {const: s}, instance_id: id, model: {const: m},\n"
+        "    y_pred: row.label}\n"
         "  labels: {stream: {const: s}, instance_id: {path: request, row: position}, y_true: y}\n"
     )
     tensor = {"name": "label", "datatype": "BYTES", "shape": shape, "data": ["a", "b"]}

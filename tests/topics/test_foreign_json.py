@@ -1,4 +1,4 @@
-"""Hostile bytes: whoever reads JSON from outside gets an object or one sentence, and nothing else is raised."""
+"""Hostile bytes: whoever reads JSON from outside gets an object or one sentence; nothing else is raised."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def nested(levels: int) -> bytes:
 #: What JSON's parsers stumble over.
 FRAGMENTS = st.sampled_from([
     DEEP, b"[" * 100_000, b'{"a":' * 1_500, nested(MAX_NESTING), b"9" * 5_000, b"-1e400", b"1" + b"0" * 400,
-    b"NaN", b"-Infinity", rb'"\ud83d"', rb'"\udc00\ud83d"', b'"\xed\xa0\x80"', b'"\xff"', b"\0", b"\xef\xbb\xbf",
+    b"NaN", b"-Infinity", rb'"\ud83d"', rb'"\udc00\ud83d"', b'"\xed\xa0\x80"', b'"\xff"', b"\0",
+    b"\xef\xbb\xbf",
     b'"' + b"x" * 2_000 + b'"', b'{"a":1,"a":[]}', b"null", b"true", b'"', b"\\", "é".encode("utf-16"),
 ])  # fmt: skip
 
@@ -62,11 +63,13 @@ def hostile(draw: st.DrawFn) -> bytes:
 
 def allowed(call: Callable[[], object], *errors: type[Exception]) -> None:
     """Call it; only these errors may come, each with one line."""
+    text = "-"
     try:
         call()
     except errors as error:
-        assert str(error)
-        assert "\n" not in str(error)
+        text = str(error)
+    assert text
+    assert "\n" not in text
 
 
 @given(st.lists(hostile(), min_size=1, max_size=4), st.integers(0, 2))
@@ -81,7 +84,8 @@ def test_records(contents: list[bytes], kind: int) -> None:
 
 @given(hostile(), st.sampled_from([[], ["ads"], ["ads", "shop"]]))
 def test_keys_of_tombstones(key: bytes, wide: list[str]) -> None:
-    for headers in ([], [("stream", b"s"), ("instance_id", b"3"), ("trace", b"\xff")], [("instance_id", key)]):
+    named = [("stream", b"s"), ("instance_id", b"3"), ("trace", b"\xff")]
+    for headers in ([], named, [("instance_id", key)]):
         label = withdrawal(key, headers, wide)
         records, _ = decoding.decode(decoding.LABELS, [label])
         assert records[0] is None or records[0].y_true is None  # type: ignore[union-attr]
@@ -123,7 +127,7 @@ def reason(content: bytes) -> str:
         (b'"latency":NaN', "'latency' is NaN, which JSON doesn't have: expected a number or null"),
         (b'"latency": -Infinity', "'latency' is -Infinity, which JSON doesn't have"),
         (b'"a":{"b":[1, Infinity]}', "a value is Infinity, which JSON doesn't have"),
-        (rb'"note":"thanks \ud83d"', r"half of a surrogate pair, '\ud83d': it was perhaps cut within an emoji"),
+        (rb'"note":"thanks \ud83d"', r"half of a surrogate pair, '\ud83d': it was perhaps cut within"),
         (rb'"note":"\ud83d and more"', r"half of a surrogate pair, '\ud83d'"),
         (rb'"note":"\ud83d\ud83d"', r"half of a surrogate pair, '\ud83d'"),
         (rb'"note":"\\ud83d \uDC4d"', r"half of a surrogate pair, '\uDC4d'"),
@@ -171,7 +175,9 @@ PREDICTION = b'{"stream":"s","model":"m","instance_id":"3","y_pred":"a"%s}'
     ],
 )
 @pytest.mark.parametrize("prefix", [b"", rb',"\u0078":1'])
-def test_of_a_key_given_twice_the_last_one_counts(field: bytes, name: str, expected: Any, prefix: bytes) -> None:
+def test_of_a_key_given_twice_the_last_one_counts(
+    field: bytes, name: str, expected: Any, prefix: bytes
+) -> None:
     """In a batch of other records, by itself, and where the loop takes columns."""
     content, other = PREDICTION % (prefix + b"," + field), PREDICTION % b""
     for batch in ([content], [other, content, other]):

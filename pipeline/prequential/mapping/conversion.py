@@ -62,6 +62,14 @@ def name(path: str, value: Any) -> str:
     return identifier(path, value)
 
 
+def model(path: str, value: Any) -> str:
+    """Return the name of a model, which isn't blank."""
+    found = name(path, value)
+    if (why := values.why_blank(path, found)) is not None:
+        raise ValueError(why)
+    return found
+
+
 def identifier(path: str, value: Any) -> str:
     """Return an id: a string, or a whole number as a string."""
     if type(value) is str and len(value) <= _SHORT and value.isascii():
@@ -434,7 +442,7 @@ def _of_text(text: str, unit: str | None, zone: str | None, clocks: Clocks | Non
 
 #: The function that converts a field's values.
 CONVERTERS: dict[str, Callable[[str, Any], Any]] = {
-    "stream": name, "model": name, "instance_id": instance,
+    "stream": name, "model": model, "instance_id": instance,
     "y_pred": target, "y_true": target, "ts": time,
     "version": integer, "model_version": name, "segments": name,
     "label_propensity": propensity,

@@ -17,7 +17,7 @@ import msgspec
 from prequential.topics import foreign_json, messages
 from prequential.topics.foreign_json import FAILURES, SURELY_FLAT, check_text, is_deep, why_unreadable
 from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, Record
-from prequential.topics.values import LabelSet, label_set
+from prequential.topics.values import LabelSet, label_set, why_blank
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -206,9 +206,17 @@ def _all(
                 _check_name_lengths(record)  # type: ignore[arg-type]
     except FAILURES:
         return None
-    if kind == PREDICTIONS and _any_sum_too_large(records):
+    if kind == PREDICTIONS and (_any_blank(records) or _any_sum_too_large(records)):
         return None
     return records
+
+
+_model: Callable[[Any], str] = attrgetter("model")
+
+
+def _any_blank(predictions: Iterable[Record | None]) -> bool:
+    """Whether some prediction's model has a blank name."""
+    return any(not name or name.isspace() for name in map(_model, predictions))
 
 
 def _any_sum_too_large(predictions: Iterable[Record | None]) -> bool:
@@ -297,6 +305,8 @@ def _check_name_lengths(record: Record) -> None:
             value = str(value)
         if isinstance(value, str) and not isinstance(value, LabelSet):
             _check_name(field, value)
+    if (why := why_blank("model", getattr(record, "model", "-"))) is not None:
+        raise ValueError(why)
     for field in _OBJECTS:
         for name, value in (getattr(record, field, None) or {}).items():
             _check_name(field, name)

@@ -123,6 +123,25 @@ def text(field: str, value: object) -> str:
     return str(value)
 
 
+def why_blank(field: str, name: str) -> str | None:
+    """Why a name is refused in which nothing can be seen; None for any other.
+
+    >>> why_blank("model", " "), why_blank("model", "nb")
+    ("model is ' ': expected a name that isn't blank", None)
+    """
+    if name and not name.isspace():
+        return None
+    return f"{field} is {quoted(name)}: expected a name that isn't blank"
+
+
+def model_name(value: object) -> str:
+    """The name of a model, as `text`; raises ValueError for one that is blank, too."""
+    name = text("model", value)
+    if (why := why_blank("model", name)) is not None:
+        raise ValueError(why)
+    return name
+
+
 def identifier(field: str, value: object) -> str:
     """An id as a string: an integer and its decimal string are the same id.
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config, NotifyConfig
-from prequential.runtime import http
+from prequential.runtime import http, program
 from prequential.runtime.kafka.fetching import new_member
 from prequential.runtime.notifying.posting import Poster, body, headers, identifier, key_of, pause, read
 from prequential.runtime.program import VERSION, Stop, stop_signals
@@ -300,6 +300,7 @@ class Notifier:
             message = self._reader.next(LOOK_SECONDS)
             if message is not None and self._reader.ours(message):
                 self._take(message)
+        log.info("stopping: the current message is not sent again")
         self._reader.close()
         self._poster.close()
         self._endpoint.stop()
@@ -373,4 +374,5 @@ def run_notify(config: Config) -> int:
     """
     with stop_signals() as stop:
         Notifier(config, stop).run()
+        program.note_stopped()
     return 0
