@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from prequential import evaluate
 from prequential.cli.main import main
-from prequential.mapping.evaluations import Unreadable, mlflow_parts, otel_parts
+from prequential.mapping.evaluations import mlflow_parts, otel_parts
+from prequential.topics.foreign_json import Unreadable
 
 from tests.ingest.translating import become, record, translator
 

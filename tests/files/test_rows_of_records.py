@@ -184,3 +184,39 @@ def test_defaults_of_absent_fields(way: str, tmp_path: Path) -> None:
     measures = result.measures().rows()[0]
     assert (measures["n"], measures["accuracy"], measures["recall"]) == (3, 2 / 3, 0.5)
     assert measures["brier"] == pytest.approx((0 + 2 * 0.0625 + 2) / 3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "reason"),
+    [
+        (["2"], None), ([2.0], None), (["two"], "has shape ['two']"), ([-2], "has shape [-2]"),
+        ([3], "has 2 values"),
+    ],
+)
+def test_shapes_of_tensors_in_files(
+    shape: list[object], reason: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON of Protobuf has integers of 64 bits as text. A shape that can't be read is named as the cause."""
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        "files:\n"
+        "  predictions: {rows: outputs, stream: {const: s}, instance_id: id, model: {const: m},\n"
+        "    y_pred: row.label}\n"
+        "  labels: {stream: {const: s}, instance_id: {path: request, row: position}, y_true: y}\n"
+    )
+    tensor = {"name": "label", "datatype": "BYTES", "shape": shape, "data": ["a", "b"]}
+    predictions = [{"id": str(number), "outputs": [tensor]} for number in range(10)]
+    labels = [{"request": str(n), "position": row, "y": "ab"[row]} for n in range(10) for row in range(2)]
+    for name, records in (("p.jsonl", predictions), ("l.jsonl", labels)):
+        (tmp_path / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+    status = main([
+        "replay", "--config", str(config), "--predictions", str(tmp_path / "p.jsonl"),
+        "--labels", str(tmp_path / "l.jsonl"),
+    ])  # fmt: skip
+    shown = "".join(capsys.readouterr())
+    if reason is None:
+        assert status == 0
+        assert "m 20" in shown
+    else:
+        assert status != 0
+        assert reason in shown

@@ -230,12 +230,12 @@ NEVER: list[tuple[bytes | None, str]] = [
     (b"[]", "expected `object`"),
     (b'"text"', "expected `object`"),
     (b"5", "expected `object`"),
-    (b"NaN", "malformed"),
+    (b"NaN", "NaN, which JSON doesn't have"),
     (b"{}", "missing required field `stream`"),
     (b"{} {}", "missing required field `stream`"),
-    (b"\xef\xbb\xbf{}", "malformed"),
+    (b"\xef\xbb\xbf{}", "byte order mark"),
     (b"\xff\xfe{\x00}\x00", "not UTF-8"),
-    (b"\x00", "malformed"),
+    (b"\x00", "NUL byte"),
     (b"[" * 200_000, "deep"),
     (b'{"a":' * 200_000, "deep"),
 ]
@@ -361,7 +361,7 @@ class TestUnusable:
         closing = b"]" if opening == b"[" else b"}"
         for depth in (MAX_NESTING, 50_000):
             deep = raw(kind, "x", opening * depth + b"1" + closing * depth)
-            assert reason(kind, deep) == "JSON is nested too deeply: at most 200 levels are allowed"
+            assert reason(kind, deep) == "JSON is nested too deeply: at most 100 levels are allowed"
         most = MAX_NESTING - 1  # the record itself is one
         shallow = raw(kind, "x", opening * most + b"1" + closing * most)
         assert usable(kind, shallow).instance_id == "i"

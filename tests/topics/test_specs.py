@@ -106,6 +106,7 @@ def test_client_settings_resolve_references(tmp_path: Path, monkeypatch: pytest.
     )
     assert kafka.client(**{"group.id": "g", "client.id": "mine"}) == {
         "bootstrap.servers": "a:1,b:2",
+        "log_level": 0,
         "sasl.username": "env:as is",
         "sasl.password": "from:file",
         "client.id": "mine",

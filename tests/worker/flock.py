@@ -34,7 +34,7 @@ _UNREACHABLE = re.compile(r"no Kafka broker answered|^prequential: Kafka at ", r
 
 #: What it says last when it is told to stop and can't publish.
 _CANT_PUBLISH = re.compile(
-    r"INFO .*: stopping\n(.*\n)*.*: can't (take over|look what is committed) yet .*: waiting"
+    r"INFO .*: \w+: stopping; .*\n(.*\n)*.*: can't (take over|look what is committed) yet .*: waiting"
 )
 
 

@@ -17,7 +17,7 @@ from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
 from prequential.views.dashboard.history import History
 from prequential.views.dashboard.server import MOST_RECORDS, Board, Server, board_of, take
 from prequential.views.watching.tail import records_of
-from prequential.views.wording.console import say
+from prequential.views.wording.console import complain, say
 
 #: Default port: the one after that of a worker's metrics.
 HOST, PORT = "127.0.0.1", 9465
@@ -97,6 +97,11 @@ def _serve_topics(args: argparse.Namespace, config: Config) -> None:
 def _serving(server: Server) -> Iterator[None]:
     """Print the address of the server, and stop it at the end."""
     say(f"the page is at {server.address} (Ctrl-C ends it)")
+    if server.is_open:
+        complain(
+            f"the page has no password: everyone who can reach {server.host or '0.0.0.0'} port {server.port} "
+            "can read it; set http.token, or leave out --host"
+        )
     try:
         yield
     finally:

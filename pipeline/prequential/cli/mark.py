@@ -15,6 +15,7 @@ import msgspec
 from prequential.cli import common
 from prequential.topics import admin, clients, specs
 from prequential.topics.errors import UsageError, as_text, printable
+from prequential.topics.foreign_json import Unreadable, reader
 from prequential.topics.marks import MARKS, MOST_NOTE, IncidentMark, Mark
 from prequential.topics.outputs import Incident
 from prequential.topics.producer import RecordProducer
@@ -123,6 +124,9 @@ class _Silence(msgspec.Struct, rename="camel"):
     status: _State
 
 
+_read_silences = reader(list[_Silence])
+
+
 class _Silenced(NamedTuple):
     """What a silence names: `stream` and `model`, exactly."""
 
@@ -137,8 +141,8 @@ def _silences(path: str) -> list[_Silenced]:
     with common.open_readable(path) as stream:
         content = stream.read()
     try:
-        silences = msgspec.json.decode(content, type=list[_Silence])
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        silences = _read_silences(content)
+    except Unreadable as error:
         name = "standard input" if path == "-" else Path(path).name
         raise UsageError(
             f"--silences {name}: {error}: expected a JSON array of Alertmanager's silences"

@@ -14,6 +14,7 @@ from prequential.offline.replay.sources import lines_of
 from prequential.runtime.compilation import progress_bar, reading
 from prequential.topics import admin, clients, messages, partitioning, permissions, specs
 from prequential.topics.errors import WorkError
+from prequential.topics.foreign_json import reader
 from prequential.topics.producer import RecordProducer
 from prequential.views.wording.console import say
 
@@ -34,7 +35,7 @@ class _Keyed(msgspec.Struct):
     instance_id: str | int = ""
 
 
-_decode = msgspec.json.Decoder(_Keyed).decode
+_decode = reader(_Keyed)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -105,7 +106,7 @@ def _key(value: bytes, raw: bool, wide: frozenset[str]) -> bytes | None:
     try:
         found = _decode(value)
         key = partitioning.key_of(found.stream, str(found.instance_id), wide)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except ValueError as error:
         if raw:
             return None
         excerpt = value[:_QUOTED].decode(errors="replace")

@@ -7,11 +7,11 @@ from contextlib import closing
 from time import monotonic, time
 from typing import Any
 
-import msgspec
 from prequential.cli.common import add_kafka_options, load, sigterm_as_ctrl_c
 from prequential.engine.measures.registry import NAMES
 from prequential.topics import clients, specs
 from prequential.topics.errors import UsageError, as_text
+from prequential.topics.foreign_json import Unreadable
 from prequential.views.watching import table
 from prequential.views.watching.ranking import OTHER_WAYS, Choice, Ranking
 from prequential.views.watching.screen import Keyboard, Screen
@@ -151,7 +151,7 @@ def _follow_plainly(tail: Tail, state: WatchState) -> None:
                 say(table.line(topic, value, state.split))
                 if not is_read():
                     return
-            except msgspec.MsgspecError:
+            except Unreadable:
                 state.unreadable += 1
         if len(misplaced := state.misplaced) > warned:
             warned = len(misplaced)

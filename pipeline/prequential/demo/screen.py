@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
 from prequential.demo.stream import AGES, DELAY_MEDIAN, HORIZON, STREAM, Feed, ModelServer
 from prequential.demo.worker import EMIT_OUTCOMES, RATIO, Readings
 from prequential.offline.replay.text import ModelRow, models_table, number, print_wide, with_courses
+from prequential.topics.foreign_json import reader
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.views.wording import comparing, measures, status
@@ -25,10 +25,10 @@ STAGES = ("initial", "final")
 #: The topics that are read.
 TOPICS = (METRICS, COMPARISONS, DRIFT_ALARMS, INCIDENTS)
 
-_decode_metrics = msgspec.json.Decoder(Metrics).decode
-_decode_comparison = msgspec.json.Decoder(Comparison).decode
-_decode_alarm = msgspec.json.Decoder(Alarm).decode
-_decode_incident = msgspec.json.Decoder(Incident).decode
+_decode_metrics = reader(Metrics)
+_decode_comparison = reader(Comparison)
+_decode_alarm = reader(Alarm)
+_decode_incident = reader(Incident)
 
 
 class DemoBoard:

@@ -33,6 +33,7 @@ from prequential.runtime.compilation import loops_for, progress_bar
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import InvalidRecords, UsageError, WorkError, existing, listed
 from prequential.topics.outputs import Message, Metrics, Output, decoded
+from prequential.topics.values import why_blank
 from prequential.views.wording.console import complain
 
 if TYPE_CHECKING:
@@ -389,9 +390,11 @@ def _other(reference: Any, config: Config, inputs: Inputs, progress: bool) -> Re
 
 
 def check_name(field: str, name: Any) -> None:
-    """Raise ValueError for None and for the empty name."""
-    if name is None or name == "":
+    """Raise ValueError for None and for a blank name."""
+    if name is None:
         raise ValueError(f"{field} is {name!r}: expected a name")
+    if isinstance(name, str) and (why := why_blank(field, name)) is not None:
+        raise ValueError(why)
 
 
 def run(

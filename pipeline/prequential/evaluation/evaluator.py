@@ -161,7 +161,7 @@ class Evaluator:
             return
         check_name("model", model)
         record = Prediction(
-            self._stream, values.text("model", model), values.identifier("instance_id", instance_id),
+            self._stream, values.model_name(model), values.identifier("instance_id", instance_id),
             self._target("y_pred", y_pred), None, values.probabilities(y_proba, y_pred),
             values.segments(segments),
             None if model_version is None else values.identifier("model_version", model_version),

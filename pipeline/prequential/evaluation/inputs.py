@@ -141,7 +141,7 @@ def rows_of(name: str, table: Any) -> RowFile:
     if isinstance(table, Mapping):
         return DictRows(name, _transposed(name, table))
     if isinstance(table, Iterable):
-        objects = [one.item() if isinstance(one, np.generic) else one for one in table]
+        objects = [_without_na(one.item() if isinstance(one, np.generic) else one) for one in table]
         if objects and all(isinstance(one, _VALUES) for one in objects):
             return rows_of(name, _Column(objects))
         for place, one in enumerate(objects):
@@ -168,14 +168,19 @@ def _values(name: str, table: Any) -> list[Any] | None:
                 f"{name} is an array of shape {table.shape} and type {table.dtype}: expected one "
                 "dimension, or a dict of columns"
             )
-        return _listed(table)
+        return list(map(_without_na, _listed(table)))
     if _is(table, "pandas", "Series") or _is(table, "pandas", "Index"):
-        return [None if _is(value, "pandas", "NAType") else value for value in _listed(table)]
+        return list(map(_without_na, _listed(table)))
     if _is(table, "polars", "Series"):
         return _listed(table.to_list())
     if _is(table, "pyarrow", "Array") or _is(table, "pyarrow", "ChunkedArray"):
         return None if str(table.type).startswith("struct") else _listed(table.to_pylist())
     return None
+
+
+def _without_na(value: Any) -> Any:
+    """Return None for the missing value of pandas, and any other value itself."""
+    return None if _is(value, "pandas", "NAType") else value
 
 
 def _is(value: Any, package: str, name: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
@@ -21,7 +21,7 @@ from prequential.mapping.units import ISO, RFC3339, UNITS, Clocks
 from prequential.topics import values
 from prequential.topics.decoding import milliseconds
 from prequential.topics.errors import Fault, existing
-from prequential.topics.messages import MAX_NAME_BYTES, check_probabilities, clipped
+from prequential.topics.messages import MAX_NAME_BYTES, NUMBERS, check_probabilities, clipped
 
 #: An ASCII string of at most this many characters has at most `MAX_NAME_BYTES` bytes.
 _SHORT = MAX_NAME_BYTES
@@ -61,6 +61,14 @@ def name(path: str, value: Any) -> str:
     if isinstance(value, bool):
         return as_text(value)
     return identifier(path, value)
+
+
+def model(path: str, value: Any) -> str:
+    """Return the name of a model, which isn't blank."""
+    found = name(path, value)
+    if (why := values.why_blank(path, found)) is not None:
+        raise ValueError(why)
+    return found
 
 
 def identifier(path: str, value: Any) -> str:
@@ -433,3 +441,13 @@ def _of_text(text: str, unit: str | None, zone: str | None, clocks: Clocks | Non
     if moment is None or (moment.tzinfo is None and zone is None):
         return None
     return _of_date(moment, zone, clocks)
+
+
+#: The function that converts a field's values.
+CONVERTERS: dict[str, Callable[[str, Any], Any]] = {
+    "stream": name, "model": model, "instance_id": instance,
+    "y_pred": target, "y_true": target, "ts": time,
+    "version": integer, "model_version": name, "segments": name,
+    "label_propensity": propensity,
+    **dict.fromkeys((*NUMBERS, "quantiles"), amount),
+}  # fmt: skip

@@ -17,19 +17,15 @@ import binascii
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
 from prequential.mapping.model import FORMATS
-from prequential.topics.decoding import LABELS, PREDICTIONS, is_deep
-from prequential.topics.messages import MAX_NESTING
+from prequential.topics import foreign_json
+from prequential.topics.decoding import LABELS, PREDICTIONS
+from prequential.topics.foreign_json import Unreadable
 
-_decode_any = msgspec.json.Decoder().decode
+_decode_any = foreign_json.reader()
 
 #: Endings of content types that are JSON: `application/json`, or a type with a suffix.
 _JSON = ("json", "+json")
-
-
-class Unreadable(ValueError):
-    """A record can't be decoded; the message is one sentence."""
 
 
 class RecordPart(NamedTuple):
@@ -46,17 +42,9 @@ def read_json(content: bytes) -> Any:
     >>> read_json(b"{")
     Traceback (most recent call last):
     ...
-    prequential.mapping.evaluations.Unreadable: input data was truncated
+    prequential.topics.foreign_json.Unreadable: input data was truncated
     """
-    if is_deep(content):
-        raise Unreadable(f"JSON is nested too deeply: at most {MAX_NESTING} levels are allowed")
-    try:
-        return _decode_any(content)
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"not UTF-8: byte {error.object[error.start]:#04x} can't be decoded") from None
-    except msgspec.MsgspecError as error:
-        text = " ".join(str(error).split())
-        raise Unreadable(text[:1].lower() + text[1:] if text.startswith("Input") else text) from None
+    return _decode_any(content)
 
 
 def events(value: Any) -> list[RecordPart]:

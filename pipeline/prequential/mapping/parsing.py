@@ -6,9 +6,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from prequential.mapping import model
+from prequential.mapping.conversion import CONVERTERS
 from prequential.mapping.evaluations import RATING_FORMATS
 from prequential.mapping.model import Field, MappingError, MappingOrigin, Path, RecordCondition, as_text
 from prequential.mapping.units import time_zone, unit, why_no_zone
@@ -17,6 +19,9 @@ from prequential.topics.decoding import KINDS, LABELS
 
 #: The field that may combine the values of several paths.
 _ID = "instance_id"
+
+#: Fields that are names.
+_TEXTS = ("stream", "model", "model_version", _ID, "segments")
 
 #: Fields that may have a `map`, and the field that has a unit.
 _NAMES = ("stream", "model", "model_version", *model.TARGETS)
@@ -212,7 +217,8 @@ class _MappingParser:
             settings_of_path = f", and next to path {', '.join(more)}" if more else ""
             raise MappingError(keys, f"{name}: expected either const or path{settings_of_path}")
         if "const" in given:
-            return Field(const=self._value(_class, given["const"], (*keys, "const")))
+            of_field = partial(_constant, above[0] if above else name)
+            return Field(const=self._value(of_field, given["const"], (*keys, "const")))
         settings = {
             key: self._value(parser, given[key], (*keys, key)) for key, parser in more.items() if key in given
         }
@@ -314,6 +320,20 @@ class _MappingParser:
 
 def _class(value: Any) -> values.Class:
     return values.target("value", value)
+
+
+def _constant(field: str, value: Any) -> values.Class:
+    """Return a constant of a field, which its records must be able to have."""
+    if field in _TEXTS and isinstance(value, float):
+        raise ValueError(
+            f"{value!r} is a number with a fraction, as YAML takes 1.10 for 1.1: expected text or a whole "
+            "number; quote it, as in '1.10'"
+        )
+    if field in _TEXTS and values.is_set(value):
+        raise ValueError(f"{values.quoted(value)}: expected text or a whole number")
+    constant = _class(value)
+    CONVERTERS[field]("value", constant)
+    return constant
 
 
 def _number(value: Any) -> float:

@@ -8,6 +8,7 @@ Tensors have the form of the Open Inference Protocol (KServe's version 2): objec
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol
@@ -193,6 +194,8 @@ def rows_of(path: str, value: Any, wanted: Iterable[str] = ()) -> list[Any]:
 def _rows_of_tensor(name: str, tensor: Mapping[str, Any]) -> list[Any]:
     """Return the rows of a tensor, nested as its shape is; a row of one element is an array of one."""
     shape, data = map(_plain, (tensor.get("shape"), tensor.get("data")))
+    if isinstance(shape, (list, tuple)):
+        shape = [int(one) if isinstance(one, str) and _INTEGER.fullmatch(one) else one for one in shape]
     if not isinstance(shape, (list, tuple)) or not shape or not all(_is_size(one) for one in shape):
         expected = "whole numbers, first that of rows"
         raise ValueError(f"{name} has shape {values.quoted(shape)}: expected {expected}")
@@ -218,6 +221,10 @@ def _rows_of_tensor(name: str, tensor: Mapping[str, Any]) -> list[Any]:
 def _plain(value: Any) -> Any:
     """Return a list for an array of numpy."""
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+#: A size as JSON of Protobuf has integers of 64 bits.
+_INTEGER = re.compile("[0-9]{1,18}")
 
 
 def _is_size(value: Any) -> bool:

@@ -175,7 +175,7 @@ class Translator:
         if name == "instance_id":
             return _ids(one, batch)
         if one.path is None:
-            return [_CONVERTERS[name](name, one.const)] * len(batch.kept)
+            return [conversion.CONVERTERS[name](name, one.const)] * len(batch.kept)
         column = batch.column(one.path, one.default)
         self.uses.note_values(name, column)
         if one.threshold is not None:
@@ -392,7 +392,7 @@ def _object_of(name: str, given: Any, batch: _Batch) -> Any:
     if isinstance(given, Path):
         return _whole(given, batch, conversion.segments if name == "segments" else conversion.quantiles)
     columns = [
-        [_CONVERTERS[name](key, one.const)] * len(batch.kept) if one.path is None
+        [conversion.CONVERTERS[name](key, one.const)] * len(batch.kept) if one.path is None
         else batch.converted(batch.column(one.path, one.default), one.path, _converter(name, one))
         for key, one in given.items()
     ]  # fmt: skip
@@ -404,18 +404,8 @@ def _whole(path: Path | None, batch: _Batch, convert: Converter) -> Any:
     return None if path is None else batch.converted(batch.column(path), path, convert)
 
 
-#: The function that converts a field's values.
-_CONVERTERS: dict[str, Converter] = {
-    "stream": conversion.name, "model": conversion.name, "instance_id": conversion.instance,
-    "y_pred": conversion.target, "y_true": conversion.target, "ts": conversion.time,
-    "version": conversion.integer, "model_version": conversion.name, "segments": conversion.name,
-    "label_propensity": conversion.propensity,
-    **dict.fromkeys((*messages.NUMBERS, "quantiles"), conversion.amount),
-}  # fmt: skip
-
-
 def _converter(name: str, one: Field) -> Converter:
-    convert = _CONVERTERS[name]
+    convert = conversion.CONVERTERS[name]
     if one.threshold is not None:
         return partial(conversion.above_or_below, field=one)
     if one.names is not None:

@@ -45,8 +45,17 @@ def labels(**values: Any) -> str:
 
 
 def escaped(value: Any) -> str:
-    """A label's value within its quotes."""
-    return str(value).translate(_ESCAPES)
+    r"""A label's value within its quotes.
+
+    Control and format characters, which change how a terminal shows a line, are shown as `\\uXXXX`.
+
+    >>> print(escaped("a\x1b[31mb\u202e"))
+    a\\u001b[31mb\\u202e
+    """
+    text = str(value)
+    if not text.isprintable():
+        text = "".join(one if one == "\n" or one.isprintable() else f"\\u{ord(one):04x}" for one in text)
+    return text.translate(_ESCAPES)
 
 
 class Family:
@@ -135,6 +144,8 @@ class Access:
 
     def __init__(self, config: HttpConfig) -> None:
         self._token = _token(config)
+        #: Whether everyone may read, who can connect.
+        self.is_open = self._token is None
         #: For a server's sockets; None: without TLS.
         self.tls = _tls(config)
 

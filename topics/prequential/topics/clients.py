@@ -151,10 +151,11 @@ security={'sasl.username': 'me', 'sasl.password': '***'})
         Examples
         --------
         >>> KafkaConfig("kafka:9092").client(**{"group.id": "g"})
-        {'bootstrap.servers': 'kafka:9092', 'group.id': 'g'}
+        {'bootstrap.servers': 'kafka:9092', 'log_level': 0, 'group.id': 'g'}
         """
         return {
             "bootstrap.servers": self.bootstrap_servers,
+            "log_level": 0,  # errors are raised, or logged in our words; `log_level` of `security` wins
             **{key: resolved(f"kafka.security: {key}", value) for key, value in self.security.items()},
             **overrides,
         }

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import Message
+from prequential.topics import foreign_json
 
 #: Names of the headers.
 _ERROR, _TOPIC, _PARTITION, _OFFSET = "error", "topic", "partition", "offset"
@@ -20,10 +21,13 @@ _ERROR, _TOPIC, _PARTITION, _OFFSET = "error", "topic", "partition", "offset"
 #: A field of a JSON line that holds bytes which are no text.
 _BASE64 = "base64"
 
+#: Digits of the largest number of 64 bits: Kafka has no larger one.
+_MOST_DIGITS = 19
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _encode = msgspec.json.Encoder().encode
-_decode_any = msgspec.json.Decoder().decode
+_decode_any = foreign_json.reader()
 
 
 class Letter(NamedTuple):
@@ -112,7 +116,8 @@ def from_message(message: Message) -> Letter:
         return headers.get(name, b"").decode(errors="replace")
 
     def number(name: str) -> int:
-        return int(text(name)) if text(name).isdecimal() else -1
+        digits = text(name)
+        return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else -1
 
     return Letter(
         text(_TOPIC), number(_PARTITION), number(_OFFSET), text(_ERROR), message.key(), message.value(),
@@ -143,7 +148,7 @@ class _Line(msgspec.Struct):
     value: msgspec.Raw
 
 
-_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_line = foreign_json.reader(_Line)
 
 
 def from_line(line: bytes) -> tuple[str, bytes]:
@@ -158,8 +163,8 @@ def from_line(line: bytes) -> tuple[str, bytes]:
     """
     try:
         read = _decode_line(line)
-        value = _decode_any(read.value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        value = _decode_any(bytes(read.value))
+    except foreign_json.Unreadable as error:
         raise ValueError(f"expected a JSON object with `topic` and `value` ({error})") from error
     if isinstance(value, str):
         return read.topic, value.encode()

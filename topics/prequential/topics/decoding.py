@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
-from itertools import accumulate
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
-from prequential.topics import messages
-from prequential.topics.messages import MAX_NAME_BYTES, MAX_NESTING, MAX_VALUE_BYTES, Record
-from prequential.topics.values import LabelSet, label_set
+from prequential.topics import foreign_json, messages
+from prequential.topics.foreign_json import FAILURES, SURELY_FLAT, check_text, is_deep, why_unreadable
+from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, Record
+from prequential.topics.values import LabelSet, label_set, why_blank
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -77,12 +77,8 @@ _LENIENT: tuple[Callable[..., Any], ...] = tuple(
     for struct in (messages.WireInstance, messages.WirePrediction, messages.WireLabel)
 )
 
-_object: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]).decode
-_probabilities = msgspec.json.Decoder(messages.GivenProbabilities).decode
-
-#: What decoding foreign bytes may raise; anything else is a bug and must end the process.
-#: (`MsgspecError` for JSON and types, TypeError for a record without a value.)
-_UNUSABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, TypeError)
+_object = foreign_json.reader(dict[str, Any])
+_probabilities = foreign_json.reader(messages.GivenProbabilities)
 
 
 class Decoded(NamedTuple):
@@ -132,7 +128,7 @@ def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
         records = [_lenient(kind, value) for value in values]
         if kind != PREDICTIONS or not _any_sum_too_large(records):
             return Decoded(records, {})
-    except _UNUSABLE:
+    except FAILURES:
         pass
     records = []
     reasons = {}
@@ -143,8 +139,8 @@ def decode(kind: int, values: Sequence[bytes | None]) -> Decoded:
             if kind == PREDICTIONS:
                 messages.check_probabilities(_y_proba(lenient) or {})
             record = lenient
-        except _UNUSABLE as error:
-            reasons[index] = _sentence(error)
+        except FAILURES as error:
+            reasons[index] = why_unreadable(error, value or b"")
         records.append(record)
     return Decoded(records, reasons)
 
@@ -188,9 +184,9 @@ def decode_objects(values: Sequence[bytes]) -> Objects:
         try:
             _check_value(value)
             objects.append(_object(value))
-        except _UNUSABLE as error:
+        except FAILURES as error:
             objects.append(None)
-            reasons[index] = _sentence(error)
+            reasons[index] = why_unreadable(error, value)
     return Objects(objects, reasons)
 
 
@@ -208,11 +204,19 @@ def _all(
             for value, record in zip(values, records):
                 _check_value(value)  # type: ignore[arg-type]
                 _check_name_lengths(record)  # type: ignore[arg-type]
-    except _UNUSABLE:
+    except FAILURES:
         return None
-    if kind == PREDICTIONS and _any_sum_too_large(records):
+    if kind == PREDICTIONS and (_any_blank(records) or _any_sum_too_large(records)):
         return None
     return records
+
+
+_model: Callable[[Any], str] = attrgetter("model")
+
+
+def _any_blank(predictions: Iterable[Record | None]) -> bool:
+    """Whether some prediction's model has a blank name."""
+    return any(not name or name.isspace() for name in map(_model, predictions))
 
 
 def _any_sum_too_large(predictions: Iterable[Record | None]) -> bool:
@@ -223,39 +227,15 @@ def _any_sum_too_large(predictions: Iterable[Record | None]) -> bool:
     return False
 
 
-#: Values up to so many bytes are neither too long nor nested too deeply: each level opens and closes.
-_SURELY_SHORT = 2 * MAX_NESTING
-
-
 def _plain(values: Sequence[bytes | None]) -> bool:
     """Whether characters are bytes (ASCII, no escapes) and no value is too long or nested too deeply."""
     text = b"".join(values)  # type: ignore[arg-type]
     if not text.isascii() or b"\\" in text:
         return False
     longest = max(map(len, values), default=0)  # type: ignore[arg-type]
-    if longest <= _SURELY_SHORT:
+    if longest <= SURELY_FLAT:
         return True
     return longest <= MAX_VALUE_BYTES and not any(map(is_deep, values))  # type: ignore[arg-type]
-
-
-#: What a bracket does to the depth, by byte; all bytes that are none.
-_STEPS = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
-_NO_BRACKETS = bytes(byte for byte in range(256) if not _STEPS[byte])
-
-#: A text in JSON, or the rest of a value from a text on that doesn't end.
-_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
-
-
-def is_deep(value: bytes) -> bool:
-    """Whether objects and lists are nested more than `MAX_NESTING` deep.
-
-    >>> is_deep(b"[" * 200 + b"]" * 200), is_deep(b"[" * 201), is_deep(b"[]" * 300)
-    (False, True, False)
-    """
-    if value.count(b"[") + value.count(b"{") <= MAX_NESTING:
-        return False
-    brackets = _TEXT.sub(b"", value).translate(None, _NO_BRACKETS)
-    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > MAX_NESTING
 
 
 def _lenient(kind: int, value: bytes | None) -> Record:
@@ -266,12 +246,7 @@ def _lenient(kind: int, value: bytes | None) -> Record:
     if value is None:
         raise ValueError("the record has no value")
     _check_value(value)
-    try:
-        record: Record = _LENIENT[kind](value)
-    except msgspec.ValidationError as error:
-        if kind == PREDICTIONS and "`$.y_proba" in str(error):  # which doesn't say of which class
-            messages.check_probabilities(_probabilities(value).y_proba or {})
-        raise
+    record = _any_form(kind, value)
     if type(record.instance_id) is not str:
         record.instance_id = str(record.instance_id)
     if isinstance(record.ts, str):
@@ -283,6 +258,20 @@ def _lenient(kind: int, value: bytes | None) -> Record:
         if type(value) is list:
             setattr(record, field, label_set(field, value))
     _check_name_lengths(record)
+    return record
+
+
+def _any_form(kind: int, value: bytes) -> Record:
+    """Decode one value in any allowed form, in which of a key that comes twice only the last one counts."""
+    try:
+        record: Record = _LENIENT[kind](value)
+    except msgspec.ValidationError as error:
+        value_by_key = foreign_json.without_repetitions(value)
+        if value_by_key is not None:
+            return _any_form(kind, value_by_key)
+        if kind == PREDICTIONS and "`$.y_proba" in str(error):  # which doesn't say of which class
+            messages.check_probabilities(_probabilities(value).y_proba or {})
+        raise
     return record
 
 
@@ -298,16 +287,13 @@ _SHORT_INTEGER = 10 ** (MAX_NAME_BYTES - 2)
 
 
 def _check_value(value: bytes) -> None:
-    """Length, depth, and that all of it is UTF-8: msgspec doesn't look into fields that it passes over."""
-    if not value.isascii():
-        value.decode()
+    """Length, depth, and that all of it is UTF-8."""
     if len(value) > MAX_VALUE_BYTES:
         least = "at least " * (
             len(value) == messages.INPUT_MESSAGE_BYTES
         )  # readers of lines read no more of one
         raise ValueError(f"value has {least}{len(value)} bytes: at most {MAX_VALUE_BYTES} are allowed")
-    if len(value) > _SURELY_SHORT and is_deep(value):
-        raise ValueError(f"JSON is nested too deeply: at most {MAX_NESTING} levels are allowed")
+    check_text(value)
 
 
 def _check_name_lengths(record: Record) -> None:
@@ -319,6 +305,8 @@ def _check_name_lengths(record: Record) -> None:
             value = str(value)
         if isinstance(value, str) and not isinstance(value, LabelSet):
             _check_name(field, value)
+    if (why := why_blank("model", getattr(record, "model", "-"))) is not None:
+        raise ValueError(why)
     for field in _OBJECTS:
         for name, value in (getattr(record, field, None) or {}).items():
             _check_name(field, name)
@@ -330,11 +318,3 @@ def _check_name(field: str, name: str) -> None:
     size = len(name.encode())
     if size > MAX_NAME_BYTES:
         raise ValueError(f"{field} {name[:24]!r}… has {size} bytes: at most {MAX_NAME_BYTES} are allowed")
-
-
-def _sentence(error: Exception) -> str:
-    """One line for the `error` header of a dead letter."""
-    if isinstance(error, UnicodeDecodeError):
-        return f"not UTF-8: byte {error.object[error.start]:#04x} can't be decoded"
-    text = " ".join(str(error).split())
-    return text[:1].lower() + text[1:] if text.startswith(("Expected", "Object")) else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from prequential.topics.foreign_json import reader
 from prequential.topics.outputs import Incident
 
 Mark = Literal["acknowledged", "expected", "false"]
@@ -44,8 +45,8 @@ class IncidentMark(msgspec.Struct, gc=False, omit_defaults=True):
     note: str = ""
 
 
-#: Decodes the value of a record; raises msgspec.MsgspecError if it is no mark.
-decode_mark = msgspec.json.Decoder(IncidentMark).decode
+#: Decodes the value of a record; raises `Unreadable` if it is no mark.
+decode_mark = reader(IncidentMark)
 
 
 class IncidentMarks:

@@ -28,7 +28,7 @@ INPUT_MESSAGE_BYTES = MAX_VALUE_BYTES + 16 * 1024
 
 #: Deepest nesting of a value's objects and lists. How deep the decoder itself can go depends on the version
 #: of Python, and on how deep the stack is already: this is less than that, and more than records need.
-MAX_NESTING = 200
+MAX_NESTING = 100
 
 # msgspec counts characters, the limit is of bytes: this bound is necessary, `prequential.topics.decoding`
 # looks at the bytes where a batch isn't plain ASCII.

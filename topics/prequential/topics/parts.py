@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from prequential.topics import foreign_json
 
 #: Counts of what was lost to retention, where anything was.
 LOST = ("lost_records", "lost_journal_entries")
@@ -158,5 +159,5 @@ class Part(msgspec.Struct, gc=False, omit_defaults=True):
     compared: list[Compared] = []
 
 
-decode = msgspec.json.Decoder(Part).decode
+decode = foreign_json.reader(Part)
 encode = msgspec.json.Encoder().encode

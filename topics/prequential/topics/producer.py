@@ -325,7 +325,7 @@ class StreamProducer(RecordProducer):
         ValueError: y_proba of 'UP' is 1.2: expected a probability from 0 to 1
         """
         fields = {
-            "model": values.text("model", model),
+            "model": values.model_name(model),
             "instance_id": values.identifier("instance_id", instance_id),
             "y_pred": values.target("y_pred", y_pred),
             "ts": _time(ts),

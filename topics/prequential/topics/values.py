@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any, Union
 
 import msgspec
-from prequential.topics import messages
+from prequential.topics import foreign_json, messages
 from prequential.topics.messages import MAX_AMOUNT, MAX_NAME_BYTES, MIN_PROPENSITY, NUMBERS
 
 #: Largest |ts| in ms: 100 million days from 1970, as far as decoding takes a message's `ts`.
@@ -45,6 +45,8 @@ _BOOLEANS = {"True": True, "true": True, "TRUE": True, "False": False, "false": 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
+
+_any_json, _strings = foreign_json.reader(), foreign_json.reader(list[str])
 
 Id = Union[str, int]
 Class = Union[str, int, bool, float]
@@ -130,6 +132,25 @@ def text(field: str, value: object) -> str:
     if size > MAX_NAME_BYTES:
         raise ValueError(f"{field} {quoted(value)} has {size} bytes: at most {MAX_NAME_BYTES} are allowed")
     return str(value)
+
+
+def why_blank(field: str, name: str) -> str | None:
+    """Why a name is refused in which nothing can be seen; None for any other.
+
+    >>> why_blank("model", " "), why_blank("model", "nb")
+    ("model is ' ': expected a name that isn't blank", None)
+    """
+    if name and not name.isspace():
+        return None
+    return f"{field} is {quoted(name)}: expected a name that isn't blank"
+
+
+def model_name(value: object) -> str:
+    """The name of a model, as `text`; raises ValueError for one that is blank, too."""
+    name = text("model", value)
+    if (why := why_blank("model", name)) is not None:
+        raise ValueError(why)
+    return name
 
 
 def identifier(field: str, value: object) -> str:
@@ -220,9 +241,9 @@ def label_set_of_text(text: str) -> LabelSet | None:
     if isinstance(text, LabelSet):
         return text
     try:
-        labels = msgspec.json.decode(text)
+        labels = _any_json(text)
         return label_set("labels", labels) if isinstance(labels, list) else None
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 
@@ -246,7 +267,7 @@ def labels_of(name: str) -> list[str]:
     (['a', 'b'], [])
     """
     try:
-        return msgspec.json.decode(name, type=list[str])
+        return _strings(name)
     except ValueError:
         return []
 

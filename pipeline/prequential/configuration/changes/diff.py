@@ -16,6 +16,7 @@ from prequential.configuration.settings.stages import sides
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.snapshot.restored import Item
 from prequential.topics.dead_letters import clock
+from prequential.topics.foreign_json import Unreadable, reader
 from prequential.views.watching.tail import OutputRecord
 
 _ON = "kept; counts from now on"
@@ -339,7 +340,7 @@ class _Made(msgspec.Struct):
     config: str
 
 
-_decode = msgspec.json.Decoder(_Made).decode
+_decode = reader(_Made)
 
 
 class Use(NamedTuple):
@@ -362,7 +363,7 @@ def uses(records: Iterable[OutputRecord]) -> list[Use]:
     for _, value, time, _ in records:
         try:
             made = _decode(value or b"")
-        except msgspec.MsgspecError:
+        except Unreadable:
             continue
         key = made.stream, made.partition, made.config
         use = found.get(key) or Use(*key, 0, time, time)

@@ -17,9 +17,10 @@ from prequential.engine.input import json_scanner
 from prequential.engine.input import record_scanner as scanner
 from prequential.engine.input.record_scanner import READ_ON_DEMAND, Columns
 from prequential.engine.tables.logs import CLOSINGS, Logs
-from prequential.topics.decoding import Decoded, decode
+from prequential.topics.decoding import PREDICTIONS, Decoded, decode
+from prequential.topics.errors import existing
 from prequential.topics.messages import MAX_NAME_BYTES, NUMBERS
-from prequential.topics.values import LabelSet
+from prequential.topics.values import LabelSet, why_blank
 
 #: The byte behind each value, which no JSON has.
 SEPARATOR = b"\0"
@@ -254,6 +255,7 @@ class Parser:
 
     def _begin(self) -> None:
         self._known: list[str] = []
+        self._blank: list[int] = []  # numbers of names that no model may have
         self._numbers: dict[str, int] = {}  # … of records that the loop doesn't take
         self._names = json_scanner.new_names()
         for key in self._segments or ():  # they have the first numbers
@@ -297,13 +299,21 @@ class Parser:
                 reasons[record] = why[0]
             columns = self._write(columns, record, found, len(values[record] or b""), state)
         self._note_names()
+        if kind == PREDICTIONS and self._blank:
+            models = columns.names[:, scanner.MODEL]
+            for place in np.flatnonzero(np.isin(models, self._blank)).tolist():
+                why = why_blank("model", self._known[models[place]])
+                reasons.setdefault(place, existing(why, "why a name is blank"))
         used = _part(columns, 0, count)
         ends = {name: getattr(used, name).copy() for name in ("ids", "classes", "shares", "segments")}
         return Plain(used._replace(**ends), self._known, [RecordTexts(kind, values)], reasons)
 
     def _note_names(self) -> None:
-        if len(self._known) < self._names.counts[0]:
-            self._known += json_scanner.texts(self._names, len(self._known))
+        first = len(self._known)
+        if first < self._names.counts[0]:
+            self._known += json_scanner.texts(self._names, first)
+            new = enumerate(self._known[first:], first)
+            self._blank += [number for number, name in new if why_blank("model", name) is not None]
 
     def _number(self, name: str) -> int:
         """The number of a name, which may be new."""

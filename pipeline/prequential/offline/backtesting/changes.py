@@ -20,6 +20,7 @@ from prequential.engine.detectors import DETECTORS
 from prequential.offline.backtesting.sequences import PastSequence
 from prequential.topics.decoding import milliseconds
 from prequential.topics.errors import UsageError
+from prequential.topics.foreign_json import Unreadable, converted, reader
 
 #: Stands for all detectors with their defaults.
 EVERY = "all"
@@ -309,11 +310,14 @@ def parse_known(given: int | Mapping[str, Any], where: str) -> KnownChange:
     try:
         if not isinstance(given, Mapping):
             given = {"outcome": given}
-        known = msgspec.convert(given, KnownChange)
+        known = converted(given, KnownChange)
         known.check()
-    except (msgspec.MsgspecError, ValueError) as error:
+    except ValueError as error:
         raise UsageError(f"{where}: {error}") from error
     return known
+
+
+_fields_of = reader(dict[str, Any])
 
 
 def parse_lines(path: str, lines: Iterable[bytes]) -> list[KnownChange]:
@@ -332,8 +336,8 @@ def parse_lines(path: str, lines: Iterable[bytes]) -> list[KnownChange]:
             continue
         where = f"{path} line {number}"
         try:
-            given = msgspec.json.decode(line, type=dict[str, Any])
-        except msgspec.MsgspecError as error:
+            given = _fields_of(line)
+        except Unreadable as error:
             raise UsageError(f"{where}: {error}") from error
         changes.append(parse_known(given, where))
     if not changes:

@@ -12,11 +12,12 @@ import numpy as np
 from prequential.configuration.settings.model import ConfigError
 from prequential.engine.compiled.kernel import Ints
 from prequential.mapping.conversion import is_absent, lacks_offset, time
-from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart, Unreadable
+from prequential.mapping.evaluations import FORMATS_WITH_PARTS, RecordPart
 from prequential.mapping.model import ROW, Path, RecordMapping
 from prequential.mapping.rows import RowColumns
 from prequential.mapping.units import RFC3339, UNITS
 from prequential.offline.tables.rows import FileRows, ObjectRows, Progress, RowFile, TakeRows, some
+from prequential.topics.foreign_json import Unreadable
 from prequential.topics.values import quoted
 
 if TYPE_CHECKING:
@@ -76,6 +77,9 @@ def check_first(mapping: RecordMapping, file: RowFile, rows: FileRows) -> None:
             for keys, path in mapping.paths()
             if path not in optional and not rows.has(path)
         ]
+        if sentences and isinstance(rows, InnerRows) and len(rows.refused) == len(rows):
+            why = next(iter(rows.refused.values()))  # no row has any path, because none can be read
+            sentences = [f"{mapping.origin.place('rows')}: in the first record of {file.name}, {why}"]
     one = mapping.fields.get("ts")
     if not sentences and one is not None and one.path is not None and file.type_of_time(one.path) is None:
         values = list(islice((value for value in rows.column(one.path) if not is_absent(value)), _FIRST))

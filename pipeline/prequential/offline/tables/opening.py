@@ -37,6 +37,7 @@ from prequential.offline.tables.source import TableSource
 from prequential.offline.tables.textfiles import CsvFile, JsonFile
 from prequential.topics.decoding import INSTANCES, KINDS, LABELS, PREDICTIONS
 from prequential.topics.errors import Fault, UsageError, WorkError, as_text
+from prequential.topics.foreign_json import Unreadable, reader
 
 #: The names of the stream and of the model of tables that have none.
 DEFAULT_STREAM, DEFAULT_MODEL = "default", "model"
@@ -343,6 +344,9 @@ def _completed(labels: RecordMapping, predictions: RecordMapping) -> RecordMappi
     )  # fmt: skip
 
 
+_fields_of = reader(dict[str, msgspec.Raw])
+
+
 def _time_columns(source: Located) -> list[TimeColumn]:
     """Return the columns of a file without times that may contain times, or such fields of its first line."""
     names: Sequence[str] = ()
@@ -350,8 +354,8 @@ def _time_columns(source: Located) -> list[TimeColumn]:
         names, section = columns_of(source.file), source.section
     elif isinstance(source, Source):
         section = f"files.{KINDS[source.kind]}"
-        with suppress(msgspec.DecodeError):
-            names = list(msgspec.json.decode(source.lines[0], type=dict[str, msgspec.Raw]))
+        with suppress(Unreadable):
+            names = list(_fields_of(source.lines[0]))
     return [TimeColumn(source.kind, name, section) for name in time_names(names)]
 
 

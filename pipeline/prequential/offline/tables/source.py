@@ -92,10 +92,12 @@ class TableSource(Located):
         types = [_type_of_time(mapping, file) for mapping in mappings]
         mappings = [_with_times(one, kind) for one, kind in zip(mappings, types)]
         file.select([path for mapping in mappings for _, path in mapping.paths()])
-        withdraws = kind == LABELS and not unlabelled and not file.is_numbered
+        # Where labels are found by their place, all rows have one, and a missing one hasn't come yet.
+        unlabelled = kind == LABELS and (unlabelled or file.is_numbered)
+        withdraws = kind == LABELS and not unlabelled
         self._translators = [
             Translator(
-                mapping, task_of, text=file.text, unlabelled=unlabelled and kind == LABELS,
+                mapping, task_of, text=file.text, unlabelled=unlabelled,
                 withdraws=withdraws,
             )
             for mapping in mappings

@@ -14,12 +14,13 @@ from itertools import islice
 from typing import IO, Any
 
 import msgspec
-from prequential.mapping.evaluations import Unreadable, read_json
+from prequential.mapping.evaluations import read_json
 from prequential.mapping.model import Path
 from prequential.offline.replay.sources import lines_of
 from prequential.offline.tables.rows import BATCH, FileRows, ObjectRows, Progress, RowFile, TakeRows
 from prequential.topics.decoding import decode_objects
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.foreign_json import Unreadable
 from prequential.topics.messages import INPUT_MESSAGE_BYTES
 
 #: The possible delimiters of cells. The one that occurs most often in the line of names is used.

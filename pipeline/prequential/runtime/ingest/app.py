@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable, Mapping
 from time import monotonic
 
 from prequential.configuration.settings.model import Config
+from prequential.runtime import program
 from prequential.runtime.http import INGEST_PORT, Endpoint
 from prequential.runtime.ingest import reading
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
@@ -223,6 +224,7 @@ class Ingest(transport.Served):
         for task in tasks:
             task.cancel()
         await self._end()
+        program.note_stopped()
         return 0
 
     async def _watch(self) -> None:

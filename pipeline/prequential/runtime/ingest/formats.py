@@ -20,8 +20,9 @@ from uuid import UUID
 
 import msgspec
 from confluent_kafka import Message
-from prequential.mapping.evaluations import RecordPart, Unreadable, content_of, event_of, events, read_json
+from prequential.mapping.evaluations import RecordPart, content_of, event_of, events, read_json
 from prequential.mapping.rows import pick
+from prequential.topics.foreign_json import FAILURES, Unreadable, check_text
 
 #: The frame of Schema Registry: a zero byte, then the ID of the schema in 32 bits, big-endian.
 MAGIC, FRAME_BYTES = 0, 5
@@ -36,10 +37,6 @@ _MAGIC_OF_GUID, _GUID_END = 1, 17
 
 #: The prefix of other headers with a schema's ID, and the setting that changes it.
 _OTHER_IDS, _FIX = "apicurio.", "`apicurio.registry.headers.enabled=false`"
-
-#: Exceptions that decoding invalid bytes as JSON may raise.
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
 
 class Getter(NamedTuple):
     """The steps of a path in a value of a known shape: attributes, and below them names and places."""
@@ -144,9 +141,11 @@ class Json:
         """Return the values of a batch."""
         decode = self._decode
         try:
-            contents: Iterable[Any] = map(self._behind_frame if self._framed else self._bytes, messages)
+            contents: list[Any] = list(map(self._behind_frame if self._framed else self._bytes, messages))
+            for content in contents:
+                check_text(content)
             return Content(list(map(decode, contents)), None, self._getters)
-        except (*_UNREADABLE, Unreadable, TypeError):  # TypeError: no value
+        except FAILURES:  # also where a record has no value
             return each(messages, self._one)
 
     def _one(self, message: Message) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from confluent_kafka import Message
 from prequential.configuration.settings.model import Config
-from prequential.mapping.evaluations import Unreadable, read_json
+from prequential.mapping.evaluations import read_json
 from prequential.mapping.model import Path, RecordMapping
 from prequential.mapping.rows import has_name
 from prequential.mapping.translation import KafkaRecords, Translator
@@ -22,6 +22,7 @@ from prequential.runtime.kafka.rejected import rejected
 from prequential.runtime.kafka.transactions import BY_KEY, Outgoing
 from prequential.topics.dead_letters import headers_of
 from prequential.topics.decoding import KINDS, LABELS
+from prequential.topics.foreign_json import Unreadable
 from prequential.topics.messages import MAX_VALUE_BYTES, Instance, Label, Prediction
 from prequential.topics.partitioning import key_of
 from prequential.topics.specs import DEAD_LETTERS

@@ -21,10 +21,10 @@ from time import monotonic
 from typing import Any
 
 from confluent_kafka import Message
-from prequential.mapping.evaluations import Unreadable
 from prequential.runtime.ingest.formats import KEY_ID, VALUE_ID, Content, Keys, each, framed, named_header
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.foreign_json import Unreadable
 
 #: The default of `kafka.schema_registry.timeout`: seconds that one request may take.
 _TIMEOUT_SECONDS = 10
@@ -208,7 +208,7 @@ def _parsed(registry: SchemaRegistry, number: int | str) -> tuple[Any, dict[str,
     try:
         for text in (*_referred(registry, schema), schema.schema_str):
             parsed = parse_schema(_plain(json.loads(text)), named_schemas=named)
-    except (SchemaParseException, UnknownType, ValueError, KeyError) as error:
+    except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unreadable(f"schema {number} can't be used: {_one_line(error)}") from error
     return parsed, named
 

@@ -145,4 +145,4 @@ class Complaints:
 complain = Complaints()
 
 #: Settings of a client with which `complain` logs its errors, and librdkafka does not.
-COMPLAINING = {"error_cb": complain, "log_level": 2}
+COMPLAINING = {"error_cb": complain, "log_level": 0}

@@ -29,6 +29,7 @@ from faust.transport import base
 from faust.transport.consumer import Consumer
 from faust.types import TP, ConsumerMessage
 from prequential.configuration.settings.model import Config
+from prequential.runtime import program
 from prequential.runtime.http import CONTENT_TYPE, TEXT, Answer, Endpoint
 from prequential.runtime.kafka.fetching import Fetcher
 from prequential.runtime.kafka.rejected import rejected, say
@@ -177,14 +178,14 @@ def stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
     """Return an event that SIGTERM or SIGINT sets; a second signal ends the process at once."""
     stop = asyncio.Event()
 
-    def on_signal() -> None:
+    def on_signal(number: signal.Signals) -> None:
         if stop.is_set():
             leave(1)
-        log.info("stopping")
+        program.note_stopping(number.name)
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
+        loop.add_signal_handler(number, on_signal, number)
     return stop
 
 
@@ -194,6 +195,7 @@ async def unless_stopped(stop: asyncio.Event, work: Callable[..., T], *args: Any
     working = asyncio.ensure_future(asyncio.to_thread(work, *args))
     await asyncio.wait({stopping, working}, return_when=asyncio.FIRST_COMPLETED)
     if not working.done():  # `work` may wait for a broker; the process does not, once it stops
+        program.note_stopped()
         leave(0)
     stopping.cancel()
     return await working

@@ -11,16 +11,16 @@ from fnmatch import fnmatchcase
 from time import monotonic
 from typing import NamedTuple
 
-import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config, NotifyConfig
-from prequential.runtime import http
+from prequential.runtime import http, program
 from prequential.runtime.kafka.fetching import new_member
 from prequential.runtime.notifying.posting import Poster, body, headers, identifier, key_of, pause, read
 from prequential.runtime.program import VERSION, Stop, stop_signals
 from prequential.topics import clients
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError
+from prequential.topics.foreign_json import Unreadable
 from prequential.topics.marks import IncidentMarks, decode_mark
 from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.permissions import READ, refusal, require, to_join
@@ -239,8 +239,8 @@ class MarksReader:
 
     def _add(self, value: bytes | None) -> None:
         try:
-            self._marks.add(decode_mark(value or b""))
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            self._marks.add(decode_mark(value))
+        except Unreadable as error:
             log.error("%s: a record is no mark: %s", INCIDENT_MARKS, error)
 
 
@@ -333,6 +333,7 @@ class Notifier:
             message = self._reader.next(LOOK_SECONDS)
             if message is not None and self._reader.ours(message):
                 self._take(message)
+        log.info("stopping: the current message is not sent again")
         self._reader.close()
         self._marks.close()
         self._poster.close()
@@ -343,7 +344,7 @@ class Notifier:
         topic, value = record.topic(), record.value() or b""
         try:
             message = read(self._topics[topic], value)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except Unreadable as error:
             log.error("%s/%d offset %d is no message: %s", topic, record.partition(), record.offset(), error)
             self._end(record, "unreadable")
             return
@@ -408,4 +409,5 @@ def run_notify(config: Config) -> int:
     """
     with stop_signals() as stop:
         Notifier(config, stop).run()
+        program.note_stopped()
     return 0

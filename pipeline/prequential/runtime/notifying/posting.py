@@ -22,6 +22,7 @@ import aiohttp
 import msgspec
 from prequential.configuration.settings.model import CLOUDEVENTS, SLACK
 from prequential.runtime.program import VERSION
+from prequential.topics import foreign_json
 from prequential.topics.dead_letters import clock
 from prequential.topics.errors import UsageError, printable
 from prequential.topics.outputs import Alarm, Incident
@@ -30,8 +31,8 @@ from prequential.views.wording.status import sentence, subject_of
 
 _encode = msgspec.json.Encoder().encode
 _decoders: dict[str, Any] = {
-    INCIDENTS: msgspec.json.Decoder(Incident).decode,
-    DRIFT_ALARMS: msgspec.json.Decoder(Alarm).decode,
+    INCIDENTS: foreign_json.reader(Incident),
+    DRIFT_ALARMS: foreign_json.reader(Alarm),
 }
 
 #: Characters that Slack reads as the beginning of a link, a mention or an entity.
@@ -48,7 +49,7 @@ class Body(NamedTuple):
 def read(topic: str, value: bytes) -> Incident | Alarm:
     """Decode the message of a record; the topic is given without its prefix.
 
-    Raises msgspec.MsgspecError or UnicodeDecodeError if the record is no message.
+    Raises `Unreadable` if the record is no message.
     """
     message: Incident | Alarm = _decoders[topic](value)
     return message

@@ -12,6 +12,7 @@ from itertools import repeat
 from typing import Any
 
 from prequential.configuration.settings.model import Config
+from prequential.runtime import program
 from prequential.runtime.http import Endpoint
 from prequential.runtime.kafka import transport
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
@@ -230,6 +231,7 @@ class Worker(transport.Served):
         await self._end()
         if failed is not None:
             transport.die(*failed)
+        program.note_stopped()
         return 0
 
     async def _close_shards(self) -> tuple[str, BaseException] | None:

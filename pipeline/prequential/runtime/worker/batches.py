@@ -23,6 +23,7 @@ from prequential.engine.input.plain import Parser, Plain
 from prequential.engine.measures.registry import all_fields_read
 from prequential.runtime.kafka.readers import ConsumerRecords, Headers, Original
 from prequential.runtime.worker.journal import Attempt, Idle, JournalStatus, Quarantine, Suspicion
+from prequential.topics import foreign_json
 from prequential.topics.decoding import LABELS, Decoded
 from prequential.topics.errors import Fault
 from prequential.topics.outputs import DeadLetter
@@ -43,6 +44,14 @@ def with_withdrawals(records: ConsumerRecords, wide: Sequence[str]) -> Sequence[
     return values
 
 
+#: Fields of a key that is an object, as their JSON: what they hold is checked as that of a label.
+_fields_of = foreign_json.reader(dict[str, msgspec.Raw])
+
+
+def _named_by(key: str) -> dict[str, object]:
+    return {name: content for name, content in _fields_of(key).items() if bytes(content) != b"null"}
+
+
 def withdrawal(key: bytes | None, headers: Headers, wide: Sequence[str]) -> bytes | None:
     """Return the label that a tombstone stands for; None if the tombstone names no instance.
 
@@ -60,14 +69,14 @@ def withdrawal(key: bytes | None, headers: Headers, wide: Sequence[str]) -> byte
     True
     """
     try:
-        named = {name: (content or b"").decode() for name, content in headers}
+        named = {name: (content or b"").decode() for name, content in headers if name in _NAMING}
         text = (key or b"").decode()
     except UnicodeDecodeError:
         return None
     of_key: dict[str, object] = {}
     if text.startswith("{"):
-        with suppress(msgspec.DecodeError):
-            of_key = msgspec.json.decode(text, type=dict[str, object])
+        with suppress(foreign_json.Unreadable):
+            of_key = _named_by(text)
     instance: object = named.get("instance_id", of_key.get("instance_id"))
     if instance is None and wide:
         instance = text
@@ -79,6 +88,9 @@ def withdrawal(key: bytes | None, headers: Headers, wide: Sequence[str]) -> byte
         return None
     return msgspec.json.encode({"stream": stream, "instance_id": instance, "y_true": None})
 
+
+#: Headers that name an instance; others, such as those of tracing, needn't be text.
+_NAMING = ("stream", "instance_id")
 
 #: Parsed records.
 Content = Union[Decoded, Plain]

@@ -30,6 +30,7 @@ from prequential.engine.input.merge import OffsetVector
 from prequential.topics.admin import identities
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
+from prequential.topics.foreign_json import FAILURES
 from prequential.topics.specs import INPUTS
 
 
@@ -244,7 +245,9 @@ def decode_entry(value: bytes) -> JournalEntry:
     """Return the entry of a journal record; raises WorkError for a record of another program."""
     try:
         plain = _decode(value)
-    except msgspec.MsgspecError as error:
+        if len(plain.steps) % 3:
+            raise ValueError("its offset vectors are incomplete")
+    except FAILURES as error:
         raise WorkError(f"the journal contains a record that is not a journal entry: {error}") from error
     if plain.format not in (FORMAT, FORMAT_WITH_NOTE):
         raise WorkError(

@@ -27,7 +27,7 @@ from prequential.engine.merging.merger import NEVER, Merger, ReportedMoments
 from prequential.engine.merging.messages import PartNames
 from prequential.runtime.kafka.fetching import new_member
 from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
-from prequential.topics import parts
+from prequential.topics import foreign_json, parts
 from prequential.topics.clients import is_temporary
 from prequential.topics.errors import Fault, WorkError
 from prequential.topics.outputs import Encoded, Metrics, decoded
@@ -41,7 +41,7 @@ MOST = 4_096
 #: Bytes of an encoded moment (in ms, plus one): enough for 8,900 years.
 _BYTES = 6
 
-_encode, _decode = msgspec.json.encode, msgspec.json.Decoder(dict[str, str]).decode
+_encode, _decode = msgspec.json.encode, foreign_json.reader(dict[str, str])
 
 
 def text_of(said: Mapping[str, ReportedMoments], wide: Collection[str]) -> str:
@@ -68,7 +68,7 @@ def _text_of(said: Mapping[str, ReportedMoments]) -> str:
 
 
 def moments_of(text: str) -> dict[str, ReportedMoments]:
-    """Return the moments of a text, which may be empty.
+    """Return the moments of a text, which may be empty. Raises ValueError for a text of another program.
 
     >>> moments_of(text_of({"ads": ReportedMoments(1_700_000_000_000, 0)}, ["ads"]))
     {'ads': ReportedMoments(metrics=1700000000000, comparisons=0)}
@@ -251,7 +251,7 @@ class Merging(threading.Thread):
             return []
         try:
             part = parts.decode(message.value() or b"")
-        except msgspec.MsgspecError as why:
+        except foreign_json.Unreadable as why:
             log.error("%s/%d offset %d is not a valid part: %s", self._topic, number, message.offset(), why)
             return []
         found = merger.add(part, message.offset())
@@ -270,7 +270,14 @@ class Merging(threading.Thread):
         for place in committed:
             if place.error is not None:
                 raise KafkaException(place.error)
-            said, end = moments_of(place.metadata or ""), max(0, place.offset)
+            try:
+                said = moments_of(place.metadata or "")
+            except ValueError as error:
+                raise WorkError(
+                    f"{self._topic}/{place.partition}: the offset that group {self._config.merge_group!r} "
+                    f"committed has metadata of another program ({error}): expected a group of its own"
+                ) from error
+            end = max(0, place.offset)
             self._mergers[place.partition] = Merger(self._config, said, end=end)
         log.info("merging partitions %s of %s", sorted(self._mergers), self._topic)
         consumer.assign([

@@ -23,6 +23,7 @@ from prequential.engine.input.merge import OffsetVector
 from prequential.engine.snapshot.snapshot import Space
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.topics.errors import WorkError
+from prequential.topics.foreign_json import FAILURES
 
 #: Format of the snapshots that this version writes, and those that it reads.
 FORMAT = 14
@@ -111,7 +112,7 @@ class SnapshotReader:
         self.forget()
         try:
             manifest = msgspec.msgpack.decode(value, type=Manifest)
-        except msgspec.MsgspecError as error:
+        except FAILURES as error:
             self._trouble = WorkError(f"the snapshot's manifest can't be read ({error}): {_REBUILD}")
             return
         if manifest.format not in READABLE:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from prequential.configuration.settings.model import Config, ListedSettings, between, texts
+from prequential.topics.foreign_json import Unreadable, reader
 
 #: The largest numbers of stream names and of partitions that are listed for each settings.
 _NAMES, _PARTITIONS = 5, 20
@@ -85,7 +86,7 @@ class Configurations:
         """Note the settings of a digest from a message's header; an unreadable header is ignored."""
         try:
             published = _decode(header)
-        except (msgspec.MsgspecError, ValueError):
+        except Unreadable:
             return
         if len(self._settings) < _MOST_SETTINGS or published.config in self._settings:
             self._settings[published.config] = published.settings
@@ -179,4 +180,4 @@ def _where(places: list[ConfigurationPlace]) -> dict[str, Any]:
     }
 
 
-_decode = msgspec.json.Decoder(ListedSettings).decode
+_decode = reader(ListedSettings)

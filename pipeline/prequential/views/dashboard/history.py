@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
 from prequential.configuration.settings.model import Config
+from prequential.topics.foreign_json import Unreadable
 from prequential.topics.outputs import Comparison, Incident
 from prequential.views.dashboard.configurations import Configurations
 from prequential.views.dashboard.series import Capacity, PeriodSeries, Point, Series
@@ -230,7 +230,7 @@ class History(state.WatchState):
         if past.coverage.wants(heading.ts, heading.outcomes):
             try:
                 coverage = messages.decode_coverage(heading.coverage)
-            except (msgspec.MsgspecError, ValueError):
+            except Unreadable:
                 return
             self._add(past.coverage, heading.ts, heading.outcomes, _coverage_values(coverage))
 

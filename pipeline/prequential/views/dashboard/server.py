@@ -214,6 +214,8 @@ class Server(HttpServer):
         self._over = asyncio.Event()
         #: Whether only this machine can connect. In that case a request may use no other host name.
         self._loopback = _is_loopback(host)
+        #: Whether other machines can read the page without a password.
+        self.is_open = not self._loopback and (access is None or access.is_open)
         app = web.Application(middlewares=[self._allowed])
         app.on_response_prepare.append(_protected)
         app.on_shutdown.append(self._end_events)

@@ -6,6 +6,7 @@ from collections import Counter, deque
 
 import msgspec
 from prequential.topics.errors import printable
+from prequential.topics.foreign_json import reader
 from prequential.topics.outputs import Incident
 from prequential.views.watching.messages import Notice
 from prequential.views.wording.console import counted, moment
@@ -125,11 +126,11 @@ class _Shape(msgspec.Struct):
     recovered: _Place | msgspec.UnsetType = msgspec.UNSET
 
 
-_decode, _check = msgspec.json.Decoder(Incident).decode, msgspec.json.Decoder(_Shape).decode
+_decode, _check = reader(Incident), reader(_Shape)
 
 
 def decode_incident(value: bytes) -> Incident:
-    """Decode a message about an incident; raises msgspec's errors if a shown field is missing."""
+    """Decode a message about an incident; raises Unreadable if a shown field is missing."""
     _check(value)
     return _decode(value)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from prequential.configuration.settings.stages import sides
 from prequential.engine.tables.scores import SCORE_BINS
+from prequential.topics.foreign_json import Unreadable, converted, reader
 from prequential.topics.outputs import BY_PARTITION, Comparison
 
 #: The value of a missing field.
@@ -195,45 +196,45 @@ class _Coverage(msgspec.Struct):
     waiting_expected: _PendingFields | None = None
 
 
-decode_heading = msgspec.json.Decoder(Heading).decode
-decode_notice = msgspec.json.Decoder(Notice).decode
-_reading = msgspec.json.Decoder(Reading).decode
-_period = msgspec.json.Decoder(PeriodReading).decode
-_comparison = msgspec.json.Decoder(Comparison).decode
-_coverage = msgspec.json.Decoder(dict[str, Any]).decode
+decode_heading = reader(Heading)
+decode_notice = reader(Notice)
+_reading = reader(Reading)
+_period = reader(PeriodReading)
+_comparison = reader(Comparison)
+_coverage = reader(dict[str, Any])
 
 
 def decode_reading(value: bytes) -> Reading:
-    """Decode the state of an estimator; raises msgspec's errors if it can't be read."""
+    """Decode the state of an estimator; raises Unreadable if it can't be read."""
     read = _reading(value)
     if read.scores:
-        msgspec.convert(read.scores, _Scores)
+        converted(read.scores, _Scores)
     if read.reference:
-        msgspec.convert(read.reference, _Reference)
+        converted(read.reference, _Reference)
     return read
 
 
 def decode_period(value: bytes) -> PeriodReading:
-    """Decode a message about a period; raises msgspec's errors if it can't be read."""
+    """Decode a message about a period; raises Unreadable if it can't be read."""
     read = _period(value)
     if read.expected is not None:
-        msgspec.convert(read.expected.measures, dict[str, _ExpectedMeasure])
+        converted(read.expected.measures, dict[str, _ExpectedMeasure])
     return read
 
 
 def decode_comparison(value: bytes) -> Comparison:
-    """Decode a comparison of two models; raises msgspec's errors if it can't be read."""
+    """Decode a comparison of two models; raises Unreadable if it can't be read."""
     read = _comparison(value)
-    msgspec.convert({"verdict": read.verdict, "since": read.since}, _Verdict)
+    converted({"verdict": read.verdict, "since": read.since}, _Verdict)
     if read.recent:
-        msgspec.convert(read.recent, _Verdict)
+        converted(read.recent, _Verdict)
     if read.model == read.against and len(sides(read.stage)) != 2:
-        raise ValueError(f"{read.model} against itself in stage {read.stage!r}: expected two stages")
+        raise Unreadable(f"{read.model} against itself in stage {read.stage!r}: expected two stages")
     return read
 
 
 def decode_coverage(value: bytes | msgspec.Raw) -> dict[str, Any]:
-    """Decode the label coverage; raises msgspec's errors if it can't be read."""
-    read = _coverage(value)
-    msgspec.convert(read, _Coverage)
+    """Decode the label coverage; raises Unreadable if it can't be read."""
+    read = _coverage(bytes(value))
+    converted(read, _Coverage)
     return read

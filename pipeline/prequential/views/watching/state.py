@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
+from prequential.topics.foreign_json import Unreadable
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Incident
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.views.watching import messages
@@ -314,7 +314,7 @@ class WatchState:
         self.messages += 1
         try:
             return self._handlers[topic](value or b"", time)
-        except (msgspec.MsgspecError, ValueError, OverflowError):  # the last: a number of more than 64 bits
+        except (ValueError, OverflowError):  # Unreadable, and numbers of more than 64 bits
             self.unreadable += 1
             return False
 
@@ -325,7 +325,7 @@ class WatchState:
         if newest.reading is None and newest.value is not None:
             try:
                 newest.reading = messages.decode_reading(newest.value)
-            except (msgspec.MsgspecError, ValueError):
+            except Unreadable:
                 newest.value = None
                 self.unreadable += 1
             else:
@@ -508,7 +508,7 @@ def coverage_of(model: ModelState) -> dict[str, object]:
     """Return the label coverage in a model's newest messages; empty without one."""
     try:
         return {} if model.coverage is messages.ABSENT else messages.decode_coverage(model.coverage)
-    except (msgspec.MsgspecError, ValueError):
+    except Unreadable:
         return {}
 
 

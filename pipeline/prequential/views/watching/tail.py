@@ -10,6 +10,7 @@ import msgspec
 from confluent_kafka import KafkaError, Message, TopicPartition
 from prequential.topics import admin, clients, permissions, reading, specs
 from prequential.topics.errors import WorkError
+from prequential.topics.foreign_json import Unreadable, reader
 from prequential.views.watching.messages import ABSENT
 
 #: librdkafka requires the name of a group, although assigned partitions need none.
@@ -178,11 +179,11 @@ class Kind(msgspec.Struct, gc=False):
     measures: msgspec.Raw = ABSENT
 
 
-_decode = msgspec.json.Decoder(Kind).decode
+_decode = reader(Kind)
 
 
 def record_of(value: bytes) -> OutputRecord:
-    """Return a message as a record of its topic; raises msgspec's errors if it is no message.
+    """Return a message as a record of its topic; raises Unreadable if it is no message.
 
     >>> record_of(b'{"ts": 7, "detector": "adwin"}').topic, record_of(b'{"ts": 7, "measures": {}}').topic
     ('drift-alarms', 'metrics')
@@ -194,7 +195,7 @@ def record_of(value: bytes) -> OutputRecord:
     ):
         if is_there:
             return OutputRecord(topic, value, kind.ts)
-    raise msgspec.ValidationError("neither metrics, nor a comparison, an alarm or an incident")
+    raise Unreadable("neither metrics, nor a comparison, an alarm or an incident")
 
 
 def records_of(path: str, lines: Iterable[bytes]) -> Iterator[OutputRecord]:
@@ -206,6 +207,6 @@ def records_of(path: str, lines: Iterable[bytes]) -> Iterator[OutputRecord]:
         if line.strip():
             try:
                 yield record_of(line)
-            except (msgspec.MsgspecError, ValueError) as error:
+            except Unreadable as error:
                 name = "standard input" if path == "-" else path
                 raise WorkError(f"{name}, line {number}: {error}: expected a message of `replay`") from error

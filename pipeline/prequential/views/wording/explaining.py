@@ -10,6 +10,7 @@ import msgspec
 from prequential.configuration.settings.stages import PERIOD
 from prequential.topics.dead_letters import clock
 from prequential.topics.errors import WorkError, printable
+from prequential.topics.foreign_json import Unreadable, converted, reader
 from prequential.topics.marks import IncidentMark, IncidentMarks
 from prequential.topics.outputs import Alarm, Incident, Metrics
 from prequential.views.wording import expected, measures, status
@@ -27,6 +28,9 @@ _ID = re.compile("[0-9a-f]{4,32}")
 _SORTS: dict[str, Any] = {"mark": IncidentMark, "revision": Incident, "detector": Alarm, "estimator": Metrics}
 
 
+_fields_of = reader(dict[str, Any])
+
+
 class ExplainingMessages:
     """Messages that explain: all incidents and alarms, and the newest metrics of each sequence."""
 
@@ -40,12 +44,12 @@ class ExplainingMessages:
     def add(self, value: bytes) -> None:
         """Store a message of any kind; ignore comparisons and dead letters."""
         try:
-            fields = msgspec.json.decode(value)
+            fields = _fields_of(value)
             sort = next((sort for name, sort in _SORTS.items() if name in fields), None)
             if sort is None or "against" in fields:
                 return
-            message = msgspec.convert(fields, sort)
-        except (msgspec.MsgspecError, ValueError, TypeError):
+            message = converted(fields, sort)
+        except Unreadable:
             self.unreadable += 1
             return
         self.put(message)
