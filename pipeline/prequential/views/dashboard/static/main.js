@@ -1,5 +1,6 @@
 // The page: which view is shown, where its data come from, and what stands above all of them.
 
+import { resetGutter } from "./chart.js";
 import { address, h, replace } from "./dom.js";
 import { age, clock, count, counted, short } from "./format.js";
 import { paintAll } from "./small.js";
@@ -33,6 +34,7 @@ function show() {
   stop();
   page?.close();
   main.replaceChildren();
+  resetGutter();
   delete main.dataset.ready;
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const bones = skeleton();

@@ -60,7 +60,7 @@ function needs(data) {
       const row = link(view, about,
         h("span", { class: "chipcell" }, chip(status.kind, status.word)),
         h("span", { class: "who" }, h("span", { class: "quiet" }, `${stream} / `), h("b", {}, one.models > 1 ? `${count(one.models)} models` : model)),
-        h("span", { class: "what" }, status.sentence),
+        h("span", { class: "what" }, status.sentence, status.next ? h("span", { class: "quiet" }, ` Next: ${status.next}.`) : null),
         move({ before: status.before, after: status.after }, `c-${status.kind}`) ?? h("span", { class: "move" }),
         spark(one.spark, `c-${status.kind}`) ?? h("span", { class: "spark" }),
         h("span", { class: "when" }, since(status, data.now)));
@@ -152,7 +152,7 @@ function plots(data) {
   if (!data.plots.length) return nothing(data);
   const expected = data.plots.some((plot) => plot.lines.some((line) => line.expected));
   const lanes = data.plots.some((plot) => plot.bands.length);
-  const legend = [lanes ? "Lane below a plot: incidents; dark: open." : "", expected ? "◇: the expected value of the newest whole period." : ""].filter((one) => one);
+  const legend = [lanes ? "Bars under a plot are incidents; a dark bar is still open." : "", expected ? "◇: the expected value of the newest whole period." : ""].filter((one) => one);
   return [
     legend.length ? h("p", { class: "pager" }, legend.join(" ")) : null,
     h("div", { class: "streams" }, data.plots.map((plot) => streamCard(plot, data)))];
@@ -169,7 +169,7 @@ function streamCard(plot, data) {
     streamPlot(plot, data.plots.length > 1 ? 130 : 230),
     h("div", {},
       h("div", { class: "key" },
-        h("div", { class: "head" }, h("span"), h("span"), h("span", { class: "v" }, "now"), h("span", { class: "d" }, referred ? "vs reference" : ""), h("span", { class: "s" })),
+        h("div", { class: "head" }, h("span"), h("span"), h("span", { class: "v" }, "latest"), h("span", { class: "d" }, referred ? "vs reference" : ""), h("span", { class: "s" })),
         plot.lines.map((line, i) => h("div", { class: "line" }, keyLine(line, i, plot, data))),
         plot.baselines.map((line, i) => h("div", { class: "base quiet" }, h("span", {}, sample("line-quiet", QUIET_DASHES[i % QUIET_DASHES.length].join(" "))), h("span", { title: line.name }, line.short), h("span", { class: "v" }, number(newest(line))), h("span", { class: "d" }), h("span", { class: "s" }, "baseline")))),
       more > 0 ? h("p", { class: "quiet" }, `thin: ${counted(more, "more model")}, `, link("overview", { as: TABLE, search: plot.stream }, "in the table")) : null));

@@ -37,12 +37,16 @@ export function pairPage(root, params, context) {
       draw();
     });
     const range = zoomed ?? rangeOf(courses.map(([, course]) => course), marks, axis, null);
+    const fillLanes = () => {
+      replace(lanes, laneFigure({ axis, range, marks, bands: data.bands, untimed: data.untimed }));
+      paintAll();
+    };
     chart.update({
+      widened: () => fillLanes(),
       axis, range, lines, marks, bands: data.bands, height: 240, hasAxis: false, cross: (x) => crossing(lanes, x),
       references: [{ y: 0, text: `above 0: ${better} is better`, short: "no difference" }],
     });
-    replace(lanes, laneFigure({ axis, range, marks, bands: data.bands, untimed: data.untimed }));
-    paintAll();
+    fillLanes();
   };
   return {
     title: `${params.model} and ${params.against}`,
