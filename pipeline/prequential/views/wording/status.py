@@ -207,7 +207,7 @@ def _span(one: Incident) -> tuple[int, int]:
 #: Statuses in the order of their urgency, with their words. A model has the first one that applies.
 WORDS = {
     "worse": "worse", "objective": "misses objective", "unlabelled": "no labels", "silent": "silent",
-    "below": "worse than a baseline", "waiting": "no label yet",
+    "below": "below baseline", "waiting": "no label yet",
     "few": "few outcomes", "beaten": "another is better", "steady": "steady", "baseline": "baseline",
 }  # fmt: skip
 
@@ -427,6 +427,15 @@ def _where(estimator: str, n: float, outcomes: int) -> str:
     if estimator.startswith("window:"):
         return f"the latest {n:,.0f} outcomes"
     return f"{outcomes:,} outcomes, by {estimator}"
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "model"), counted(1200, "incident")
+    ('1 model', '1,200 incidents')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def names(found: Sequence[str]) -> str:

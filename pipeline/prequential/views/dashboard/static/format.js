@@ -77,11 +77,14 @@ const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 const DAY = 86400000;
 const STEPS = [1, 10, 60, 300, 900, 1800, 3600, 10800, 21600, 43200].map((s) => 1000 * s).concat([1, 2, 7, 14].map((d) => DAY * d));
 
+// Whether the page is about the past, as a report is: its times then have their year.
+export const era = { past: false };
+
 // Epoch ms as a day and a minute of UTC, with the year where it is another one than that of `now`.
 export function short(ms, now) {
   const date = new Date(ms);
   if (Number.isNaN(date.getTime())) return String(ms);
-  const year = now !== undefined && new Date(now).getUTCFullYear() === date.getUTCFullYear() ? "" : ` ${date.getUTCFullYear()}`;
+  const year = !era.past && now !== undefined && new Date(now).getUTCFullYear() === date.getUTCFullYear() ? "" : ` ${date.getUTCFullYear()}`;
   return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}${year} ${date.toISOString().slice(11, 16)}`;
 }
 

@@ -31,7 +31,7 @@ export function overviewPage(root, params, context) {
       }
       all.hidden = !data.models;
       title.textContent = data.heading;
-      replace(above, data.models ? [meta(data), needs(data), changes(data, as !== TABLE)] : nothing(data));
+      replace(above, data.models ? [meta(data), verdict(data), needs(data), changes(data, as !== TABLE)] : nothing(data));
       if (!data.models) return;
       const shownAll = as === TABLE ? data.total <= data.rows.length : data.total_streams <= data.plots.length;
       replace(body, pager(data, go), as === TABLE ? rows(data) : plots(data), shownAll ? null : pager(data, go));
@@ -43,6 +43,17 @@ export function overviewPage(root, params, context) {
 function meta(data) {
   const shown = [counted(data.total_streams, "stream"), ...data.shown, data.choice.search ? `search: ${data.choice.search}` : null, data.board.untimed ? null : "times are UTC"];
   return h("p", { class: "meta" }, shown.filter((one) => one).map((one) => h("span", {}, one)));
+}
+
+// What a finished run says of each stream, with totals of its models.
+function verdict(data) {
+  if (!data.verdict?.length) return null;
+  return data.verdict.map((one) => {
+    const names = [...new Set(one.totals.flatMap((total) => Object.keys(total.measures)))];
+    return h("section", { class: "card verdict" }, h("p", { class: "story" }, one.sentences.join(" ")),
+      one.totals.length ? table(["whole run", `#${[...new Set(one.totals.map((total) => total.measure))].join(", ")}`, ...names.map((name) => `#${name}`), "#outcomes"],
+        one.totals.map((total) => [total.model, h("b", {}, number(total.value)), ...names.map((name) => number(total.measures[name])), count(total.outcomes)]), { "aria-label": "totals", class: "cards" }) : null);
+  });
 }
 
 // How long a status has lasted, where it is known.

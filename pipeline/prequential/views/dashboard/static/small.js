@@ -1,6 +1,6 @@
 // Small plots, drawn as SVG at their real width: text is never scaled, and they are printed as sharp as text.
 
-import { address, h, shown, svg } from "./dom.js";
+import { address, h, isThere, shown, svg } from "./dom.js";
 import { clock, count, number, timeTicks } from "./format.js";
 import { dashOf, FEW, QUIET_DASHES, SETTLING, textWidth, tick, tickTexts } from "./chart.js";
 
@@ -108,7 +108,7 @@ export function lane(bars, left, right, top, href = (bar) => address("incident",
   return {
     height,
     marks: [svg("rect", { class: "ground", x: left, y: top, width: Math.max(0, right - left), height, rx: 3 }),
-      placed.map((bar) => svg("a", { href: href(bar), "data-key": `bar ${bar.id}`, "aria-label": shown(bar.text) },
+      placed.map((bar) => svg(isThere("incident", { id: bar.id }) ? "a" : "g", { href: isThere("incident", { id: bar.id }) ? href(bar) : null, "data-key": `bar ${bar.id}`, "aria-label": shown(bar.text) },
         svg("rect", { class: `bar${bar.better ? " better" : ""}${bar.open ? " open" : ""}`, x: bar.x.toFixed(1), y: top + 2 + ROW * bar.row, width: bar.width.toFixed(1), height: 7, rx: 2 }, svg("title", {}, bar.text))))],
   };
 }
