@@ -85,13 +85,15 @@ class TestOverview:
             states = [row[2] for row in rows(page)]
             assert states[0].startswith("◆ worse for 1 h Right in 67.0% of outcomes since 14 Nov 2023")
             assert states[1] == "▽ misses objective accuracy is 0.940: the objective is at least 0.95."
-            assert states[2] == "✓ steady 1 alarm."
-            assert states[4] == "✓ steady Worse than repeating the latest label."
+            assert states[2].startswith("▽ below baseline Right in 60.0%")
+            assert states[4] == "▽ below baseline It is worse than repeating the latest label. " \
+                "Worse than repeating the latest label."
             assert states[5] == "✓ steady"
-            assert page.inner_text("h1") == "2 of 6 models need attention"
+            assert page.inner_text("h1") == "4 of 6 models need attention"
             needs = page.locator(".need").all_inner_texts()
             assert [one.split("\n")[:2] for one in needs] == [
                 ["◆ worse", "elec2 / struck"], ["▽ misses objective", "kept / missing"],
+                ["▽ below baseline", "elec2 / alarmed"], ["▽ below baseline", "elec2 / repeats"],
             ]  # fmt: skip
             assert page.inner_text(".tag") == "1"
             page.click(".need >> nth=0")
@@ -275,7 +277,7 @@ class TestModel:
             page.focus('figure[data-title="accuracy"] .plot')
             page.keyboard.press("ArrowLeft")
             page.wait_for_selector(".readout:has-text('final')")
-            assert "2023-11-14 23:53:20 UTC · final 0.600" in page.inner_text(".readout >> nth=0")
+            assert "14 Nov 2023 23:53:20 UTC · final 0.600" in page.inner_text(".readout >> nth=0")
 
     def test_new_messages_come_by_themselves(self, page: Page) -> None:
         with served(a_drift()) as (address, board):
@@ -389,9 +391,12 @@ class TestIncident:
             facts = page.locator(".facts > div").all_inner_texts()
             assert [one.split("\n")[:2] for one in facts] == [
                 ["Since when", "14 Nov 23:33"], ["Noticed", "3 min later"],
-                ["How bad", "-0.210 accuracy"], ["Who", "this model alone"],
+                ["How bad", "67.0% accuracy"], ["Who", "this model alone"],
             ]  # fmt: skip
-            assert "severity 0.540, medium" in facts[2]
+            assert "before 88.0%, since 67.0%" in facts[2]
+            assert "wrong in 33 of 100 outcomes, before in 12: 2.8 times as many errors" in facts[2]
+            assert "severity 0.54, on a scale from 0.2 (small)" in facts[2]
+            assert "Next step: Check upstream features of that segment." in page.inner_text(".next")
             assert page.locator("h2").all_inner_texts() == [
                 "Causes shares of the change in loss",
                 "Records to inspect wrong predictions, the first after the change point",
@@ -430,7 +435,7 @@ class TestAge:
             assert "live, newest message" in page.inner_text(".status")
             assert "not live" not in page.inner_text(".status")
             models = page.inner_text("table.models")
-            assert "No new outcomes since 14 Nov 2023 22:18; its predictions stopped" in models
+            assert "No labelled prediction for 5 min: its predictions stopped" in models
             assert page.inner_text("h1") == "1 of 2 models needs attention"
             now[0] += 3_600_000
             board.trouble = None
@@ -438,7 +443,8 @@ class TestAge:
             assert "not live, newest message 1 h ago" in page.inner_text(".status")
             assert "steady" not in page.inner_text("table.models")
             assert page.inner_text(".need").split("\n")[:2] == ["○ silent", "elec2 / 2 models"]
-            assert "labels stopped, or all predictions" in page.inner_text("table.models")
+            why = "either the labels of its stream stopped, or all its predictions"
+            assert why in page.inner_text("table.models")
 
     def test_a_lost_connection_isnt_live(self, page: Page) -> None:
         with live(a_drift()) as (server, _, _):

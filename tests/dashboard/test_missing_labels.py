@@ -1,9 +1,9 @@
-"""Missing labels, missing predictions, an idle stream, no worker, and no connection: five states, five texts."""
+"""Labels stopped, predictions stopped, idle, no worker, no connection: five states have five texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from boards import START, history_of, live, metrics
@@ -22,13 +22,13 @@ HOUR = 3_600_000
 LATER = START + 6_000_000 + 8 * HOUR
 
 
-def evaluated(waiting: int = 5, **changed: object) -> Iterator[OutputRecord]:
+def evaluated(waiting: int = 5, **changed: Any) -> Iterator[OutputRecord]:
     """A model with an outcome each second, and a few predictions that wait for labels."""
     for outcomes in range(100, 6001, 100):
         yield metrics(outcomes, 0.88, counts={"waiting": waiting}, **changed)
 
 
-def unlabelled(hours: int = 8, outcomes: int = 6000, **changed: object) -> Iterator[OutputRecord]:
+def unlabelled(hours: int = 8, outcomes: int = 6000, **changed: Any) -> Iterator[OutputRecord]:
     """Messages of a model whose predictions go on without labels: 300 more of them wait each hour."""
     for hour in range(hours + 1):
         time = START + 6_000_000 + hour * HOUR
@@ -39,7 +39,9 @@ def unlabelled(hours: int = 8, outcomes: int = 6000, **changed: object) -> Itera
         yield record._replace(time=time)
 
 
-def statuses(*records: object, now: int | None = LATER, workers: int | None = 2) -> dict[str, tuple[str, str]]:
+def statuses(
+    *records: Any, now: int | None = LATER, workers: int | None = 2
+) -> dict[str, tuple[str, str]]:
     history = history_of(*records)
     history.workers = workers
     told = Overview(history, now is not None).page(Choice(), now or history.newest_ts)
@@ -70,7 +72,8 @@ class TestTexts:
         others = [metrics(n, 0.9, model="other") for n in range(6000, 9001, 100)]
         told = statuses(evaluated(), others, now=START + 9_000_000)
         assert told == {
-            "nb": ("silent", "No labelled prediction for 50 min: its predictions stopped, its stream goes on."),
+            "nb": ("silent", "No labelled prediction for 50 min: "
+                             "its predictions stopped, its stream goes on."),
         }  # fmt: skip
 
     @pytest.mark.parametrize(("workers", "why"), [

@@ -88,7 +88,10 @@ class TestInABrowser:
             text = page.inner_text("main")
             assert page.inner_text("h1") == "Can tree replace nb on elec2?"
             assert page.inner_text(".answer .say") == "Not yet"
-            assert "tree is better now, but elec2 region=eu / tree against nb, error: nb is better." in text
+            assert (
+                "tree makes the lower error by recent outcomes since about outcome 1,200, but "
+                "elec2 region=eu / tree against nb, error: nb is better." in text
+            )
             assert "✗ elec2 region=eu / tree against nb, error: nb is better" in text
             assert "prequential report --promote tree --champion nb" in text
             since = page.locator("table[aria-label='certainty'] tbody tr").all_inner_texts()[1].split("\t")
@@ -106,5 +109,5 @@ class TestInABrowser:
     def test_nothing_is_cut_off_on_a_phone(self, chromium: Browser) -> None:
         with opened(chromium, width=360) as page, served(records(), config=CHAMPION) as (address, _):
             ready(page, address + PAIR)
-            assert page.inner_text(".answer .say") == "Yes"
+            assert page.inner_text(".answer .say") == "Yes by recent outcomes"
             assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

@@ -63,7 +63,8 @@ class TestStates:
                 f"Not live. {reason} These values are of 14 Nov 2023 23:53 UTC."
             )
             assert page.get_attribute(".status", "class") == "status stale"
-            assert page.evaluate("getComputedStyle(document.querySelector('.small')).filter") == "grayscale(1)"
+            grey = "getComputedStyle(document.querySelector('.small')).filter"
+            assert page.evaluate(grey) == "grayscale(1)"
             assert (trouble in page.inner_text("header")) if trouble else True
             board.trouble = None
             now[0] += 1000

@@ -170,7 +170,7 @@ class TestInABrowser:
         page.wait_for_selector("table.models")
         assert "elec2: 7 labels came after the horizon" in page.inner_text("header")
         assert page.locator("table.models td:nth-child(2) a").all_inner_texts() == ["nb", "tree"]
-        assert page.inner_text("h1") == "1 of 2 models needs attention"
+        assert page.inner_text("h1") == "2 of 2 models need attention"
         assert page.inner_text(".tag") == "1"
         page.fill("input[type=search]", "tre")
         page.wait_for_selector("text=1 to 1 of 1 model")

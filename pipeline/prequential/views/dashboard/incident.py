@@ -11,6 +11,7 @@ from prequential.topics.outputs import Incident
 from prequential.views.dashboard import overview
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.history import OPEN, History, Past, began, newest_point
+from prequential.views.dashboard.incident_levels import as_json, levels_over_time, parts_of, where_sentence
 from prequential.views.watching.messages import Notice
 from prequential.views.watching.ranking import Ranking
 from prequential.views.watching.state import ModelKey
@@ -128,6 +129,8 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
     sequence = None if sequence is None else sequence._replace(stage=one.stage)
     series = None if sequence is None else past.series.get(sequence)
     newest = None if model is None or sequence is None else history.reading(model.sequences.get(sequence))
+    over_time = levels_over_time(one, series, newest_point(newest))
+    parts = parts_of(history, one, None if sequence is None else sequence.estimator)
     events = events_of(history, key)
     together = status.changed_with(one, history.incidents.all())
     earlier = [
@@ -145,13 +148,17 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "grade": one.grade if one.grade is not msgspec.UNSET else None,
         "present": status.present_in_words(one), "size": status.size_in_words(one),
         "graded": one.graded if one.graded is not msgspec.UNSET else None,
-        "finding": status.finding(one),
+        "finding": status.finding(one, over_time.latest, is_back=over_time.is_back),
+        "next": status.next_step(one), "size": status.size_in_words(one),
+        "scale": status.severity_in_words(one.severity), "grade": getattr(one, "grade", None) or None,
+        **as_json(over_time, parts), "where": where_sentence(parts, one),
         "sentence": status.cause_sentence(one, list(dict.fromkeys(other.model for other in together))),
         "outcomes": [one.before.get("n"), one.after.get("n")],
         "at_former_class_ratio": status.level(one.after.get("at_former_class_ratio"), one),
         "causes": [
-            {"share": cause.get("share"), "cause": cause["cause"], "words": status.cause_name(cause),
-             "evidence": explaining.evidence(cause, untimed=bool(one.untimed))}
+            {"share": cause.get("share"), "percent": f"{100 * (cause.get('share') or 0.0):.0f}%",
+             "cause": cause["cause"], "words": status.cause_name(cause),
+             "evidence": _details(cause, untimed=bool(one.untimed))}
             for cause in one.causes
         ],
         "baselines": one.baselines, "signals": one.signals,
@@ -171,6 +178,13 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         ),
         "bands": events.bands, "marks": events.marks,
     }
+
+
+def _details(cause: dict[str, Any], *, untimed: bool) -> str:
+    """Return the change behind a cause; its name and its share stand next to it on the page."""
+    if cause["cause"] == "class_ratio":
+        return status.cause_in_words(cause) if "class" in cause else ""
+    return explaining.evidence_details(cause, untimed=untimed).lstrip(":;, ")
 
 
 def incident_list(history: History) -> dict[str, Any]:

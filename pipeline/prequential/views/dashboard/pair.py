@@ -146,6 +146,7 @@ def pair_page(
         "outcomes": pair.outcomes, "ts": pair.ts, "untimed": pair.untimed, "difference": pair.difference,
         "interval": pair.interval, "level": pair.level, "verdict": pair.verdict, "since": pair.since,
         "latest": pair.latest, "recent": pair.recent, "contradicted": comparing.contradicted(pair),
+        "since_then": _since_then(history, about, pair),
         "sentence": comparing.standing(pair),
         "series": {
             one.estimator: courses.course(
@@ -166,6 +167,26 @@ def pair_page(
         ],
         **_events(history, about),
     }  # fmt: skip
+
+
+def _since_then(history: History, about: PairKey, pair: comparing.Pair) -> float | None:
+    """Return the mean difference of losses since the recent verdict began, from the course over all history.
+
+    The mean over all n outcomes times n is their sum; the part up to the beginning is subtracted.
+    """
+    key = about._replace(estimator=comparing.WHOLE)
+    series, newest = history.pair_series.get(key), history.pair_newest.get(key)
+    if pair.recent is None or pair.recent.since is None or series is None or newest is None:
+        return None
+    end = newest.values.get("difference")
+    before = [
+        (outcomes, value) for outcomes, value in zip(series.outcomes(), series.values("difference"))
+        if outcomes <= pair.recent.since and value is not None
+    ]  # fmt: skip
+    if end is None or newest.outcomes <= pair.recent.since:
+        return None
+    outcomes, value = before[-1] if before else (0, 0.0)
+    return float((end * newest.outcomes - value * outcomes) / (newest.outcomes - outcomes))
 
 
 def _promotions(history: History, about: PairKey) -> Iterator[dict[str, Any]]:
@@ -199,7 +220,13 @@ def _question(pair: comparing.Pair, promotions: list[dict[str, Any]]) -> dict[st
     known = None if pair.recent is None else pair.better(pair.recent.verdict)
     answer = "Yes" if one["allowed"] else "No" if known == one["champion"] else "Not yet"
     reason = comparing.promotion_reason(pair, one["model"], known, failed)
-    return {"challenger": one["model"], "champion": one["champion"], "answer": answer, "reason": reason}
+    # Recent outcomes alone are less than the whole run with them.
+    is_sure = answer != "Yes" or pair.better(pair.verdict) == one["model"]
+    basis = "" if answer == "Not yet" else "by recent outcomes" + ("" if is_sure else " only")
+    return {
+        "challenger": one["model"], "champion": one["champion"], "answer": answer, "reason": reason,
+        "basis": basis, "is_sure": is_sure,
+    }  # fmt: skip
 
 
 def _alike(history: History, about: PairKey, field: str) -> list[comparing.Pair]:

@@ -23,6 +23,7 @@ from prequential.views.wording.status import (
     level,
     level_name,
     names,
+    next_step,
     objective_sentence,
     silence_sentence,
     unlabelled_sentence,
@@ -162,7 +163,10 @@ def is_below_baseline(row: RankedModel) -> bool:
     """Return whether a baseline is better than a model by more than chance explains."""
     if row.reading is None or is_baseline(row.model.key.model) or row.reading.outcomes < FEW:
         return False
-    if "accuracy" in row.reading.measures:
+    values = row.reading.measures
+    if "accuracy" in values and any(
+        one.measure in values for one in measures.baseline_references("accuracy")
+    ):
         return baseline_lead(row) is not None
     return any(row.reading.measures.get(name, 0.0) < _RELATIVE_LOSS for name in _AGAINST)
 
@@ -272,7 +276,7 @@ class Statuses:
         kind = self.kind(row, now)
         said: dict[str, Any] = {
             "kind": kind, "word": WORDS[kind], "sentence": "", "since": None, "outcome": None,
-            "before": None, "after": None, "level": None, "incident": None,
+            "before": None, "after": None, "level": None, "incident": None, "next": None,
         }  # fmt: skip
         key, untimed = row.model.key, row.model.untimed
         incident = self._incident(row)
@@ -282,6 +286,7 @@ class Statuses:
                 "sentence": incident_sentence(incident, list(dict.fromkeys(one.model for one in together))),
                 "since": None if untimed else began(incident),
                 "outcome": incident.change_point["outcome"], **levels(incident), "incident": incident.id,
+                "next": next_step(incident),
             }
         elif kind == "objective":
             one = missed(self._history, row)[0]
@@ -317,7 +322,8 @@ class Statuses:
         if silence is None:
             return {"sentence": "No prediction has a label yet."}
         waiting = pending(model) if silence.kind == LABELS_STOPPED else None
-        return {"sentence": silence_sentence(now - silence.since, silence.why, waiting), "since": silence.since}
+        sentence = silence_sentence(now - silence.since, silence.why, waiting)
+        return {"sentence": sentence, "since": silence.since}
 
     def _incident(self, row: RankedModel) -> Incident | None:
         """Return a model's most severe open incident, unless it is an improvement."""

@@ -22,6 +22,7 @@ from prequential.views.dashboard.pages import model_page
 from prequential.views.dashboard.pair import pair_page
 from prequential.views.dashboard.series import Point, Series
 from prequential.views.dashboard.server import static_files
+from prequential.views.dashboard.verdict import verdict_of, worst_first
 from prequential.views.watching import ranking
 from prequential.views.watching.state import ModelKey
 
@@ -157,19 +158,26 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
     of_streams = (overview.plots({place: of}, None, now)[0] for place, of in streams.items())
     table["plots"] = fit(of_streams, budget * _PLOTS_SHARE)
     table["less_is_better"] = list(LESS_IS_BETTER)
+    table["verdict"] = list(verdict_of(history, rows))
     # Other ways to sort need data that is removed.
     known = {"newest alarm", "fewest outcomes", "name", *table["measures"]}
     table["options"] = {
         "by": [way for way in table["options"]["by"] if way in known], "stages": [], "estimators": [],
     }  # fmt: skip
     courses = ThinCourses(history, _POINTS)
-    of_incidents = (incident_page(history, one.id, courses) for one in history.incidents.all())
-    incidents = fit(of_incidents, budget * _INCIDENTS_SHARE)
+    worst = [one.id for one in worst_first(history.incidents.all())]
+    incidents = fit((incident_page(history, name, courses) for name in worst), budget * _INCIDENTS_SHARE)
     pairs = fit(_pair_pages(history, rows), budget * _PAIRS_SHARE)
     listed = incident_list(history)
     listed["incidents"] = fit(listed["incidents"], budget * _LINES_SHARE)
     spent = sum(map(_bytes_of, (table, listed, incidents, pairs)))
-    models = _models(history, rows, budget - spent)
+    whole = _models(history, rows, budget - spent)
+    spent += sum(map(_bytes_of, whole))
+    # What is left has room for further incidents first, then for other estimators and segments of models.
+    further = worst[len(incidents) :]
+    more = fit((incident_page(history, name, courses) for name in further), budget - spent)
+    incidents += more
+    models = _further(history, rows, whole, budget - spent - sum(map(_bytes_of, more)))
     shown = len({(one["stream"], one["model"], one["partition"]) for one in models})
     left_out = None
     if shown < len(rows):
@@ -211,30 +219,48 @@ def fit(parts: Iterable[dict[str, Any]], budget: float) -> list[dict[str, Any]]:
     return fitting
 
 
-def _models(history: History, rows: list[ranking.RankedModel], budget: int) -> list[dict[str, Any]]:
-    """Pages of models, the worst first: as they are shown, then in other estimators, then in segments."""
-    keys = [row.model.key for row in rows]
+def _made(
+    history: History, detail: Detail, key: ModelKey, estimator: str | None = None, segment: str | None = None
+) -> dict[str, Any]:
+    """Return the page of a model with this much detail."""
+    told = model_page(
+        history, key, estimator, segment, ThinCourses(history, detail.points, detail.measures)
+    )
+    told["alarms"] = told["alarms"][: detail.alarms]
+    for name in ("marks", "bands"):
+        told[name] = told[name][-detail.alarms :]
+    room = detail.alarms  # of all incidents, the newest first
+    for incident in told["incidents"]:
+        incident["alarms"] = incident["alarms"][:room]
+        room -= len(incident["alarms"])
+    return told
 
-    def made(detail: Detail, key: ModelKey, estimator: str | None = None, segment: str | None = None) -> Any:
-        courses = ThinCourses(history, detail.points, detail.measures)
-        told = model_page(history, key, estimator, segment, courses)
-        told["alarms"] = told["alarms"][: detail.alarms]
-        for name in ("marks", "bands"):
-            told[name] = told[name][-detail.alarms :]
-        room = detail.alarms  # of all incidents, the newest first
-        for incident in told["incidents"]:
-            incident["alarms"] = incident["alarms"][:room]
-            room -= len(incident["alarms"])
-        return told
+
+def _detail(history: History, keys: list[ModelKey], budget: float) -> Detail:
+    """Return the most detail with which the pages of all models fit."""
 
     def size(detail: Detail) -> int:
         """About how many bytes all models would take."""
         tried = keys[:: max(1, len(keys) // _TRIED)][:_TRIED]
-        return len(keys) * max((_bytes_of(made(detail, key)) for key in tried), default=0)
+        return len(keys) * max((_bytes_of(_made(history, detail, key)) for key in tried), default=0)
 
-    detail = next((one for one in _DETAILS if size(one) <= budget), _DETAILS[-1])
-    pages = fit((made(detail, key) for key in keys), budget)
+    return next((one for one in _DETAILS if size(one) <= budget), _DETAILS[-1])
+
+
+def _models(history: History, rows: list[ranking.RankedModel], budget: float) -> list[dict[str, Any]]:
+    """Return the pages of models as they are shown, the worst first."""
+    keys = [row.model.key for row in rows]
+    detail = _detail(history, keys, budget)
+    return fit((_made(history, detail, key) for key in keys), budget)
+
+
+def _further(
+    history: History, rows: list[ranking.RankedModel], pages: list[dict[str, Any]], budget: float
+) -> list[dict[str, Any]]:
+    """Return the pages of models, with pages in other estimators and then in segments, if there is room."""
+    keys = [row.model.key for row in rows]
     if len(pages) == len(rows):
+        detail = _detail(history, keys, budget + sum(map(_bytes_of, pages)))
         further = [
             (key, name, None) for key, one in zip(keys, pages) for name in one["estimators"]
             if name != one["estimator"]
@@ -242,8 +268,7 @@ def _models(history: History, rows: list[ranking.RankedModel], budget: int) -> l
         of_segments = [
             (key, one["estimator"], name) for key, one in zip(keys, pages) for name in one["segments"]
         ]
-        spent = sum(map(_bytes_of, pages))
-        pages += fit((made(detail, *one) for one in (*further, *of_segments)), budget - spent)
+        pages = pages + fit((_made(history, detail, *one) for one in (*further, *of_segments)), budget)
     for one in pages:
         alike = [other for other in pages if all(other[name] == one[name] for name in ModelKey._fields)]
         one["estimators"] = sorted({other["estimator"] for other in alike if other["segment"] is None})

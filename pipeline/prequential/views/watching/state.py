@@ -141,8 +141,8 @@ class Pace:
         return max(_LEAST_MS, _TIMES * self._longest) if self._pauses >= _KNOWN else None
 
 
-#: Why a model has no new outcomes: its labels stopped, its predictions did, nothing of its stream arrives, or no
-#: worker evaluates it. Messages without a count of pending predictions leave the first and third undecided.
+#: Why a model has no new outcomes: its labels stopped, its predictions did, nothing of its stream arrives, or
+#: no worker evaluates it. Messages without a count of pending predictions leave this undecided.
 LABELS_STOPPED, PREDICTIONS_STOPPED, STREAM_IDLE, WORKER_DOWN = "labels", "predictions", "idle", "worker"
 UNDECIDED = "undecided"
 

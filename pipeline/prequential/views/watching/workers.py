@@ -1,4 +1,4 @@
-"""Count the workers by their consumer group, which Kafka keeps: a worker that dies leaves it after a timeout."""
+"""Count the workers by their consumer group: Kafka removes a dead worker from it after a timeout."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class WorkerWatch:
         if self._asked is None and monotonic() - self._asked_at >= _EVERY_SECONDS:
             self._asked_at = monotonic()
             try:
-                answers = self._admin.describe_consumer_groups([self._group], request_timeout=_REQUEST_SECONDS)
+                groups = [self._group]
+                answers = self._admin.describe_consumer_groups(groups, request_timeout=_REQUEST_SECONDS)
                 self._asked = answers[self._group]
             except KafkaException:
                 self._members = None

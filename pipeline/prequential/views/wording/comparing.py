@@ -264,11 +264,15 @@ def promotion_reason(pair: Pair, challenger: str, now: str | None, failed: Seque
     """
     other = pair.against if pair.model == challenger else pair.model
     if now == challenger:
+        since = "" if pair.recent is None else f" since about outcome {pair.recent.since:,}"
+        said = f"{challenger} makes the lower {_loss(pair)} by recent outcomes{since}"
         if failed:
-            return f"{challenger} is better now, but {failed[0]}."
-        return f"{challenger} is better now, and {other} is better by no other loss and in no segment."
+            return f"{said}, but {failed[0]}."
+        whole = pair.better(pair.verdict)
+        basis = f"over the whole run {whole} is better" if whole else "the whole run is undecided"
+        return f"{said}; {basis}. {other} is not proven better in any segment or by any other loss."
     if now == other:
-        return f"{other} is better now by its {_loss(pair)}."
+        return f"{other} is better by recent outcomes, by its {_loss(pair)}."
     if pair.provisional is not None:
         return f"No verdict yet: {waiting_in_words(pair.provisional, *_names(pair))}."
     if pair.verdict == EQUIVALENT:

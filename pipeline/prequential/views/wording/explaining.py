@@ -216,7 +216,16 @@ def evidence(cause: dict[str, Any], *, untimed: bool = False) -> str:
     >>> evidence({"cause": "concept", "share": 0.6, "since": {"outcome": 2501, "ts": 0}})
     'concept (60%), since outcome 2,501, labels of 1970-01-01T00:00:00Z'
     """
-    said = status.cause_in_words(cause)
+    return f"{status.cause_in_words(cause)}{evidence_details(cause, untimed=untimed)}"
+
+
+def evidence_details(cause: dict[str, Any], *, untimed: bool = False) -> str:
+    """Return the change behind a cause, without its name and its share; "" if nothing more is known.
+
+    >>> evidence_details({"cause": "segment", "segment": "region=us", "before": 0.2, "after": 0.7})
+    ': from 20% to 70%'
+    """
+    said = ""
     if cause["cause"] != "class_ratio" and "before" in cause and "after" in cause:
         whose = "".join(
             f"of {what} {printable(str(cause[what]))} "

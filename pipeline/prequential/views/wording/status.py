@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -262,7 +262,7 @@ def _span(one: Incident) -> tuple[int, int]:
 #: Statuses in the order of their urgency, with their words. A model has the first one that applies.
 WORDS = {
     "worse": "worse", "objective": "misses objective", "unlabelled": "no labels", "silent": "silent",
-    "below": "worse than a baseline", "waiting": "no label yet",
+    "below": "below baseline", "waiting": "no label yet",
     "few": "few outcomes", "beaten": "another is better", "steady": "steady", "baseline": "baseline",
 }  # fmt: skip
 
@@ -316,17 +316,55 @@ def change_in_words(incident: Incident) -> str:
     return f"{name[0].upper()}{name[1:]} {after} since {since}, {before} before"
 
 
-def finding(incident: Incident) -> str:
-    """Return the finding of an incident: the heading of its page."""
+def finding(incident: Incident, latest: float | None = None, *, is_back: bool = False) -> str:
+    """Return the finding of an incident: the heading of its page.
+
+    `latest` is the level in the latest outcomes of an open incident; `is_back`: it is near that before.
+    """
     levels = _levels(incident)
     where = "" if incident.segment is None else f" in {printable(incident.segment)}"
     model = f"{printable(incident.model)}{where}"
+    is_open = incident.status == "open" and not is_back
     if levels is None:
-        return f"{model} is worse"
+        return f"{model} {'is' if is_open else 'was'} worse"
     before, after = levels
+    back = f", back at {levels_text(incident)(latest)}" if is_back and latest is not None else ""
     if incident.baselines:
-        return f"{model} is right in {after} of outcomes, {before} before"
-    return f"{model} has a {level_name(incident)} of {after}, {before} before"
+        return f"{model} {'is' if is_open else 'was'} right in {after} of outcomes, {before} before{back}"
+    return f"{model} {'has' if is_open else 'had'} a {level_name(incident)} of {after}, {before} before{back}"
+
+
+def levels_text(incident: Incident) -> Callable[[float], str]:
+    """Return the function that writes a level of an incident: a percentage, or a number."""
+    return _percent if incident.baselines or is_share(incident) else number
+
+
+def size_in_words(incident: Incident) -> str:
+    """Return how bad an incident is: how many of 100 outcomes are wrong, and how many more than before.
+
+    >>> from types import SimpleNamespace
+    >>> levels = {"before": {"level": 0.07}, "after": {"level": 0.24}}
+    >>> size_in_words(SimpleNamespace(**levels, baselines={"persistent": {}}))
+    'wrong in 24 of 100 outcomes, before in 7: 3.4 times as many errors'
+    """
+    before, after = incident.before.get("level"), incident.after.get("level")
+    if before is None or after is None or not incident.baselines:
+        return ""
+    times = f": {after / before:.2g} times as many errors" if before > _LEAST_ERRORS else ""
+    return f"wrong in {_of_hundred(after)} of 100 outcomes, before in {_of_hundred(before)}{times}"
+
+
+#: A share of errors below which a ratio says nothing.
+_LEAST_ERRORS = 0.005
+
+
+def _of_hundred(share: float) -> str:
+    return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.2g}"
+
+
+def severity_in_words(severity: float) -> str:
+    """Return a severity on its scale, by Cohen's words (1988)."""
+    return f"severity {severity:.2f}, on a scale from 0.2 (small) over 0.5 (medium) to 0.8 (large)"
 
 
 def noise_sentence(incident: Incident) -> str:
@@ -382,7 +420,8 @@ def unlabelled_sentence(waiting: int | None, lasted: int) -> str:
     >>> unlabelled_sentence(2400, 28_800_000), unlabelled_sentence(None, 0)
     ('2,400 predictions, no label for 8 h.', 'Predictions arrive, no label yet.')
     """
-    subject = "Predictions arrive" if waiting is None else f"{waiting:,} prediction{'' if waiting == 1 else 's'}"
+    predictions = f"prediction{'' if waiting == 1 else 's'}"
+    subject = "Predictions arrive" if waiting is None else f"{waiting:,} {predictions}"
     return f"{subject}, no label {'yet' if lasted < _SECOND else f'for {age(lasted)}'}."
 
 
@@ -443,6 +482,15 @@ def _where(estimator: str, n: float, outcomes: int) -> str:
     if estimator.startswith("window:"):
         return f"the latest {n:,.0f} outcomes"
     return f"{outcomes:,} outcomes, by {estimator}"
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "model"), counted(1200, "incident")
+    ('1 model', '1,200 incidents')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def names(found: Sequence[str]) -> str:

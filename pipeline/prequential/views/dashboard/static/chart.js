@@ -1,14 +1,50 @@
 // Courses on an axis of time or outcomes: lines that differ in dash and mark, bands, and what happened.
 
 import { h, svg, shown } from "./dom.js";
-import { clock, count, number } from "./format.js";
+import { clock, count, number, timeTicks } from "./format.js";
 
 // The height of a chart's curves unless another is given, and of its axis.
 const HEIGHT = 180;
 const BELOW = 46;
 
-// Room for the vertical axis, and behind the curves for their names and newest values.
-export const AXIS = 62;
+// Room for the vertical axis, at least and in use: the widest text on the page needs it. And behind the curves for their names and newest values.
+const LEAST_AXIS = 62;
+export const gutter = { width: LEAST_AXIS };
+const drawn = new Set();
+const FONT = "12px system-ui, sans-serif";
+const AIR = 18;
+const ruler = document.createElement("canvas").getContext("2d");
+
+// The width of a text in a font.
+export function textWidth(text, font = FONT) {
+  ruler.font = font;
+  return ruler.measureText(text).width;
+}
+
+// Steps of an axis of lengths of time: people count them in 2, 5, 10, 15 and 30, days in weeks.
+const DURATIONS = [1, 2, 5, 10, 20, 50, 100, 200, 500].concat([1, 2, 5, 10, 15, 30].map((s) => 1000 * s), [1, 2, 5, 10, 15, 30].map((m) => 60000 * m),
+  [1, 2, 3, 6, 12].map((hours) => 3600000 * hours), [1, 2, 7, 14, 28, 91, 182, 365, 730, 1825, 3650].map((days) => 86400000 * days));
+
+// Texts of ticks, of which no two are the same: more digits where they would be, else nothing.
+export function tickTexts(values, told) {
+  let texts = values.map((value) => told(value));
+  for (let digits = 5; new Set(texts).size < texts.length && digits <= 9; digits += 1) texts = values.map((value) => String(Number(value.toPrecision(digits))));
+  return texts.map((text, i) => (texts.indexOf(text) === i ? text : ""));
+}
+
+// Each page begins with the least room.
+export function resetGutter() {
+  gutter.width = LEAST_AXIS;
+}
+
+function axisWidth(texts) {
+  const needed = Math.ceil(Math.max(0, ...(texts ?? []).map((text) => textWidth(text))) + AIR);
+  if (needed > gutter.width) {
+    gutter.width = needed;
+    queueMicrotask(() => drawn.forEach((redraw) => redraw()));
+  }
+  return gutter.width;
+}
 const NAMES = 168;
 const NAMES_NARROW = 12;
 
@@ -28,17 +64,6 @@ export const SETTLING = 24;
 
 // Rows of the table beneath a chart.
 const LISTED = 100;
-
-// How times are written on the axis: from a step of so many seconds on, what always stands there, and what does where
-// the year, the day or the minute begins (see uPlot's `values`). The day has 24 hours.
-const TIMES = [
-  [31536000, "{YYYY}", null, null, null, null, null, null, 1],
-  [2419200, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
-  [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
-  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
-  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
-  [0.001, ":{ss}.{fff}", "\n{YYYY}-{MM}-{DD} {HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
-];
 
 // The dash of a line: quiet lines, such as baselines, have their own, so that each looks the same on every page.
 export function dashOf(lines, place) {
@@ -86,6 +111,13 @@ export function createChart(parent, title, zoom) {
     fillTable(values, state);
   };
 
+  // Where another chart needs more room, all of them are made again with it.
+  const wider = () => {
+    made = "";
+    draw();
+    state?.widened?.();
+  };
+  drawn.add(wider);
   const observer = new ResizeObserver(() => draw());
   observer.observe(holder);
   holder.addEventListener("keydown", (event) => {
@@ -105,6 +137,7 @@ export function createChart(parent, title, zoom) {
     },
     close() {
       observer.disconnect();
+      drawn.delete(wider);
       if (plot) plot.destroy();
       figure.remove();
     },
@@ -202,7 +235,7 @@ function at(state, mark) {
 function options(first, width, now, readout, zoom) {
   const text = colour("--text");
   const grid = { stroke: colour("--grid"), width: 1 };
-  const font = "12px system-ui, sans-serif";
+  const font = FONT;
   const time = first.axis === "t";
   const series = [{}];
   const bands = [];
@@ -230,8 +263,8 @@ function options(first, width, now, readout, zoom) {
       y: { range: (plot) => spread(plot, now()) },
     },
     axes: [
-      { show: first.hasAxis !== false, size: BELOW, stroke: text, font, grid: { show: false }, ticks: grid, space: 84, values: time ? TIMES : (plot, splits) => splits.map((value) => count(value)) },
-      { stroke: text, font, grid, ticks: grid, size: AXIS, space: 34, values: (plot, splits) => splits.map((value) => told(value)) },
+      { show: first.hasAxis !== false, size: BELOW, stroke: text, font, grid: { show: false }, ticks: grid, space: 84, ...(time ? timeAxis() : { values: (plot, splits) => tickTexts(splits, count) }) },
+      { stroke: text, font, grid, ticks: grid, size: (plot, texts) => axisWidth(texts), space: 34, ...(first.durations ? { incrs: DURATIONS } : {}), values: (plot, splits) => tickTexts(splits, told) },
     ],
     series,
     bands,
@@ -249,6 +282,18 @@ function options(first, width, now, readout, zoom) {
         plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
         zoom(time ? ends.map((end) => end * 1000) : ends);
       }],
+    },
+  };
+}
+
+// The times of the axis, as in the lanes below the curves: uPlot's are seconds.
+function timeAxis() {
+  const ticksOf = (plot, low, high) => timeTicks(1000 * low, 1000 * high, Math.max(2, Math.floor(plot.bbox.width / (globalThis.devicePixelRatio || 1) / 84)));
+  return {
+    splits: (plot, axis, low, high) => ticksOf(plot, low, high).map(([at_]) => at_ / 1000),
+    values: (plot, splits) => {
+      const texts = new Map(ticksOf(plot, plot.scales.x.min, plot.scales.x.max).map(([at_, text_]) => [at_ / 1000, text_]));
+      return splits.map((split) => texts.get(split) ?? "");
     },
   };
 }

@@ -43,16 +43,15 @@ export function duration(ms) {
   return `${Number(Number(ms).toPrecision(3))} ms`;
 }
 
-// Epoch ms as UTC, to the second.
+// Epoch ms as UTC, to the second: a page has one form of times.
 export function clock(ms) {
   const date = new Date(ms);
-  return Number.isNaN(date.getTime()) ? String(ms) : `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  return Number.isNaN(date.getTime()) ? String(ms) : `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()} ${date.toISOString().slice(11, 19)} UTC`;
 }
 
 // The time of day where it is the same day as `now`.
 export function moment(ms, now) {
-  const text = clock(ms);
-  return clock(now).slice(0, 10) === text.slice(0, 10) ? text.slice(11) : text;
+  return new Date(ms).toISOString().slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? clock(ms).slice(-12) : clock(ms);
 }
 
 // A length of time of records without times: each row of theirs is a millisecond.
@@ -78,15 +77,19 @@ const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 const DAY = 86400000;
 const STEPS = [1, 10, 60, 300, 900, 1800, 3600, 10800, 21600, 43200].map((s) => 1000 * s).concat([1, 2, 7, 14].map((d) => DAY * d));
 
+// Whether the page is about the past, as a report is: its times then have their year.
+export const era = { past: false };
+
 // Epoch ms as a day and a minute of UTC, with the year where it is another one than that of `now`.
 export function short(ms, now) {
   const date = new Date(ms);
   if (Number.isNaN(date.getTime())) return String(ms);
-  const year = now !== undefined && new Date(now).getUTCFullYear() === date.getUTCFullYear() ? "" : ` ${date.getUTCFullYear()}`;
+  const year = !era.past && now !== undefined && new Date(now).getUTCFullYear() === date.getUTCFullYear() ? "" : ` ${date.getUTCFullYear()}`;
   return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}${year} ${date.toISOString().slice(11, 16)}`;
 }
 
-// Round times between two ends (epoch ms), at most `room`, each with its text.
+// Round times between two ends (epoch ms), at most `room`, each with its text. The first tick of each year has it,
+// where the ends are in different years or a year apart from now.
 export function timeTicks(low, high, room) {
   if (!(high > low) || Math.abs(low) > 8e15 || high > 8e15) return [];
   const step = STEPS.find((one) => (high - low) / one <= room);
@@ -98,17 +101,26 @@ export function timeTicks(low, high, room) {
       const time = date.toISOString().slice(11, step < 60000 ? 19 : 16);
       found.push([at, step >= DAY || (time.startsWith("00:00") && step >= 3600000) ? day : time]);
     }
-    return found;
+    return step >= DAY ? withYears(found) : found;
   }
   const all = [];
   const first = new Date(low);
   for (let month = first.getUTCFullYear() * 12 + first.getUTCMonth(); ; month += 1) {
     const at = Date.UTC(Math.floor(month / 12), month % 12, 1);
     if (at > high) break;
-    if (at >= low) all.push([at, month % 12 ? MONTHS[month % 12] : String(Math.floor(month / 12))]);
+    if (at >= low) all.push([at, month]);
   }
-  const every = Math.ceil(all.length / room) || 1;
-  return all.filter((one, i) => i % every === 0);
+  // So that ticks stay in step with years, every 1, 2, 3, 4, 6 or 12 months, or whole years.
+  const least = all.length / room;
+  const every = [1, 2, 3, 4, 6, 12].find((one) => one >= least) ?? 12 * Math.ceil(least / 12);
+  const chosen = all.filter(([, month]) => month % every === 0);
+  if (every >= 12) return chosen.map(([at, month]) => [at, String(Math.floor(month / 12))]);
+  return withYears(chosen.map(([at, month]) => [at, MONTHS[month % 12]]));
+}
+
+function withYears(found) {
+  const yearOf = (place) => new Date(found[place][0]).getUTCFullYear();
+  return found.map(([at, text], i) => [at, i === 0 || yearOf(i) !== yearOf(i - 1) ? `${text} ${yearOf(i)}` : text]);
 }
 
 // A difference, with its sign.

@@ -1,7 +1,7 @@
 // One incident: the finding, four facts, its course, its causes, who else changed; and the list of all.
 
 import { chip, h, link, partOf, replace, svg, table } from "./dom.js";
-import { age, clock, count, counted, number, percent, short, signed, words } from "./format.js";
+import { age, clock, count, counted, number, percent, short, words } from "./format.js";
 import { createChart } from "./chart.js";
 import { alarmTable, crossing, incidentTable, laneFigure, rangeOf } from "./model.js";
 import { move, paintAll, rangeOfMoves } from "./small.js";
@@ -16,7 +16,6 @@ const CAUSES = {
   selection: "The predictions with labels differ from those before.",
   segment: "One segment changed more than the others.",
   class: "One class changed more than the others.",
-  model_version: "The model's version changed.",
   inputs: "Other inputs arrive, harder ones where predictions have probabilities.",
   not_clear: "No cause stands out.",
 };
@@ -48,13 +47,17 @@ export function incidentPage(root, params, context) {
     const { bands } = data;
     const whole = rangeOf([course], [], axis, null);
     const range = zoomed ?? around(data, axis, whole);
+    const fillLanes = () => {
+      replace(lanes, laneFigure({ axis, range, marks, bands, untimed: data.untimed }));
+      paintAll();
+    };
     chart.update({
+      widened: () => fillLanes(),
       axis, range, marks: [], bands, references: [], height: 230, hasAxis: false,
       lines: [{ name: data.measure, x: course[axis], y: course.values[data.measure] }, ...levelLines(data, axis, range)],
       cross: (x) => crossing(lanes, x),
     });
-    replace(lanes, laneFigure({ axis, range, marks, bands, untimed: data.untimed }));
-    paintAll();
+    fillLanes();
   };
   return {
     title: "Incident",
@@ -68,7 +71,7 @@ export function incidentPage(root, params, context) {
       replace(head, heading(data), facts(data));
       draw();
       replace(rest, h("div", { class: "cols" },
-        h("div", { class: "pile" }, causes(data), records(data)),
+        h("div", { class: "pile" }, places(data), causes(data), records(data)),
         h("div", { class: "pile" }, others(data), noise(data))),
       h("p", { class: "meta" }, h("span", {}, "id ", h("code", {}, data.id)), h("span", {}, `revision ${data.revision}`), h("span", {}, `stage ${data.stage}`)));
     },
@@ -103,45 +106,64 @@ function levelLines(data, axis, [low, high]) {
 function heading(data) {
   const { now } = data.board;
   const open = data.status === "open";
-  const lasted = data.untimed ? data.status : open ? `open for ${age(Math.max(0, now - data.began))}` : data.status;
+  const lasted = data.untimed || !open ? data.status : data.board.live ? `open for ${age(Math.max(0, now - data.began))}` : "open at the end";
   return [
     h("p", { class: "crumb" }, link("incidents", {}, "Incidents"), " › ", link("model", { stream: data.stream, model: data.model, partition: data.partition }, `${data.stream} / ${data.model}`)),
     h("h1", { tabindex: "-1" }, data.finding, " ", chip(open ? (data.severity < 0 ? "better" : "worse") : "over", lasted)),
-    h("p", { class: "story" }, data.sentence),
+    h("p", { class: "story" }, data.sentence, data.where ? ` ${data.where}` : null),
+    nextStep(data),
     grade(data),
   ];
 }
 
-// Whether what came after agrees: with this incident, and with those of the model so far.
+// Whether it has lasted: by its grade, or by the outcomes after it was noticed. A level that is back says it itself.
 function grade(data) {
   const graded = data.graded ?? { incidents: 0, lasting: 0 };
-  const own = data.grade ? `${data.grade}: ${data.size}. ${data.present} ` : null;
+  const own = data.levels.is_back ? null
+    : data.grade === "possible" ? "Possible: it has not lasted longer than usual ups and downs. "
+      : data.grade === "lasting" ? "Lasting: it has outlasted the usual ups and downs. " : null;
   const record = graded.incidents < LEAST_GRADED ? null : `So far, ${graded.lasting} of ${graded.incidents} incidents of this model lasted.`;
   return own || record ? h("p", { class: "meta" }, own, record ?? "") : null;
+}
+
+// What to do, with where it is written.
+function nextStep(data) {
+  if (data.status !== "open") return null;
+  return h("p", { class: "card next" }, h("b", {}, "Next step: "), `${data.next[0].toUpperCase()}${data.next.slice(1)}.`, " ",
+    h("span", { class: "quiet" }, "Runbook: ", h("code", {}, "docs/do/respond-to-incident.md"), ". As text: ", h("code", {}, `prequential explain ${data.id.slice(0, 8)}`)));
 }
 
 function facts(data) {
   const { now } = data.board;
   const [point, opened] = [data.change_point, data.opened];
   const fact = (name, big, ...more) => h("div", {}, h("dt", {}, name), h("dd", { class: "big" }, big), more.filter((one) => one).map((one) => h("dd", {}, one)));
-  const change = data.before === null || data.after === null ? null : data.after - data.before;
+  const share = data.level === "accuracy";
+  const value = (one) => (one === null || one === undefined ? "–" : share ? percent(one) : number(one));
+  const { before, since, worst, latest } = data.levels;
+  const course = [["before", before], ["since", since], ["at worst", worst], ["latest", latest]].filter(([, one]) => one !== null && one !== undefined);
   const later = opened.outcome - point.outcome;
   const together = [...new Set(data.others_changed.map((one) => one.model))];
   return h("dl", { class: "card facts" },
     fact("Since when", data.untimed ? `outcome ${count(point.outcome)}` : short(point.ts, now), data.untimed ? null : `outcome ${count(point.outcome)}${point.prediction_ts ? `; its prediction was made ${short(point.prediction_ts, now)}` : ""}`,
       data.recovered ? `It ended at ${data.untimed ? `outcome ${count(data.recovered.outcome)}` : short(data.recovered.ts, now)}.` : null),
     fact("Noticed", data.untimed ? `${counted(later, "outcome")} later` : `${age(Math.max(0, opened.ts - point.ts))} later`, data.untimed ? null : `${short(opened.ts, now)}, after ${counted(later, "outcome")}`, data.alarms.length ? `${data.alarms[data.alarms.length - 1].detector} on ${data.alarms[data.alarms.length - 1].signal}` : null),
-    fact("How bad", change === null ? "–" : `${signed(change)} ${data.level}`, `severity ${number(data.severity)}, ${size(Math.abs(data.severity))}: standard deviations of an outcome's loss`, `${data.outcomes.map((n) => (n === null ? "–" : count(n))).join(" outcomes before, ")} since`),
+    fact("How bad", since === null ? "–" : `${value(since)} ${data.level}`, course.map(([name, one]) => `${name} ${value(one)}`).join(", "), data.size, data.scale,
+      `${data.outcomes.map((n) => (n === null ? "–" : count(n))).join(" outcomes before, ")} since`),
     fact("Who", together.length ? counted(together.length + 1, "model") : "this model alone", data.segment === null ? null : `in ${data.segment}`, together.length ? `also ${together.slice(0, 3).join(", ")}` : null, data.others_unchanged.length ? `not ${data.others_unchanged.slice(0, 3).join(", ")}` : null));
-}
-
-// Cohen's words (1988).
-function size(d) {
-  return d >= 0.8 ? "large" : d >= 0.5 ? "medium" : d >= 0.2 ? "small" : "less than small";
 }
 
 function card(title, note, ...content) {
   return h("section", { class: "card" }, h("h2", {}, title, " ", note ? h("span", { class: "quiet" }, note) : null), content);
+}
+
+// Each segment and class before and since, the one that became worst first.
+function places(data) {
+  if (!data.parts.length) return null;
+  const share = data.level === "accuracy";
+  const shown = (value) => (value === null ? "–" : share ? percent(value) : number(value));
+  const range = rangeOfMoves(data.parts.map((one) => ({ before: one.before, after: one.since })));
+  return card("Where", `${share ? "share right" : data.level} of each segment and class, worst first`,
+    table(["", "", "#before", "#since"], data.parts.map((one) => [`${one.kind === "class" ? "class " : ""}${one.name}`, one.before === null ? "" : move({ before: one.before, after: one.since }, "line-quiet", range), shown(one.before), shown(one.since)]), { "aria-label": "where", class: "wide" }));
 }
 
 function causes(data) {
@@ -149,10 +171,10 @@ function causes(data) {
   const ratio = data.at_former_class_ratio;
   return card("Causes", "shares of the change in loss",
     h("div", { class: "causes" }, data.causes.map((one) => h("div", { class: "cause" },
-      h("div", { class: "share" }, one.share === null ? "" : `${Math.round(100 * one.share)}%`),
+      h("div", { class: "share" }, one.percent),
       h("div", {}, h("b", {}, one.words),
         svg("svg", { "aria-hidden": "true" }, svg("rect", { width: `${Math.max(0, Math.min(100, 100 * (one.share ?? 0)))}%`, height: 4 })),
-        h("p", {}, one.evidence), CAUSES[one.cause] ? h("p", { class: "quiet" }, CAUSES[one.cause]) : null)))),
+        one.evidence ? h("p", {}, one.evidence) : null, CAUSES[one.cause] ? h("p", { class: "quiet" }, CAUSES[one.cause]) : null)))),
     ratio === null ? null : h("p", { class: "quiet" }, `At the earlier class distribution the ${data.level} would be ${number(ratio)}.`));
 }
 
@@ -169,7 +191,7 @@ function others(data) {
   const shown = (value) => (value === null || value === undefined ? "–" : share ? percent(value) : number(value));
   const same = data.others_unchanged;
   return card("Other models and baselines", `${share ? "share right" : data.level} before and since`,
-    table(["model", "", "#before", "#since"], rows.map(([name, one, kind]) => [name, move({ ...one }, kind, range) ?? "", shown(one.before), shown(one.after)]), { "aria-label": "who changed", class: "wide" }),
+    table(["model", "", "#before", "#since"], rows.map(([name, one, kind]) => [name, move({ before: one.before, after: one.after, before_interval: one.before_interval, after_interval: one.after_interval }, kind, range) ?? "", shown(one.before), shown(one.after)]), { "aria-label": "who changed", class: "wide" }),
     h("p", { class: "quiet" }, same.length ? `Unchanged at that time: ${same.slice(0, LISTED).join(", ")}.` : data.others_changed.length ? null : "No other model of the stream is known."),
     same.length > LISTED ? partOf(LISTED, same.length, "unchanged models") : null);
 }

@@ -1,7 +1,8 @@
 // The page: which view is shown, where its data come from, and what stands above all of them.
 
-import { address, h, replace } from "./dom.js";
-import { age, clock, count, counted, short } from "./format.js";
+import { resetGutter } from "./chart.js";
+import { address, h, onlyKnown, replace } from "./dom.js";
+import { age, clock, count, counted, era, short } from "./format.js";
 import { paintAll } from "./small.js";
 import { createSource } from "./source.js";
 import { overviewPage } from "./overview.js";
@@ -14,6 +15,8 @@ const VIEWS = { overview: overviewPage, model: modelPage, pair: pairPage, incide
 
 const embedded = document.getElementById("report");
 const source = createSource(embedded ? JSON.parse(embedded.textContent) : null);
+era.past = source.report;
+if (source.report) onlyKnown(source.knows);
 const header = document.getElementById("header");
 const main = document.getElementById("main");
 let stop = () => {};
@@ -33,6 +36,7 @@ function show() {
   stop();
   page?.close();
   main.replaceChildren();
+  resetGutter();
   delete main.dataset.ready;
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const bones = skeleton();

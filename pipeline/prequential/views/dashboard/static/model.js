@@ -2,7 +2,7 @@
 
 import { chip, h, link, partOf, replace, section, select, svg, table } from "./dom.js";
 import { age, clock, count, counted, duration, inRows, interval, number, percent, place, short, signed } from "./format.js";
-import { AXIS, createChart, endOf, narrow } from "./chart.js";
+import { createChart, endOf, gutter, narrow } from "./chart.js";
 import { mistakes } from "./mistakes.js";
 import { since } from "./overview.js";
 import { probabilities } from "./probabilities.js";
@@ -228,6 +228,10 @@ function draw(view, holders, redraw) {
     redraw();
   };
   const wanted = [...view.chosen];
+  const fillLanes = () => {
+    replace(holders.lanes, wanted.length ? laneFigure({ axis, range, marks, bands: data.bands, untimed: data.untimed }) : null);
+    paintAll();
+  };
   const extra = coverageCharts(data, axis);
   const periods = periodChart(view);
   for (const [name, chart] of view.charts) {
@@ -244,12 +248,12 @@ function draw(view, holders, redraw) {
   for (const { title, ...state } of periods) update(title, state, holders.expectedChart);
   wanted.forEach((name, i) => update(name, {
     lines: measureLines(data, courses, axis, name), references: references(data, name), height: HEIGHTS[Math.min(i, 1)],
-    hasAxis: false, cross: (x) => crossing(holders.lanes, x),
+    hasAxis: false, cross: (x) => crossing(holders.lanes, x), widened: () => fillLanes(),
   }));
-  for (const { title, lines, format } of extra) update(title, { lines, format, marks: [], bands: [], height: 110 }, holders.labelCharts);
+  for (const { title, lines, format, durations } of extra) update(title, { lines, format, durations, marks: [], bands: [], height: 110 }, holders.labelCharts);
   // In the order in which measures are chosen.
   for (const name of wanted) holders.charts.append(view.charts.get(name).element);
-  replace(holders.lanes, wanted.length ? laneFigure({ axis, range, marks, bands: data.bands, untimed: data.untimed }) : null);
+  fillLanes();
 }
 
 // What happened, in rows below the curves: incidents from their beginning to their end, alarms without an incident, versions.
@@ -258,6 +262,7 @@ export function laneFigure({ axis, range, marks, bands, untimed }) {
   const at = (one) => (axis === "t" ? one.t : one.outcome);
   const shownBands = bands.map((band) => ({ ...band, ends: axis === "t" ? band.t : band.outcome })).filter(({ ends }) => (ends[1] ?? high) >= low && ends[0] <= high);
   return sized("", (width) => {
+    const AXIS = gutter.width;
     const right = width - endOf(width);
     const x = (value) => AXIS + ((value - low) / (high - low || 1)) * (right - AXIS);
     let top = 0;
@@ -344,7 +349,7 @@ function coverageCharts(data, axis) {
   const of = (names) => names.filter(([column]) => course.values[column]?.some((value) => value !== null))
     .map(([column, name]) => ({ name, x: course[axis], y: course.values[column] }));
   return [
-    { title: "label latency", lines: of([["recent_label_latency_ms.p50", "latest, median"], ["recent_label_latency_ms.p90", "latest, 90%"], ["label_latency_ms.p50", "all, median"]]), format: lengthOf(data) },
+    { title: "label latency", lines: of([["recent_label_latency_ms.p50", "latest, median"], ["recent_label_latency_ms.p90", "latest, 90%"], ["label_latency_ms.p50", "all, median"]]), format: lengthOf(data), durations: !data.untimed },
     { title: "predictions waiting for a label", lines: of([["waiting", "waiting"]]), format: count },
   ].filter((chart) => chart.lines.length);
 }
@@ -390,7 +395,7 @@ function now(data) {
   const rows = data.now.map((one) => [one.stage, one.estimator, count(one.n), count(one.outcomes),
     ...names.map((name) => (one.intervals[name] ? h("span", { title: `95% interval, for one look: ${interval(one.intervals[name])}` }, number(one.values[name])) : number(one.values[name])))]);
   const undefined_ = Object.entries(Object.values(data.undefined)[0] ?? {});
-  return section("Stages and estimators, now",
+  return section("Stages and estimators, latest values",
     table(["stage", "estimator", "#n", "#outcomes", ...names.map((name) => `#${name}`)], rows, { "aria-label": "stages and estimators", class: "cards" }),
     undefined_.length ? h("p", { class: "quiet" }, `Without a value: ${undefined_.map(([name, reason]) => `${name} (${reason})`).join(", ")}`) : null);
 }
@@ -400,7 +405,7 @@ function besideReference(data) {
   if (!data.reference_rows.length) return null;
   const first = data.reference_rows[0].outcomes;
   return section(`Compared with the first ${count(first)} outcomes`,
-    table(["estimator", "measure", "#then", "#now", "#difference", "#95% interval", ""], data.reference_rows.map((one) => [one.estimator, one.measure, number(one.reference), number(one.now), number(one.difference), interval(one.interval), one.differs ? "◆ differs" : ""]), { "aria-label": "compared with the reference", class: "cards" }),
+    table(["estimator", "measure", "#then", "#latest", "#difference", "#95% interval", ""], data.reference_rows.map((one) => [one.estimator, one.measure, number(one.reference), number(one.now), number(one.difference), interval(one.interval), one.differs ? "◆ differs" : ""]), { "aria-label": "compared with the reference", class: "cards" }),
     h("p", { class: "quiet" }, "An estimator that still contains some of the first outcomes has no interval. Intervals hold for one look."));
 }
 

@@ -31,7 +31,7 @@ export function overviewPage(root, params, context) {
       }
       all.hidden = !data.models;
       title.textContent = data.heading;
-      replace(above, data.models ? [meta(data), needs(data), changes(data, as !== TABLE)] : nothing(data));
+      replace(above, data.models ? [meta(data), verdict(data), needs(data), changes(data, as !== TABLE)] : nothing(data));
       if (!data.models) return;
       const shownAll = as === TABLE ? data.total <= data.rows.length : data.total_streams <= data.plots.length;
       replace(body, pager(data, go), as === TABLE ? rows(data) : plots(data), shownAll ? null : pager(data, go));
@@ -43,6 +43,17 @@ export function overviewPage(root, params, context) {
 function meta(data) {
   const shown = [counted(data.total_streams, "stream"), ...data.shown, data.choice.search ? `search: ${data.choice.search}` : null, data.board.untimed ? null : "times are UTC"];
   return h("p", { class: "meta" }, shown.filter((one) => one).map((one) => h("span", {}, one)));
+}
+
+// What a finished run says of each stream, with totals of its models.
+function verdict(data) {
+  if (!data.verdict?.length) return null;
+  return data.verdict.map((one) => {
+    const names = [...new Set(one.totals.flatMap((total) => Object.keys(total.measures)))];
+    return h("section", { class: "card verdict" }, h("p", { class: "story" }, one.sentences.join(" ")),
+      one.totals.length ? table(["whole run", `#${[...new Set(one.totals.map((total) => total.measure))].join(", ")}`, ...names.map((name) => `#${name}`), "#outcomes"],
+        one.totals.map((total) => [total.model, h("b", {}, number(total.value)), ...names.map((name) => number(total.measures[name])), count(total.outcomes)]), { "aria-label": "totals", class: "cards" }) : null);
+  });
 }
 
 // How long a status has lasted, where it is known.
@@ -60,7 +71,7 @@ function needs(data) {
       const row = link(view, about,
         h("span", { class: "chipcell" }, chip(status.kind, status.word)),
         h("span", { class: "who" }, h("span", { class: "quiet" }, `${stream} / `), h("b", {}, one.models > 1 ? `${count(one.models)} models` : model)),
-        h("span", { class: "what" }, status.sentence),
+        h("span", { class: "what" }, status.sentence, status.next ? h("span", { class: "quiet" }, ` Next: ${status.next}.`) : null),
         move({ before: status.before, after: status.after }, `c-${status.kind}`) ?? h("span", { class: "move" }),
         spark(one.spark, `c-${status.kind}`) ?? h("span", { class: "spark" }),
         h("span", { class: "when" }, since(status, data.now)));
@@ -152,7 +163,7 @@ function plots(data) {
   if (!data.plots.length) return nothing(data);
   const expected = data.plots.some((plot) => plot.lines.some((line) => line.expected));
   const lanes = data.plots.some((plot) => plot.bands.length);
-  const legend = [lanes ? "Lane below a plot: incidents; dark: open." : "", expected ? "◇: the expected value of the newest whole period." : ""].filter((one) => one);
+  const legend = [lanes ? "Bars under a plot are incidents; a dark bar is still open." : "", expected ? "◇: the expected value of the newest whole period." : ""].filter((one) => one);
   return [
     legend.length ? h("p", { class: "pager" }, legend.join(" ")) : null,
     h("div", { class: "streams" }, data.plots.map((plot) => streamCard(plot, data)))];
@@ -169,7 +180,7 @@ function streamCard(plot, data) {
     streamPlot(plot, data.plots.length > 1 ? 130 : 230),
     h("div", {},
       h("div", { class: "key" },
-        h("div", { class: "head" }, h("span"), h("span"), h("span", { class: "v" }, "now"), h("span", { class: "d" }, referred ? "vs reference" : ""), h("span", { class: "s" })),
+        h("div", { class: "head" }, h("span"), h("span"), h("span", { class: "v" }, "latest"), h("span", { class: "d" }, referred ? "vs reference" : ""), h("span", { class: "s" })),
         plot.lines.map((line, i) => h("div", { class: "line" }, keyLine(line, i, plot, data))),
         plot.baselines.map((line, i) => h("div", { class: "base quiet" }, h("span", {}, sample("line-quiet", QUIET_DASHES[i % QUIET_DASHES.length].join(" "))), h("span", { title: line.name }, line.short), h("span", { class: "v" }, number(newest(line))), h("span", { class: "d" }), h("span", { class: "s" }, "baseline")))),
       more > 0 ? h("p", { class: "quiet" }, `thin: ${counted(more, "more model")}, `, link("overview", { as: TABLE, search: plot.stream }, "in the table")) : null));

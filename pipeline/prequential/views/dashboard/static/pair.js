@@ -37,12 +37,16 @@ export function pairPage(root, params, context) {
       draw();
     });
     const range = zoomed ?? rangeOf(courses.map(([, course]) => course), marks, axis, null);
+    const fillLanes = () => {
+      replace(lanes, laneFigure({ axis, range, marks, bands: data.bands, untimed: data.untimed }));
+      paintAll();
+    };
     chart.update({
+      widened: () => fillLanes(),
       axis, range, lines, marks, bands: data.bands, height: 240, hasAxis: false, cross: (x) => crossing(lanes, x),
       references: [{ y: 0, text: `above 0: ${better} is better`, short: "no difference" }],
     });
-    replace(lanes, laneFigure({ axis, range, marks, bands: data.bands, untimed: data.untimed }));
-    paintAll();
+    fillLanes();
   };
   return {
     title: `${params.model} and ${params.against}`,
@@ -87,7 +91,7 @@ function heading(data) {
   return [
     h("p", { class: "crumb" }, link("overview", {}, "Models"), " › ", link("overview", { search: data.stream }, data.stream), " › ", model(data.model), " and ", model(data.against)),
     h("h1", { tabindex: "-1" }, asked ? `Can ${asked.challenger} replace ${asked.champion} on ${data.stream}?` : `${data.model} and ${data.against} on ${data.stream}`),
-    asked ? h("div", { class: `card answer ${{ Yes: "yes", No: "no" }[asked.answer] ?? "notyet"}` }, h("span", { class: "say" }, asked.answer), h("p", {}, asked.reason)) : h("p", { class: "story" }, data.sentence),
+    asked ? h("div", { class: `card answer ${asked.is_sure ? { Yes: "yes", No: "no" }[asked.answer] ?? "notyet" : "notyet"}` }, h("span", { class: "say" }, asked.answer, asked.basis ? h("small", { class: "basis" }, ` ${asked.basis}`) : null), h("p", {}, asked.reason)) : h("p", { class: "story" }, data.sentence),
     h("p", { class: "meta" }, said.filter((one) => one).map((one) => h("span", {}, one))),
     horizons(data),
   ];
@@ -102,7 +106,7 @@ function horizons(data) {
   const whole = { what: `all ${count(data.outcomes)} outcomes`, by: data.difference, interval: data.interval, ahead: ahead(data.difference), holds: valid,
     says: data.verdict === "by_partition" ? "each partition has its own verdict" : name(data.verdict) ? `${name(data.verdict)} is better${data.since ? `, since outcome ${count(data.since)}` : ""}` : "undecided" };
   const { recent, latest } = data;
-  const since = { what: "since the latest change", by: null, interval: null, ahead: name(recent?.verdict) ?? "–", holds: valid, says: recent ? `${name(recent.verdict)} is better, since about outcome ${count(recent.since)}` : "undecided" };
+  const since = { what: "since the latest change", by: recent ? data.since_then : null, interval: null, ahead: name(recent?.verdict) ?? "–", holds: valid, says: recent ? `${name(recent.verdict)} is better, since about outcome ${count(recent.since)}` : "undecided" };
   const window = latest ? { what: latest.estimator.startsWith("window:") ? `latest ${count(latest.n)} outcomes` : latest.estimator, by: latest.difference, interval: null, ahead: ahead(latest.difference), holds: "one look: no proof",
     says: data.contradicted ? `⇄ not the model that is better over the whole run` : latest.difference === 0 ? "no difference" : `${ahead(latest.difference)} is ahead` } : null;
   const rows = [whole, since, window].filter((one) => one);
@@ -132,10 +136,10 @@ function standings(title, field, rows, data) {
   const { better, sign } = sideOf(data);
   const reach = Math.max(...rows.flatMap((row) => [row.difference ?? 0, ...(row.interval ?? [])]).map(Math.abs), 1e-9);
   const turned = (ends) => ends && [sign * ends[0], sign * ends[1]].sort((a, b) => a - b);
-  return card(title, `right of the line ${better} is better`, table([field, "", "better now", "better over the whole run", "#difference", "#interval", "#outcomes of both"],
+  return card(title, `right of the line ${better} is better`, table([field, "", "better by recent outcomes", "better over the whole run", "#difference", "#interval", "#outcomes of both"],
     rows.map((row) => [
       link("pair", { stream: row.stream, model: row.model, against: row.against, partition: row.partition, stage: row.stage, loss: row.loss, segment: row.segment }, row[field]),
-      forest(row.difference === null ? null : sign * row.difference, turned(row.interval), reach) ?? "", row.now ?? "neither", row.whole ?? "undecided", number(row.difference), interval(row.interval), count(row.outcomes)]),
+      forest(row.difference === null ? null : sign * row.difference, turned(row.interval), reach) ?? "", row.now ?? "not proven", row.whole ?? "not proven", number(row.difference), interval(row.interval), count(row.outcomes)]),
     { "aria-label": title, class: "wide" }));
 }
 

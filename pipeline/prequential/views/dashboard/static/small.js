@@ -1,10 +1,11 @@
 // Small plots, drawn as SVG at their real width: text is never scaled, and they are printed as sharp as text.
 
-import { address, h, shown, svg } from "./dom.js";
+import { address, h, isThere, shown, svg } from "./dom.js";
 import { clock, count, number, timeTicks } from "./format.js";
-import { dashOf, FEW, QUIET_DASHES, SETTLING, tick } from "./chart.js";
+import { dashOf, FEW, QUIET_DASHES, SETTLING, textWidth, tick, tickTexts } from "./chart.js";
 
-const LEFT = 40;
+const LEAST_LEFT = 40;
+const TICK_FONT = "11px system-ui, sans-serif";
 const RIGHT = 26; // expected values stand there
 const TOP = 8;
 const ROW = 8;
@@ -46,6 +47,9 @@ export function streamPlot(plot, height = 130) {
   return sized("", (width) => {
     const [low, high] = heights(plot);
     const right = width - RIGHT;
+    const heightTicks = ticks(low, high);
+    const heightTexts = tickTexts(heightTicks, tick);
+    const LEFT = Math.max(LEAST_LEFT, ...heightTexts.map((text) => Math.ceil(textWidth(text, TICK_FONT)) + 8));
     const x = (place) => LEFT + place * (right - LEFT);
     const y = (value) => TOP + (1 - (value - low) / (high - low)) * (height - TOP);
     const named = plot.lines.map((line) => `${line.model} ${number(line.values[plot.measure])}`).join(", ");
@@ -58,9 +62,9 @@ export function streamPlot(plot, height = 130) {
       return one.marks;
     });
     return svg("svg", { width, height: below + 18, role: "img", "aria-label": shown(`${plot.stream}, ${plot.measure}: ${named}`) },
-      ticks(low, high).map((value) => [
+      heightTicks.map((value, i) => [
         svg("line", { class: "rule", x1: LEFT, x2: right, y1: y(value), y2: y(value) }),
-        svg("text", { class: "tick", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, tick(value))]),
+        svg("text", { class: "tick", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, heightTexts[i])]),
       ticksOf(plot, LEFT, right, below, plot.low, plot.high),
       within(plot.objective, low, high) ? [
         svg("line", { class: "objective", x1: LEFT, x2: right, y1: y(plot.objective), y2: y(plot.objective) }),
@@ -80,10 +84,11 @@ export function ticksOf(plot, left, right, y, low, high) {
   const across = (value) => left + ((value - low) / (high - low || 1)) * (right - left);
   const timed = plot.axis === "t";
   const found = timed ? timeTicks(low, high, Math.max(2, Math.floor((right - left) / 80)))
-    : ticks(low, high).map((value) => [value, `${tick(value)}${value === 0 ? ` ${plot.untimed ? "rows" : "outcomes"}` : ""}`]);
+    : ((values) => tickTexts(values, tick).map((text, i) => [values[i], `${text}${values[i] === 0 ? ` ${plot.untimed ? "rows" : "outcomes"}` : ""}`]))(ticks(low, high));
   return found.map(([at, text]) => {
     const place = across(at);
-    const anchor = place < left + 20 ? "start" : place > right - 10 ? "end" : "middle";
+    const half = textWidth(text, TICK_FONT) / 2;
+    const anchor = place - half < 0 ? "start" : place + half > right + RIGHT ? "end" : "middle";
     return svg("text", { class: "tick", x: place.toFixed(1), y: y + 13, "text-anchor": anchor }, text);
   });
 }
@@ -103,7 +108,7 @@ export function lane(bars, left, right, top, href = (bar) => address("incident",
   return {
     height,
     marks: [svg("rect", { class: "ground", x: left, y: top, width: Math.max(0, right - left), height, rx: 3 }),
-      placed.map((bar) => svg("a", { href: href(bar), "data-key": `bar ${bar.id}`, "aria-label": shown(bar.text) },
+      placed.map((bar) => svg(isThere("incident", { id: bar.id }) ? "a" : "g", { href: isThere("incident", { id: bar.id }) ? href(bar) : null, "data-key": `bar ${bar.id}`, "aria-label": shown(bar.text) },
         svg("rect", { class: `bar${bar.better ? " better" : ""}${bar.open ? " open" : ""}`, x: bar.x.toFixed(1), y: top + 2 + ROW * bar.row, width: bar.width.toFixed(1), height: 7, rx: 2 }, svg("title", {}, bar.text))))],
   };
 }

@@ -8,6 +8,7 @@ export function createSource(embedded) {
 function liveSource() {
   return {
     report: false,
+    knows: () => true,
     open(view, params, take, fail) {
       const given = Object.entries(params).filter(([, value]) => value !== null && value !== undefined);
       const query = new URLSearchParams([["view", view], ...given]);
@@ -80,6 +81,7 @@ function reportSource(report) {
   };
   return {
     report: true,
+    knows: (view, params) => !["model", "pair", "incident"].includes(view) || Boolean(answers[view](params)),
     open(view, params, take, fail) {
       const found = answers[view]?.(params);
       if (found) take({ ...found, board: report.board });

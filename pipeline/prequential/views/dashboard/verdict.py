@@ -1,0 +1,100 @@
+"""The verdict about each stream of a finished run: dates, outcomes, the best model, baselines, incidents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from prequential.configuration.settings.stages import FINAL
+from prequential.topics.errors import printable
+from prequential.topics.outputs import Incident
+from prequential.views.dashboard.courses import by_stream
+from prequential.views.dashboard.history import OPEN, History
+from prequential.views.dashboard.status import is_below_baseline
+from prequential.views.watching.ranking import RankedModel, is_baseline
+from prequential.views.watching.state import SequenceName
+from prequential.views.wording import comparing, measures, status
+
+#: Streams that have a verdict, the one with the worst model first.
+_STREAMS = 8
+
+
+def worst_first(incidents: Iterable[Incident]) -> list[Incident]:
+    """Return incidents in the order of their urgency: open ones first, then by severity."""
+    return sorted(incidents, key=lambda one: (one.status != OPEN, -one.severity, one.id))
+
+
+def verdict_of(history: History, rows: list[RankedModel]) -> Iterator[dict[str, Any]]:
+    """Yield for each stream its name, its totals by model over the whole run, and a verdict in sentences."""
+    for (stream, partition), own in list(by_stream(rows).items())[:_STREAMS]:
+        models = [row for row in own if not is_baseline(row.model.key.model) and row.reading is not None]
+        if models:
+            known = [total for row in models if (total := _total(history, row)) is not None]
+            yield {
+                "stream": stream, "totals": known,
+                "sentences": list(_sentences(history, (stream, partition), models, known)),
+            }  # fmt: skip
+
+
+def _total(history: History, row: RankedModel) -> dict[str, Any] | None:
+    """Return a model's measures over the whole run; None without an estimator that keeps all of it."""
+    if row.sequence is None:
+        return None
+    sequence = SequenceName(None, row.sequence.stage, comparing.WHOLE)
+    reading = history.reading(row.model.sequences.get(sequence))
+    if reading is None:
+        return None
+    name = next((one for one in measures.COMPARED if one in reading.measures), None)
+    if name is None:
+        return None
+    baselines = {
+        one.line.name: reading.measures[one.measure]
+        for one in measures.baseline_references(name) if one.measure in reading.measures and not one.one_less
+    }  # fmt: skip
+    shown = ("precision", "recall", "f1", "auc", "kappa")
+    more = {one: reading.measures[one] for one in shown if one in reading.measures}
+    return {
+        "model": row.model.key.model, "measure": name, "value": reading.measures[name],
+        "outcomes": reading.outcomes, "measures": more, "baselines": baselines,
+    }  # fmt: skip
+
+
+def _sentences(
+    history: History, place: tuple[str, int], models: list[RankedModel], totals: list[dict[str, Any]]
+) -> Iterator[str]:
+    stream = printable(place[0])
+    outcomes = sorted({row.reading.outcomes for row in models if row.reading is not None})
+    each = f"{outcomes[-1]:,}" if len(outcomes) == 1 else f"{outcomes[0]:,} to {outcomes[-1]:,}"
+    period = "" if models[0].model.untimed else _period(history, models)
+    yield f"{stream}{period}: {each} outcomes of {status.counted(len(models), 'model')}."
+    accurate = [one for one in totals if one["measure"] == "accuracy"]
+    if accurate:
+        best = max(accurate, key=lambda one: one["value"])
+        share = f"{100 * best['value']:.1f}%"
+        said = f"{printable(best['model'])} was right most often: in {share} of the whole run"
+        name = max(best["baselines"], key=lambda one: best["baselines"][one], default=None)
+        yield f"{said}." if name is None else f"{said}; {name}: {100 * best['baselines'][name]:.1f}%."
+    below = sum(map(is_below_baseline, models))
+    if below:
+        are = "is" if below == 1 else "are"
+        yield f"{below} of {len(models)} {are} worse than a baseline in the latest outcomes."
+    pairs = [
+        pair for pair in history.pairs(*place) if pair.segment is None and FINAL in (pair.stage, *pair.same)
+    ]
+    names = {row.model.key.model for row in models}
+    decided = [pair for pair in pairs if pair.is_decided and {pair.model, pair.against} <= names]
+    for pair in decided[:3]:
+        better = pair.better(pair.verdict)
+        worse = pair.against if better == pair.model else pair.model
+        yield f"{printable(str(better))} has a lower {pair.loss} than {printable(worse)} over the whole run."
+    incidents = [one for row in models for one in history.incidents.of_model(*row.model.key)]
+    at_end = sum(one.status == OPEN for one in incidents)
+    yield f"{status.counted(len(incidents), 'incident')}, {at_end or 'none'} open at the end."
+
+
+def _period(history: History, models: list[RankedModel]) -> str:
+    firsts = [past.first for row in models if (past := history.past.get(row.model.key)) and past.first]
+    lasts = [row.reading.ts for row in models if row.reading is not None]
+    if not firsts or not lasts:
+        return ""
+    return f", {status.moment(min(firsts))} to {status.moment(max(lasts))}"
