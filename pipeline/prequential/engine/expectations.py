@@ -14,10 +14,10 @@ from prequential.engine.compiled.kernel import Ints, Ints32, grown
 from prequential.engine.compiled.mathematics import both_tails
 from prequential.engine.compiled.pool import find, insert, with_free_row
 from prequential.engine.delay import expected as counters
-from prequential.engine.delay import paces, records
+from prequential.engine.delay import records
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.calendars import starts_of
-from prequential.engine.delay.calibrating import CONCEPT, DUE, EXPECTED, LABELLED, SCALE, WEIGHT
+from prequential.engine.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT
 from prequential.engine.delay.due_periods import PeriodState, report
 from prequential.engine.delay.expected import ExpectedTables
 from prequential.engine.delay.expecting import FEW, Group, look_together
@@ -404,8 +404,6 @@ class Expectations:
         if not first or maturity < 0:
             return PeriodForecast(maturity, message, [])
         signals = self._signals(model, asked.row, maturity, about)
-        if isfinite(about[DUE]) and not self._tables.models.sampled[model]:
-            paces.watch(self._tables.models, model, maturity, about[LABELLED], about[DUE])
         message["signals"] = signals
         self.signals.setdefault(model, {})[maturity] = signals
         return PeriodForecast(maturity, message, self._alarms(stream, asked.row, signals, said))

@@ -25,17 +25,16 @@ LEAST_VARIANCE = 1e-7
 #: The largest factor by which labels count that could be seen for a short time only.
 _LARGEST_FACTOR = 20.0
 
-#: Columns of the estimates of a period next to its matrix; three are from `deviate`. DUE: labels that should
-#: have come by now.
-LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS, DUE = range(9)
-COLUMNS = 9
+#: Columns of the estimates of a period next to its matrix; the last three are from `deviate`.
+LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS = range(8)
+COLUMNS = 8
 
 
 class PeriodEstimates(NamedTuple):
     """Estimates of n periods, in order of time."""
 
     cells: Floats  # (n, J, K): predictions of class j that have, or will have, the label k
-    #: (n, 9): labelled, those that have or will have a label, waiting, weight, scale, deviations, and due.
+    #: (n, 8): labelled, those that have or will have a label, waiting, weight, scale, and deviations.
     about: Floats
     coming: Floats  # (n, J, B, K): pending predictions of a stratum that will have a label, by label
 
@@ -106,7 +105,6 @@ class PeriodLook(NamedTuple):
     scratch: CalibrationScratch
     result: PeriodEstimates
     i: int  # its row in `result`
-    share: float  # of the labels that should have come, that have come in periods like it
 
 
 @inner
@@ -247,7 +245,7 @@ def deviate(one: PeriodLook) -> None:
 @inner
 def _delays(one: PeriodLook) -> float:
     """Labels so far, less the labels expected by the predictions' ages, in standard deviations."""
-    model, whole, at, scratch = one.model, one.whole, one.at, one.scratch
+    model, whole, _, at, scratch, _, _ = one
     predicted, labels, bins = model.predicted, model.labels, model.bins
     off = variance = 0.0
     for j in range(predicted):

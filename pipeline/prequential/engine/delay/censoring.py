@@ -10,8 +10,8 @@ probability in proportion to p_k·(1 - F_k).
 For two classes with the same delay for all labels of one class this is the delay-adjusted estimate of lfmm
 (Myakala 2025); d is carried over periods as in `levels`.
 
-The absence of labels is no evidence if labels have slowed down or stopped. Then F is too large for what has
-come, whatever the classes are, and counts as much smaller (see `paces` and `_trust`).
+The absence of labels is no evidence if labels have stopped. Then F is too large for what has come, whatever
+the classes are, and counts as much smaller (see `_trust`).
 
 With `label_at_horizon`, F of the class at the horizon is 0 before the horizon.
 """
@@ -22,7 +22,6 @@ import math
 
 from prequential.engine.compiled.kernel import inner
 from prequential.engine.compiled.mathematics import exp
-from prequential.engine.delay import calibrating
 from prequential.engine.delay.calibrating import PeriodLook
 from prequential.engine.delay.expected import LEVEL, SLOTS
 from prequential.engine.delay.levels import DRIFT, SPREAD
@@ -52,40 +51,13 @@ def right_label(predicted: int, labels: int, j: int) -> int:
 
 @inner
 def trust_arrivals(one: PeriodLook, labelled: float) -> None:
-    """Multiply F by how far it can be trusted in this period: by 1 unless labels slow down or have stopped."""
-    _count_due(one)
-    trusted = min(one.share if not one.model.closes else 1.0, _trust(one, labelled))
+    """Multiply F by how far it can be trusted in this period: by 1 unless labels have stopped."""
+    trusted = _trust(one, labelled)
     if trusted < 1.0:
         for slot in range(SLOTS):
             for j in range(one.model.predicted):
                 for k in range(one.model.labels):
                     one.scratch.arrived[slot, j, k] *= trusted
-
-
-@inner
-def _count_due(one: PeriodLook) -> None:
-    """Put how many labels should have come by now, by calibration and the levels."""
-    model, whole, at, scratch, due = one.model, one.whole, one.at, one.scratch, 0.0
-    labels = model.labels
-    for j in range(model.predicted):
-        right, rows = right_label(model.predicted, labels, j), 0.0
-        for k in range(labels):
-            scratch.tilts[ODDS, k] = exp(scratch.mean[j, k]) if k != right else 1.0
-            scratch.tilts[WIDTH, k] = 0.0
-        for slot in range(SLOTS):
-            here = float(whole[at.slot_made + j * SLOTS + slot])
-            rows += here
-            for k in range(labels):
-                scratch.tilts[WIDTH, k] += here * min(1.0, scratch.arrived[slot, j, k])
-        for b in range(model.bins):
-            here, total, arrived = float(whole[at.made + j * model.bins + b]), 0.0, 0.0
-            for k in range(labels):
-                odds = scratch.shares[j, b, k] * scratch.tilts[ODDS, k]
-                total += odds
-                arrived += odds * scratch.tilts[WIDTH, k]
-            if here > 0.0 and rows > 0.0:
-                due += here * (1.0 - scratch.lost[j, b]) * arrived / (total * rows)
-    one.result.about[one.i, calibrating.DUE] = due
 
 
 @inner

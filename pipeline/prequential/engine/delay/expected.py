@@ -31,7 +31,7 @@ from prequential.engine.compiled.pool import Pool
 from prequential.engine.delay import records as graded
 from prequential.engine.delay.calendars import UTC, Calendars, ends_of, new_calendars, with_calendar
 from prequential.engine.delay.levels import FIRST_LEVEL, FIRST_LEVEL_OF_SAMPLES
-from prequential.engine.delay.records import MATURITIES, NEVER, MaturityRecords, ReportedEstimates, Usual
+from prequential.engine.delay.records import NEVER, MaturityRecords, ReportedEstimates, Usual
 from prequential.engine.tables.rows import Key, StateTable, of_pool
 from prequential.engine.tables.scores import CONFIDENCE_BINS
 
@@ -91,9 +91,6 @@ class ExpectedModels(NamedTuple):
     next: Ints  # the clock from which its periods must be checked again
     first_record: Ints32  # see `engine.delay.records`
     first_usual: Ints32  # see `engine.delay.records`
-    arrived: Floats  # (models, maturities): labels of latest periods that came by a maturity; they fade
-    due: Floats  # … that should have come by the delays of the past
-    newest_share: Floats  # … the share of these in the newest period
 
 
 class ExpectedPeriods(NamedTuple):
@@ -164,10 +161,7 @@ def new_expected() -> ExpectedTables:
     """Empty tables."""
     pool = pools.new_pool()
     return ExpectedTables(
-        new_calendars(), zeros(
-            ExpectedModels, 0, codes=MOST_CLASSES, arrived=len(MATURITIES), due=len(MATURITIES),
-            newest_share=len(MATURITIES),
-        ), pool,
+        new_calendars(), zeros(ExpectedModels, 0, codes=MOST_CLASSES), pool,
         zeros(ExpectedPeriods, len(pool.owner)), zeros(Floating, 16), zeros(PeriodCounters, 16),
         np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
         pools.new_pool(), graded.new_reported_estimates(0), pools.new_pool(), graded.new_records(0),

@@ -18,8 +18,6 @@ from prequential.engine.delay.censoring import INFORMATION, PRIOR, TILT, WIDTH
 from prequential.engine.delay.expected import LEVEL, SLOTS, ExpectedModels, ExpectedTables
 from prequential.engine.delay.following import places_of_model, places_of_period
 from prequential.engine.delay.levels import DRIFT, MEAN, SPREAD, VARIANCE
-from prequential.engine.delay.paces import shares_arrived
-from prequential.engine.delay.records import maturity_of
 
 #: With fewer labels there is no deviation from calibration.
 FEW = 5.0
@@ -102,10 +100,7 @@ def _look_at(
         expected.ends_of_periods(tables, rows),
     )  # fmt: skip
     scratch = calibrating.new_scratch(j, k, b)
-    of = np.repeat(np.arange(len(whose)), np.diff(ends, prepend=0))
-    maturities = maturity_of(clocks[of], periods.end, models.horizon[whose[of]])
-    shares = np.ones(n) if closing else shares_arrived(models, whose[of], maturities)
-    _look(tables.of_models.counts, together, closing, periods, shares, scratch, result)
+    _look(tables.of_models.counts, together, closing, periods, scratch, result)
     return result
 
 
@@ -118,7 +113,7 @@ def _last(models: ExpectedModels, whose: Ints) -> Ints:
 
 @kernel
 def _look(
-    faded: Floats, together: _Together, closing: bool, periods: OpenPeriods, shares: Floats,
+    faded: Floats, together: _Together, closing: bool, periods: OpenPeriods,
     scratch: calibrating.CalibrationScratch, result: PeriodEstimates,
 ) -> None:  # fmt: skip
     _, predicted, labels = result.cells.shape
@@ -145,7 +140,7 @@ def _look(
                 oldest = max(0.0, float(age - length * slot // SLOTS))
                 calibrating.share_arrived(model, newest, oldest, scratch, slot)
             at = places_of_period(periods.block[i], predicted, labels, bins)
-            one = PeriodLook(model, periods.counts, periods.weights, at, scratch, result, i, shares[i])
+            one = PeriodLook(model, periods.counts, periods.weights, at, scratch, result, i)
             calibrating.deviate(one)
             if model.squares:
                 sampled.expect(one)

@@ -84,7 +84,7 @@ def expect(one: PeriodLook) -> None:
 @inner
 def _count(one: PeriodLook) -> float:
     """Count labels so far, and predictions without one; returns the labels, whose weights go to scratch."""
-    model, whole, at, result, i = one.model, one.whole, one.at, one.result, one.i
+    model, whole, _, at, _, result, i = one
     labels, bins = model.labels, model.bins
     labelled = without = 0.0
     for j in range(model.predicted):
@@ -150,8 +150,8 @@ def _compare(one: PeriodLook, j: int, k: int, each: float) -> tuple[float, float
     the calibrated number of labels, how many more there are, the variances of that and of the number of
     labels itself. Then the number of labels so far.
     """
-    model, whole, weights, at, scratch, i = one.model, one.whole, one.weights, one.at, one.scratch, one.i
-    labels, n = model.labels, one.result.about[i, calibrating.EXPECTED]
+    model, whole, weights, at, scratch, result, i = one
+    labels, n = model.labels, result.about[i, calibrating.EXPECTED]
     calibrated = delta = doubt = chance = labelled = 0.0
     for b in range(model.bins):
         m, here = scratch.shares[j, b, k], _without(one, j, b)
