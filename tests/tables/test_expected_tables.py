@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -96,9 +97,12 @@ class Plain:
         self.places: dict[int, int] = {}
         #: By period the fate of its predictions: (kind, j, b, k, slot), how many.
         self.periods: defaultdict[int, Counter[Any]] = defaultdict(Counter)
-        self.levels = {
-            (j, k): [0.0, 1e-4, 1e-5, None] for j in range(self.rows) for k in range(self.size)
-        }  # fmt: skip
+        self.since: int | None = None
+        cells = [(j, k) for j in range(self.rows) for k in range(self.size)]
+        #: By cell the mean, the variance, that of a step and of a period's own deviation.
+        self.levels: Any = {cell: [0.0, 0.05, 0.002, 0.004] for cell in cells}
+        #: By cell d of final periods with its variance by chance.
+        self.finals: Any = {cell: [] for cell in cells}
 
     def knows(self, clock: int) -> bool:
         """Whether anything is said of what waits."""
@@ -110,6 +114,8 @@ class Plain:
     def see(self, events: Events, i: int) -> None:
         kind, prediction, b = int(events.kind[i]), int(events.prediction[i]), int(events.bin[i])
         label, revised, ts = int(events.label[i]), int(events.revised[i]), int(events.ts[i])
+        if self.since is None:
+            self.since = ts
         if self.merged:
             j, k, new = 0, int(label == prediction), int(revised == prediction)
         elif self.size == 1:
@@ -131,13 +137,13 @@ class Plain:
             own["met", j, b, slot, k] += 1
             self.c[j, b, k] += 1
             delay = (int(events.t1[i]) - ts) / HORIZON
-            bucket = sum(0.75 ** (31 - a) <= delay for a in range(31))
+            bucket = sum(0.87 ** (63 - a) <= delay for a in range(63))
             self.d[j, k, bucket] += not events.at_horizon[i]
             self.outcomes += 1
             if self.outcomes % 256 == 0:
-                for counts in (self.c, self.x, self.d):
+                for counts, memory in ((self.c, 20_000), (self.x, 20_000), (self.d, 10_000)):
                     for name in counts:
-                        counts[name] *= (1 - 1 / 20_000) ** 256  # type: ignore[assignment]
+                        counts[name] *= (1 - 1 / memory) ** 256  # type: ignore[assignment]
         else:
             # By stratum and by slot alike: the same prediction.
             own["met", j, b, slot, k] -= 1
@@ -150,112 +156,119 @@ class Plain:
         """F(j, k) at an age, as a share of the horizon."""
         if age >= 1:
             return 1.0
-
-        below, every = self._below(self.d_all, age)
-        own_below, own = self._below({a: self.d[j, k, a] for a in range(32) if self.d[j, k, a]}, age)
-        return (own_below + (below + age) / (every + 1)) / (own + 1)
-
-    def _below(self, counts: Any, age: float) -> tuple[float, float]:
-        """Counts by bucket that are below an age, and all of them."""
-        below = 0.0
-        for a, count in counts.items():
-            low, high = (0.75 ** (32 - a) if a else 0.0), 0.75 ** (31 - a)
+        below = every = 0.0
+        for a in range(64):
+            low, high = _bounds(a)
+            count = self.d[j, k, a] * self.factor(a, 10_000)
             below += count * min(1.0, max(0.0, (age - low) / (high - low)))
-        return below, sum(counts.values())
+            every += count
+        return (below + age) / (every + 1)
+
+    def factor(self, a: int, memory: int) -> float:
+        """How much longer than a bucket's delays the shortest ones could be seen."""
+        assert self.since is not None
+        life, delay = self.clock - self.since, HORIZON * sum(_bounds(a)) / 2
+        if life <= delay or not self.outcomes:
+            return 20.0
+        rate = self.outcomes / life / memory
+        return min(20.0, math.expm1(-life * rate) / math.expm1(-(life - delay) * rate))
 
     def expect(self, numbers: list[int], clock: int, closing: bool = False) -> dict[int, Any]:
         """By period the expected matrix, the weight, the scale, and deviations."""
         rows, size, strata = range(self.rows), range(self.size), range(11)
+        self.clock = clock
         m, e = self.calibrated()
-        levels = {cell: list(level) for cell, level in self.levels.items()}
-        found = {}
+        levels, found = {cell: list(level) for cell, level in self.levels.items()}, {}
         for number in numbers:
             own, f = self.periods[number], self.arrived_by_slot(number, clock)
-            met = {
-                (j, b, k): sum(own["met", j, b, slot, k] for slot in range(8))
-                for j in rows for b in strata for k in size
-            }  # fmt: skip
-            coming, waiting = {}, 0
+            every = [(j, b, slot) for j in rows for b in strata for slot in range(8)]
+            labelled = sum(own[("met", *one, k)] for one in every for k in size)
+            deviations = self.deviations(number, m, e, f)
+            trusted = self.trust(own, f, m, levels, labelled)
+            f = {place: min(1.0, trusted * share) for place, share in f.items()}
+            matrix: dict[Any, float] = {}
+            weight = variance = slope = information = waiting = 0.0
             for j in rows:
-                by_slot = [
-                    sum(
-                        own["made", j, b, slot] - own["gone", j, b, slot]
-                        - sum(own["met", j, b, slot, k] for k in size) for b in strata
-                    ) for slot in range(8)
-                ]  # fmt: skip
-                for b in strata:
-                    wait = sum(
-                        own["made", j, b, slot] - own["gone", j, b, slot]
-                        - sum(own["met", j, b, slot, k] for k in size) for slot in range(8)
-                    )  # fmt: skip
-                    share = 0.0
-                    for slot in range(8):
-                        come = sum(m[j, b, k] * (1 - f[slot, j, k]) for k in size) * (1 - e[j, b])
-                        if come > 0 and wait:
-                            share += by_slot[slot] / sum(by_slot) * come / (come + e[j, b])
-                    coming[j, b] = wait * share
-                    waiting += wait
-            labelled = sum(met.values())
-            n = labelled + sum(coming.values())
+                right = self.right(j)
+                others = [k for k in size if k != right]
+                part = _Part(j, own, m, e, f, self.size)
+                at_zero = part.slopes([0.0] * self.size)
+                slope, information = slope + at_zero[0][right], information + at_zero[1][right]
+                for k in others:
+                    levels[j, k][1] += levels[j, k][2]
+                prior = {k: (levels[j, k][0], levels[j, k][1] + levels[j, k][3]) for k in others}
+                d, learned = part.mode(prior)
+                coming = part.coming(d)
+                for k in size:
+                    matrix[j, k] = sum(part.met[b, k] + coming[b, k] for b in strata)
+                waiting += sum(part.wait.values())
+                shares = [learned[k] / (learned[k] + 1 / prior[k][1]) for k in others]
+                weight += sum(part.rows.values()) * (sum(shares) / len(shares) if shares else 0.0)
+                for k in others:
+                    moved = [
+                        coming[b, right] * coming[b, k] / sum(coming[b, y] for y in size)
+                        for b in strata if sum(coming[b, y] for y in size)
+                    ]  # fmt: skip
+                    left = 1 / (learned[k] + 1 / prior[k][1])
+                    variance += sum(moved) + sum(moved) ** 2 * left
+                    self._move(levels[j, k], self.finals[j, k], d[k], learned[k], closing)
+            n = sum(matrix.values())
             if n <= 0:
                 continue
-            matrix, weight, variance, gap, chance = {}, 0.0, 0.0, 0.0, 0.0
-            for j in rows:
-                of_class = sum(coming[j, b] + sum(met[j, b, k] for k in size) for b in strata)
-                for k in size:
-                    here = {b: coming[j, b] + sum(met[j, b, y] for y in size) for b in strata}
-                    q = sum(here[b] * m[j, b, k] for b in strata) / n
-                    v = sum(here[b] * m[j, b, k] * (1 - m[j, b, k]) for b in strata) / n**2
-                    delta, s2, seen = self.labels_say(j, k, own, f, met, coming, m, closing)
-                    delta, s2 = delta / n, s2 / n**2
-                    if not waiting:
-                        s2 = 0.0
-                    elif seen < 5:
-                        delta, s2 = 0.0, 1.0
-                    else:
-                        s2 += v / seen
-                    if seen >= 5 and k == self.right(j):
-                        gap, chance = gap + delta, chance + s2 + v
-                    mean, p, noise, last = levels[j, k]
-                    off = delta - mean
-                    p += noise
-                    far = off**2 > 9 * (p + s2 + v)
-                    lam = (p + v + far * off**2) / (p + v + s2 + far * off**2)
-                    matrix[j, k] = n * (q + mean + lam * off)
-                    weight += lam * of_class / (n * self.size)
-                    variance += lam * s2 / self.size
-                    p += far * (off**2 - (p + s2 + v))
-                    gain = p / (p + v + s2)
-                    if closing and seen < 5:
-                        continue
-                    if closing and last is not None:
-                        noise = 0.95 * noise + 0.05 * max((delta - last) ** 2 / 2 - v, 1e-7)
-                    levels[j, k] = [mean + gain * off, p * (1 - gain), noise, delta if closing else last]
-                matrix |= self._beyond(j, matrix, met, coming, m, n, here)
-            concept = gap / math.sqrt(chance) if chance else math.nan
-            found[number] = (
-                matrix, weight, math.sqrt(variance + 1e-7), (concept, *self.deviations(number, m, e, f))
-            )  # fmt: skip
+            concept = slope / math.sqrt(information) if labelled >= 5 and information > 0 else math.nan
+            scale = math.sqrt(variance / n**2 + 1e-7)
+            found[number] = (matrix, weight / (labelled + waiting), scale, (concept, *deviations))
         if closing:
             self.levels = levels
         return found
 
-    def labels_say(
-        self, j: int, k: int, own: Any, f: Any, met: Any, coming: Any, m: Any, closing: bool
-    ) -> tuple[float, float, float]:
-        """How many more labels k of class j than calibration says, its variance, and of how many."""
-        delta = s2 = 0.0
-        for y in range(self.size):
-            outcomes = [sum(own["met", j, b, slot, y] for b in range(11)) for slot in range(8)]
-            shares = [min(1, max(0.02, f[slot, j, y])) for slot in range(8)]
-            total = sum(outcomes) or 1
-            inverse = sum(o / s for o, s in zip(outcomes, shares)) / total
-            doubted = sum(o * (1 - s) / s**2 for o, s in zip(outcomes, shares)) / total
-            for b in range(11):
-                off = (y == k) - m[j, b, k]
-                delta += met[j, b, y] * inverse * off
-                s2 += met[j, b, y] * doubted * off**2
-        return delta, s2, sum(met.values())
+    def _move(self, level: Any, finals: Any, d: float, learned: float, closing: bool) -> None:
+        """Move a level by a period's d."""
+        mean, p, step, own = level
+        width, off = p + own, d - mean
+        if closing and learned > 0.5:
+            alone = off * (learned + 1 / width) / learned
+            finals.append((mean + max(-3.0, min(3.0, alone)), 1 / learned))
+            if len(finals) > 1:
+                near, far = _moment(finals, 1, 0.01), _moment(finals, 2, 0.012)
+                step = max(0.02 * near, min(near, far - near))
+                own = (near - step) / 2
+        gain = p / width
+        left = 1 / (learned + 1 / width)
+        level[:] = [mean + gain * off, p + gain**2 * (left - width), step, own]
+
+    def trust(self, own: Any, f: Any, m: Any, levels: Any, labelled: int) -> float:
+        """How much of F has come, whatever the classes are."""
+        rows, size, strata = range(self.rows), range(self.size), range(11)
+        if self.size == 1:
+            return 1.0
+        if labelled < 5:
+            return 0.0
+        shares = []
+        for k in size:
+            came = sum(own["met", j, b, slot, k] for j in rows for b in strata for slot in range(8))
+            least = sum(self._least(own, f, m, levels, j, k) for j in rows)
+            if max(came, least) >= 5:
+                shares.append(1.0 if came >= least - 3 * math.sqrt(least) else came / least)
+        return max(shares, default=1.0)
+
+    def _least(self, own: Any, f: Any, m: Any, levels: Any, j: int, k: int) -> float:
+        """How many labels k of class j there are at least by now."""
+        right, size, strata = self.right(j), range(self.size), range(11)
+        slots = [
+            sum(own["made", j, b, slot] - own["gone", j, b, slot] for b in strata) for slot in range(8)
+        ]
+        if not sum(slots):
+            return 0.0
+        share = sum(count * min(1, f[slot, j, k]) for slot, count in enumerate(slots)) / sum(slots)
+        odds = [math.exp(levels[j, y][0]) if y != right else 1.0 for y in size]
+        lower = [sum(levels[j, y][1:]) for y in size if y != right and k in (right, y)]
+        odds[k] *= math.exp(-max(2.0, *(3 * math.sqrt(width) for width in lower), 2.0))
+        least = 0.0
+        for b in strata:
+            here = sum(own["made", j, b, slot] - own["gone", j, b, slot] for slot in range(8))
+            least += here * m[j, b, k] * odds[k] / sum(m[j, b, y] * odds[y] for y in size)
+        return least * share
 
     def right(self, j: int) -> int:
         """The label that is right where j is predicted."""
@@ -265,22 +278,25 @@ class Plain:
         """m(j, b, k) and e(j, b)."""
         rows, size, strata = range(self.rows), range(self.size), range(11)
         m, e = {}, {}
-        self.d_all: Counter[int] = Counter()
-        for (_, _, a), count in self.d.items():
-            self.d_all[a] += count
         for j in rows:
-            by_label = [sum(self.c[j, b, k] for b in strata) for k in size]
+            counts = {(b, k): self.c[j, b, k] * self.counts_as(j, k) for b in strata for k in size}
+            by_label = [sum(counts[b, k] for b in strata) for k in size]
             gone = sum(self.x[j, b] for b in strata)
             by_label = [count * self.worth(j, strata) for count in by_label]
             every = sum(by_label)
             for b in strata:
                 worth = self.worth(j, [b])
-                n = sum(self.c[j, b, k] for k in size) * worth
+                n = sum(counts[b, k] for k in size) * worth
                 e[j, b] = (self.x[j, b] + gone / (gone + every + 1)) / (self.x[j, b] + n + 1)
                 for k in size:
                     of_class = (by_label[k] + 1 / self.size) / (every + 1)
-                    m[j, b, k] = (self.c[j, b, k] * worth + of_class) / (n + 1)
+                    m[j, b, k] = (counts[b, k] * worth + of_class) / (n + 1)
         return m, e
+
+    def counts_as(self, j: int, k: int) -> float:
+        """How many labels one of them counts as."""
+        every = sum(self.d[j, k, a] for a in range(64))
+        return sum(self.d[j, k, a] * self.factor(a, 20_000) for a in range(64)) / every if every else 1.0
 
     def worth(self, j: int, strata: Iterable[int]) -> float:
         """How many labels a weight of 1 is worth in these strata."""
@@ -293,11 +309,15 @@ class Plain:
             start = number * WIDTH
             old = max(0, clock - start - WIDTH * slot // 8)
             new = max(0, clock - start - WIDTH * (slot + 1) // 8)
-            # `WIDTH * (slot + 1) // 8` is rounded down.
-            ages = [(new + (old - new) * (part + 0.5) / 4) / HORIZON for part in range(4)]
+            # `WIDTH * (slot + 1) // 8` is rounded down. Between bounds of buckets F is a straight line.
+            young, old = new / HORIZON, old / HORIZON
+            between = (one for a in range(64) for one in _bounds(a) if young < one < old)
+            bounds = sorted({young, old, *between})
+            pieces = list(pairwise(bounds))
             for j in range(self.rows):
                 for k in range(self.size):
-                    f[slot, j, k] = sum(self.arrived(j, k, age) for age in ages) / 4
+                    areas = [(high - low) * self.arrived(j, k, (low + high) / 2) for low, high in pieces]
+                    f[slot, j, k] = sum(areas) / (old - young) if pieces else float(young >= 1)
         return f
 
     def past(self, j: int, b: int) -> float:
@@ -336,17 +356,105 @@ class Plain:
             math.sqrt(2 * squares) - math.sqrt(2 * cells - 3) if cells > 1 else math.nan,
         )
 
-    def _beyond(self, j: int, matrix: Any, met: Any, coming: Any, m: Any, n: float, here: Any) -> Any:
-        """The outcomes, and what is expected beyond them, as much as will come."""
-        size, strata = range(self.size), range(11)
-        outcomes = [sum(met[j, b, k] for b in strata) for k in size]
-        beyond = [max(0.0, matrix[j, k] - outcomes[k]) for k in size]
-        if not sum(beyond):
-            beyond = [sum(here[b] * m[j, b, k] for b in strata) for k in size]
-        come = sum(coming[j, b] for b in strata)
-        return {
-            (j, k): outcomes[k] + (come * beyond[k] / sum(beyond) if sum(beyond) else 0.0) for k in size
-        }  # fmt: skip
+
+def _bounds(a: int) -> tuple[float, float]:
+    """Those of a bucket of delays."""
+    return (0.87 ** (64 - a) if a else 0.0), 0.87 ** (63 - a)
+
+
+def _moment(finals: Any, apart: int, first: float) -> float:
+    """The mean square of what d differs by between final periods, beyond chance; 5 differences are given."""
+    total, weights = 5 / 0.01**2 * first, 5 / 0.01**2
+    pairs = list(zip(finals, finals[apart:]))
+    for age, ((before, doubt), (now, chance)) in enumerate(reversed(pairs)):
+        weight = 0.95**age / (chance + doubt + 0.01) ** 2
+        total += weight * ((now - before) ** 2 - chance - doubt)
+        weights += weight
+    return max(1e-6, total / weights)
+
+
+class _Part:
+    """The predictions of a class in a period: by stratum b, and by slot."""
+
+    def __init__(self, j: int, own: Any, m: Any, e: Any, f: Any, size: int) -> None:
+        strata, slots = range(11), range(8)
+        self.size = size
+        self.m = {(b, k): m[j, b, k] for b in strata for k in range(size)}
+        self.f = {(slot, k): f[slot, j, k] for slot in slots for k in range(size)}
+        self.never = {b: e[j, b] for b in strata}
+        self.met = {
+            (b, k): sum(own["met", j, b, slot, k] for slot in slots) for b in strata for k in range(size)
+        }
+        there = {
+            (b, slot): own["made", j, b, slot] - own["gone", j, b, slot] for b in strata for slot in slots
+        }
+        waits = {
+            (b, slot): count - sum(own["met", j, b, slot, k] for k in range(size))
+            for (b, slot), count in there.items()
+        }
+        self.rows = {b: max(0, sum(there[b, slot] for slot in slots)) for b in strata}
+        self.wait = {b: max(0, sum(waits[b, slot] for slot in slots)) for b in strata}
+        self.slots = [max(0, sum(there[b, slot] for b in strata)) for slot in slots]
+        self.waits = [max(0, sum(waits[b, slot] for b in strata)) for slot in slots]
+
+    def p(self, b: int, d: Any) -> list[float]:
+        odds = [self.m[b, k] * math.exp(d[k]) for k in range(self.size)]
+        return [one / sum(odds) for one in odds]
+
+    def slopes(self, d: Any) -> tuple[list[float], list[float]]:
+        """Of the log likelihood by d, and what is known of each d."""
+        slope, known = [0.0] * self.size, [0.0] * self.size
+        for b, rows in self.rows.items():
+            if not rows:
+                continue
+            p = self.p(b, d)
+            count = sum(self.met[b, k] for k in range(self.size))
+            for k in range(self.size):
+                slope[k] += self.met[b, k] - count * p[k]
+                if not self.wait[b]:
+                    known[k] += count * p[k] * (1 - p[k])
+            if not self.wait[b]:
+                continue
+            for slot in range(8):
+                came = sum(p[k] * self.f[slot, k] for k in range(self.size))
+                left = max(1e-9, 1 - came + self.never[b] / (1 - self.never[b]))
+                here = rows * self.slots[slot] / sum(self.slots) if sum(self.slots) else 0.0
+                wait = self.wait[b] * self.waits[slot] / sum(self.waits) if sum(self.waits) else 0.0
+                for k in range(self.size) if self.slots[slot] else ():
+                    off = p[k] * (self.f[slot, k] - came)
+                    slope[k] -= wait * off / left
+                    # The squares of slopes of each label, and of none, by their probabilities.
+                    squares = sum(p[y] * self.f[slot, y] * ((y == k) - p[k]) ** 2 for y in range(self.size))
+                    known[k] += here * (squares + off**2 / left)
+        return slope, known
+
+    def mode(self, prior: Any) -> tuple[list[float], list[float]]:
+        """The most probable d, and what the labels know of it."""
+        d, known = [0.0] * self.size, self.slopes([0.0] * self.size)[1]
+        for _ in range(12):
+            slope, known = self.slopes(d)
+            moves = {
+                k: max(-1.0, min(1.0, (slope[k] - (d[k] - mean) / width) / (known[k] + 1 / width)))
+                for k, (mean, width) in prior.items()
+            }
+            for k, move in moves.items():
+                d[k] += move
+            if max(map(abs, moves.values()), default=0.0) < 1e-4:
+                break
+        return d, known
+
+    def coming(self, d: Any) -> Any:
+        """Labels to come by stratum."""
+        found = {(b, k): 0.0 for b in self.rows for k in range(self.size)}
+        for b, wait in self.wait.items():
+            p = self.p(b, d)
+            for slot in range(8) if wait and sum(self.waits) else ():
+                here = wait * self.waits[slot] / sum(self.waits)
+                later = [(1 - self.never[b]) * p[k] * (1 - self.f[slot, k]) for k in range(self.size)]
+                if sum(later) > 0:
+                    for k in range(self.size):
+                        found[b, k] += here * later[k] / (sum(later) + self.never[b])
+        return found
 
 
 def assert_expects(plain: Plain, tables: ExpectedTables, clock: int) -> int:
@@ -494,7 +602,7 @@ def test_what_four_bytes_dont_hold_is_not_graded_and_scores_stay_finite() -> Non
         records.say(said, 0, 1, 1.0, 1.0, 1.0, 1e300, 2.0, 0.5)
         for _ in range(records.LEAST):
             records.grade(table, 0, said.what[0], -1e300)
-    assert table.finals[0].tolist() == [0, records.LEAST, 0, 0, 0]
+    assert table.finals[0].tolist() == [0, records.LEAST, *[0] * (records.STAGES - 2)]
     assert np.isfinite(table.scores).all()
     half, record = records.graded(table, 0, 1, 1.0)
     assert record is not None

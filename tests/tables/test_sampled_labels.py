@@ -38,6 +38,7 @@ class Sampled(counts.Plain):
     def __init__(self, classes: int) -> None:
         super().__init__(classes)
         self.squares: Counter[Any] = Counter()
+        self.levels = {cell: [0.0, 1e-4, 1e-5, None] for cell in self.levels}
 
     def see(self, events: Events, i: int) -> None:
         weight = float(events.weight[i]) if events.scored[i] & WEIGHTED else 1.0
@@ -71,6 +72,9 @@ class Sampled(counts.Plain):
         own["square", j, b, k] -= weight**2  # type: ignore[assignment]
         own["square", j, b, new] += weight**2  # type: ignore[assignment]
 
+    def counts_as(self, j: int, k: int) -> float:
+        return 1.0
+
     def worth(self, j: int, strata: Iterable[int]) -> float:
         weights = sum(self.c[j, b, k] for b in strata for k in range(self.size))
         squares = sum(self.squares[j, b] for b in strata)
@@ -81,6 +85,7 @@ class Sampled(counts.Plain):
 
     def expect(self, numbers: list[int], clock: int, closing: bool = False) -> dict[int, Any]:
         rows, size, strata = range(self.rows), range(self.size), range(11)
+        self.clock = clock
         m, e = self.calibrated()
         levels = {cell: list(level) for cell, level in self.levels.items()}
         found = {}
@@ -149,6 +154,18 @@ class Sampled(counts.Plain):
         if closing:
             self.levels = levels
         return found
+
+    def _beyond(self, j: int, matrix: Any, met: Any, coming: Any, m: Any, n: float, here: Any) -> Any:
+        """The outcomes, and what is expected beyond them, as much as will come."""
+        size, strata = range(self.size), range(11)
+        outcomes = [sum(met[j, b, k] for b in strata) for k in size]
+        beyond = [max(0.0, matrix[j, k] - outcomes[k]) for k in size]
+        if not sum(beyond):
+            beyond = [sum(here[b] * m[j, b, k] for b in strata) for k in size]
+        come = sum(coming[j, b] for b in strata)
+        return {
+            (j, k): outcomes[k] + (come * beyond[k] / sum(beyond) if sum(beyond) else 0.0) for k in size
+        }  # fmt: skip
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any, NamedTuple
@@ -87,6 +88,23 @@ def scale_of(name: str, value: float, of_all: float, unknown: float) -> float:
     return of_all
 
 
+def left_of(clock: int, start: int, end: int) -> float:
+    """The share of a period that is still to come."""
+    return max(0.0, min(1.0, (end - clock) / (end - start)))
+
+
+def scale_with_rest(scale: float, n: float, left: float) -> float:
+    """The scale of an interval for all predictions of a period, of which the share `left` is still to come.
+
+    `scale` is that of the n predictions that there are. They and the n·left/(1 - left) others have a
+    variance of at most 1/4 each, which makes left/(4n) for what they differ by in a period's mean.
+
+    >>> scale_with_rest(0.5, 100.0, 0.0), scale_with_rest(0.0, 100.0, 0.16)
+    (0.5, 0.02)
+    """
+    return math.sqrt(scale * scale + 0.25 * left / n)
+
+
 class DuePeriods(NamedTuple):
     """A model, and its due periods in order of time; other periods with new estimates are added to them."""
 
@@ -103,6 +121,8 @@ class _OpenPeriod(NamedTuple):
     due: DuePeriods
     row: int
     maturity: int
+    stage: int  # see `records`
+    left: float  # the share of it that is still to come
     place: int  # among the estimates of its group
 
 
@@ -162,19 +182,24 @@ class Expectations:
         clock_of, horizons = (np.repeat(column, counts) for column in (clocks, models.horizon[whose]))
         ends_at = counters.ends_of_periods(self._tables, rows)
         maturities = records.maturity_of(clock_of, ends_at, horizons)
+        stages = records.stage_of(clock_of, self._tables.pool.key[rows], ends_at, horizons)
         following = np.append(records.next_maturity(clock_of, ends_at, horizons), records.NEVER)
         after = np.minimum.reduceat(following, ends - counts) if len(whose) else ends
         models.next[whose] = np.where(counts > 0, after, records.NEVER)
-        self._report_all(some, whose, clocks, rows, ends, maturities, labelled, said)
+        self._report_all(some, whose, clocks, rows, ends, maturities, stages, labelled, said)
         return said
 
     def _report_all(
         self, due: list[DuePeriods], whose: Ints, clocks: Ints, rows: Ints32, ends: Ints, maturities: Ints,
-        labelled: SoFar, said: dict[int, PeriodForecast],
+        stages: Ints, labelled: SoFar, said: dict[int, PeriodForecast],
     ) -> None:  # fmt: skip
-        """Estimate open periods (rows, model by model) that are due or have a new maturity."""
+        """Estimate open periods (rows, model by model) that are due or have a new maturity.
+
+        A new stage before the end alone is no reason for a message.
+        """
         expected = self._tables
-        wanted = expected.periods.asked[rows] < 2 + maturities
+        wanted = expected.periods.asked[rows] < np.where(maturities < 0, 1, 1 + stages)
+        starts, stops = expected.pool.key[rows].tolist(), counters.ends_of_periods(expected, rows).tolist()
         provisional: dict[int, PeriodState] = {}  # by row
         for one in due:
             for state in one.periods:
@@ -189,7 +214,10 @@ class Expectations:
         for group in look_together(expected, whose[picked], rows[chosen], ends_of, clocks[picked]):
             own = chosen[group.rows]
             asked = [
-                _OpenPeriod(due[of[at]], int(rows[at]), int(maturities[at]), place)
+                _OpenPeriod(
+                    due[of[at]], int(rows[at]), int(maturities[at]), int(stages[at]),
+                    left_of(due[of[at]].clock, starts[at], stops[at]), place,
+                )
                 for place, at in enumerate(own.tolist())
                 if wanted[at] and group.look.about[place, EXPECTED] > 0
             ]  # fmt: skip
@@ -285,8 +313,9 @@ class Expectations:
         stops = counters.ends_of_periods(tables, rows).tolist()
         for place, (row, end) in enumerate(zip(rows.tolist(), stops)):
             if row in final and group.look.about[place, EXPECTED] > 0:
-                maturity = max(0, records.maturity_of(due.clock, end, horizon))
-                some.append((_OpenPeriod(due, row, maturity, place), final[row]))
+                maturity = max(0, int(records.maturity_of(due.clock, end, horizon)))
+                stage = records.BEFORE_END + maturity
+                some.append((_OpenPeriod(due, row, maturity, stage, 0.0, place), final[row]))
         self._report_each(group, some, labelled, said)
 
     def _record(self, model: int, measure: int) -> int:
@@ -350,25 +379,23 @@ class Expectations:
         self, asked: _OpenPeriod, state: PeriodState, about: list[float], measures: Measures,
         so_far: dict[str, float],
     ) -> PeriodForecast:  # fmt: skip
-        """`expected` of a period; the first estimate at each maturity is kept."""
+        """`expected` of a period; the first estimate at each stage is kept."""
         stream, model, maturity = asked.due.stream, asked.due.model, asked.maturity
         found, undefined = measures
-        first = bool(self._tables.periods.asked[asked.row] < 2 + maturity)
-        self._tables.periods.asked[asked.row] = 2 + maturity
+        first = bool(self._tables.periods.asked[asked.row] < 1 + asked.stage)
+        self._tables.periods.asked[asked.row] = 1 + asked.stage
         weight = about[WEIGHT]
-        said: dict[str, Any] = {}
-        if maturity < 0:
-            said = {name: {"value": value, "record": None} for name, value in found.items()}
-        else:
-            of_all, unknown = about[SCALE], 1.0 - about[LABELLED] / about[EXPECTED]
-            for name, value in found.items():
-                scale = scale_of(name, value, of_all, unknown)
-                said[name] = self._graded(
-                    stream, model, asked.row, INDEX[name], maturity, first, value, scale,
-                    so_far.get(name, np.nan), weight,
-                )  # fmt: skip
-            if model not in self.newest or state.start >= self.newest[model].state.start:
-                self.newest[model] = NewestEstimates(state, said, so_far)
+        of_all = scale_with_rest(about[SCALE], about[EXPECTED], asked.left)
+        unknown = 1.0 - (1.0 - asked.left) * about[LABELLED] / about[EXPECTED]
+        said: dict[str, Any] = {
+            name: self._graded(
+                asked, INDEX[name], first, value, scale_of(name, value, of_all, unknown),
+                so_far.get(name, np.nan), weight,
+            )
+            for name, value in found.items()
+        }  # fmt: skip
+        if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].state.start):
+            self.newest[model] = NewestEstimates(state, said, so_far)
         message: dict[str, Any] = {
             "labelled_share": state.labelled_share, "predictions": state.predictions,
             "maturity": records.share_of(maturity), "measures": said, "undefined": undefined,
@@ -406,17 +433,18 @@ class Expectations:
         return found
 
     def _graded(
-        self, stream: Stream, model: int, row: int, measure: int, maturity: int, first: bool, value: float,
-        scale: float, so_far: float, weight: float,
+        self, asked: _OpenPeriod, measure: int, first: bool, value: float, scale: float, so_far: float,
+        weight: float,
     ) -> dict[str, Any]:  # fmt: skip
-        """A value with its interval and record, if there are enough finals at this maturity."""
+        """A value with its interval and record, if there are enough finals at this stage."""
+        stream, model, row, stage = asked.due.stream, asked.due.model, asked.row, asked.stage
         record = self._record(model, measure)
-        half, grade = records.graded(self._tables.records, record, maturity, scale)
+        half, grade = records.graded(self._tables.records, record, stage, scale)
         learned = self._tables.models.since[model] + self._tables.models.horizon[model]
         said = self._said(row, measure)
         if first and self._tables.pool.key[row] >= learned:
             last = float(self._tables.records.last[record])
-            records.say(self._tables.said, said, maturity, value, scale, half, so_far, last, weight)
+            records.say(self._tables.said, said, stage, value, scale, half, so_far, last, weight)
         if grade is None or not isfinite(abs(value) + half):  # too few finals, or too large numbers
             return {"value": value, "record": None}
         one = MEASURES[NAMES[measure]]

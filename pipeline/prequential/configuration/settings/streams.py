@@ -190,7 +190,7 @@ class StreamConfig:
     #: Time zone whose days and hours periods are, such as `America/New_York`.
     period_zone: str = "UTC"
     #: Share of the expected labels with which a period becomes final.
-    period_final_at: float = 0.95
+    period_final_at: float = 0.99
     #: Whether messages about periods report estimated performance.
     expected: bool = True
     period_alarms: PeriodAlarmConfig = PeriodAlarmConfig()

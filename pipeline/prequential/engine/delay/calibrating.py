@@ -12,23 +12,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats, Ints, Ints32, inner
-from prequential.engine.delay.expected import BUCKETS, SLOTS
-from prequential.engine.delay.following import PeriodPlaces, bucket_of
+from prequential.engine.compiled.mathematics import exp
+from prequential.engine.delay.expected import BUCKETS, EDGES, SLOTS
+from prequential.engine.delay.following import MEMORY, MEMORY_OF_DELAYS, PeriodPlaces, bucket_of
 
-#: Ages within a slot at which shares of labels are computed.
-_AGES = 4
+#: The largest age before the horizon, as a share of it.
+_LAST_AGE = math.nextafter(1.0, 0.0)
 
-#: The smallest share whose inverse is the weight of a label.
-_LEAST_SHARE = 0.02
+#: Variance that is left when no prediction is pending.
+LEAST_VARIANCE = 1e-7
+
+#: The largest factor by which labels count that could be seen for a short time only.
+_LARGEST_FACTOR = 20.0
 
 #: Columns of the estimates of a period next to its matrix; the last three are from `deviate`.
 LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS = range(8)
 COLUMNS = 8
-
-#: Columns of `Scratch.events`, for models with a class that is known at the horizon alone: predictions that
-#: should have their label by now, how many more labels than calibrated there will be, and the variance of
-#: that.
-SEEN, OFF, DOUBT = range(3)
 
 
 class PeriodEstimates(NamedTuple):
@@ -37,7 +36,7 @@ class PeriodEstimates(NamedTuple):
     cells: Floats  # (n, J, K): predictions of class j that have, or will have, the label k
     #: (n, 8): labelled, those that have or will have a label, waiting, weight, scale, and deviations.
     about: Floats
-    coming: Floats  # (n, J, B): pending predictions of a stratum that will have a label
+    coming: Floats  # (n, J, B, K): pending predictions of a stratum that will have a label, by label
 
 
 class ModelCounters(NamedTuple):
@@ -52,6 +51,8 @@ class ModelCounters(NamedTuple):
     bins: int  # B
     horizon: int  # of labels
     clock: int
+    age: float  # since its first prediction
+    outcomes: float  # labels that it has got
     closing: bool  # whether periods are final, and the levels learn from them
     closes: bool  # whether a class is known at the horizon alone …
     last: int  # … its place; -1: it has none
@@ -75,19 +76,21 @@ class CalibrationScratch(NamedTuple):
     arrived: Floats  # (SLOTS, J, K): of labels that have come by a slot's age
     mean: Floats  # (J, K): levels, as they move from period to period
     variance: Floats
-    #: (J, K, 2): means of 1/F and of (1 - F)/F² of the labels that have come; where they are sampled of 1/F².
-    weights: Floats
+    weights: Floats  # (J, K, 2): means of 1/F and of 1/F² of sampled labels that have come
     row: Floats  # (K,)
-    events: Floats  # (K, 3): see `SEEN`
     sums: Floats  # (J, K, BUCKETS + 1): of labels by delay
-    all_sums: Floats  # (BUCKETS + 1,)
+    areas: Floats  # (J, K, BUCKETS + 1): below these sums
+    factors: Floats  # (J, K): how many labels one counts as, since late ones could be seen for a shorter time
+    tilts: Floats  # (5, K): see `engine.delay.censoring`
+    slots: Floats  # (2, SLOTS): predictions of a class that didn't expire, and those that wait
+    strata: Floats  # (2, B): the same by stratum
 
 
 def new_scratch(j: int, k: int, b: int) -> CalibrationScratch:
     """Arrays for models with J predicted classes, K labels and B bins."""
     shapes = (
-        (j, b, k), (j, b), (SLOTS, j, k), (j, k), (j, k), (j, k, 2), (k,), (k, 3), (j, k, BUCKETS + 1),
-        (BUCKETS + 1,),
+        (j, b, k), (j, b), (SLOTS, j, k), (j, k), (j, k), (j, k, 2), (k,), (j, k, BUCKETS + 1),
+        (j, k, BUCKETS + 1), (j, k), (5, k), (2, SLOTS), (2, b),
     )  # fmt: skip
     return CalibrationScratch(*map(np.zeros, shapes))
 
@@ -109,9 +112,10 @@ def calibrate(model: ModelCounters, scratch: CalibrationScratch) -> None:
     """Compute the shares of labels, and of predictions without one, by stratum.
 
     Each stratum gets one pseudo-observation with the shares of its class. Sampled labels count with their
-    effective sample size (Σw)²/Σw² (Kish 1965).
+    effective sample size (Σw)²/Σw² (Kish 1965). `add_up` has computed the labels' factors.
     """
-    faded, at, _, squares, predicted, labels, bins, _, _, _, _, _ = model
+    faded, at, squares = model.faded, model.at, model.squares
+    predicted, labels, bins = model.predicted, model.labels, model.bins
     expired = at + predicted * bins * labels
     for j in range(predicted):
         total = without = 0.0
@@ -120,7 +124,7 @@ def calibrate(model: ModelCounters, scratch: CalibrationScratch) -> None:
         for b in range(bins):
             without += faded[expired + j * bins + b]
             for k in range(labels):
-                scratch.row[k] += faded[at + (j * bins + b) * labels + k]
+                scratch.row[k] += faded[at + (j * bins + b) * labels + k] * scratch.factors[j, k]
         for k in range(labels):
             total += scratch.row[k]
         worth = 1.0
@@ -134,77 +138,92 @@ def calibrate(model: ModelCounters, scratch: CalibrationScratch) -> None:
             place = at + (j * bins + b) * labels
             n = 0.0
             for k in range(labels):
-                n += faded[place + k]
+                n += faded[place + k] * scratch.factors[j, k]
             worth_here = 1.0
             if squares:
                 squared = faded[squares + j * bins + b]
                 worth_here = n / squared if squared > 0.0 else 0.0
             for k in range(labels):
                 of_class = (scratch.row[k] * worth + 1.0 / labels) / (total * worth + 1.0)
-                scratch.shares[j, b, k] = (faded[place + k] * worth_here + of_class) / (n * worth_here + 1.0)
+                here = faded[place + k] * scratch.factors[j, k] * worth_here
+                scratch.shares[j, b, k] = (here + of_class) / (n * worth_here + 1.0)
             gone = faded[expired + j * bins + b]
             scratch.lost[j, b] = (gone + lost) / (gone + n * worth_here + 1.0)
 
 
 @inner
 def add_up(model: ModelCounters, scratch: CalibrationScratch) -> None:
-    """Compute cumulative sums of labels by delay, from the shortest on: of each (j, k), and of all."""
+    """Compute cumulative sums of labels by delay, from the shortest on, and the labels' factors.
+
+    A label with the delay d can be seen only if its prediction is older than d. So early in a model's life,
+    labels with long delays are too few. Each counts as often as its delay has had less time.
+    """
     faded, predicted, labels = model.faded, model.predicted, model.labels
     delays = model.at + predicted * model.bins * (labels + 1)
-    for a in range(BUCKETS + 1):
-        scratch.all_sums[a] = 0.0
     for j in range(predicted):
         for k in range(labels):
-            total = 0.0
+            scratch.factors[j, k] = scratch.sums[j, k, 0] = scratch.areas[j, k, 0] = 0.0
+    for a in range(BUCKETS):
+        delay = 0.5 * (EDGES[a] + EDGES[a + 1]) * model.horizon
+        of_delays, of_labels = _factor(model, delay, MEMORY_OF_DELAYS), _factor(model, delay, MEMORY)
+        for j in range(predicted):
+            for k in range(labels):
+                here = faded[delays + (j * labels + k) * BUCKETS + a]
+                before, width = scratch.sums[j, k, a], EDGES[a + 1] - EDGES[a]
+                scratch.sums[j, k, a + 1] = before + here * of_delays
+                area = 0.5 * width * (before + scratch.sums[j, k, a + 1])
+                scratch.areas[j, k, a + 1] = scratch.areas[j, k, a] + area
+                scratch.factors[j, k] += here * of_labels
+    for j in range(predicted):
+        for k in range(labels):
+            count = 0.0
             for a in range(BUCKETS):
-                total += faded[delays + (j * labels + k) * BUCKETS + a]
-                scratch.sums[j, k, a + 1] = total
-                scratch.all_sums[a + 1] += total
+                count += faded[delays + (j * labels + k) * BUCKETS + a]
+            known = count > 0.0 and model.squares == 0
+            scratch.factors[j, k] = scratch.factors[j, k] / count if known else 1.0
+
+
+@inner
+def _factor(model: ModelCounters, delay: float, memory: int) -> float:
+    """How much longer the shortest delay could be seen than this one, with counts that fade."""
+    if model.age <= delay or model.outcomes <= 0.0:
+        return _LARGEST_FACTOR
+    remembered = model.outcomes / (model.age * memory)  # 1 / ms
+    seen = 1.0 - exp(-(model.age - delay) * remembered)
+    if seen <= 0.0:
+        return _LARGEST_FACTOR
+    return min(_LARGEST_FACTOR, (1.0 - exp(-model.age * remembered)) / seen)
 
 
 @inner
 def share_arrived(
-    model: ModelCounters, newest: float, oldest: float, edges: Floats, scratch: CalibrationScratch, slot: int
+    model: ModelCounters, newest: float, oldest: float, scratch: CalibrationScratch, slot: int
 ) -> None:  # fmt: skip
-    """Compute F for a slot: the share of the labels of (j, k) that has come by its ages."""
-    predicted, labels = model.predicted, model.labels
-    for j in range(predicted):
-        for k in range(labels):
-            scratch.arrived[slot, j, k] = 0.0
-    for part in range(_AGES):
-        age = (newest + (oldest - newest) * (part + 0.5) / _AGES) / model.horizon
-        if age >= 1.0:
-            for j in range(predicted):
-                for k in range(labels):
-                    scratch.arrived[slot, j, k] += 1.0 / _AGES
-            continue
-        a = bucket_of(edges, age)
-        within = (age - edges[a]) / (edges[a + 1] - edges[a])
-        arrived = scratch.all_sums[a] + within * (scratch.all_sums[a + 1] - scratch.all_sums[a])
-        of_all = (arrived + age) / (scratch.all_sums[BUCKETS] + 1.0)
-        for j in range(predicted):
-            for k in range(labels):
-                if k == model.last:
-                    continue
-                sums = scratch.sums[j, k]
-                arrived = sums[a] + within * (sums[a + 1] - sums[a])
-                scratch.arrived[slot, j, k] += (arrived + of_all) / (sums[BUCKETS] + 1.0) / _AGES
+    """Compute F for a slot: the mean over its ages of the share of the labels of (j, k) that has come.
+
+    There is one pseudo-observation: a label whose delay may be any share of the horizon.
+    """
+    young, old = newest / model.horizon, oldest / model.horizon
+    a, b = bucket_of(EDGES, min(young, _LAST_AGE)), bucket_of(EDGES, min(old, _LAST_AGE))
+    for j in range(model.predicted):
+        for k in range(model.labels):
+            if old <= young:
+                scratch.arrived[slot, j, k] = 1.0 if young >= 1.0 else 0.0
+                continue
+            area = max(0.0, old - 1.0) - max(0.0, young - 1.0)
+            if k != model.last:
+                sums, areas = scratch.sums[j, k], scratch.areas[j, k]
+                below = _area(sums, areas, b, min(1.0, old)) - _area(sums, areas, a, min(1.0, young))
+                area += below / (sums[BUCKETS] + 1.0)
+            scratch.arrived[slot, j, k] = area / (old - young)
 
 
 @inner
-def weigh(one: PeriodLook, j: int, k: int) -> float:
-    """Return how many labels k of predictions of class j have come; put their mean weights in scratch."""
-    scratch, sampled = one.scratch, one.model.squares != 0
-    count = inverse = doubt = 0.0
-    for slot in range(SLOTS):
-        arrived = float(one.whole[one.at.slot_met + (j * SLOTS + slot) * one.model.labels + k])
-        share = min(1.0, max(_LEAST_SHARE, scratch.arrived[slot, j, k]))
-        count += arrived
-        inverse += arrived / share
-        doubt += arrived * (1.0 if sampled else 1.0 - share) / (share * share)
-    scratch.weights[j, k, 0] = inverse / count if count > 0.0 else 0.0
-    scratch.weights[j, k, 1] = doubt / count if count > 0.0 else 0.0
-    return count
+def _area(sums: Floats, areas: Floats, a: int, age: float) -> float:
+    """The area below the cumulative sums up to an age in bucket a, with the pseudo-observation."""
+    within = age - EDGES[a]
+    here = sums[a] + within / (EDGES[a + 1] - EDGES[a]) * (sums[a + 1] - sums[a])
+    return areas[a] + 0.5 * within * (sums[a] + here) + 0.5 * age * age
 
 
 #: Strata with fewer expected predictions are merged into one; it counts as having at least this many
@@ -212,7 +231,7 @@ def weigh(one: PeriodLook, j: int, k: int) -> float:
 _FEW = 5.0
 
 #: The smallest variance of a number of labels for which the deviation of delays is computed.
-_LEAST_VARIANCE = 1e-9
+_LEAST_OF_DELAYS = 1e-9
 
 
 @inner
@@ -248,7 +267,7 @@ def _delays(one: PeriodLook) -> float:
             here = float(whole[at.slot_made + j * SLOTS + slot])
             off -= here * share
             variance += here * share * (1.0 - share)
-    return off / math.sqrt(variance) if variance > _LEAST_VARIANCE else math.nan
+    return off / math.sqrt(variance) if variance > _LEAST_OF_DELAYS else math.nan
 
 
 @inner

@@ -4,8 +4,8 @@ Each model has counters that fade by outcomes:
 
 - `classes[j, b, k]`: labels k of predictions of class j with confidence bin b;
 - `expired[j, b]`: predictions that never got a label;
-- `delays[j, k, a]`: labels that came after the share a of the horizon;
-- losses by stratum (j, b).
+- `delays[j, k, a]`: labels that came after the share a of the horizon; they fade faster than the others;
+- losses by stratum (j, b) and label k.
 
 Each open period has counts of its predictions, of those that met their label, and of those that expired. It
 has them by stratum, and again by class and slot (an eighth of the period), which gives their ages.
@@ -30,13 +30,14 @@ from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, grow
 from prequential.engine.compiled.pool import Pool
 from prequential.engine.delay import records as graded
 from prequential.engine.delay.calendars import UTC, Calendars, ends_of, new_calendars, with_calendar
+from prequential.engine.delay.levels import FIRST_LEVEL, FIRST_LEVEL_OF_SAMPLES
 from prequential.engine.delay.records import NEVER, MaturityRecords, ReportedEstimates, Usual
 from prequential.engine.tables.rows import Key, StateTable, of_pool
 from prequential.engine.tables.scores import CONFIDENCE_BINS
 
-#: Buckets of delays, as shares of the horizon: the upper bound of each is 3/4 of the next one's. The first
-#: ends at 1.3e-4 of the horizon (2½ minutes of 14 days).
-BUCKETS, _RATIO = 32, 0.75
+#: Buckets of delays, as shares of the horizon: the upper bound of each is 0.87 of the next one's. The first
+#: ends at 1.5e-4 of the horizon (3 minutes of 14 days). Within a bucket, delays count as spread evenly.
+BUCKETS, _RATIO = 64, 0.87
 
 #: Parts of a period, for the ages of its predictions.
 SLOTS = 8
@@ -50,14 +51,11 @@ NUMBERS, RIGHT_WRONG, _TWO, _FOUR, EIGHT = range(5)
 #: By layout: the numbers of predicted classes and of labels.
 PREDICTED, LABELS = (1, 1, 2, 4, 8), (1, 2, 2, 4, 8)
 
-#: Losses by stratum: log loss and Brier score, or |e|, e², e.
+#: Losses by stratum and label: log loss and Brier score, or |e|, e², e.
 _LOSSES_OF_CLASSES, _LOSSES_OF_NUMBERS = 2, 3
 
-#: Numbers of the level of a cell's correction: mean, variance, noise, and the last final period's correction.
-LEVEL = 4
-
-#: The initial values of the level's variance and of its noise per period.
-_VARIANCE, _NOISE = 1e-4, 1e-5
+#: Numbers of the level of a cell's correction: see `engine.delay.levels`.
+LEVEL = len(FIRST_LEVEL)
 
 #: Number of block sizes: by layout, by bins or none, and by losses or weights.
 _SIZES = 30
@@ -77,7 +75,7 @@ class ExpectedModels(NamedTuple):
     horizon: Ints  # of labels, ms
     settle: Ints  # how long revisions are recognised, ms
     bins: Ints32  # of confidence
-    losses: Ints32  # that are added up by stratum
+    losses: Ints32  # that are added up by stratum and label
     sampled: Ints32  # 1: labels are weighted with the inverse of their propensity
     at_horizon: Ints32  # 1 + the class of instances without a label by the horizon; 0: none, they expire
     layout: Ints32
@@ -99,7 +97,7 @@ class ExpectedPeriods(NamedTuple):
     """By period: rows of a pool, whose owners are models and whose keys are starts, ms."""
 
     block: Ints  # first place of its counters; 0: it is closed
-    asked: Bytes  # its latest estimate: 0 none, 1 before its end, 2 + maturity (see `expecting`)
+    asked: Bytes  # its latest estimate: 0 none, 1 + stage (see `records`)
     first_said: Ints32  # see `engine.delay.records`
     alarmed: Ints  # bits of the alarms that it raised: see `engine.detectors.objectives`
 
@@ -149,7 +147,7 @@ class Shape(NamedTuple):
     def of_model(self) -> int:
         """Places of a model's block."""
         j, k, b = self.predicted, self.labels, self.bins
-        more = j * b * (1 + self.losses) if self.losses else j * b * self.sampled
+        more = j * b * k * (1 + self.losses) if self.losses else j * b * self.sampled
         return j * b * (k + 1) + j * k * (BUCKETS + LEVEL) + more
 
     @property
@@ -307,7 +305,8 @@ def begin(expected: ExpectedTables, model: int) -> ExpectedTables:
     models.size[model] = 6 * int(models.layout[model]) + 2 * more + int(models.bins[model] > 1)
     expected, at = take_block(expected, 0, int(models.size[model]), shape.of_model)
     models.block[model] = at
-    counters_of(expected, model).levels[:] = (0.0, _VARIANCE, _NOISE, np.nan)
+    first = FIRST_LEVEL_OF_SAMPLES if models.sampled[model] else FIRST_LEVEL
+    counters_of(expected, model).levels[:] = first
     return expected
 
 
@@ -318,7 +317,7 @@ class Counters(NamedTuple):
     expired: Floats  # (J, B)
     delays: Floats  # (J, K, BUCKETS)
     levels: Floats  # (J, K, LEVEL)
-    losses: Floats  # (J, B, 1 + losses): how many, and sums; without losses (0,)
+    losses: Floats  # (J, B, K, 1 + losses): how many, and sums; without losses (0,)
     squares: Floats  # (J, B): of weights; where labels aren't sampled (0,)
 
 
@@ -327,7 +326,7 @@ def counters_of(expected: ExpectedTables, model: int) -> Counters:
     shape, at = shape_of(expected.models, model), int(expected.models.block[model])
     j, k, b, losses, sampled = shape
     counters, count = [], expected.of_models.counts
-    of_losses, of_weights = (j, b, 1 + losses) if losses else (0,), (j, b) if sampled else (0,)
+    of_losses, of_weights = (j, b, k, 1 + losses) if losses else (0,), (j, b) if sampled else (0,)
     for dimensions in ((j, b, k), (j, b), (j, k, BUCKETS), (j, k, LEVEL), of_losses, of_weights):
         end = at + int(np.prod(dimensions))
         counters.append(count[at:end].reshape(dimensions))
@@ -336,7 +335,7 @@ def counters_of(expected: ExpectedTables, model: int) -> Counters:
 
 
 def losses_at(models: ExpectedModels, whose: Ints) -> Ints:
-    """Where the sums of losses by stratum begin, for models with the same layout, (m,)."""
+    """Where the sums of losses by stratum and label begin, for models with the same layout, (m,)."""
     j, k, b, _, _ = shape_of(models, int(whose[0]))
     return models.block[whose] + j * b * (k + 1) + j * k * (BUCKETS + LEVEL)
 

@@ -1,18 +1,8 @@
 """The expected confusion matrix of a period once all labels are there.
 
-Calibration estimates it from the labels of similar predictions (CBPE is this term alone). The labels that
-have come correct the estimate. Each is weighted with the inverse of the share of labels of its kind that have
-come by its age (nowcasting: Lawless 1994).
-
-If labels are sampled with known propensities, the inverse propensity is a further factor of the weight, and
-the estimate is for all predictions. This is the difference estimator of survey sampling (Särndal, Swensson
-and Wretman 1992, 6.3). Its mean over a stream is that of prediction-powered inference (Angelopoulos et al.
-2023). The estimate of a final period uses only its own labels, and its scale is the standard error.
-
-With `label_at_horizon`, instances without a label by the horizon get that class. So labels that come earlier
-are of the other classes only. If N predictions of class j will have the label k, about N·F labels have come
-by now. For these classes, the correction is the excess of labels over their expected number. The class at the
-horizon gets the opposite of the sum of these corrections.
+Calibration estimates it from the labels of similar predictions (CBPE is this term alone). The labels of the
+period, those that have come and those that have not, correct the estimate: see `censoring`. The correction
+follows a level that moves from period to period: see `levels`. With sampled labels: see `sampled`.
 """
 
 from __future__ import annotations
@@ -22,30 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
-from prequential.engine.delay import calibrating, expected
+from prequential.engine.delay import calibrating, censoring, expected, levels, sampled
 from prequential.engine.delay.calibrating import ModelCounters, OpenPeriods, PeriodEstimates, PeriodLook
+from prequential.engine.delay.censoring import INFORMATION, PRIOR, TILT, WIDTH
 from prequential.engine.delay.expected import LEVEL, SLOTS, ExpectedModels, ExpectedTables
 from prequential.engine.delay.following import places_of_model, places_of_period
+from prequential.engine.delay.levels import DRIFT, MEAN, SPREAD, VARIANCE
 
-#: With fewer labels there is no correction.
+#: With fewer labels there is no deviation from calibration.
 FEW = 5.0
-
-#: A correction that is off by more than this many squared deviations has moved: the level counts less at
-#: once.
-_SURPRISE = 9.0
-
-#: How fast the level's noise is learned from final periods, and the smallest noise.
-_LEARNING, _LEAST_NOISE = 0.05, 1e-7
-
-#: With sampled labels, the noise is at least this share of a final correction's doubt, so that a period has a
-#: weight of at least 0.2 (0.2²/0.8). Only moves beyond `_DOUBTED` times the doubt count as noise.
-_LEAST_OF_DOUBT, _DOUBTED = 0.05, 1.25
-
-#: Variance that is left when no prediction is pending.
-_LEAST_VARIANCE = 1e-7
-
-#: Columns of a level.
-MEAN, VARIANCE, NOISE, LAST = range(LEVEL)
 
 
 class _Together(NamedTuple):
@@ -56,6 +31,8 @@ class _Together(NamedTuple):
     squares: Ints
     horizon: Ints
     clock: Ints
+    since: Ints
+    outcomes: Ints
     closes: Bytes
     last: Ints
     ends: Ints  # after the last period of each
@@ -107,13 +84,14 @@ def _look_at(
 ) -> PeriodEstimates:
     """Estimate the periods of models with the same layout."""
     models, n = tables.models, len(rows)
-    j, k, b, _, sampled = expected.shape_of(models, int(whose[0]))
-    result = PeriodEstimates(np.zeros((n, j, k)), np.zeros((n, calibrating.COLUMNS)), np.zeros((n, j, b)))
+    j, k, b, _, is_sampled = expected.shape_of(models, int(whose[0]))
+    result = PeriodEstimates(np.zeros((n, j, k)), np.zeros((n, calibrating.COLUMNS)), np.zeros((n, j, b, k)))
     blocks: Any = models.block[whose]
     at: Any = places_of_model(blocks, j, k, b)  # by model
     together = _Together(
-        blocks, at.levels, at.beyond if sampled else np.zeros_like(blocks),
-        models.horizon[whose], clocks, (models.at_horizon[whose] > 0).astype(np.uint8),
+        blocks, at.levels, at.beyond if is_sampled else np.zeros_like(blocks),
+        models.horizon[whose], clocks, models.since[whose], models.outcomes[whose],
+        (models.at_horizon[whose] > 0).astype(np.uint8),
         _last(models, whose), ends,
     )  # fmt: skip
     counts = tables.of_periods.counts
@@ -122,7 +100,7 @@ def _look_at(
         expected.ends_of_periods(tables, rows),
     )  # fmt: skip
     scratch = calibrating.new_scratch(j, k, b)
-    _look(tables.of_models.counts, together, closing, periods, expected.EDGES, scratch, result)
+    _look(tables.of_models.counts, together, closing, periods, scratch, result)
     return result
 
 
@@ -135,7 +113,7 @@ def _last(models: ExpectedModels, whose: Ints) -> Ints:
 
 @kernel
 def _look(
-    faded: Floats, together: _Together, closing: bool, periods: OpenPeriods, edges: Floats,
+    faded: Floats, together: _Together, closing: bool, periods: OpenPeriods,
     scratch: calibrating.CalibrationScratch, result: PeriodEstimates,
 ) -> None:  # fmt: skip
     _, predicted, labels = result.cells.shape
@@ -145,11 +123,12 @@ def _look(
             continue
         model = ModelCounters(
             faded, together.at[m], together.levels[m], together.squares[m], predicted, labels, bins,
-            together.horizon[m], together.clock[m], closing, together.closes[m] != 0,
+            together.horizon[m], together.clock[m], float(together.clock[m] - together.since[m]),
+            float(together.outcomes[m]), closing, together.closes[m] != 0,
             together.last[m],
         )  # fmt: skip
-        calibrating.calibrate(model, scratch)
         calibrating.add_up(model, scratch)
+        calibrating.calibrate(model, scratch)
         for j in range(predicted):
             for k in range(labels):
                 level = model.levels + (j * labels + k) * LEVEL
@@ -159,317 +138,130 @@ def _look(
             for slot in range(SLOTS):
                 newest = max(0.0, float(age - length * (slot + 1) // SLOTS))
                 oldest = max(0.0, float(age - length * slot // SLOTS))
-                calibrating.share_arrived(model, newest, oldest, edges, scratch, slot)
+                calibrating.share_arrived(model, newest, oldest, scratch, slot)
             at = places_of_period(periods.block[i], predicted, labels, bins)
             one = PeriodLook(model, periods.counts, periods.weights, at, scratch, result, i)
-            _expect(one)
             calibrating.deviate(one)
+            if model.squares:
+                sampled.expect(one)
+            else:
+                _expect(one)
             i += 1
 
 
 @inner
 def _expect(one: PeriodLook) -> None:
     """Estimate one period."""
-    model, _, _, _, scratch, result, i = one
-    predicted, labels, sampled = model.predicted, model.labels, model.squares != 0
-    about, cells = result.about, result.cells
-    labelled = _count_sampled(one) if sampled else _count(one)
-    n = about[i, calibrating.EXPECTED]
+    model, about, scratch, i = one.model, one.result.about, one.scratch, one.i
+    labelled = _count_labels(one)
+    censoring.trust_arrivals(one, labelled)
+    coming = weight = variance = slope = information = 0.0
+    for j in range(model.predicted):
+        censoring.count_rows(one, j)
+        _put_priors(one, j)
+        steep, here = censoring.fit(one, j)
+        slope += steep
+        information += here
+        rows = waiting = 0.0
+        for b in range(model.bins):
+            rows += scratch.strata[0, b]
+            waiting += scratch.strata[1, b]
+        about[i, calibrating.WAITING] += waiting
+        coming += censoring.spread_waiting(one, j)
+        _add_labels(one, j)
+        weight += rows * _weight(one, j)
+        variance += _variance(one, j)
+        _move_levels(one, j)
+    n = labelled + coming
+    about[i, calibrating.LABELLED], about[i, calibrating.EXPECTED] = labelled, n
     if n <= 0.0:
         return
-    weight = variance = gap = by_chance = 0.0
-    for j in range(predicted):
-        of_class, coming, total = _sum_class(one, j)
-        each = of_class / total if total > 0.0 else 0.0
-        if model.closes and not sampled:
-            _correct_events(one, j)
-        excess = 0.0
-        for k in range(labels):
-            level = model.levels + (j * labels + k) * LEVEL
-            calibrated, delta, doubt, chance, labelled_here = _compare(one, j, k, each)
-            if sampled:
-                doubt *= coming / of_class if of_class > 0.0 else 0.0
-                known = labelled >= FEW and total > 0.0
-                if not known:
-                    delta, doubt = 0.0, 1.0
-            else:
-                known, delta, doubt = _doubt_events(one, k, labelled, delta, doubt, chance)
-            if known and k == (j if predicted == labels else labels - 1):
-                gap += delta
-                by_chance += doubt + chance
-            if model.closing:
-                if known:
-                    _learn(model.faded, level, delta, doubt, chance, sampled)
-                if not sampled:
-                    continue
-                variance += doubt / labels if known else 0.0
-                value = calibrated + delta
-            else:
-                mean, believed, off = _believe(one, j, k, delta, doubt, chance, known or not sampled)
-                value = calibrated + mean + believed * off
-                weight += believed * of_class / (n * labels)
-                variance += believed * doubt / labels
-            cells[i, j, k] = max(0.0, n * value - labelled_here)
-            excess += cells[i, j, k]
-            scratch.row[k] = calibrated
-        if sampled or not model.closing:
-            _spread_over(one, j, coming, excess)
-    about[i, calibrating.WEIGHT], about[i, calibrating.SCALE] = weight, math.sqrt(variance + _LEAST_VARIANCE)
-    about[i, calibrating.CONCEPT] = gap / math.sqrt(by_chance) if by_chance > 0.0 else math.nan
+    about[i, calibrating.WEIGHT] = weight / (labelled + about[i, calibrating.WAITING])
+    about[i, calibrating.SCALE] = math.sqrt(variance / (n * n) + calibrating.LEAST_VARIANCE)
+    known = labelled >= FEW and information > 0.0
+    about[i, calibrating.CONCEPT] = slope / math.sqrt(information) if known else math.nan
 
 
 @inner
-def _doubt_events(
-    one: PeriodLook, k: int, labelled: float, delta: float, doubt: float, chance: float
-) -> tuple[bool, float, float]:
-    """Whether there are enough labels k for a correction, the correction, and its variance."""
-    model, about, events = one.model, one.result.about, one.scratch.events
-    n, seen = about[one.i, calibrating.EXPECTED], labelled
-    if model.closes:
-        seen = events[k, calibrating.SEEN]
-        delta, doubt = events[k, calibrating.OFF] / n, events[k, calibrating.DOUBT] / (n * n)
-    if about[one.i, calibrating.WAITING] <= 0.0:
-        doubt = 0.0
-    elif seen < FEW:
-        delta, doubt = 0.0, 1.0
-    else:
-        doubt += chance / seen
-    return seen >= FEW, delta, doubt
+def _count_labels(one: PeriodLook) -> float:
+    """How many labels of a period have come."""
+    model, count = one.model, 0.0
+    for cell in range(model.predicted * model.bins * model.labels):
+        count += one.whole[one.at.met + cell]
+    return count
 
 
 @inner
-def _sum_class(one: PeriodLook, j: int) -> tuple[float, float, float]:
-    """The predictions of class j that have or will have a label, those that will, and the labels' weights."""
-    model, whole, weights, at, scratch, result, i = one
-    of_class = coming = has = total = 0.0
-    for b in range(model.bins):
-        coming += result.coming[i, j, b]
-        of_class += result.coming[i, j, b]
-        for k in range(model.labels):
-            place = (j * model.bins + b) * model.labels + k
-            of_class += whole[at.met + place]
-            has += whole[at.met + place]
-            if model.squares:
-                total += weights[at.weights + place] * scratch.weights[j, k, 0]
-    if model.squares:  # this order of addition differs in the last bits, which messages of a sample have
-        of_class = coming + has
-    return of_class, coming, total
-
-
-@inner
-def _compare(one: PeriodLook, j: int, k: int, each: float) -> tuple[float, float, float, float, float]:
-    """Compare the labels k of predictions of class j with calibration.
-
-    If labels are sampled, a weight of 1 stands for `each` of the class's predictions. Returns as shares of
-    the period's predictions: the calibrated number of labels, how many more there are, the variances of that
-    and of the number of labels itself. Then the number of labels so far.
-    """
-    model, whole, weights, at, scratch, result, i = one
-    labels, n = model.labels, result.about[i, calibrating.EXPECTED]
-    calibrated = delta = doubt = chance = labelled = 0.0
-    for b in range(model.bins):
-        m, here = scratch.shares[j, b, k], result.coming[i, j, b]
-        cell = (j * model.bins + b) * labels
-        for y in range(labels):
-            count = float(whole[at.met + cell + y])
-            here += count
-            off = (1.0 if y == k else 0.0) - m
-            if model.squares:
-                delta += weights[at.weights + cell + y] * scratch.weights[j, y, 0] * each * off
-                squares = weights[at.squares + cell + y]
-                # Not off²: it would make periods with fewer errors than usual seem more certain.
-                doubt += squares * scratch.weights[j, y, 1] * each * each * m * (1.0 - m)
-            else:
-                delta += count * scratch.weights[j, y, 0] * off
-                doubt += count * scratch.weights[j, y, 1] * off * off
-        labelled += whole[at.met + cell + k]
-        calibrated += here * m
-        chance += here * m * (1.0 - m)
-    return calibrated / n, delta / n, doubt / (n * n), chance / (n * n), labelled
-
-
-@inner
-def _correct_events(one: PeriodLook, j: int) -> None:
-    """For predictions of class j, put the correction, its variance and its number of predictions, by label.
-
-    The labels so far are a binomial share F of all that will come. So the estimate of the total number has
-    the variance n·m·(1 - F)/F.
-    """
-    model, whole, _, at, scratch, result, i = one
-    labels, bins, events = model.labels, model.bins, scratch.events
-    seen = off = doubt = 0.0
-    for k in range(labels):
-        n = share = coming = came = 0.0
-        for slot in range(SLOTS):
-            place = j * SLOTS + slot
-            here = float(whole[at.slot_made + place]) - float(whole[at.slot_expired + place])
-            n += here
-            share += here * min(1.0, scratch.arrived[slot, j, k])
-        for b in range(bins):
-            here = result.coming[i, j, b]
-            for y in range(labels):
-                here += whole[at.met + (j * bins + b) * labels + y]
-            coming += here * scratch.shares[j, b, k]
-            came += whole[at.met + (j * bins + b) * labels + k]
-        events[k, calibrating.SEEN] = events[k, calibrating.OFF] = events[k, calibrating.DOUBT] = 0.0
-        if model.closing and model.last < 0:  # right and wrong: they are distinguished at the end
-            share = n
-        elif model.predicted < labels:
-            continue
-        if k != model.last and share > 0.0:
-            events[k, calibrating.SEEN] = share
-            events[k, calibrating.OFF] = came * (n / share) - coming
-            events[k, calibrating.DOUBT] = coming * (n / share - 1.0)
-            seen = max(seen, share)
-            off += events[k, calibrating.OFF]
-            doubt += events[k, calibrating.DOUBT]
-    if model.last >= 0:
-        events[model.last, calibrating.SEEN] = seen
-        events[model.last, calibrating.OFF] = -off
-        events[model.last, calibrating.DOUBT] = doubt
-
-
-@inner
-def _spread_over(one: PeriodLook, j: int, coming: float, excess: float) -> None:
-    """Distribute the expected labels over classes: by the estimate's excess over the labels so far.
-
-    If there is no excess, they are distributed by calibration. Then add the labels so far.
-    """
-    model, whole, _, at, scratch, result, i = one
-    cells, calibrated, total, labels, bins = result.cells, scratch.row, 0.0, model.labels, model.bins
-    for k in range(labels):
-        total += calibrated[k]
-    for k in range(labels):
-        if excess > 0.0:
-            cells[i, j, k] *= coming / excess
-        else:
-            cells[i, j, k] = coming * calibrated[k] / total if total > 0.0 else 0.0
-    for k in range(labels):
-        for b in range(bins):
-            cells[i, j, k] += whole[at.met + (j * bins + b) * labels + k]
-
-
-@inner
-def _believe(
-    one: PeriodLook, j: int, k: int, delta: float, doubt: float, chance: float, known: bool
-) -> tuple[float, float, float]:
-    """Move the level by a period's correction; `known`: whether there are enough labels.
-
-    Returns the level before, the share of the correction's deviation from it that counts, and the deviation.
-    """
+def _put_priors(one: PeriodLook, j: int) -> None:
+    """Put the prior mean and variance of d by label; the level's variance grows by a step."""
     model, scratch = one.model, one.scratch
-    noise = model.faded[model.levels + (j * model.labels + k) * LEVEL + NOISE]
-    mean, spread = scratch.mean[j, k], scratch.variance[j, k] + noise
-    off = delta - mean
-    surprised = known and off * off > _SURPRISE * (spread + doubt + chance)
-    wide = spread + off * off if surprised else spread
-    believed = (wide + chance) / (wide + chance + doubt)
-    if surprised:
-        spread += off * off - (spread + doubt + chance)
-    gain = spread / (spread + doubt + chance)
-    scratch.mean[j, k] = mean + gain * off
-    scratch.variance[j, k] = spread * (1.0 - gain)
-    return mean, believed, off
+    for k in range(model.labels):
+        level = model.levels + (j * model.labels + k) * LEVEL
+        scratch.variance[j, k] += model.faded[level + DRIFT]
+        scratch.tilts[PRIOR, k] = scratch.mean[j, k]
+        scratch.tilts[WIDTH, k] = scratch.variance[j, k] + model.faded[level + SPREAD]
 
 
 @inner
-def _learn(faded: Floats, level: int, delta: float, doubt: float, chance: float, sampled: bool) -> None:
-    """Move the level by a final period's correction, and learn how much corrections move between periods.
-
-    With sampled labels, a correction also moves by its own doubt.
-    """
-    off, spread = delta - faded[level + MEAN], faded[level + VARIANCE] + faded[level + NOISE]
-    if off * off > _SURPRISE * (spread + doubt + chance):
-        spread += off * off - (spread + doubt + chance)
-    gain = spread / (spread + doubt + chance)
-    faded[level + MEAN] += gain * off
-    faded[level + VARIANCE] = spread * (1.0 - gain)
-    last = faded[level + LAST]
-    if last == last:
-        moved = (delta - last) * (delta - last) / 2.0 - chance
-        if sampled:
-            noise = (1.0 - _LEARNING) * faded[level + NOISE] + _LEARNING * (moved - _DOUBTED * doubt)
-            faded[level + NOISE] = max(noise, _LEAST_OF_DOUBT * doubt + _LEAST_NOISE)
-        else:
-            moved = max(moved, _LEAST_NOISE)
-            faded[level + NOISE] = (1.0 - _LEARNING) * faded[level + NOISE] + _LEARNING * moved
-    faded[level + LAST] = delta
-
-
-@inner
-def _count(one: PeriodLook) -> float:
-    """Count the labels of a period so far and estimate those to come; returns the number so far.
-
-    Also computes the weights of the labels so far.
-    """
-    model, whole, _, at, _, result, i = one
-    labelled = waiting = coming = 0.0
-    for j in range(model.predicted):
-        for k in range(model.labels):
-            labelled += calibrating.weigh(one, j, k)
-        of_class = 0.0
-        for slot in range(SLOTS):
-            of_class += _waiting_in_slot(one, j * SLOTS + slot)
+def _add_labels(one: PeriodLook, j: int) -> None:
+    """Put the row of class j into the matrix: its labels so far, and those that will come."""
+    model, cells = one.model, one.result.cells
+    for k in range(model.labels):
         for b in range(model.bins):
-            wait = _waiting(whole, at.made, at.met, at.expired, j * model.bins + b, model.labels)
-            come = 0.0
-            if wait > 0.0 and of_class > 0.0:
-                come = _share_to_come(one, j, b, of_class)
-                waiting += wait
-            result.coming[i, j, b] = wait * come
-            coming += wait * come
-    result.about[i, calibrating.LABELLED], result.about[i, calibrating.WAITING] = labelled, waiting
-    result.about[i, calibrating.EXPECTED] = labelled + coming
-    return labelled
+            cells[one.i, j, k] += one.whole[one.at.met + (j * model.bins + b) * model.labels + k]
+            cells[one.i, j, k] += one.result.coming[one.i, j, b, k]
 
 
 @inner
-def _count_sampled(one: PeriodLook) -> float:
-    """As `_count`, but for all predictions, as if a label was requested for each."""
-    model, whole, _, at, _, result, i = one
-    labels, bins = model.labels, model.bins
-    labelled = without = 0.0
-    for j in range(model.predicted):
-        for k in range(labels):
-            labelled += calibrating.weigh(one, j, k)
-        for b in range(bins):
-            come = float(whole[at.made + j * bins + b])
-            for k in range(labels):
-                come -= whole[at.met + (j * bins + b) * labels + k]
-            result.coming[i, j, b] = max(0.0, come)
-            without += result.coming[i, j, b]
-    result.about[i, calibrating.LABELLED], result.about[i, calibrating.WAITING] = labelled, without
-    result.about[i, calibrating.EXPECTED] = labelled + without
-    return labelled
+def _weight(one: PeriodLook, j: int) -> float:
+    """How much of d is from the period's labels rather than from the level, 0 … 1: the mean over labels."""
+    model, tilts = one.model, one.scratch.tilts
+    if model.labels == 1:
+        return 0.0
+    right, total = censoring.right_label(model.predicted, model.labels, j), 0.0
+    for k in range(model.labels):
+        if k != right:
+            total += tilts[INFORMATION, k] / (tilts[INFORMATION, k] + 1.0 / tilts[WIDTH, k])
+    return total / (model.labels - 1)
 
 
 @inner
-def _share_to_come(one: PeriodLook, j: int, b: int, of_class: float) -> float:
-    """The share of a stratum's pending predictions that will have a label, by the ages of its class."""
-    scratch, come = one.scratch, 0.0
-    lost = scratch.lost[j, b]
-    for slot in range(SLOTS):
-        there = _waiting_in_slot(one, j * SLOTS + slot)
-        later = 0.0
-        for k in range(one.model.labels):
-            later += scratch.shares[j, b, k] * (1.0 - scratch.arrived[slot, j, k])
-        later *= 1.0 - lost
-        if later > 0.0:
-            come += there / of_class * (later / (later + lost))
-    return come
+def _variance(one: PeriodLook, j: int) -> float:
+    """The variance of the number of right labels of class j that will come: by d, and by chance."""
+    model, tilts, coming, i = one.model, one.scratch.tilts, one.result.coming, one.i
+    right, variance = censoring.right_label(model.predicted, model.labels, j), 0.0
+    for k in range(model.labels):
+        moved = 0.0
+        for b in range(model.bins):
+            count = 0.0
+            for y in range(model.labels):
+                count += coming[i, j, b, y]
+            if count > 0.0:
+                here = coming[i, j, b, right] * coming[i, j, b, k] / count
+                moved += here
+                if k != right:
+                    variance += here  # summed over the others: n·p·(1 - p)
+        if k != right:
+            variance += moved * moved / (tilts[INFORMATION, k] + 1.0 / tilts[WIDTH, k])
+    return variance
 
 
 @inner
-def _waiting_in_slot(one: PeriodLook, place: int) -> float:
-    """Pending predictions of a class and slot."""
-    at = one.at
-    return _waiting(one.whole, at.slot_made, at.slot_met, at.slot_expired, place, one.model.labels)
-
-
-@inner
-def _waiting(whole: Ints32, made: int, met: int, gone: int, place: int, labels: int) -> float:
-    """Pending predictions of a stratum or slot."""
-    count = np.int64(whole[made + place]) - np.int64(whole[gone + place])
-    for k in range(labels):
-        count -= np.int64(whole[met + place * labels + k])
-    return float(max(0, count))
+def _move_levels(one: PeriodLook, j: int) -> None:
+    """Move the levels of class j by the period's d; a final period's are those that are kept."""
+    model, scratch = one.model, one.scratch
+    right, tilts = censoring.right_label(model.predicted, model.labels, j), scratch.tilts
+    for k in range(model.labels):
+        if k == right:
+            continue
+        information, width = tilts[INFORMATION, k], tilts[WIDTH, k]
+        off, share = tilts[TILT, k] - tilts[PRIOR, k], scratch.variance[j, k] / width
+        level = model.levels + (j * model.labels + k) * LEVEL
+        if model.closing and information > levels.LEAST_INFORMATION:
+            levels.learn(model.faded, level, tilts[PRIOR, k], off, width, information)
+        left = 1.0 / (information + 1.0 / width)
+        scratch.mean[j, k] += share * off
+        scratch.variance[j, k] += share * share * (left - width)
+        if model.closing:
+            model.faded[level + MEAN] = scratch.mean[j, k]
+            model.faded[level + VARIANCE] = scratch.variance[j, k]

@@ -5,7 +5,7 @@ There are J predicted classes, K labels, B confidence bins and S slots. The last
 ```
 block of a model, floats
     classes  expired  delays       levels     losses                  or squares
-    J·B·K    J·B      J·K·BUCKETS  J·K·LEVEL  J·B·(1 + their number)     J·B
+    J·B·K    J·B      J·K·BUCKETS  J·K·LEVEL  J·B·K·(1 + their number)   J·B
 
 block of a period, integers
     by stratum (j, b)       by class and slot       if labels are sampled, floats of four bytes
@@ -78,21 +78,22 @@ def places_of_period(block: int, predicted: int, labels: int, bins: int) -> Peri
 #: Why an update stops: the tables need a model's block, more classes, or a period.
 _BLOCK, _CLASSES, _PERIOD = range(1, 4)
 
-#: After this many outcomes of a model, all of its counts fade at once, with a memory of about 20,000
-#: outcomes.
+#: After this many outcomes of a model, all of its counts fade at once.
 FADE_EVERY = 256
-_MEMORY = 20_000
+
+#: How many outcomes counts remember, and how many delays do: those change sooner, and need fewer outcomes.
+MEMORY, MEMORY_OF_DELAYS = 20_000, 10_000
 
 
-def _fading() -> float:
-    """(1 - 1/20,000)^256, by multiplication: the same on every machine."""
+def _fading(memory: int) -> float:
+    """(1 - 1/memory)^256, by multiplication: the same on every machine."""
     factor = 1.0
     for _ in range(FADE_EVERY):
-        factor *= 1.0 - 1.0 / _MEMORY
+        factor *= 1.0 - 1.0 / memory
     return factor
 
 
-FADING = _fading()
+FADING, FADING_OF_DELAYS = _fading(MEMORY), _fading(MEMORY_OF_DELAYS)
 
 
 def update(expected: ExpectedTables, events: Events, start: int, stop: int) -> ExpectedTables:
@@ -111,7 +112,7 @@ def update(expected: ExpectedTables, events: Events, start: int, stop: int) -> E
     >>> tables = update(tables, events, 0, 4)
     >>> own = blocks.counters_of(tables, 0)
     >>> own.classes[0, 0].tolist(), own.expired.tolist(), int(own.delays[0, 1].argmax())
-    ([0.0, 1.0], [[1.0], [0.0]], 24)
+    ([0.0, 1.0], [[1.0], [0.0]], 49)
     """
     while (start := _update(expected, blocks.EDGES, events, start, stop)) < stop:
         model, wants = int(events.model[start]), int(expected.wants[0])
@@ -239,19 +240,19 @@ def _count_in_model(
             delays = at.delays + (event.j * event.labels + event.k) * BUCKETS
             faded[delays + bucket_of(edges, delay)] += 1.0
         if losses and events.scored[i] & HAS_SCORE:
-            sums = at.beyond + event.stratum * (1 + losses)
+            sums = at.beyond + (event.stratum * event.labels + event.k) * (1 + losses)
             _add_losses(faded, sums, events, i, models.layout[model] == blocks.NUMBERS)
         if sampled:
             faded[at.beyond + event.stratum] += event.weight * event.weight
         models.outcomes[model] += 1
         if models.outcomes[model] % FADE_EVERY == 0:
-            of_stratum = 1 + losses if losses else sampled
+            of_stratum = event.labels * (1 + losses) if losses else sampled
             _fade(faded, at, event.predicted * event.bins * of_stratum)
 
 
 @inlined
 def _add_losses(faded: Floats, sums: int, events: Events, i: int, numbers: bool) -> None:
-    """Add an outcome's losses to the sums of its stratum: how many, then each loss."""
+    """Add an outcome's losses to the sums of its stratum and label: how many, then each loss."""
     faded[sums] += 1.0
     if numbers:
         faded[sums + 1] += abs(events.error[i])
@@ -325,8 +326,10 @@ def _move_label(sums: Any, cell: int, event: _Followed, amount: float) -> None:
 @inner
 def _fade(faded: Floats, at: ModelPlaces, beyond: int) -> None:
     """Fade all of a model's counts, also those `beyond` its levels; the levels stay."""
-    for place in range(at.classes, at.levels):
+    for place in range(at.classes, at.delays):
         faded[place] *= FADING
+    for place in range(at.delays, at.levels):
+        faded[place] *= FADING_OF_DELAYS
     for place in range(at.beyond, at.beyond + beyond):
         faded[place] *= FADING
 
@@ -350,7 +353,7 @@ def _widen(expected: ExpectedTables, model: int) -> ExpectedTables:
     if not merged:
         wider.levels[: before.predicted, : before.labels] = counters[3]
     if shape.losses:
-        _move(wider.losses, counters[4], None, merged)
+        _move(wider.losses, counters[4], 2, merged)
     if shape.sampled:
         _move(wider.squares, counters[5], None, merged)
     size = int(models.size[model])

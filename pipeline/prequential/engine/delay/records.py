@@ -1,7 +1,8 @@
 """Estimates of periods before their labels were there: their errors, and how unusual a deviation is.
 
-A *maturity* is the time since a period's end, as a share of the horizon. The first estimate at each maturity
-is kept until the period is final. Then it is graded: its error is |estimate - final|/scale. Intervals follow
+A *maturity* is the time since a period's end, as a share of the horizon. Before its end, the share of the
+period that has passed counts. Both make its *stage*. The first estimate at each stage is kept until the
+period is final. Then it is graded: its error is |estimate - final|/scale. Intervals follow
 from the last 50 of these errors, by conformal prediction (Vovk, Gammerman and Shafer 2005): a quantile of
 them times the scale. The quantile's level follows the coverage (adaptive conformal inference: Gibbs and
 Candès 2021), but has a lower bound for intervals that have been too wide.
@@ -22,6 +23,11 @@ from prequential.engine.compiled.kernel import Floats, Ints, kernel
 #: Lower bounds of maturities in 28ths of the horizon after the period's end.
 MATURITIES = (0, 1, 2, 6, 14)
 _PARTS = 28
+
+#: Lower bounds of stages before a period's end, in eighths of it. Stages at maturities follow.
+_PASSED, _EIGHTHS = (0, 1, 4), 8
+BEFORE_END = len(_PASSED)
+STAGES = BEFORE_END + len(MATURITIES)
 
 #: Columns of an estimate: its value, its scale, half its interval's width, the two naive estimates, and the
 #: weight of the labels' correction in it.
@@ -54,31 +60,36 @@ NEVER = 1 << 62
 _FIRST_HALF = 1.645 * 1.3
 
 
+#: The naive answers, in the order of their errors.
+_NAIVE = "labelled_so_far", "last_final"
+
+
 class ReportedEstimates(NamedTuple):
     """By period and measure: rows of a pool, whose owners are periods and whose keys are measures."""
 
-    what: Any  # (rows, maturities, 6), of four bytes; NaN: there was no estimate
+    what: Any  # (rows, stages, 6), of four bytes; NaN: there was no estimate
 
 
 class MaturityRecords(NamedTuple):
     """By model and measure: rows of a pool, whose owners are models and whose keys are measures."""
 
-    scores: Any  # (rows, maturities, FINALS), of four bytes: |estimate - final|/scale, negative: not covered
-    finals: Ints  # (rows, maturities): number of graded estimates
-    level: Floats  # (rows, maturities): of the quantile
-    errors: Floats  # (rows, maturities, 3): mean |x - final| of estimate, labelled so far, last final …
+    scores: Any  # (rows, stages, FINALS), of four bytes: |estimate - final|/scale, negative: not covered
+    finals: Ints  # (rows, stages): number of graded estimates
+    level: Floats  # (rows, stages): of the quantile
+    errors: Floats  # (rows, stages, 3): mean |x - final| of estimate, labelled so far, last final …
     counts: Ints  # … and the number of values in each mean
     last: Floats  # the value of the last final period; NaN: there is none
 
 
 class MaturityRecord(NamedTuple):
-    """The record of estimates at a maturity; errors are means, NaN without any."""
+    """The record of estimates at a stage; errors are means, NaN without any."""
 
     finals: int
     coverage: float
     mean_error: float
     labelled_so_far: float
     last_final: float
+    lost_to: str | None  # the naive answer whose mean error is smallest, and smaller than the estimate's
 
 
 class Grade(NamedTuple):
@@ -89,17 +100,17 @@ class Grade(NamedTuple):
 
 
 #: The estimates of a value without any.
-NO_GRADES: Any = np.full((len(MATURITIES), _COLUMNS), np.nan, dtype=np.float32)
+NO_GRADES: Any = np.full((STAGES, _COLUMNS), np.nan, dtype=np.float32)
 
 
 def new_reported_estimates(rows: int) -> ReportedEstimates:
     """Return rows without estimates."""
-    return ReportedEstimates(np.zeros((rows, len(MATURITIES), _COLUMNS), dtype=np.float32))
+    return ReportedEstimates(np.zeros((rows, STAGES, _COLUMNS), dtype=np.float32))
 
 
 def new_records(rows: int) -> MaturityRecords:
     """Return rows without grades."""
-    shape = (rows, len(MATURITIES))
+    shape = (rows, STAGES)
     return MaturityRecords(
         np.zeros((*shape, FINALS), dtype=np.float32), np.zeros(shape, dtype=np.int64), np.zeros(shape),
         np.zeros((*shape, 3)), np.zeros((*shape, 3), dtype=np.int64), np.zeros(rows),
@@ -118,6 +129,20 @@ def maturity_of(clock: Any, end: Any, horizon: Any) -> Any:
     """
     age = (clock - end) * _PARTS
     return sum(age >= part * horizon for part in MATURITIES) - 1
+
+
+def stage_of(clock: Any, start: Any, end: Any, horizon: Any) -> Any:
+    """The stage of periods: by the share of them that has passed, then by maturity.
+
+    Times are numbers of ms, or (n,) int64 of them.
+
+    >>> [stage_of(clock, 0, 1_000, 2_800) for clock in (0, 125, 500, 999, 1_000, 1_150)]
+    [0, 1, 2, 2, 3, 4]
+    """
+    passed = (clock - start) * _EIGHTHS
+    before = sum(passed >= part * (end - start) for part in _PASSED[1:])
+    maturity = maturity_of(clock, end, horizon)
+    return before + (maturity >= 0) * (BEFORE_END + maturity - before)
 
 
 def share_of(maturity: int) -> float | None:
@@ -153,61 +178,73 @@ def begin(records: MaturityRecords, row: int) -> None:
 
 
 @kernel
-def ratio_of(records: MaturityRecords, row: int, maturity: int, room: Floats) -> float:
-    """Half the width of an interval in scales, from the errors at a maturity; NaN: there are too few of them.
+def ratio_of(records: MaturityRecords, row: int, stage: int, room: Floats) -> float:
+    """Half the width of an interval in scales, from the errors at a stage; NaN: there are too few of them.
 
     It is the ⌈(n + 1)·level⌉-th smallest of n errors, or the largest. If errors are exchangeable, the next
     one is at most that with this probability. `room` has space for `FINALS` numbers.
     """
-    finals = min(FINALS, records.finals[row, maturity])
+    finals = min(FINALS, records.finals[row, stage])
     if finals < LEAST:
         return math.nan
     for i in range(finals):
-        score, at = abs(float(records.scores[row, maturity, i])), i
+        score, at = abs(float(records.scores[row, stage, i])), i
         while at and room[at - 1] > score:
             room[at] = room[at - 1]
             at -= 1
         room[at] = score
-    level = min(1.0, records.level[row, maturity])
+    level = min(1.0, records.level[row, stage])
     return room[min(finals, math.ceil((finals + 1) * level - _ROUNDING)) - 1]
 
 
-def graded(records: MaturityRecords, row: int, maturity: int, scale: float) -> Grade:
+def graded(records: MaturityRecords, row: int, stage: int, scale: float) -> Grade:
     """The interval of an estimate, and the record that it is based on."""
-    ratio = ratio_of(records, row, maturity, np.empty(FINALS))
+    ratio = ratio_of(records, row, stage, np.empty(FINALS))
     if ratio != ratio:
         return Grade(_FIRST_HALF * scale, None)
-    finals = min(FINALS, int(records.finals[row, maturity]))
-    covered = int((np.copysign(1.0, records.scores[row, maturity, :finals]) > 0).sum())
+    finals = min(FINALS, int(records.finals[row, stage]))
+    covered = int((np.copysign(1.0, records.scores[row, stage, :finals]) > 0).sum())
     errors = [
         error if count else np.nan
-        for error, count in zip(records.errors[row, maturity].tolist(), records.counts[row, maturity])
+        for error, count in zip(records.errors[row, stage].tolist(), records.counts[row, stage])
     ]
-    return Grade(ratio * scale, MaturityRecord(finals, covered / finals, *errors))
+    return Grade(
+        ratio * scale,
+        MaturityRecord(finals, covered / finals, *errors, _lost_to(errors, records.counts[row, stage])),
+    )
+
+
+def _lost_to(errors: list[float], counts: Ints) -> str | None:
+    """The naive answer with the smallest mean error over at least `LEAST` finals, if it is the best one."""
+    naive = [
+        (error, name) for error, name, count in zip(errors[1:], _NAIVE, counts[1:].tolist()) if count >= LEAST
+    ]
+    error, name = min(naive, default=(math.inf, None))
+    return name if error < errors[0] else None
 
 
 def say(
-    said: ReportedEstimates, row: int, maturity: int, estimate: float, scale: float, half: float,
+    said: ReportedEstimates, row: int, stage: int, estimate: float, scale: float, half: float,
     labelled_so_far: float, last_final: float, weight: float,
 ) -> None:  # fmt: skip
-    """Keep the first estimate of a period at a maturity.
+    """Keep the first estimate of a period at a stage.
 
     An estimate with numbers too large for four bytes is not kept, and therefore not graded.
     """
     if max(abs(estimate), scale, half) > _LARGEST:
         return
     naive = (value if abs(value) <= _LARGEST else np.nan for value in (labelled_so_far, last_final))
-    said.what[row, maturity] = (estimate, scale, half, *naive, weight)
+    said.what[row, stage] = (estimate, scale, half, *naive, weight)
 
 
 def grade(records: MaturityRecords, row: int, said: Any, final: float, variance: float = 0.0) -> None:
-    """Grade the estimates `said` (maturities, 6) of a period by its final value.
+    """Grade the estimates `said` (stages, 6) of a period by its final value.
 
     `variance` is the variance of a final value that is itself an estimate. An earlier estimate shares its
     random error in proportion to the weight λ of the labels. So their difference has the variance scale² + (1
     - 2λ)·variance.
     """
-    for maturity, one in enumerate(said.tolist()):
+    for stage, one in enumerate(said.tolist()):
         estimate, scale, half = one[:_LABELLED_SO_FAR]
         if estimate != estimate:
             continue
@@ -217,18 +254,18 @@ def grade(records: MaturityRecords, row: int, said: Any, final: float, variance:
             scale, half = scale * wider, half * wider
         error = abs(estimate - final)
         covered = error <= half
-        finals = int(records.finals[row, maturity])
+        finals = int(records.finals[row, stage])
         score = min(error / scale, _LARGEST)
-        records.scores[row, maturity, finals % FINALS] = score if covered else -score
-        records.finals[row, maturity] = finals + 1
-        level = float(records.level[row, maturity]) + _STEP * (LEVEL - covered)
-        records.level[row, maturity] = min(_HIGHEST, max(_LOWEST, level))
+        records.scores[row, stage, finals % FINALS] = score if covered else -score
+        records.finals[row, stage] = finals + 1
+        level = float(records.level[row, stage]) + _STEP * (LEVEL - covered)
+        records.level[row, stage] = min(_HIGHEST, max(_LOWEST, level))
         for place, value in enumerate((estimate, one[_LABELLED_SO_FAR], one[_LAST_FINAL])):
             if value == value:
-                count = int(records.counts[row, maturity, place]) + 1
-                records.counts[row, maturity, place] = count
-                mean = float(records.errors[row, maturity, place])
-                records.errors[row, maturity, place] = mean + (abs(value - final) - mean) / min(count, FINALS)
+                count = int(records.counts[row, stage, place]) + 1
+                records.counts[row, stage, place] = count
+                mean = float(records.errors[row, stage, place])
+                records.errors[row, stage, place] = mean + (abs(value - final) - mean) / min(count, FINALS)
     records.last[row] = final
 
 

@@ -5,6 +5,8 @@
 {'precision': 0.375, 'recall': 0.75, 'specificity': 0.6875, 'f1': 0.5, 'f2': 0.625}
 >>> f0_5(one._replace(fp=13.0))  # 7.5/21
 (0.35714285714285715, 0)
+>>> prevalence(one), predicted_prevalence(one)  # 8/40, 16/40
+((0.2, 0), (0.4, 0))
 
 A mean over the classes present counts a class without a value as 0.
 
@@ -30,6 +32,7 @@ from prequential.engine.compiled.mathematics import exp, log, root
 from prequential.engine.measures.declaration import (
     CLASSES,
     DEFINED,
+    EMPTY,
     NO_NEGATIVES,
     NO_POSITIVE,
     NO_POSITIVES,
@@ -266,6 +269,20 @@ def specificity(b: Binary) -> Result:
     if b.tn + b.fp == 0.0:
         return 0.0, NO_NEGATIVES
     return b.tn / (b.tn + b.fp), DEFINED
+
+
+@measure(POSITIVE, "P/n", low=0, high=1, quality=False, undefined=(EMPTY,))
+def prevalence(b: Binary) -> Result:
+    """Share of labels of the positive class."""
+    n = b.tp + b.fn + b.fp + b.tn
+    return ((b.tp + b.fn) / n, DEFINED) if n > 0.0 else (0.0, EMPTY)
+
+
+@measure(POSITIVE, "P̂/n", low=0, high=1, quality=False, undefined=(EMPTY,))
+def predicted_prevalence(b: Binary) -> Result:
+    """Share of predictions of the positive class."""
+    n = b.tp + b.fn + b.fp + b.tn
+    return ((b.tp + b.fp) / n, DEFINED) if n > 0.0 else (0.0, EMPTY)
 
 
 @measure(

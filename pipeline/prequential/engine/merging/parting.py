@@ -25,7 +25,7 @@ from prequential.engine.delay.expecting import look_together
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.sums import is_any
-from prequential.engine.expectations import scale_of
+from prequential.engine.expectations import left_of, scale_of, scale_with_rest
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.estimates import OF_MODELS
@@ -229,24 +229,26 @@ def foreseen_of(
             ]  # fmt: skip
         if has_losses:
             one.sums = sums[number, :MEANS].tolist()
-        maturity = records.maturity_of(clock, ends[place], int(models.horizon[model]))
-        if maturity >= 0:
-            one.halves = _halves(state, model, int(maturity), about, values[number][0])
+        stage = records.stage_of(clock, starts[place], ends[place], int(models.horizon[model]))
+        part_left = left_of(clock, starts[place], ends[place])
+        one.halves = _halves(state, model, int(stage), about, part_left, values[number][0])
         found[row] = one
     return found
 
 
 def _halves(
-    state: ShardState, model: int, maturity: int, about: npt.NDArray[np.float64], values: dict[str, float]
-) -> dict[str, float]:
-    """Half widths of intervals, for measures that have enough final periods at this maturity."""
+    state: ShardState, model: int, stage: int, about: npt.NDArray[np.float64], part_left: float,
+    values: dict[str, float],
+) -> dict[str, float]:  # fmt: skip
+    """Half widths of intervals, for measures that have enough final periods at this stage."""
     tables, halves = state.accounts.expected, {}
-    unknown = 1.0 - float(about[LABELLED]) / float(about[EXPECTED])
+    unknown = 1.0 - (1.0 - part_left) * float(about[LABELLED]) / float(about[EXPECTED])
+    of_all = scale_with_rest(float(about[SCALE]), float(about[EXPECTED]), part_left)
     for name, value in values.items():
         record = find(tables.record_pool, model, INDEX[name])
         if record:
-            scale = scale_of(name, value, float(about[SCALE]), unknown)
-            half, grade = records.graded(tables.records, record, maturity, scale)
+            scale = scale_of(name, value, of_all, unknown)
+            half, grade = records.graded(tables.records, record, stage, scale)
             if grade is not None and isfinite(abs(value) + half):
                 halves[name] = half
     return halves

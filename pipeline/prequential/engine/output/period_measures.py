@@ -12,7 +12,7 @@ import numpy as np
 from prequential.configuration.settings.stages import PERIOD
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.catalog.positives import positives_by_owner
-from prequential.engine.compiled.kernel import Floats, Ints, Ints32, allocating, kernel
+from prequential.engine.compiled.kernel import Floats, Ints, Ints32, allocating, inner, kernel
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.calendars import put_counts, put_stakes
 from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ExpectedTables, losses_at
@@ -32,10 +32,12 @@ from prequential.topics.encoding import encode, identity
 from prequential.topics.outputs import Encoded, Metrics
 from prequential.topics.specs import METRICS
 
-#: Measures of a matrix that are estimated: those of a model's quality that need no baseline.
+#: Measures of a matrix that are estimated: those of the positive class, or of a model's quality, that need no
+#: baseline.
 _OF_MATRIX = frozenset(
     one.name for one in MEASURES.values()
-    if one.inputs in (MATRIX, CLASSES, LABEL_SETS, POSITIVE, COSTS) and one.quality and not one.needs_label
+    if one.inputs in (MATRIX, CLASSES, LABEL_SETS, POSITIVE, COSTS) and not one.needs_label
+    and (one.quality or one.inputs == POSITIVE)
     and one.name != "cost_total"  # its number of predictions changes when labels come
 )  # fmt: skip
 
@@ -301,19 +303,34 @@ def _sums_of(
 @kernel
 def _add_losses(faded: Floats, at: Ints, coming: Floats, columns: Ints, numbers: bool, sums: Floats) -> None:
     """Add the expected labels to sums of scores, (n, `SIZE`)."""
-    _, predicted, bins = coming.shape
+    _, predicted, bins, labels = coming.shape
     # The first bin is that of predictions without probabilities.
-    start = 0 if numbers else 1
+    start, width = 0 if numbers else 1, 1 + len(columns)
     for i in range(len(at)):
         for j in range(predicted):
-            for b in range(start, bins):
-                place = at[i] + (j * bins + b) * (1 + len(columns))
-                n = faded[place]
-                if n <= 0.0 or coming[i, j, b] <= 0.0:
-                    continue
-                sums[i, scores.SCORED] += coming[i, j, b]
-                for one in range(len(columns)):
-                    sums[i, columns[one]] += coming[i, j, b] * (faded[place + 1 + one] / n)
+            for k in range(labels):
+                first = at[i] + (j * bins * labels + k) * width
+                for b in range(start, bins):
+                    if coming[i, j, b, k] <= 0.0:
+                        continue
+                    sums[i, scores.SCORED] += coming[i, j, b, k]
+                    for column in range(len(columns)):
+                        loss = _mean_loss(faded, first, labels * width, b, column, start, bins)
+                        sums[i, columns[column]] += coming[i, j, b, k] * loss
+
+
+@inner
+def _mean_loss(faded: Floats, first: int, step: int, b: int, column: int, start: int, bins: int) -> float:
+    """The mean loss of outcomes of a stratum and label, with one pseudo-outcome of the mean of all bins.
+
+    Sums of a bin begin `step` places after those of the one before.
+    """
+    count = total = 0.0
+    for other in range(start, bins):
+        count += faded[first + other * step]
+        total += faded[first + other * step + 1 + column]
+    mean = total / count if count > 0.0 else 0.0
+    return (faded[first + b * step + 1 + column] + mean) / (faded[first + b * step] + 1.0)
 
 
 def expected_of(

@@ -79,8 +79,9 @@ def all_waiting(expected: ExpectedTables, whose: Ints, clocks: Ints) -> list[Wai
     )
     # A period that hasn't ended counts as if it were at its end.
     maturities = records.maturity_of(clock_of, ends_of_periods(expected, rows), horizons).clip(min=0)
+    stages = records.BEFORE_END + maturities
     ratios = np.empty(len(rows))
-    _put_ratios(expected.record_pool, expected.records, some, ends, maturities, np.empty(FINALS), ratios)
+    _put_ratios(expected.record_pool, expected.records, some, ends, stages, np.empty(FINALS), ratios)
     for group in look_together(expected, some, rows, ends, clock):
         sums = np.zeros((len(group.places), 5))  # the fields of `Waiting`, and how many have no ratio
         layout = int(models.layout[some[group.places[0]]])
@@ -98,7 +99,7 @@ def all_waiting(expected: ExpectedTables, whose: Ints, clocks: Ints) -> list[Wai
 
 @kernel
 def _put_ratios(
-    pool: Pool, of_models: MaturityRecords, whose: Ints, ends: Ints, maturities: Ints, room: Floats,
+    pool: Pool, of_models: MaturityRecords, whose: Ints, ends: Ints, stages: Ints, room: Floats,
     ratios: Floats,
 ) -> None:  # fmt: skip
     """By period, put half the width of the interval of its share of right predictions, in scales.
@@ -114,11 +115,11 @@ def _put_ratios(
                 record = find(pool, whose[m], measure)
         for own in range(i, ends[m]):
             ratios[own] = math.nan
-            if own > i and maturities[own] == maturities[own - 1]:
+            if own > i and stages[own] == stages[own - 1]:
                 ratios[own] = ratios[own - 1]
             elif record:
-                before = maturities[own]
-                while before >= 0 and math.isnan(ratios[own]):
+                before = stages[own]
+                while before >= records.BEFORE_END and math.isnan(ratios[own]):
                     ratios[own] = ratio_of(of_models, record, before, room)
                     before -= 1
         i = ends[m]
@@ -151,7 +152,8 @@ def _add_period(
         right = 1 if right_wrong else j
         sums[2] += look.cells[i, j, right]
         for b in range(bins):
-            sums[1] += look.coming[i, j, b]
+            for k in range(labels):
+                sums[1] += look.coming[i, j, b, k]
             sums[2] -= counts[met + (j * bins + b) * labels + right]
     if math.isnan(ratio):
         sums[4] += 1.0
