@@ -179,7 +179,7 @@ def test_commands_exist(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_readme_begins_with_a_number() -> None:
-    """The first snippet runs as it stands, on the package's own data, with the numbers that the page shows."""
+    """The first snippet runs as it stands, on the package's data, and prints the numbers of the page."""
     _, python, output, _ = readme_blocks("Try it")
     result = said_by(python, {})
     for row in output.text.splitlines()[1:]:

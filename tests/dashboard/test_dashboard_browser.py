@@ -394,7 +394,7 @@ class TestIncident:
                 ["How bad", "67.0% accuracy"], ["Who", "this model alone"],
             ]  # fmt: skip
             assert "before 88.0%, since 67.0%" in facts[2]
-            assert "wrong in 33 of 100 outcomes, before in 12: 2.8 times as many errors" in facts[2]
+            assert "33 wrong in 100, before 12: 2.8 times as many" in facts[2]
             assert "severity 0.54, on a scale from 0.2 (small)" in facts[2]
             assert "Next step: Check upstream features of that segment." in page.inner_text(".next")
             assert page.locator("h2").all_inner_texts() == [

@@ -28,7 +28,8 @@ class Outcomes(NamedTuple):
 
     def sums(self) -> LossSums:
         loss = self.loss
-        return LossSums(float(len(loss)), *map(float, (loss.sum(), (loss**2).sum(), (loss * self.former).sum())))
+        sums = (len(loss), loss.sum(), (loss**2).sum(), (loss * self.former).sum())
+        return LossSums(*map(float, sums))
 
 
 #: Outcomes and the sum of their losses.

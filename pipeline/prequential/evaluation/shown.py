@@ -250,7 +250,7 @@ _PACKAGE = tuple(sys.modules["prequential"].__path__)
 
 
 def _caller() -> int:
-    """Return the `stacklevel` with which the calling function's warnings name code outside of this package."""
+    """Return the `stacklevel` with which warnings of the calling function name the user's code."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

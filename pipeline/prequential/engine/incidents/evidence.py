@@ -1,6 +1,6 @@
-"""Whether outcomes are worse than the ones before by more than chance, and than hours of a day may differ.
+"""Whether outcomes are worse than those before by more than chance, and than hours of a day may differ.
 
-Two tests of a span of outcomes against those before it. n0, n1 are their numbers, m0 and m1 their mean losses.
+Two tests of a span of outcomes against those before it. n0, n1 are their numbers, m0, m1 their mean losses.
 
 *Chance.* Errors come in runs. With r the correlation of a loss with the one before it, n outcomes count as
 n/D, D = (1 + r)/(1 - r). Few errors say little about r, so it is shrunk to `_RUNS`, which counts as

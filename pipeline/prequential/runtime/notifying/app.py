@@ -290,7 +290,8 @@ def chosen(message: Incident | Alarm, config: NotifyConfig) -> bool:
     if config.updates or message.revision == 1 or message.status != "open":
         return True
     confirmed = message.confirmed
-    return isinstance(confirmed, dict) and confirmed["outcome"] == message.outcome  # it is lasting from now on
+    # From this message on it is lasting.
+    return isinstance(confirmed, dict) and confirmed["outcome"] == message.outcome
 
 
 #: Seconds in addition to the request timeout within which a live process completes one turn of its loop. A

@@ -339,29 +339,6 @@ def levels_text(incident: Incident) -> Callable[[float], str]:
     return _percent if incident.baselines or is_share(incident) else number
 
 
-def size_in_words(incident: Incident) -> str:
-    """Return how bad an incident is: how many of 100 outcomes are wrong, and how many more than before.
-
-    >>> from types import SimpleNamespace
-    >>> levels = {"before": {"level": 0.07}, "after": {"level": 0.24}}
-    >>> size_in_words(SimpleNamespace(**levels, baselines={"persistent": {}}))
-    'wrong in 24 of 100 outcomes, before in 7: 3.4 times as many errors'
-    """
-    before, after = incident.before.get("level"), incident.after.get("level")
-    if before is None or after is None or not incident.baselines:
-        return ""
-    times = f": {after / before:.2g} times as many errors" if before > _LEAST_ERRORS else ""
-    return f"wrong in {_of_hundred(after)} of 100 outcomes, before in {_of_hundred(before)}{times}"
-
-
-#: A share of errors below which a ratio says nothing.
-_LEAST_ERRORS = 0.005
-
-
-def _of_hundred(share: float) -> str:
-    return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.2g}"
-
-
 def severity_in_words(severity: float) -> str:
     """Return a severity on its scale, by Cohen's words (1988)."""
     return f"severity {severity:.2f}, on a scale from 0.2 (small) over 0.5 (medium) to 0.8 (large)"
