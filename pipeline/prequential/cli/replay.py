@@ -89,14 +89,13 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
             if report_out is not None and out.report is not None:
                 out.report.findings += map(str, findings(account.facts()))
                 report_out.write(out.report.html())
-            if not (args.reused_ids or args.from_topics):
-                summary.refuse_reused_ids(result, "--reused-ids")
-            if result.evaluated and not args.from_topics:
-                summary.refuse_mostly_invalid(account.facts())
-            if not result.evaluated:
+            refusal = _refusal(args, result, account)
+            if refusal is not None or not result.evaluated:
                 raise _NoResults
         if summary_out is not None:
             summary_out.write(common.as_json(result))
+    if refusal is not None:
+        raise refusal
     show(result, config, Console(stderr=True))  # after all files are written
     if not result.evaluated:
         raise WorkError(printable(summary.why(result, account.facts())))
@@ -104,7 +103,23 @@ def _replay(args: argparse.Namespace, config: Config, given: list[str]) -> int:
 
 
 class _NoResults(Exception):
-    """Nothing was evaluated: files of results stay as they were."""
+    """Nothing was evaluated, or the records are refused: files of results stay as they were."""
+
+
+def _refusal(
+    args: argparse.Namespace, result: summary.Summary, account: summary.Account
+) -> WorkError | None:
+    """Return why the records of files are refused as a whole; None if they are not."""
+    if args.from_topics:
+        return None
+    try:
+        if not args.reused_ids:
+            summary.refuse_reused_ids(result, "--reused-ids")
+        if result.evaluated:
+            summary.refuse_mostly_invalid(account.facts())
+    except WorkError as error:
+        return error
+    return None
 
 
 def _from_topics(
