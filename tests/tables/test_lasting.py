@@ -27,8 +27,8 @@ class Outcomes(NamedTuple):
     former: np.ndarray
 
     def sums(self) -> LossSums:
-        loss = self.loss
-        return LossSums(float(len(loss)), *map(float, (loss.sum(), (loss**2).sum(), (loss * self.former).sum())))
+        sums = self.loss.sum(), (self.loss**2).sum(), (self.loss * self.former).sum()
+        return LossSums(float(len(self.loss)), *map(float, sums))
 
 
 #: Outcomes and the sum of their losses.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.engine.catalog.plans import Plan

@@ -260,8 +260,8 @@ def chosen(message: Incident | Alarm, config: NotifyConfig) -> bool:
         return False
     if config.updates or message.revision == 1 or message.status != "open":
         return True
-    confirmed = message.confirmed
-    return isinstance(confirmed, dict) and confirmed["outcome"] == message.outcome  # it is lasting from now on
+    confirmed = message.confirmed  # where it became lasting: here
+    return isinstance(confirmed, dict) and confirmed["outcome"] == message.outcome
 
 
 #: Seconds in addition to the request timeout within which a live process completes one turn of its loop. A

@@ -181,7 +181,8 @@ def incident_line(incident: ShownIncident, now: int, width: int, whose: str = ""
     point = message.change_point
     began = f"outcome {point['outcome']:,}" if message.untimed else moment(point["ts"], now)
     what = [
-        f"{levels_in_words(message)} since {began}", f"{standing_in_words(message)} ({printable(message.id[:ID])})",
+        f"{levels_in_words(message)} since {began}",
+        f"{standing_in_words(message)} ({printable(message.id[:ID])})",
         *where,
         ", ".join(map(cause_in_words, message.causes[:2])), counted(message.alarm_count, "alarm"),
     ]  # fmt: skip
