@@ -27,7 +27,7 @@ from prequential.engine.compiled.mathematics import exp, log
 #: z of the first test: a tail of 1%. A smaller one opens incidents for 10% errors at one outcome an hour.
 CHANCE = 2.33
 
-#: Deviations of the second test. With 2.75, 6 of 40 streams of batches open an incident; with 3.25, 2 of 80 do,
+#: Deviations of the second test. With 2.75, 6 of 40 streams of batches open an incident; with 3.25, 2 of 80,
 #: and all rises from 1 to 10%, 5 to 30% and 10 to 50% are still found.
 UNSEEN = 3.25
 
