@@ -47,7 +47,7 @@ def test_recall_may_fall_while_the_error_stays(seed: int) -> None:
     records = misses_for_false_alarms(seed).records()
     assert incidents(records) == []
     assert incidents(records, positive_class="b", incident_loss="specificity") == []
-    found = incidents(records, positive_class="b", incident_loss="recall")
+    found = incidents(records, positive_class="b", incident_loss="recall", cluster=45_000)
     assert len({one.id for one in found}) == 1
     last = found[-1]
     assert last.loss == "recall"
@@ -77,7 +77,7 @@ def test_more_errors_at_the_same_class_ratio_are_no_change_of_labels(loss: str) 
 
 def test_costs_may_rise_while_the_error_stays() -> None:
     records = misses_for_false_alarms(4).records()
-    [*_, last] = incidents(records, costs=COSTS, incident_loss="cost")
+    [*_, last] = incidents(records, costs=COSTS, incident_loss="cost", cluster=45_000)
     assert last.loss == "cost"
     # Half of the outcomes are of class b: 10% and 35% of them cost 10; the others' mistakes are worth 1.
     assert last.before["level"] == pytest.approx(0.5 * 1.0 - 0.5 * 0.35, abs=0.1)

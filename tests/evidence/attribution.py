@@ -21,8 +21,8 @@ from tests.incident_streams import Stream, incidents, markov, steps
 BEFORE, AFTER = 2_500, 1_500
 SIZE = BEFORE + AFTER
 
-#: Length of clusters, ms: they hold about 45 outcomes, and all that is kept spans the stream.
-CLUSTER = 45_000
+#: Length of clusters, ms: what a stream of this length has by itself.
+CLUSTER = 42_188
 
 
 class Scenario(NamedTuple):

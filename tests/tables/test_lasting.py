@@ -27,9 +27,8 @@ class Outcomes(NamedTuple):
     former: np.ndarray
 
     def sums(self) -> LossSums:
-        loss = self.loss
-        sums = (len(loss), loss.sum(), (loss**2).sum(), (loss * self.former).sum())
-        return LossSums(*map(float, sums))
+        sums = self.loss.sum(), (self.loss**2).sum(), (self.loss * self.former).sum()
+        return LossSums(float(len(self.loss)), *map(float, sums))
 
 
 #: Outcomes and the sum of their losses.
@@ -174,8 +173,8 @@ def test_a_worsening_lasts_for_four_clusters() -> None:
 
 def test_hours_that_were_not_seen_may_differ() -> None:
     """The odds of an error may double within the first day; once days are seen, they may not."""
-    before = LossSums(600.0, 60.0, 60.0, 6.0)
-    doubled, tenfold = LossSums(300.0, 57.0, 57.0, 11.0), LossSums(300.0, 150.0, 150.0, 75.0)
+    before = LossSums(3000.0, 300.0, 300.0, 30.0)
+    doubled, tenfold = LossSums(1500.0, 285.0, 285.0, 55.0), LossSums(1500.0, 750.0, 750.0, 375.0)
     assert not is_worse(before, doubled, True, 0.1)
     assert is_worse(before, doubled, True, 60.0)
     assert is_worse(before, doubled, True, WHOLE_DAYS)

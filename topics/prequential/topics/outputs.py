@@ -331,8 +331,8 @@ class Incident(msgspec.Struct, gc=False):
     grade
         `possible`; `lasting` once later clusters have confirmed it.
     worst
-        The worst `level` of three neighbouring clusters since the change: the number `n` of outcomes, the first
-        and last of these `outcomes`, and from and to `ts`.
+        The worst `level` of three neighbouring clusters since the change: `n` outcomes, the first and last
+        of these `outcomes`, and `ts` (from, to) of their predictions.
     now
         The `level` of the newest three clusters, their number of `outcomes`, and `ts` up to which such
         predictions were made; left out when it is over.

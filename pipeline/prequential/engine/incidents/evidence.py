@@ -1,6 +1,7 @@
 """Whether outcomes are worse than those before by more than chance, and than hours of a day may differ.
 
-Two tests of a span of outcomes against those before it. n0, n1 are their numbers, m0, m1 their mean losses.
+Two tests of a span of outcomes against those before it. n0, n1 are their numbers, m0 and m1 their mean
+losses.
 
 *Chance.* Errors come in runs. With r the correlation of a loss with the one before it, n outcomes count as
 n/D, D = (1 + r)/(1 - r). Few errors say little about r, so it is shrunk to `_RUNS`, which counts as
@@ -26,8 +27,8 @@ from prequential.engine.compiled.mathematics import exp, log
 #: z of the first test: a tail of 1%. A smaller one opens incidents for 10% errors at one outcome an hour.
 CHANCE = 2.33
 
-#: Deviations of the second test. With 2.5, 4 of 40 streams of batches open an incident; with 3, one rise from
-#: 1 to 10% in 15 is missed instead of one in 30.
+#: Deviations of the second test. With 2.75, 6 of 40 streams of batches open an incident; with 3.25, 2 of 80,
+#: and all rises from 1 to 10%, 5 to 30% and 10 to 50% are still found.
 UNSEEN = 3.25
 
 #: Logarithm of the ratio of odds that parts of a day may differ by. With 0.65, a daily turn of 15 points at

@@ -29,7 +29,7 @@ OPEN, RECOVERED, CLOSED = "open", "recovered", "closed"
 POSSIBLE, LASTING = "possible", "lasting"
 
 #: A message is due when the present level has moved by this part of the worst rise since the last message.
-_MOVE_NOW = 0.5
+_MOVE_NOW = 0.4
 
 #: Most ids of alarms and signals in a message.
 _MOST_ALARMS, MOST_SIGNALS = 100, 50

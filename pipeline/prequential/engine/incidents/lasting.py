@@ -62,8 +62,8 @@ LEAST_OUTCOMES = 8
 #: The largest correlation of neighbouring clusters that is made good for.
 MOST_CORRELATION = 0.8
 
-#: Clusters that an excursion usually lasts for: of a rise that has lasted for w clusters, w/(w + BRIEF)
-#: stays. On the real streams the three days after an incident then show as much as it says.
+#: Clusters that an excursion usually lasts for: of a rise that has lasted for w of them, w/(w + BRIEF) stays.
+#: On the real streams the three days after an incident then show as much as it says: 1.02 of it.
 BRIEF = 10.0
 
 #: Closed clusters after an incident opened that make it lasting, and the newest ones that must agree. On the

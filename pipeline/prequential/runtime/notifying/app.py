@@ -289,8 +289,7 @@ def chosen(message: Incident | Alarm, config: NotifyConfig) -> bool:
         return False
     if config.updates or message.revision == 1 or message.status != "open":
         return True
-    confirmed = message.confirmed
-    # From this message on it is lasting.
+    confirmed = message.confirmed  # where it became lasting: here
     return isinstance(confirmed, dict) and confirmed["outcome"] == message.outcome
 
 
