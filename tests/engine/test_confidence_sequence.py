@@ -50,7 +50,7 @@ def begun(loss: str = "error", level: float = 0.05, rows: int = 1, margin: float
     table, sums = sequence.new_table(rows), new_cluster_sums(rows)
     for row in range(rows):
         sequence.declare(table, sums, row, level, margin, loss == "error")
-    pair = sequence.Pair(
+    pair = sequence.WholeRun(
         table, sums, cohorts.new_pending(rows), new_blocks(rows), cohorts.new_closed(), cohorts.new_closed()
     )
     return PairVerdicts(pair, forgetting.new_recent(rows), new_blocks(rows))

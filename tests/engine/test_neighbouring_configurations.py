@@ -50,7 +50,7 @@ FULL = StreamConfig(
 NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "costs": (None, {"b": {"a": 2.0}}), "cost_per_value": (True,),
     "top_k": (1,), "quantile": (None, 0.5), "season": (None, 55),
-    "loss": ("squared",),
+    "loss": ("squared",), "compare_margin": (0.01, 0.5),
     "positive_class": (None, "b", "unseen"),
     "estimators": (("all",), ("window:20", "window:7"), ("fading:0.9", "all")),
     "measures": (("accuracy",), streams.DEFAULT_MEASURES, ("ipw_accuracy",), ("log_loss", "ipw_n")),

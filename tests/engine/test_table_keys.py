@@ -136,7 +136,7 @@ NO_STATE = re.compile(
     |\.catalog\.(_registry|columns)\.(streams|entities|classes|ages)|\.catalog\.prices\._known\.
     |\.catalog\.(plans|_plans)\..*\.(owner|entity|(estimators\.\d+|reference\.counts|_estimator)\.sums\..*)$
     |\.store\.((ids|compact)\.entries|links|wheels|settled|season)
-    |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.(_closed\.|due\.|_due_rows$)
+    |\.pairing\.(pairs|heads|seen|_joint|_used)$|\.pairing\.tables\..*\.((_closed|_over)\.|due\.|_due_rows$)
     |\.incidents\.history\.(due|examples|notes|scratch\..*)$
     """,
     re.VERBOSE,

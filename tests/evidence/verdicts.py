@@ -112,7 +112,7 @@ class Tables(NamedTuple):
     """What the product has of a pair and its stream."""
 
     timeline: cohorts.Timeline
-    pair: sequence.Pair
+    pair: sequence.WholeRun
     recent: forgetting.RecentTables
     recent_blocks: Blocks
 
@@ -125,7 +125,7 @@ def begun(level: float = LEVEL, signs: bool = True) -> Tables:
     """Of one stream with one pair; `signs`: of 0/1 loss."""
     table, sums = sequence.new_table(1), new_cluster_sums(1)
     sequence.declare(table, sums, 0, level, 0.0, signs)
-    pair = sequence.Pair(
+    pair = sequence.WholeRun(
         table, sums, cohorts.new_pending(1), new_blocks(1), cohorts.new_closed(), cohorts.new_closed()
     )
     return Tables(cohorts.new_timeline(1), pair, forgetting.new_recent(1), new_blocks(1))

@@ -74,7 +74,7 @@ class ClusterSums(NamedTuple):
     largest: Floats  # the largest difference when the latest cluster was over
 
 
-class Ends(NamedTuple):
+class ClusterEnds(NamedTuple):
     """The ends of an interval; without one, `known` is False."""
 
     known: bool
@@ -169,11 +169,11 @@ def is_beyond(clusters: int, total: float, squares: float, factor: float, needed
 
 
 @inner
-def ends(sums: ClusterSums, row: int, needed: float) -> Ends:
+def ends(sums: ClusterSums, row: int, needed: float) -> ClusterEnds:
     """Return the interval by clusters."""
     clusters = sums.clusters[row]
     if clusters < FEWEST_CLUSTERS:
-        return Ends(False, 0.0, 0.0)
+        return ClusterEnds(False, 0.0, 0.0)
     ratio = dependence(sums, row) * bound_of_ratio(clusters, needed)
     return ends_of_sums(
         float(sums.n[row]), sums.total[row], sums.squares[row], sums.cross[row], sums.sizes[row], ratio
@@ -183,14 +183,14 @@ def ends(sums: ClusterSums, row: int, needed: float) -> Ends:
 @inner
 def ends_of_sums(
     n: float, total: float, squares: float, cross: float, sizes: float, ratio: float
-) -> Ends:  # fmt: skip
+) -> ClusterEnds:  # fmt: skip
     """Return the interval of the sums of `ClusterSums`, where S²/V is at most `ratio`."""
     a = n * n - ratio * sizes
     if not a > 0.0:
-        return Ends(False, 0.0, 0.0)
+        return ClusterEnds(False, 0.0, 0.0)
     b, c = total * n - ratio * cross, total * total - ratio * squares
     root = math.sqrt(max(b * b - a * c, 0.0))
-    return Ends(True, (b - root) / a, (b + root) / a)
+    return ClusterEnds(True, (b - root) / a, (b + root) / a)
 
 
 @inner

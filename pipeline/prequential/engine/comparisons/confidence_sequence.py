@@ -113,7 +113,7 @@ class Bounds(NamedTuple):
     effective: float  # effective sample size when the verdict was last computed
 
 
-class Pair(NamedTuple):
+class WholeRun(NamedTuple):
     """The tables of verdicts over the whole run."""
 
     sequences: Sequences
@@ -152,7 +152,7 @@ def declare(table: Sequences, sums: ClusterSums, row: int, level: float, margin:
 
 
 @inner
-def step(pair: Pair, row: int, difference: float, at: Position) -> int:
+def step(pair: WholeRun, row: int, difference: float, at: Position) -> int:
     """Take the row's next difference, loss of A less loss of B; returns how many more observations count now.
 
     Without clusters these are cohorts, in `closed`; with clusters they are the clusters that are over, in

@@ -125,7 +125,7 @@ class PairSide(RowAllocator):
         they were then; they stay due until `report`.
         """
         self._due_rows = grown(self._due_rows, len(rows))
-        pair = confidence_sequence.Pair(
+        pair = confidence_sequence.WholeRun(
             self.sequences, self.sums, self.pending, self.blocks, self._closed, self._over
         )
         verdicts = updating.PairVerdicts(pair, self.recent, self.recent_blocks)

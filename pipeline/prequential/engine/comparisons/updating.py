@@ -28,8 +28,8 @@ from prequential.engine.comparisons.clusters import ClusterSums, dependence, is_
 from prequential.engine.comparisons.confidence_sequence import (
     FEWEST,
     MOST,
-    Pair,
     Sequences,
+    WholeRun,
     step,
     verdict_of,
 )
@@ -75,7 +75,7 @@ def new_recent(rows: int) -> RecentTables:
 
 
 @inner
-def follow(recent: RecentTables, blocks: bound.Blocks, pair: Pair, row: int, count: int) -> bool:
+def follow(recent: RecentTables, blocks: bound.Blocks, pair: WholeRun, row: int, count: int) -> bool:
     """Take the first `count` observations that count now (see `step`); whether the verdict is another one."""
     table, verdict = pair.sequences, recent.verdict[row]
     largest = table.largest[row]
@@ -196,7 +196,7 @@ def _restart(recent: RecentTables, blocks: bound.Blocks, row: int, mark: int, f:
 class PairVerdicts(NamedTuple):
     """What the verdicts of sequences are made of, by sequence."""
 
-    pair: Pair
+    pair: WholeRun
     recent: RecentTables
     recent_blocks: bound.Blocks
 
