@@ -190,8 +190,8 @@ def test_what_waits_has_an_interval_once_open_periods_have_records() -> None:
     rows = open_rows(tables, row)
     looked, half = look(tables, row, rows, clock), 0.0
     record = find(tables.record_pool, row, INDEX["accuracy"])
-    for place, number in enumerate(tables.pool.key[rows].tolist()):
-        maturity = max(0, maturity_of(clock, (number + 1) * 1_000, 2_800))  # in time: as at its end
+    for place, start in enumerate(tables.pool.key[rows].tolist()):
+        maturity = max(0, maturity_of(clock, start + 1_000, 2_800))  # in time: as at its end
         while tables.records.finals[record, BEFORE_END + maturity] < 20:
             maturity -= 1
         one = graded(tables.records, record, BEFORE_END + maturity, float(looked.about[place, SCALE]))

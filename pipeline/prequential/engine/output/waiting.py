@@ -91,6 +91,7 @@ def all_waiting(expected: ExpectedTables, whose: Ints, clocks: Ints) -> list[Wai
         )  # fmt: skip
         for place, (waits, labels, right, half, unknown) in zip(group.places.tolist(), sums.tolist()):
             if waits > 0.0:
+                labels = min(waits, labels)  # sums of parts may exceed the whole in the last bit
                 found[places[place]] = Waiting(
                     int(waits), labels, min(labels, max(0.0, right)), None if unknown else half
                 )
