@@ -137,7 +137,10 @@ def where_sentence(parts: list[PartLevels], incident: Incident) -> str:
     return f"Where: {named}{more}; {'the other is' if len(rest) == 1 else 'the others are'} at {within}."
 
 
-def as_json(levels: LevelsOverTime, parts: list[PartLevels]) -> Mapping[str, Any]:
-    """Return the levels and the parts as the page's JSON."""
-    known = {**levels._asdict(), "is_back": levels.is_back}
-    return {"levels": known, "parts": [one._asdict() for one in parts]}
+def as_json(incident: Incident, levels: LevelsOverTime, parts: list[PartLevels]) -> Mapping[str, Any]:
+    """Return the grade, the levels and the parts of an incident as the page's JSON."""
+    return {
+        "grade": getattr(incident, "grade", None) or None,
+        "levels": {**levels._asdict(), "is_back": levels.is_back},
+        "parts": [one._asdict() for one in parts], "where": where_sentence(parts, incident),
+    }  # fmt: skip
