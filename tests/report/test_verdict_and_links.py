@@ -120,3 +120,25 @@ def test_no_link_leads_to_a_page_that_was_left_out(page: Page, tmp_path: Path) -
         for link in sorted(set(links))[:3]:
             ready(page, f"{path.as_uri()}?{links.index(link)}#{link.partition('#')[2]}")
             assert page.inner_text("h1").startswith("nb was right in")
+
+
+@pytest.mark.slow
+def test_trust_and_findings_of_one_kind(page: Page, tmp_path: Path) -> None:
+    coverage = {"waiting": 120, "labelled": {"horizon": 0.97}}
+    values = {
+        "accuracy": 0.8, "kappa": 0.5, "kappa_per": 0.1, "precision": 0.7, "recall": 0.6, "f1": 0.65,
+        "auc": 0.9,
+    }  # fmt: skip
+    report = report_of(*a_drift(), metrics(6100, 0.8, coverage=coverage, measures=values))
+    report.findings += [f"stream s{n}: {n + 2} labels met no prediction" for n in range(11)]
+    report.findings.append("3 records were rejected")
+    path = tmp_path / "report.html"
+    path.write_bytes(report.html())
+    ready(page, f"{path.as_uri()}#/model?stream=elec2&model=nb")
+    assert page.locator("header .problem").count() == 2
+    assert "and 10 more of this kind" in page.inner_text("header .problem >> nth=0")
+    cards = page.locator(".kpi").all_inner_texts()
+    assert [card.split("\n")[0] for card in cards[:7]] == [
+        "accuracy", "kappa", "kappa_per", "precision", "recall", "f1", "auc",
+    ]  # fmt: skip
+    assert "97.0% labelled, 120 pending, labels to 14 Nov 2023 23:55" in cards[0]

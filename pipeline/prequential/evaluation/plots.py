@@ -65,7 +65,9 @@ def course_plots(sequences: Iterable[SequenceSummary], incidents: Iterable[Incid
             for one in own
         ]  # fmt: skip
         sizes = {one.course.outcomes for one in own}
-        of = f"means of {min(sizes):,} outcomes" if len(sizes) == 1 else "means of blocks of outcomes"
+        of = "each outcome" if sizes == {1} else f"means of {min(sizes):,} outcomes" if len(sizes) == 1 else (
+            "means of blocks of outcomes"
+        )
         models = {one.model for one in own}
         bands = _bands((one for one in incidents if one.stream == stream and one.model in models), False)
         bounds = (0.0, 1.0) if right else (0.0, float("inf"))

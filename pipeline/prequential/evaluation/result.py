@@ -27,6 +27,7 @@ from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, 
 from prequential.views.report import Report
 from prequential.views.svg import Plot
 from prequential.views.wording.comparing import referred
+from prequential.views.wording.measures import COLUMNS
 
 
 class Result:
@@ -211,7 +212,7 @@ class Result:
 
     @with_short_errors
     def plot(
-        self, measure: str, *, stage: str = "final", estimator: str | None = None,
+        self, measure: str | None = None, *, stage: str = "final", estimator: str | None = None,
         stream: str | None = None, segment: str | None = None,
     ) -> Plot:  # fmt: skip
         """Plot a measure over time, with a line for each model and incidents behind: SVG for a notebook.
@@ -221,7 +222,7 @@ class Result:
         Parameters
         ----------
         measure
-            The name of the measure, such as `kappa`.
+            The name of the measure, such as `kappa`; None: the first one of the stream's task.
         stage, stream
             As in `measures`, with a measure.
         estimator
@@ -248,6 +249,11 @@ class Result:
         ('accuracy, final, all', ['nb'])
         """
         stage = stage_name(stage)
+        if measure is None:
+            task = next((one.task for one in self.summary.sequences if stream in (None, one.stream)), None)
+            if task is None:
+                raise ValueError("no model has a sequence to plot")
+            measure = COLUMNS[task][0]
         if estimator is None:
             named = next((one for one in self.summary.sequences if stream in (None, one.stream)), None)
             estimator = None if named is None else shown_estimators(named.measures)[1]
@@ -473,12 +479,34 @@ class Result:
         OSError
             If the file can't be written.
         """
+        return Path(path).write_bytes(self._report(title).html())
+
+    def dict(self) -> dict[str, Any]:
+        """Return the result as plain values, as the report's first screen has it: for JSON and for checks.
+
+        Returns
+        -------
+        dict
+            `verdict` (for each stream: `sentences`, and `totals` over the whole run), `models` (for each: its
+            status and its latest measures), `incidents`, and `findings` as sentences.
+
+        Examples
+        --------
+        >>> from prequential.evaluation import evaluate
+        >>> table = {"y_pred": ["UP", "UP", "DOWN", "UP"], "y_true": ["UP", "DOWN", "DOWN", "UP"]}
+        >>> said = evaluate(table, table).dict()
+        >>> said["verdict"][0]["totals"][0]["value"], said["models"][0]["model"], said["incidents"]
+        (0.75, 'model', [])
+        """
+        return self._report("").values()
+
+    def _report(self, title: str) -> Report:
         streams = ", ".join(dict.fromkeys(one.stream for one in self.summary.outcomes))
         report = Report(title or streams, self._config)
         for message in self.all_messages:
             report.put(message)
         report.findings += [finding_in_words(one) for one in self.summary.findings]
-        return Path(path).write_bytes(report.html())
+        return report
 
     def __repr__(self) -> str:
         return text_of(partial(show, self.summary, self._config, more=IN_PYTHON))

@@ -11,7 +11,7 @@ from prequential.topics.outputs import Incident
 from prequential.views.dashboard import overview
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.history import OPEN, History, Past, began, newest_point
-from prequential.views.dashboard.incident_levels import as_json, levels_over_time, parts_of, where_sentence
+from prequential.views.dashboard.incident_levels import as_json, levels_over_time, parts_of
 from prequential.views.watching.messages import Notice
 from prequential.views.watching.ranking import Ranking
 from prequential.views.watching.state import ModelKey
@@ -129,7 +129,7 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
     sequence = None if sequence is None else sequence._replace(stage=one.stage)
     series = None if sequence is None else past.series.get(sequence)
     newest = None if model is None or sequence is None else history.reading(model.sequences.get(sequence))
-    over_time = levels_over_time(one, series, newest_point(newest))
+    levels = levels_over_time(one, series, newest_point(newest))
     parts = parts_of(history, one, None if sequence is None else sequence.estimator)
     events = events_of(history, key)
     together = status.changed_with(one, history.incidents.all())
@@ -148,18 +148,13 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "grade": one.grade if one.grade is not msgspec.UNSET else None,
         "present": status.present_in_words(one), "size": status.size_in_words(one),
         "graded": one.graded if one.graded is not msgspec.UNSET else None,
-        "finding": status.finding(one, over_time.latest, is_back=over_time.is_back),
+        "finding": status.finding(one, levels.latest, is_back=levels.is_back),
         "next": status.next_step(one), "scale": status.severity_in_words(one.severity),
-        **as_json(over_time, parts), "where": where_sentence(parts, one),
+        **as_json(one, levels, parts),
         "sentence": status.cause_sentence(one, list(dict.fromkeys(other.model for other in together))),
         "outcomes": [one.before.get("n"), one.after.get("n")],
         "at_former_class_ratio": status.level(one.after.get("at_former_class_ratio"), one),
-        "causes": [
-            {"share": cause.get("share"), "percent": f"{100 * (cause.get('share') or 0.0):.0f}%",
-             "cause": cause["cause"], "words": status.cause_name(cause),
-             "evidence": _details(cause, untimed=bool(one.untimed))}
-            for cause in one.causes
-        ],
+        "causes": [_cause(cause, untimed=bool(one.untimed)) for cause in one.causes],
         "baselines": one.baselines, "signals": one.signals,
         "alarms": [alarm_line(alarm) for alarm in its_alarms[::-1]],
         "noise": [
@@ -177,6 +172,15 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         ),
         "bands": events.bands, "marks": events.marks,
     }
+
+
+def _cause(cause: dict[str, Any], *, untimed: bool) -> dict[str, Any]:
+    """Return a cause of an incident as the page's JSON."""
+    share = cause.get("share")
+    return {
+        "share": share, "percent": f"{100 * (share or 0.0):.0f}%", "cause": cause["cause"],
+        "words": status.cause_name(cause), "evidence": _details(cause, untimed=untimed),
+    }  # fmt: skip
 
 
 def _details(cause: dict[str, Any], *, untimed: bool) -> str:

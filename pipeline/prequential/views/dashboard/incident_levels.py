@@ -63,7 +63,7 @@ def _since(series: Series, incident: Incident, name: str) -> Iterator[float]:
             yield value
 
 
-class Part(NamedTuple):
+class PartLevels(NamedTuple):
     """A segment or a class: its share right (or mean loss) before an incident and since."""
 
     kind: str
@@ -72,7 +72,7 @@ class Part(NamedTuple):
     since: float
 
 
-def parts_of(history: History, incident: Incident, estimator: str | None) -> list[Part]:
+def parts_of(history: History, incident: Incident, estimator: str | None) -> list[PartLevels]:
     """Return segments and classes before and since an incident, the one that became worst first."""
     found = {part.name: part for part in _causes(incident)}
     name = status.level_name(incident).replace(" ", "_")
@@ -91,26 +91,26 @@ def parts_of(history: History, incident: Incident, estimator: str | None) -> lis
             if time <= incident.change_point["ts"] and value is not None
         ] if name in series.names else []  # fmt: skip
         before = earlier[-1] if earlier else None
-        found[sequence.segment] = Part("segment", sequence.segment, before, newest.values[name])
+        found[sequence.segment] = PartLevels("segment", sequence.segment, before, newest.values[name])
     worse = -1 if status.is_share(incident) else 1
 
-    def harm(part: Part) -> float:
+    def harm(part: PartLevels) -> float:
         return 0.0 if part.before is None else worse * (part.since - part.before)
 
     return sorted(found.values(), key=lambda part: (-harm(part), part.name))[:_PARTS]
 
 
-def _causes(incident: Incident) -> Iterator[Part]:
+def _causes(incident: Incident) -> Iterator[PartLevels]:
     """Yield the segments and classes that are causes, with their levels, which are losses in the message."""
     for cause in incident.causes:
         kind = str(cause["cause"])
         if kind in ("segment", "class") and {"before", "after", kind} <= cause.keys():
             before, since = (status.level(cause[side], incident) for side in ("before", "after"))
             if since is not None:
-                yield Part(kind, str(cause[kind]), before, since)
+                yield PartLevels(kind, str(cause[kind]), before, since)
 
 
-def where_sentence(parts: list[Part], incident: Incident) -> str:
+def where_sentence(parts: list[PartLevels], incident: Incident) -> str:
     """Return the parts that became much worse, and the range of the others, as a sentence; "" without them.
 
     A part became much worse if its change is at least half of the largest one.
@@ -137,7 +137,10 @@ def where_sentence(parts: list[Part], incident: Incident) -> str:
     return f"Where: {named}{more}; {'the other is' if len(rest) == 1 else 'the others are'} at {within}."
 
 
-def as_json(levels: LevelsOverTime, parts: list[Part]) -> Mapping[str, Any]:
-    """Return the levels and the parts as the page's JSON."""
-    known = {**levels._asdict(), "is_back": levels.is_back}
-    return {"levels": known, "parts": [one._asdict() for one in parts]}
+def as_json(incident: Incident, levels: LevelsOverTime, parts: list[PartLevels]) -> Mapping[str, Any]:
+    """Return the grade, the levels and the parts of an incident as the page's JSON."""
+    return {
+        "grade": getattr(incident, "grade", None) or None,
+        "levels": {**levels._asdict(), "is_back": levels.is_back},
+        "parts": [one._asdict() for one in parts], "where": where_sentence(parts, incident),
+    }  # fmt: skip

@@ -15,7 +15,7 @@ from prequential.views.dashboard.history import History, Past, newest_coverage, 
 from prequential.views.dashboard.incident import events_of
 from prequential.views.dashboard.overview import silent_line
 from prequential.views.dashboard.pair import pair_lines
-from prequential.views.dashboard.status import Statuses, Verdicts, story
+from prequential.views.dashboard.status import Statuses, Verdicts, pending, story
 from prequential.views.watching import ranking, state
 from prequential.views.watching.messages import Reading
 from prequential.views.wording import comparing, status
@@ -90,14 +90,28 @@ def cut(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{_DIGITS}g}")
 
 
-#: The number of measures with a card.
+#: The number of measures with a card, and those that follow them if they have a value.
 _MEASURES = 3
+_HEADLINES = ("precision", "recall", "f1", "auc")
 
 
 def cards_of(model: state.ModelState, reading: Reading | None) -> list[dict[str, Any]]:
     """Return the headline values of a reading, then the expected value and the label latency, as JSON."""
     found = [*_measures(reading)] if reading is not None else []
+    trust = trust_of(model, reading)
+    for one in found:
+        one["trust"] = trust
     return [*found, *_expected(model), *_latency(model)]
+
+
+def trust_of(model: state.ModelState, reading: Reading | None) -> dict[str, Any]:
+    """Return what a headline value rests on: share labelled, newest label (epoch ms), pending predictions."""
+    coverage: dict[str, Any] = state.coverage_of(model)
+    labelled = coverage.get("labelled") or {}
+    return {
+        "labelled": labelled.get("horizon"), "waiting": pending(model),
+        "newest": None if reading is None or model.untimed else reading.ts,
+    }  # fmt: skip
 
 
 def _measures(reading: Reading) -> Iterator[dict[str, Any]]:
@@ -106,7 +120,8 @@ def _measures(reading: Reading) -> Iterator[dict[str, Any]]:
     shown = ranking.measures_shown(known, None) if known else []
     if {"accuracy", "error"} <= known:
         shown = [name for name in shown if name != "error"]
-    for name in shown[:_MEASURES]:
+    more = [name for name in _HEADLINES if name in known and name not in shown[:_MEASURES]]
+    for name in (*shown[:_MEASURES], *more):
         less = name in registry.LESS_IS_BETTER
         rows: list[dict[str, Any]] = [
             {"name": "reference", "value": one.reference, "difference": one.difference}

@@ -326,3 +326,16 @@ class Report:
     def html(self, most: int = MOST_BYTES) -> bytes:
         """The report as one HTML file of fewer bytes than `most`, which needs nothing else."""
         return page(self.history, self.title, self.findings, most)
+
+    def values(self) -> dict[str, Any]:
+        """Return what the report's first screen shows, as plain values for JSON."""
+        overview, now = Overview(self.history), self.history.newest_ts
+        rows = overview.rows(ranking.Choice(), now)
+        known = frozenset(name for row in rows if row.reading is not None for name in row.reading.measures)
+        names = ranking.measures_shown(known, None)
+        return {
+            "verdict": list(verdict_of(self.history, rows)),
+            "models": [overview.row(row, names, now) for row in rows],
+            "incidents": incident_list(self.history)["incidents"],
+            "findings": list(self.findings),
+        }  # fmt: skip

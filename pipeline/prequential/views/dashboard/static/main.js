@@ -97,7 +97,7 @@ function above(status, view) {
       status ? h("span", { class: "status" }, statusText(status)) : null),
     h("p", { class: "notice", role: "alert", hidden: true }),
     status && view !== "configurations" ? rolling(status) : null,
-    status ? warnings(status).map((text) => h("p", { class: "problem", role: "alert" }, text)) : null,
+    status ? grouped(warnings(status)).map(warning) : null,
   ];
 }
 
@@ -164,6 +164,23 @@ function skeleton() {
 
 function statusText(status) {
   return [status.title, statusLine(status)].filter((one) => one).join(" · ");
+}
+
+// Warnings that differ in names and numbers alone are one kind.
+function grouped(texts) {
+  const kinds = new Map();
+  for (const text of texts) {
+    const kind = text.replace(/^[^:]*: /, "").replace(/[\d.,]+/g, "#").replace(/'[^']*'|"[^"]*"/g, "'").slice(0, 60);
+    kinds.set(kind, [...(kinds.get(kind) ?? []), text]);
+  }
+  return [...kinds.values()];
+}
+
+function warning(texts) {
+  const [first, ...rest] = texts;
+  if (!rest.length) return h("p", { class: "problem", role: "alert" }, first);
+  return h("details", { class: "problem", "data-key": `warning ${first}` }, h("summary", {}, first, " ", h("b", {}, `and ${counted(rest.length, "more").replace(/mores$/, "more")} of this kind`)),
+    h("ul", { class: "plain" }, rest.map((text) => h("li", {}, text))));
 }
 
 function warnings(status) {

@@ -41,8 +41,8 @@ export function modelPage(root, params, context) {
   const below = h("div");
   const others = h("div");
   const folds = h("div");
-  root.append(head, cards, h("section", {}, controls, note, h("div", { class: "card" }, charts, lanes)),
-    h("div", { class: "cols" }, expectedCard, labelCard), below, h("div", { class: "cols" }, wrong, others), folds);
+  root.append(head, cards, wrong, h("section", {}, controls, note, h("div", { class: "card" }, charts, lanes)),
+    h("div", { class: "cols" }, expectedCard, labelCard), below, others, folds);
   const view = { note, axis: null, zoom: null, span: null, chosen: null, memory: null, charts: new Map(), data: null };
   const redraw = () => {
     if (!view.data) return;
@@ -124,7 +124,7 @@ function kpi(one, data) {
   const length = lengthOf(data);
   const course = Object.values(data.series)[0];
   const card = (name, value, unit, within, rows, line) => h("div", { class: "card kpi" },
-    h("span", { class: "name" }, name), h("span", { class: "value" }, value, unit ? h("small", {}, ` ${unit}`) : null), h("span", { class: "ival" }, within),
+    h("span", { class: "name" }, name), h("span", { class: "value" }, value, unit ? h("small", {}, ` ${unit}`) : null), h("span", { class: "ival" }, within), one.trust ? trust(one.trust, data) : null,
     h("dl", {}, rows.map(([what, much, worse]) => [h("dt", {}, what), h("dd", { class: worse ? "t-worse" : null }, much)])), line);
   const few = (values) => (values ?? []).filter((value, i, all) => i === all.length - 1 || i % Math.ceil(all.length / SPARK) === 0);
   if (one.kind === "expected") {
@@ -139,6 +139,13 @@ function kpi(one, data) {
   }
   return card(one.name, number(one.value), null, one.interval ? interval(one.interval) : `${data.estimator}, ${counted(Math.round(one.n), "outcome")}`,
     one.rows.map((row) => [`${row.name} ${number(row.value)}`, signed(row.difference), row.worse]), spark(few(course?.values[one.name])));
+}
+
+// What a headline value rests on.
+function trust(said, data) {
+  const parts = [said.labelled === null || said.labelled === undefined ? null : `${percent(said.labelled)} labelled`, said.waiting === null ? null : `${count(said.waiting)} pending`,
+    said.newest === null ? null : data.board.live ? `newest label ${age(Math.max(0, data.board.now - said.newest))} old` : `labels to ${short(said.newest)}`].filter((part) => part);
+  return parts.length ? h("span", { class: "ival trust" }, parts.join(", ")) : null;
 }
 
 // Incidents as a table, each with its levels and its first causes.
