@@ -253,6 +253,8 @@ class Worker(transport.Served):
         counts = admin.partition_counts(kafka, [spec.name for spec in specs])
         if wrong := admin.partition_errors(specs, counts):
             raise WorkError("; ".join(wrong))
+        if (differ := admin.partitions_differ(kafka, counts)) is not None:
+            log.warning("%s", differ)
         require_room(self.config, counts.get(kafka.topic(PARTS), 1))
         misfits = admin.check(kafka, specs, horizon=horizon, as_far_as_possible=True)
         if short := [error for error in misfits.errors if "label_horizon" in error]:
