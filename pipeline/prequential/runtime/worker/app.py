@@ -11,9 +11,8 @@ from itertools import repeat
 from typing import Any
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime import program
 from prequential.runtime.http import Endpoint
-from prequential.runtime.kafka import transport
+from prequential.runtime.kafka import stopping, transport
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.rejected import tell
 from prequential.runtime.program import give_back
@@ -225,7 +224,7 @@ class Worker(transport.Served):
         await self._end()
         if failed is not None:
             transport.die(*failed)
-        program.note_stopped()
+        stopping.note_stopped()
         return 0
 
     async def _close_shards(self) -> tuple[str, BaseException] | None:
