@@ -483,6 +483,21 @@ def test_a_stream_in_two_partitions() -> None:
     ]
 
 
+def test_a_restored_stream_occurs() -> None:
+    """Findings are about streams, not about what this process has read of them."""
+    silent = stream("elec", records=(0, 0, 0), models=("nb",))
+    assert of(silent, stream("elec2"), configured=("elec",)) == []
+    assert of(stream("elec2"), configured=("elec",)) == [
+        "streams.elec: no such stream occurs; streams: elec2"
+    ]
+
+
+def test_labels_for_predictions_of_an_earlier_process() -> None:
+    """The stream's predictions came before the restart, those of another one wait for labels."""
+    labelled = stream("elec", records=(0, 0, 1000), models=("nb",))
+    assert of(stream("elec2", records=(0, 1000, 0), models=("nb",)), labelled) == []
+
+
 def test_labels_that_are_late_by_the_clock_alone() -> None:
     assert of(stream(late_labels=500)) == [
         "s: 500 labels came after the horizon of 7d by the stream's clock, although they were on time "

@@ -8,12 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from prequential.cli import dashboard
 from prequential.configuration.settings.model import Config, HttpConfig
-from prequential.runtime import program
 from prequential.runtime.http import Access, escaped
+from prequential.runtime.kafka import stopping, transport
 from prequential.runtime.kafka.rejected import COMPLAINING
 from prequential.runtime.kafka.transport import stop_on_signals
 from prequential.topics.clients import KafkaConfig
@@ -57,11 +58,33 @@ def test_a_signal_is_logged(number: signal.Signals, caplog: pytest.LogCaptureFix
         stop = stop_on_signals(asyncio.get_running_loop())
         os.kill(os.getpid(), number)
         await asyncio.wait_for(stop.wait(), 10)
-        program.note_stopped()
+        stopping.note_stopped()
 
     caplog.set_level(logging.INFO)
     asyncio.run(run())
     assert f"{number.name}: stopping" in caplog.text
+    assert "stopped" in caplog.text
+
+
+def test_a_signal_while_a_broker_is_awaited(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses: list[int] = []
+    release = threading.Event()
+
+    def leave(status: int) -> None:
+        statuses.append(status)
+        release.set()
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.05, stop.set)
+        await transport.unless_stopped(stop, release.wait)
+
+    monkeypatch.setattr(transport, "leave", leave)
+    caplog.set_level(logging.INFO)
+    asyncio.run(run())
+    assert statuses == [0]
     assert "stopped" in caplog.text
 
 

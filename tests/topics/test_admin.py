@@ -423,3 +423,14 @@ def test_a_broker_may_start_while_its_topics_are_created() -> None:
     finally:
         started.join()
         broker.__exit__(None, None, None)
+
+
+def test_inputs_with_another_number_of_partitions_than_configured() -> None:
+    kafka = KafkaConfig(prefix="eu.", partitions=4)
+    counts = dict.fromkeys(("eu.instances", "eu.predictions", "eu.labels"), 6)
+    differ = admin.partitions_differ(kafka, counts)
+    assert differ == (
+        "kafka.partitions is 4, the inputs have 6: the number of the topics counts; say kafka.partitions: 6"
+    )
+    assert admin.partitions_differ(kafka, dict.fromkeys(counts, 4)) is None
+    assert admin.partitions_differ(kafka, {**counts, "eu.labels": 4}) is None  # an error of its own

@@ -61,7 +61,12 @@ def run(args: argparse.Namespace) -> int:
             say(f"{kind}: {sentence}")
     if misfits.errors:
         return 1
-    say(f"all {len(specs)} topics fit{', except for the remarks' if misfits.remarks else ''}")
+    inputs = [spec.name for spec in specs if spec.role == "input"]
+    differ = admin.partitions_differ(kafka, admin.partition_counts(kafka, inputs))
+    if differ is not None:
+        say(f"remark: {differ}")
+    remarked = misfits.remarks or differ is not None
+    say(f"all {len(specs)} topics fit{', except for the remarks' if remarked else ''}")
     return 0
 
 

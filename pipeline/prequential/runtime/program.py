@@ -8,7 +8,6 @@ small blocks in use lie between large free ones.
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import signal
 import sys
@@ -19,19 +18,6 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 VERSION = version("prequential")
-
-
-log = logging.getLogger(__name__)
-
-
-def note_stopping(signal_name: str) -> None:
-    """Log that the process stops because of a signal."""
-    log.info("%s: stopping; a second signal ends the process at once", signal_name)
-
-
-def note_stopped() -> None:
-    """Log that the process has written what it has to, and ends now."""
-    log.info("stopped")
 
 
 class Stop:

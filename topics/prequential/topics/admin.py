@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from prequential.topics.clients import REACH_SECONDS, KafkaConfig, connect
 from prequential.topics.errors import WorkError
 from prequential.topics.permissions import Permission, configured, described, lacking
-from prequential.topics.specs import DEAD_LETTER_HEADER_BYTES, FITS, Fit, Role, TopicSpec
+from prequential.topics.specs import DEAD_LETTER_HEADER_BYTES, FITS, INPUTS, Fit, Role, TopicSpec
 
 #: Seconds for one administrative request: creating topics takes a busy cluster a few.
 _REQUEST_SECONDS = 30.0
@@ -246,6 +246,24 @@ def partition_errors(specs: Sequence[TopicSpec], counts: Mapping[str, int]) -> l
             why = "as many as the inputs" if inputs else "as kafka.partitions says"
             errors.append(f"topic {spec.name!r} has {_count(counts[spec.name])}: expected {number}{why}")
     return errors
+
+
+def partitions_differ(kafka: KafkaConfig, counts: Mapping[str, int]) -> str | None:
+    """A sentence where the inputs have another number of partitions (by full name) than configured.
+
+    That is what `topics create` makes; workers follow the topics.
+
+    >>> partitions_differ(KafkaConfig(partitions=4), {"labels": 6})
+    "kafka.partitions is 4, the inputs have 6: the number of the topics counts; say kafka.partitions: 6"
+    """
+    found = {counts[name] for name in map(kafka.topic, INPUTS) if name in counts}
+    if len(found) != 1 or found == {kafka.partitions}:
+        return None
+    [number] = found
+    return (
+        f"kafka.partitions is {kafka.partitions}, the inputs have {number}: the number of the topics counts; "
+        f"say kafka.partitions: {number}"
+    )
 
 
 def _made_by_others(specs: Sequence[TopicSpec], counts: Mapping[str, int]) -> list[str]:

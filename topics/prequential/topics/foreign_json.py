@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import accumulate
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 import msgspec
 from prequential.topics.messages import MAX_NESTING
@@ -85,7 +85,7 @@ def converted(value: Any, shape: type[_T]) -> _T:
     {'a': 1}
     """
     try:
-        return cast(_T, msgspec.convert(value, shape))
+        return msgspec.convert(value, shape)
     except FAILURES as error:
         raise Unreadable(why_unreadable(error, b"")) from error
 

@@ -302,8 +302,8 @@ class Parser:
         if kind == PREDICTIONS and self._blank:
             models = columns.names[:, scanner.MODEL]
             for place in np.flatnonzero(np.isin(models, self._blank)).tolist():
-                why = why_blank("model", self._known[models[place]])
-                reasons.setdefault(place, existing(why, "why a name is blank"))
+                blank = why_blank("model", self._known[models[place]])
+                reasons.setdefault(place, existing(blank, "why a name is blank"))
         used = _part(columns, 0, count)
         ends = {name: getattr(used, name).copy() for name in ("ids", "classes", "shares", "segments")}
         return Plain(used._replace(**ends), self._known, [RecordTexts(kind, values)], reasons)

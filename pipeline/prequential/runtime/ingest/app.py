@@ -8,12 +8,11 @@ from collections.abc import AsyncIterable, Mapping
 from time import monotonic
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime import program
 from prequential.runtime.http import INGEST_PORT, Endpoint
 from prequential.runtime.ingest import reading
 from prequential.runtime.ingest.records import SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_topics, translators
-from prequential.runtime.kafka import transport
+from prequential.runtime.kafka import stopping, transport
 from prequential.runtime.kafka.rejected import tell
 from prequential.runtime.kafka.transactions import Expelled, Fenced, GroupTransactions, Outgoing, Place
 from prequential.topics.admin import partition_counts
@@ -224,7 +223,7 @@ class Ingest(transport.Served):
         for task in tasks:
             task.cancel()
         await self._end()
-        program.note_stopped()
+        stopping.note_stopped()
         return 0
 
     async def _watch(self) -> None:

@@ -29,10 +29,10 @@ from faust.transport import base
 from faust.transport.consumer import Consumer
 from faust.types import TP, ConsumerMessage
 from prequential.configuration.settings.model import Config
-from prequential.runtime import program
 from prequential.runtime.http import CONTENT_TYPE, TEXT, Answer, Endpoint
 from prequential.runtime.kafka.fetching import Fetcher
 from prequential.runtime.kafka.rejected import rejected, say
+from prequential.runtime.kafka.stopping import note_stopped, note_stopping
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError
 from prequential.views.wording.console import complain, flush
@@ -181,7 +181,7 @@ def stop_on_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
     def on_signal(number: signal.Signals) -> None:
         if stop.is_set():
             leave(1)
-        program.note_stopping(number.name)
+        note_stopping(number.name)
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -195,7 +195,7 @@ async def unless_stopped(stop: asyncio.Event, work: Callable[..., T], *args: Any
     working = asyncio.ensure_future(asyncio.to_thread(work, *args))
     await asyncio.wait({stopping, working}, return_when=asyncio.FIRST_COMPLETED)
     if not working.done():  # `work` may wait for a broker; the process does not, once it stops
-        program.note_stopped()
+        note_stopped()
         leave(0)
     stopping.cancel()
     return await working

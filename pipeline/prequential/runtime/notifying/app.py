@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from prequential.configuration.settings.model import Config, NotifyConfig
-from prequential.runtime import http, program
+from prequential.runtime import http
+from prequential.runtime.kafka import stopping
 from prequential.runtime.kafka.fetching import new_member
 from prequential.runtime.notifying.posting import Poster, body, headers, identifier, key_of, pause, read
 from prequential.runtime.program import VERSION, Stop, stop_signals
@@ -409,5 +410,5 @@ def run_notify(config: Config) -> int:
     """
     with stop_signals() as stop:
         Notifier(config, stop).run()
-        program.note_stopped()
+        stopping.note_stopped()
     return 0

@@ -12,9 +12,8 @@ from itertools import repeat
 from typing import Any
 
 from prequential.configuration.settings.model import Config
-from prequential.runtime import program
 from prequential.runtime.http import Endpoint
-from prequential.runtime.kafka import transport
+from prequential.runtime.kafka import stopping, transport
 from prequential.runtime.kafka.fetching import Fetched, Fetcher
 from prequential.runtime.kafka.rejected import tell
 from prequential.runtime.program import give_back
@@ -231,7 +230,7 @@ class Worker(transport.Served):
         await self._end()
         if failed is not None:
             transport.die(*failed)
-        program.note_stopped()
+        stopping.note_stopped()
         return 0
 
     async def _close_shards(self) -> tuple[str, BaseException] | None:
@@ -260,6 +259,8 @@ class Worker(transport.Served):
         counts = admin.partition_counts(kafka, [spec.name for spec in specs])
         if wrong := admin.partition_errors(specs, counts):
             raise WorkError("; ".join(wrong))
+        if (differ := admin.partitions_differ(kafka, counts)) is not None:
+            log.warning("%s", differ)
         require_room(self.config, counts.get(kafka.topic(PARTS), 1))
         misfits = admin.check(kafka, specs, horizon=horizon, as_far_as_possible=True)
         if short := [error for error in misfits.errors if "label_horizon" in error]:

@@ -298,7 +298,8 @@ def _segments(stream: StreamFacts, least: int) -> Iterator[Finding]:
 def _names(facts: Facts, least: int) -> Iterator[Finding]:
     """Yield streams with predictions and no labels, if others have labels and no predictions."""
     predicted = [one for one in facts.streams if one.records[PREDICTIONS] and not one.records[LABELS]]
-    labelled = [one for one in facts.streams if one.records[LABELS] and not one.records[PREDICTIONS]]
+    # A stream with models had predictions, maybe before this process restored it.
+    labelled = [one for one in facts.streams if one.records[LABELS] and not one.models]
     for stream in predicted:
         elsewhere = [other.partition for other in labelled if other.name == stream.name]
         others = sorted({other.name for other in labelled if other.records[LABELS] >= least})
@@ -322,8 +323,9 @@ def _sections(facts: Facts, least: int) -> Iterator[Finding]:
     seen = sorted({stream.name for stream in facts.streams if any(stream.records)})
     if not seen or sum(facts.records) < least:
         return
+    known = {stream.name for stream in facts.streams}  # those that were restored and are silent, too
     for name in facts.configured:
-        if name not in seen:
+        if name not in known:
             said = f"streams.{name}: no such stream occurs; streams: {listed(seen)}"
             yield Finding("streams", None, said, name)
 
