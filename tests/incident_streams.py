@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import StreamConfig
+from prequential.engine.incidents.lasting import BRIEF
 from prequential.engine.input.merge import Batch
 from prequential.engine.shard import Shard
 from prequential.topics.decoding import Decoded
@@ -89,6 +90,12 @@ def live(records: Iterable[Record], config: StreamConfig = QUIET, most: int = 10
 def incidents(records: Iterable[Record], config: StreamConfig = QUIET, **changed: Any) -> list[Incident]:
     """The messages about incidents."""
     return [one for one in live(records, replace(config, **changed)) if isinstance(one, Incident)]
+
+
+def seen_after(message: Incident) -> float:
+    """The mean loss since the change: `after` is that less what usually passes."""
+    before, after, count = message.before["level"], message.after["level"], message.cluster["after"]
+    return float(before + (after - before) * (count + BRIEF) / count)
 
 
 def steps(rng: np.random.Generator, *parts: tuple[int, float]) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 from incident_streams import incidents
 from prequential.engine.incidents import phases
 
-from tests.evidence.attribution import BEFORE, LATER, SCENARIOS, is_right, said
+from tests.evidence.attribution import BEFORE, CLUSTER, LATER, SCENARIOS, is_right, said
 
 
 @pytest.mark.parametrize("seed", [2_000, 2_001])
@@ -27,7 +27,7 @@ def test_what_came_with_the_change_is_its_cause(name: str, seed: int) -> None:
 
 def test_two_changes_are_two_incidents_with_their_causes_and_times() -> None:
     stream = SCENARIOS["worse_version"].make(np.random.default_rng(2_000))
-    found = {one.id: one for one in incidents(stream.records())}
+    found = {one.id: one for one in incidents(stream.records(), cluster=CLUSTER)}
     first, second = found.values()
     assert (first.status, second.status) == ("closed", "open")
     assert [one.causes[0]["cause"] for one in (first, second)] == ["concept", "model_version"]

@@ -11,7 +11,17 @@ import msgspec
 import numpy as np
 import pytest
 from helpers import ENDED, advance, snapshot_of
-from incident_streams import LATENCY, QUIET, STEP, Stream, batches, incidents, live, steps
+from incident_streams import (
+    LATENCY,
+    QUIET,
+    STEP,
+    Stream,
+    batches,
+    incidents,
+    live,
+    seen_after,
+    steps,
+)
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import DetectorConfig, Objective, StreamConfig
 from prequential.engine.input.merge import Batch
@@ -57,7 +67,9 @@ def test_all_alarms_of_one_change_join_one_incident(seed: int) -> None:
     assert abs(last.change_point["outcome"] - 3_001) <= 60
     assert last.opened["outcome"] - 3_000 <= 400
     assert last.before["interval"][0] <= 0.1 <= last.before["interval"][1]
-    assert abs(last.after["level"] - 0.4) < 0.06
+    assert abs(seen_after(last) - 0.4) < 0.06
+    assert last.before["level"] < last.after["level"] < seen_after(last) <= last.worst["level"]
+    assert last.worst["level"] < 0.8
     assert last.severity == pytest.approx(0.3 / np.sqrt((0.09 + 0.24) / 2), abs=0.25)
     assert last.causes[0]["cause"] == "concept"
     assert last.cluster["before"] >= 20
@@ -100,7 +112,7 @@ def test_it_recovers_when_the_loss_is_back() -> None:
     assert back is not msgspec.UNSET
     assert abs(back["outcome"] - 4_001) <= 100
     assert abs(back["ts"] - (4_000 * STEP + LATENCY)) <= 100 * STEP
-    assert found[-1].after["level"] == pytest.approx(0.5, abs=0.06)
+    assert seen_after(found[-1]) == pytest.approx(0.5, abs=0.06)
 
 
 def test_a_level_that_worsens_further_is_another_incident() -> None:
@@ -111,7 +123,7 @@ def test_a_level_that_worsens_further_is_another_incident() -> None:
     second = next(one for one in found if one.id == ids[1])
     assert abs(second.change_point["outcome"] - 4_501) <= 130
     assert second.before["level"] == pytest.approx(0.3, abs=0.06)
-    assert second.after["level"] == pytest.approx(0.8, abs=0.1)
+    assert seen_after(second) == pytest.approx(0.8, abs=0.1)
 
 
 def test_good_hours_of_a_day_end_no_incident() -> None:
@@ -318,7 +330,7 @@ def test_numbers_have_levels_and_no_class_ratio() -> None:
     found = incidents(records, config)[-1]
     assert abs(found.change_point["outcome"] - 2_001) <= 60
     assert found.before["level"] == pytest.approx(np.abs(errors[:2_000]).mean(), abs=0.05)
-    assert found.after["level"] == pytest.approx(np.abs(errors[2_000:]).mean(), abs=0.3)
+    assert seen_after(found) == pytest.approx(np.abs(errors[2_000:]).mean(), abs=0.3)
     assert found.causes[0]["cause"] == "concept"
     assert found.baselines == {}
     assert "at_former_class_ratio" not in found.after
@@ -348,16 +360,49 @@ def test_one_time_in_wrong_units_doesnt_spoil_those_behind_it() -> None:
 
 
 @pytest.mark.parametrize("seed", few(range(3)))
-def test_incidents_are_graded_by_the_three_clusters_that_follow(seed: int) -> None:
-    """A level that stays agrees; one that is back as soon as the incident has opened does not."""
-    usual, bad, budget = [0.2] * 30, [0.45] * 10, {"incident_budget": "1 per 3650d"}
+def test_an_incident_is_lasting_when_ten_more_clusters_confirm_it(seed: int) -> None:
+    usual, bad, budget = [0.2] * 30, [0.45] * 25, {"incident_budget": "1 per 3650d"}
     outcomes = scaled(50, 200)
     found = incidents(of_days(seed, [*usual, *bad], outcomes).records(), **budget)
     assert {one.id for one in found} == {found[0].id}
-    assert found[0].agreed is msgspec.UNSET
-    assert (found[-1].agreed, found[-1].graded) == (True, {"incidents": 1, "agreed": 1})
+    assert found[0].grade == "possible"
+    assert found[0].confirmed is msgspec.UNSET
+    first = next(one for one in found if one.grade == "lasting")
+    assert first.confirmed == {"outcome": first.outcome, "ts": first.ts}
+    assert 9 * DAY <= first.ts - found[0].opened["ts"] <= 11 * DAY
+    assert all(one.grade == "lasting" for one in found[first.revision - 1 :])
+    assert found[-1].graded == {"incidents": 1, "lasting": 1}
+    assert found[0].after["level"] < first.after["level"] < seen_after(first)
     opened = (found[0].opened["ts"] - 30 * DAY) // DAY
     back = incidents(of_days(seed, [*usual, *bad[:opened], *[0.2] * 30], outcomes).records(), **budget)
     assert {one.id for one in back} == {back[0].id}
-    assert (back[-1].status, back[-1].agreed) == ("recovered", False)
-    assert back[-1].graded == {"incidents": 1, "agreed": 0}
+    assert (back[-1].status, back[-1].grade) == ("recovered", "possible")
+    assert back[-1].graded == {"incidents": 1, "lasting": 0}
+
+
+def test_an_open_incident_says_where_the_level_is_now() -> None:
+    days = [0.1] * 40 + [0.5] * 12 + [0.3] * 12 + [0.1] * 10
+    found = incidents(of_days(1, days, 200).records(), detectors=())
+    assert len({one.id for one in found}) == 1
+    first, recovering = found[0], [one for one in found if one.now and one.now["level"] < 0.4]
+    assert first.now is not msgspec.UNSET
+    assert first.now["level"] == pytest.approx(0.5, abs=0.05)
+    assert first.now["outcomes"] == 600
+    assert recovering
+    assert recovering[-1].worst["level"] == pytest.approx(0.5, abs=0.06)
+    low, high = recovering[-1].worst["ts"]
+    assert 40 * DAY <= low < high <= 53 * DAY
+    assert found[-1].status == "recovered"
+    assert found[-1].now is msgspec.UNSET
+    assert found[-1].worst["level"] == recovering[-1].worst["level"]
+
+
+def test_labels_that_come_early_open_none() -> None:
+    """Positives, which are harder, get labels within 80 days, and negatives after 84: nothing changes."""
+    rng = np.random.default_rng(0)
+    n = 6_000
+    label = (rng.random(n) < 0.2).astype(np.int64)
+    wrong = (rng.random(n) < np.where(label, 0.6, 0.05)).astype(np.int64)
+    latency = np.where(label == 1, 1 + 79 * rng.beta(1.2, 2.0, n), 84.0) * DAY
+    stream = Stream(label, wrong, latency=latency.astype(np.int64), step=DAY // 10)
+    assert incidents(stream.records(), label_horizon=85 * DAY, detectors=()) == []

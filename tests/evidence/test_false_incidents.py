@@ -42,7 +42,7 @@ def test_alarms_of_streams_without_a_change_open_none(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "most"), [(0.08, 0.33, 450), (0.1, 0.2, 900), (0.01, 0.1, 300)]
+    ("before", "after", "most"), [(0.05, 0.3, 450), (0.1, 0.5, 450), (0.01, 0.1, 450)]
 )
 def test_changes_do_as_soon_as_there_is_evidence(before: float, after: float, most: int) -> None:
     for seed in range(3):

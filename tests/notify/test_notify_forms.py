@@ -45,7 +45,8 @@ def test_slack() -> None:
     kind, content = posted("slack", INCIDENT)
     assert kind == "application/json"
     assert json.loads(content) == {
-        "text": "fraud&lt;eu&gt;/nb final: open, began at outcome 850, mean loss 0.1 → 0.25; concept (70%); "
+        "text": "fraud&lt;eu&gt;/nb final: open, began at outcome 850, mean loss 0.25, before 0.1: "
+        "2.5 times as much; concept (70%); "
         "1 alarm; incident 9ad1"
     }
     assert json.loads(posted("slack", ALARM).content) == {

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise, product
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from compiled import from_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prequential.engine.incidents import lasting
+from prequential.engine.incidents import evidence, lasting
+from prequential.engine.incidents.evidence import WHOLE_DAYS, LossSums
 from prequential.engine.incidents.lasting import ALLOWANCE, LASTING, LEAST_OUTCOMES, LONGEST, MEMORY
 
 from tests.nightly import scaled
 
-decide = from_python(lasting.decide)
+decide, is_worse = from_python(lasting.decide), from_python(evidence.is_worse)
+
+
+class Outcomes(NamedTuple):
+    """Losses of neighbouring outcomes, and for each the loss before it."""
+
+    loss: np.ndarray
+    former: np.ndarray
+
+    def sums(self) -> LossSums:
+        sums = self.loss.sum(), (self.loss**2).sum(), (self.loss * self.former).sum()
+        return LossSums(float(len(self.loss)), *map(float, sums))
+
 
 #: Outcomes and the sum of their losses.
 Clusters = list[tuple[int, float]]
@@ -28,7 +42,7 @@ def plain_score(x: float, mean: float, deviation: float) -> float:
     return (np.cbrt(max(x, 0.0) / mean) - (1 - 1 / (9 * shape))) * 3 * math.sqrt(shape)
 
 
-def plain_excess(clusters: Clusters, binary: bool, h: float, least: int) -> tuple[float, list[int]]:
+def plain_excess(clusters: Clusters, binary: bool, h: float) -> tuple[float, list[int]]:
     """S at the newest cluster, and the places of the clusters since S was 0."""
     usual: list[tuple[float, int]] = []
     total, pending = 0.0, []
@@ -51,7 +65,7 @@ def plain_excess(clusters: Clusters, binary: bool, h: float, least: int) -> tupl
         variance *= (1 + r) / (1 - r) * (1 + 1 / count) * max(1.0, size / n)
         deviation = max(math.sqrt(variance), 1e-6 * abs(mean), 1e-300)
         z = plain_score(loss / n, mean, deviation)
-        total = max(0.0, total + min(z, ALLOWANCE + h / least) - ALLOWANCE)
+        total = max(0.0, total + min(z, ALLOWANCE + h / LASTING) - ALLOWANCE)
         pending.append(place)
         if total == 0.0 or len(pending) > LONGEST:
             usual += [(clusters[at][1] / clusters[at][0], clusters[at][0]) for at in pending]
@@ -63,8 +77,36 @@ def filled(clusters: Clusters) -> lasting.Scratch:
     scratch = lasting.new_scratch(len(clusters) + 1, 1)
     for place, (n, loss) in enumerate(clusters):
         scratch.means.n[place], scratch.means.loss[place] = n, loss
-        scratch.means.key[place] = place
+        scratch.means.squares[place] = loss  # of 0 and 1
+        scratch.means.products[place] = loss * loss / n  # no runs
     return scratch
+
+
+def plain_is_worse(before: Outcomes, since: Outcomes, binary: bool, days: float) -> bool:
+    """By arrays of single losses, each next to the one before it."""
+    m0, m1 = before.loss.mean(), since.loss.mean()
+    parts = (before, m0), (since, m1)
+    together = sum((part.loss * part.former - mean * part.loss).sum() for part, mean in parts)
+    apart = sum((part.loss**2 - mean * part.loss).sum() for part, mean in parts)
+    n0, n1 = len(before.loss), len(since.loss)
+    prior = 10.0 if binary else 10.0 * apart / (n0 + n1)
+    r = min(max((together + prior / 3.0) / (apart + prior), 0.0), 0.9)
+    wide = (1 + r) / (1 - r)
+    if binary:
+        m0 = (before.loss.sum() + 0.5) / (n0 + 1)
+        if m1 <= m0:
+            return False
+        degrees = 2 * since.loss.sum() / wide, 2 * (before.loss.sum() + 0.5) / wide
+        variance, hours = m0 * (1 - m0), 0.75 * m0 * (1 - m0)
+        a, b = (2 / (9 * freedom) for freedom in degrees)
+        root = np.cbrt(m1 / m0)
+        z = ((1 - b) * root - (1 - a)) / math.sqrt(b * root**2 + a)
+    else:
+        variance = (before.loss**2).mean() - m0**2
+        hours = math.sqrt(variance) / 4
+        z = (m1 - m0) / math.sqrt(variance * wide * (1 / n0 + 1 / n1))
+    error = math.sqrt(variance * wide * (1 / n0 + 1 / n1) + hours**2 * 4 / (4 + days))
+    return bool(m1 > m0 and z > 2.33 and (days == WHOLE_DAYS or m1 - m0 > 3.25 * error))
 
 
 def shares(rng: np.random.Generator, rates: list[float]) -> Clusters:
@@ -73,10 +115,25 @@ def shares(rng: np.random.Generator, rates: list[float]) -> Clusters:
     return [(n, float(rng.binomial(n, rate))) for n, rate in zip(sizes, rates)]
 
 
+@settings(max_examples=scaled(60, 600), deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.sampled_from([WHOLE_DAYS, 0.1, 10.0]))
+def test_evidence_is_that_of_single_outcomes(seed: int, binary: bool, days: float) -> None:
+    rng = np.random.default_rng(seed)
+    size, count = int(rng.integers(20, 1_000)), int(rng.integers(5, 200))
+    wrong = rng.random(size + count) < np.repeat([rng.uniform(0, 0.4), rng.uniform(0, 0.9)], [size, count])
+    loss = wrong * 1.0 if binary else rng.gamma(2.0, 1.0 + wrong)
+    stays = rng.random(len(loss)) < rng.choice([0.0, 0.7])
+    for place in range(1, len(loss)):
+        loss[place] = loss[place - 1] if stays[place] else loss[place]
+    former = np.append(0.0, loss[:-1])
+    before, since = Outcomes(loss[:size], former[:size]), Outcomes(loss[size:], former[size:])
+    assert is_worse(before.sums(), since.sums(), binary, days) == plain_is_worse(before, since, binary, days)
+
+
 @pytest.mark.slow
 @settings(max_examples=scaled(60, 600), deadline=None)
-@given(st.integers(0, 2**32), st.booleans(), st.sampled_from([2.0, 4.0, 11.0]), st.sampled_from([3, LASTING]))
-def test_decisions_are_those_of_a_plain_loop(seed: int, binary: bool, h: float, least: int) -> None:
+@given(st.integers(0, 2**32), st.booleans(), st.sampled_from([2.0, 4.0, 11.0]))
+def test_decisions_are_those_of_a_plain_loop(seed: int, binary: bool, h: float) -> None:
     rng = np.random.default_rng(seed)
     usual, worse = rng.uniform(0, 0.4), rng.uniform(0, 1)
     rates = np.concatenate((
@@ -90,34 +147,51 @@ def test_decisions_are_those_of_a_plain_loop(seed: int, binary: bool, h: float, 
     while lasting.threshold(budget) < h:
         budget *= 1.01
     h = lasting.threshold(budget)
-    total, pending = plain_excess(clusters, binary, h, least)
-    found = decide(filled(clusters), len(clusters), binary, budget, 0, least)
+    total, pending = plain_excess(clusters, binary, h)
+    scratch = filled(clusters)
+    found = decide(scratch, len(clusters), binary, budget, WHOLE_DAYS)
     assert found.h == h
     assert found.excess.total == pytest.approx(total, abs=1e-9)
     assert found.excess.start == (pending[0] if pending else -1)
-    assert found.found == (bool(pending) and total >= h)
+    sure = bool(pending) and total >= h
+    if sure:
+        means = scratch.means
+        start = lasting.change_place(means, pending[0], len(clusters), found.excess.mean)
+        columns = means.n, means.loss, means.squares, means.products
+        spans = slice(0, start), slice(start, len(clusters))
+        before, since = (LossSums(*(float(column[span].sum()) for column in columns)) for span in spans)
+        sure = is_worse(before, since, binary, WHOLE_DAYS)
+    assert found.found == sure
 
 
 @pytest.mark.slow
-def test_a_worsening_lasts_for_as_many_clusters_as_are_asked_for() -> None:
-    for least in (3, LASTING):
-        for bad in range(1, 8):
-            clusters = [(100, 10.0 + place % 3) for place in range(60)] + [(100, 90.0)] * bad
-            assert decide(filled(clusters), len(clusters), True, 30.0, 0, least).found == (bad >= least)
+def test_a_worsening_lasts_for_four_clusters() -> None:
+    for bad in range(1, 8):
+        clusters = [(100, 10.0 + place % 3) for place in range(60)] + [(100, 90.0)] * bad
+        assert decide(filled(clusters), len(clusters), True, 30.0, WHOLE_DAYS).found == (bad >= LASTING)
 
 
-def test_clusters_shorter_than_a_day_need_outcomes_before_a_worsening() -> None:
-    """`most_halvings` is above 0 for these."""
-    for most_halvings, usual, bad in product((0, 3), (29, 30), (5, 8, 9)):
-        clusters = [(10, 1.0 + (place + 1) % 3) for place in range(usual)] + [(10, 9.0)] * bad
-        found = decide(filled(clusters), len(clusters), True, 30.0, most_halvings, LASTING).found
-        assert found == (most_halvings == 0 or usual == 30 or bad == 9)
+def test_hours_that_were_not_seen_may_differ() -> None:
+    """The odds of an error may double within the first day; once days are seen, they may not."""
+    before = LossSums(3000.0, 300.0, 300.0, 30.0)
+    doubled, tenfold = LossSums(1500.0, 285.0, 285.0, 55.0), LossSums(1500.0, 750.0, 750.0, 375.0)
+    assert not is_worse(before, doubled, True, 0.1)
+    assert is_worse(before, doubled, True, 60.0)
+    assert is_worse(before, doubled, True, WHOLE_DAYS)
+    assert is_worse(before, tenfold, True, 0.1)
+
+
+def test_errors_in_runs_count_less() -> None:
+    before, since = LossSums(600.0, 12.0, 12.0, 0.0), LossSums(100.0, 10.0, 10.0, 0.0)
+    in_runs = before._replace(products=10.0), since._replace(products=9.0)
+    assert is_worse(before, since, True, WHOLE_DAYS)
+    assert not is_worse(*in_runs, True, WHOLE_DAYS)
 
 
 def test_an_excess_that_lasts_too_long_without_being_found_is_usual() -> None:
     clusters = [(1000, 100.0 + 10 * (place % 3)) for place in range(61)] + [(1000, 119.0)] * (LONGEST + 1)
     before, after = (
-        decide(filled(clusters), len(clusters) - left_out, True, 1e6, 0, LASTING).excess.total
+        decide(filled(clusters), len(clusters) - left_out, True, 1e6, WHOLE_DAYS).excess.total
         for left_out in (1, 0)
     )
     assert before > after == 0.0

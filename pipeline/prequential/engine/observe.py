@@ -34,7 +34,8 @@ def message_of(catalog: Catalog, incidents: Incidents, about: Entity) -> Inciden
     kept = incidents.examples.get(owner, [])
     message = Incident(
         state.id, stream.name, catalog.partition, about.model, state.revision, state.status,
-        stage=watched_stage(stream.evaluated), opened=dict(state.opened), alarms=list(state.alarms),
+        stage=watched_stage(stream.evaluated), grade=state.grade, worst=dict(state.worst),
+        opened=dict(state.opened), alarms=list(state.alarms),
         alarm_count=state.alarm_count, signals=[dict(one) for one in state.signals],
         examples=[name for number, name in kept if number >= point][:_EXAMPLES],
         former_alarms={"alarms": state.former_alarms, "outcomes": state.opened["outcome"]},
@@ -42,10 +43,12 @@ def message_of(catalog: Catalog, incidents: Incidents, about: Entity) -> Inciden
     )  # fmt: skip
     if state.recovered is not None:
         message.recovered = state.recovered
-    if state.agreed is not None:
-        message.agreed = state.agreed
+    if state.now is not None:
+        message.now = dict(state.now)
+    if state.confirmed is not None:
+        message.confirmed = dict(state.confirmed)
     if owner in incidents.graded:
-        message.graded = dict(zip(("incidents", "agreed"), incidents.graded[owner]))
+        message.graded = dict(zip(("incidents", "lasting"), incidents.graded[owner]))
     if stream.config.incident_loss != "error":
         message.loss = stream.config.incident_loss
     if catalog.untimed:

@@ -299,7 +299,8 @@ class Incident(msgspec.Struct, gc=False):
     before
         Mean loss (`level`), its 95% `interval` and the number `n` of outcomes before the change.
     after
-        The same after the change; perhaps with `at_former_class_ratio`.
+        The level that is expected to last: what was seen after the change, less what usually passes; perhaps
+        with `at_former_class_ratio`.
     causes
         What explains the change, the largest `share` of it first.
     baselines
@@ -319,10 +320,18 @@ class Incident(msgspec.Struct, gc=False):
         compared `before` and `after` the change.
     recovered
         `outcome` and `ts` from which on the loss is back at its earlier level.
-    agreed
-        Whether later clusters are nearer to `after` than to `before`; left out until they are closed.
+    grade
+        `possible`; `lasting` once later clusters have confirmed it.
+    worst
+        The worst `level` of three neighbouring clusters since the change: `n` outcomes, the first and last
+        of these `outcomes`, and `ts` (from, to) of their predictions.
+    now
+        The `level` of the newest three clusters, their number of `outcomes`, and `ts` up to which such
+        predictions were made; left out when it is over.
+    confirmed
+        `outcome` and `ts` at which it became `lasting`; left out before.
     graded
-        Of the model's graded `incidents`, how many `agreed`.
+        Of the model's `incidents` that are over or lasting, how many are or were `lasting`.
     loss
         The loss that is watched (`incident_loss`); left out for `error`.
     """
@@ -353,7 +362,10 @@ class Incident(msgspec.Struct, gc=False):
     compared: dict[str, Any] | Unset = UNSET
     cluster: dict[str, float] | Unset = UNSET
     recovered: dict[str, int] | Unset = UNSET
-    agreed: bool | Unset = UNSET
+    grade: str | Unset = UNSET
+    worst: dict[str, Any] | Unset = UNSET
+    now: dict[str, float] | Unset = UNSET
+    confirmed: dict[str, int] | Unset = UNSET
     graded: dict[str, int] | Unset = UNSET
     loss: str | Unset = UNSET
     untimed: bool | Unset = UNSET

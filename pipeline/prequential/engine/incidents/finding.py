@@ -19,7 +19,7 @@ from prequential.engine.incidents import history as measured
 from prequential.engine.incidents.attribution import CauseNames, Others, at_former_ratio, versions_moved
 from prequential.engine.incidents.clusters import length_of
 from prequential.engine.incidents.history import ClusterHistory, OrderedClusters, read
-from prequential.engine.incidents.lasting import FORMER, LEAST_OUTCOMES, MEMORY
+from prequential.engine.incidents.lasting import BRIEF, FORMER, LEAST_OUTCOMES, MEMORY, NEWEST
 from prequential.engine.incidents.levels import Level, Phase, phase, severity
 from prequential.engine.incidents.phases import Phases
 from prequential.engine.measures.losses import BINARY, COST, ERROR, PRECISION
@@ -128,7 +128,7 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Incide
     )  # fmt: skip
     before, after = phases.before, phases.after
     spans = (before, split), (after, len(since))
-    levels = [_level(span, deviation, count, view) for span, count in spans]
+    levels = [_level(span, span.mean, deviation, count, view) for span, count in spans]
     others = partial(change_of_others, view, change, phases.change)
     causes = [one.message for one in attribution.causes(phases, view.classes, view.names, others)]
     baselines = {
@@ -137,7 +137,8 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Incide
             ("persistent", before.persistent, after.persistent), ("majority", before.majority, after.majority)
         )
     }  # fmt: skip
-    latter = levels[1].message
+    lasting_level = before.mean + (after.mean - before.mean) * len(since) / (len(since) + BRIEF)
+    latter = _level(after, lasting_level, deviation, len(since), view).message
     weighed = view.classes and phases.differs_by_model
     ratio = at_former_ratio(before, after, view.classes) if weighed else None
     if ratio is not None:
@@ -157,12 +158,35 @@ def examine(view: View, change: Change, deviation: float, marked: int) -> Incide
     return IncidentFinding(details, *levels)
 
 
-def _level(span: Phase, deviation: float, count: int, view: View) -> Level:
-    """The mean loss of so many clusters with its 95% interval: a cluster is one observation."""
+def _level(span: Phase, level: float, deviation: float, count: int, view: View) -> Level:
+    """A level by so many clusters with its 95% interval: a cluster is one observation."""
     half = _Z * deviation / math.sqrt(max(1, count))
-    low, high = span.mean - half, span.mean + half
+    low, high = level - half, level + half
     low = low if view.measure == COST else max(0.0, low)  # a cost below 0 is a profit
-    return Level(span.mean, low, min(1.0, high) if view.binary else high, span.n)
+    return Level(level, low, min(1.0, high) if view.binary else high, span.n)
+
+
+def levels_since(view: View, begin: int, stop: int) -> list[dict[str, Any]]:
+    """Mean losses of every `NEWEST` neighbouring clusters since the one at `begin` (ms), the oldest first.
+
+    Fewer, if there are fewer. Only the first `stop` clusters are closed and count. `outcomes` and `ts` (ms,
+    of predictions) are where each of the spans begins and ends.
+    """
+    clusters = view.clusters
+    first = int(np.searchsorted(clusters.ts[:stop], begin))
+    number, ts = [*clusters.number.tolist(), view.now.outcome + 1], clusters.ts.tolist()
+    n, loss = clusters.n.tolist(), clusters.loss.tolist()
+    spans = []
+    for end in range(min(first + NEWEST, stop), stop + 1):
+        start = max(first, end - NEWEST)
+        count = sum(n[start:end])
+        if count >= LEAST_OUTCOMES:
+            spans.append({
+                "level": math.fsum(loss[start:end]) / count, "n": count,
+                "outcomes": [number[start], max(number[start], number[end] - 1)],
+                "ts": [ts[start], int(ts[end - 1] + view.length)],
+            })  # fmt: skip
+    return spans
 
 
 def change_of_others(view: View, change: Change, amount: float) -> Others:

@@ -7,8 +7,9 @@ from prequential.engine.compiled.kernel import Floats, inlined, inner, kernel
 from prequential.engine.incidents import clusters
 from prequential.engine.incidents import history as layout
 from prequential.engine.incidents.clusters import ClusterPool, cells_of, key_of, length_of, place_of
+from prequential.engine.incidents.evidence import WHOLE_DAYS
 from prequential.engine.incidents.history import NEVER, ClusterHistory
-from prequential.engine.incidents.lasting import LASTING, LEAST_OUTCOMES, LEAST_USUAL, Decision, decide
+from prequential.engine.incidents.lasting import LEAST_OUTCOMES, LEAST_USUAL, Decision, decide
 from prequential.engine.measures.losses import own_loss
 from prequential.engine.measures.per_class import Positives
 from prequential.engine.tables.logs import MET, WAITS, Events
@@ -25,11 +26,8 @@ DAYS = 20
 #: Rows without times in which one incident is within the budget: without times there are no 30 days.
 ROWS_OF_BUDGET = 1_000_000.0
 
-#: Clusters that a worsening lasts for, where predictions span less than `YOUNG` ms: the first hours.
-_LASTING_AT_FIRST, YOUNG = 3, clusters.DAY / 4
-
-#: Without times, 2^10 clusters may be taken as one: more than there are.
-_MOST_HALVINGS = 10
+#: Where predictions span less (ms), hours aren't known yet, and a level may be back at once.
+YOUNG = clusters.DAY / 4
 
 
 @inner
@@ -79,7 +77,7 @@ def is_due(history: ClusterHistory, owner: int, untimed: bool) -> bool:
         start = cells_of(pool, owner, place_of(pool, owner, k)) + layout.LATENCY
         for column in range(layout.LATENCIES):
             latencies[column] += pool.cells[start + column]
-    age = 0.0 if untimed else age_of_labels(latencies)
+    age = 0.0 if untimed else min(age_of_labels(latencies), float(owners.horizon[owner]))
     stop = closed_clusters(history, owner, age, untimed)
     if stop < pool.lines.used[owner]:
         key = pool.blocks.key[place_of(pool, owner, stop)]
@@ -116,19 +114,19 @@ def _become_days(history: ClusterHistory, owner: int, untimed: bool) -> None:
 def _decide(history: ClusterHistory, owner: int, stop: int, untimed: bool) -> Decision:
     """What the owner's first `stop` clusters show; they are put into the scratch."""
     owners, pool, means = history.owners, history.outcomes, history.scratch.means
-    doubled = pool.lines.doubled[owner]
-    length = length_of(owners.fixed[owner], doubled)
+    length = length_of(owners.fixed[owner], pool.lines.doubled[owner])
     budget = ROWS_OF_BUDGET if untimed else owners.budget[owner]
-    halvings = _MOST_HALVINGS if untimed else max(0, clusters.HALVINGS - doubled)
-    halvings = 0 if owners.fixed[owner] else halvings
     for k in range(stop):
         place = place_of(pool, owner, k)
         means.n[k], means.loss[k] = pool.blocks.n[place], pool.sums.loss[place]
-        means.mark[k], means.key[k], means.place[k] = pool.blocks.mark[place], pool.blocks.key[place], k
-    of_data = not untimed and owners.fixed[owner] == 0 and stop > 0
-    is_young = of_data and (means.key[stop - 1] + 1 - means.key[0]) * length < YOUNG
-    least = _LASTING_AT_FIRST if is_young else LASTING
-    return decide(history.scratch, stop, owners.binary[owner] > 0, budget / length, halvings, least)
+        means.squares[k], means.products[k] = pool.sums.squares[place], pool.sums.products[place]
+        means.mark[k] = pool.blocks.mark[place]
+    days = WHOLE_DAYS
+    if stop and length < clusters.DAY and owners.fixed[owner] == 0 and not untimed:
+        first = pool.blocks.key[place_of(pool, owner, 0)]
+        last = pool.blocks.key[place_of(pool, owner, stop - 1)]
+        days = (last + 1 - first) * length / clusters.DAY
+    return decide(history.scratch, stop, owners.binary[owner] > 0, budget / length, days)
 
 
 @kernel

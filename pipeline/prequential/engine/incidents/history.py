@@ -31,8 +31,8 @@ MOST_SEGMENTS = 64
 #: Versions of a model that are distinguished at a time.
 VERSIONS = 4
 
-#: Label latencies: below 64 ms, 256 ms, 1 s, 4 s, 16 s, 1 min, … 3 d, and longer, each four times the last.
-LATENCIES = 14
+#: Label latencies: below 64 ms, 256 ms, 1 s, 4 s, 16 s, 1 min, … 50 d, and longer, each four times the last.
+LATENCIES = 15
 _SHORTEST_BITS = 6
 
 #: Equal bins of confidence, the probability that the prediction was given: eight for two classes.
@@ -77,6 +77,7 @@ class Owners(NamedTuple):
     of_classes: Bytes  # whether labels are classes
     fixed: Ints  # configured length of clusters (ms); 0: it follows from the data
     budget: Floats  # ms for one incident
+    horizon: Ints  # after which no label counts, ms
     slot: Ints32  # of segments: 1 + its columns' place; 0: none yet, -1: there are none left
     #: Of owners:
     model: Ints32  # whose predictions they are
@@ -121,7 +122,8 @@ def new_history() -> ClusterHistory:
 
 #: Columns of owners that the configuration decides.
 OWNER_SETTINGS = (
-    "position", "owner", "measure", "loss_identity", "binary", "of_classes", "fixed", "budget", "model"
+    "position", "owner", "measure", "loss_identity", "binary", "of_classes", "fixed", "budget",
+    "horizon", "model",
 )  # fmt: skip
 
 #: The pools of clusters.

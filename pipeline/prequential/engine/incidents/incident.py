@@ -15,6 +15,7 @@ from prequential.engine.delay import records
 from prequential.engine.detectors.objectives import PeriodAlarm
 from prequential.engine.detectors.watch import Watch
 from prequential.engine.facts import PeriodDue
+from prequential.engine.incidents.lasting import LASTED, NEWEST
 from prequential.topics.encoding import identity
 from prequential.topics.errors import existing
 from prequential.topics.outputs import Alarm
@@ -24,8 +25,11 @@ WARNING, ALARM = "warning", "alarm"
 
 OPEN, RECOVERED, CLOSED = "open", "recovered", "closed"
 
-#: Closed clusters after an incident opened that grade it.
-GRADING = 3
+#: Grades: the worsening was found; it has lasted since then.
+POSSIBLE, LASTING = "possible", "lasting"
+
+#: A message is due when the present level has moved by this part of the worst rise since the last message.
+_MOVE_NOW = 0.4
 
 #: Most ids of alarms and signals in a message.
 _MOST_ALARMS, MOST_SIGNALS = 100, 50
@@ -92,6 +96,7 @@ class ModelStatus(NamedTuple):
     id: str = ""
     since: int = 0  # label time (ms) at which it opened
     began: int = 0  # prediction time (ms) at which the level changed
+    grade: str = ""
 
 
 @dataclass
@@ -119,9 +124,13 @@ class OpenIncident:
     details: dict[str, Any] = field(default_factory=dict)
     #: Where the level came back; None: it has not.
     recovered: dict[str, int] | None = None
-    #: Whether the clusters that followed were nearer to the new level; None: they are not closed yet.
-    agreed: bool | None = None
-    #: Severity and number of signals of the newest message.
+    grade: str = POSSIBLE
+    #: Where it became lasting; None: it has not.
+    confirmed: dict[str, int] | None = None
+    #: The worst level since the change, and the newest one; None: the incident is over.
+    worst: dict[str, Any] = field(default_factory=dict)
+    now: dict[str, Any] | None = None
+    #: Severity, number of signals, and present level of the newest message.
     reported: list[Any] = field(default_factory=list)
 
     @property
@@ -129,18 +138,37 @@ class OpenIncident:
         """The name of the cause with the largest share."""
         return str(self.details["causes"][0]["cause"])
 
-    def grade(self, n: Sequence[float], loss: Sequence[float], over: bool) -> bool:
-        """Grade the incident by the clusters that closed after it opened; returns whether it is graded now.
+    def has_lasted(self, n: Sequence[float], loss: Sequence[float]) -> bool:
+        """Whether the clusters that closed after the incident opened make it lasting.
 
-        It is graded once, by the first `GRADING` of these clusters, or by fewer if the incident is `over`.
-        They agree if their mean loss (outcomes `n`, sums `loss`) is nearer to the level after the change than
-        to the one before.
+        There are enough, and their mean loss (outcomes `n`, sums `loss`), and that of the newest ones, is
+        nearer to the level that was seen when it opened than to the one before.
         """
-        if self.agreed is not None or not n or (len(n) < GRADING and not over):
+        if len(n) < LASTED:
             return False
-        mean = math.fsum(loss[:GRADING]) / math.fsum(n[:GRADING])
-        self.agreed = abs(mean - self.after) < abs(mean - self.before)
-        return True
+        middle = (self.before + self.after) / 2.0
+        return all(
+            math.fsum(loss[start:]) > middle * math.fsum(n[start:]) for start in (0, len(n) - NEWEST)
+        )
+
+    def observe(self, spans: Sequence[dict[str, Any]]) -> None:
+        """Take over the levels of neighbouring clusters since the change, the oldest first.
+
+        A level that was the worst stays, though its clusters may be parts of longer ones by now.
+        """
+        for span in spans:
+            if not self.worst or span["level"] > self.worst["level"]:
+                self.worst = span
+        if spans:
+            newest = spans[-1]
+            self.now = {"level": newest["level"], "outcomes": newest["n"], "ts": newest["ts"][1]}
+
+    def has_moved(self) -> bool:
+        """Whether the present level is another one than in the newest message, by more than clusters vary."""
+        if self.now is None or self.reported[2] is None:
+            return False
+        rise = self.worst["level"] - self.before
+        return abs(self.now["level"] - self.reported[2]) > _MOVE_NOW * rise
 
     def join(self, noted: Noted) -> None:
         """Add an alarm or a warning."""

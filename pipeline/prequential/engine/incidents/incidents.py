@@ -21,7 +21,7 @@ from prequential.engine.compiled.kernel import grown
 from prequential.engine.facts import AlarmRaised, Fact, IncidentChanged
 from prequential.engine.incidents import following, history, incident, lasting
 from prequential.engine.incidents.clusters import DAY
-from prequential.engine.incidents.finding import Change, View, examine, locate, now_of, view_of
+from prequential.engine.incidents.finding import Change, View, examine, levels_since, locate, now_of, view_of
 from prequential.engine.incidents.incident import ModelStatus, Noted, OpenIncident, Raised
 from prequential.engine.incidents.lasting import FORMER, UNUSUAL, USUAL, Means
 from prequential.engine.input.plain import completed_ids
@@ -54,7 +54,7 @@ class Incidents:
         self.noted: dict[int, list[Noted]] = {}
         #: By owner: incidents so far, by the first cause that they opened with.
         self.opened: dict[int, dict[str, int]] = {}
-        #: By owner: incidents that were graded, and those of them that the following clusters agree with.
+        #: By owner: incidents that are over or lasting, and those of them that are or were lasting.
         self.graded: dict[int, tuple[int, int]] = {}
 
     def model_statuses(self, rows: Iterable[int]) -> dict[int, ModelStatus]:
@@ -68,7 +68,7 @@ class Incidents:
                 if state is not None:
                     statuses[row] = ModelStatus(
                         state.cause, state.reported[0], opened, state.id, state.opened["ts"],
-                        state.details["change_point"]["prediction_ts"],
+                        state.details["change_point"]["prediction_ts"], state.grade,
                     )  # fmt: skip
         return statuses
 
@@ -92,7 +92,7 @@ class Incidents:
         owners.binary[row], owners.of_classes[row] = column in BINARY, stream.config.has_classes
         budget = parse_budget(stream.config.incident_budget or _NO_BUDGET)
         owners.budget[row] = budget.period / budget.alarms
-        owners.fixed[row] = stream.config.cluster or 0
+        owners.fixed[row], owners.horizon[row] = stream.config.cluster or 0, stream.config.label_horizon
 
     def forget(self, gone: Sequence[Entity]) -> Iterator[Fact]:
         """Drop these entities, and close their open incidents."""
@@ -287,6 +287,7 @@ class Incidents:
             if noted.outcome >= change.outcome:
                 state.join(noted)
         state.former_alarms -= state.alarm_count
+        state.observe(levels_since(view, state.begin, stop))
         self.open[owner] = state
         self.history.owners.is_open[owner] = 1
         history.mark_clusters(self.history.outcomes, owner, range(start, stop), UNUSUAL)
@@ -310,8 +311,9 @@ class Incidents:
         # The level by which it opened is uncertain, and the cluster in which it changed has both levels.
         after, binary = state.after, bool(self.history.owners.binary[owner])
         if len(since) > 1:
-            after = _mean(means, since[1], min(stop, first + incident.GRADING)) or after
+            after = _mean(means, since[1], min(stop, first + lasting.NEWEST)) or after
         spread = lasting.deviation_at(after, state.before, state.deviation, binary)
+        state.observe(levels_since(view, state.begin, stop))
         went = lasting.course(means, first, stop, state.before, state.deviation, after, spread, h)
         # Other hours of the day have other levels: once hours are known, a change lasts for a day.
         end = ts[stop - 1] + view.length if stop else 0
@@ -323,12 +325,12 @@ class Incidents:
             history.mark_clusters(
                 pool, owner, [k for k in range(len(ts)) if marks[k] == UNUSUAL or k in since], USUAL
             )
-            yield from self._end(self._entity(owner), state, incident.RECOVERED, n, loss)
+            yield from self._end(self._entity(owner), state, incident.RECOVERED)
             return
         if went.further >= h and ts[went.further_from] <= latest:
             start = went.further_from
             self._find(owner, state, ts[start] - 1)
-            yield from self._end(self._entity(owner), state, incident.CLOSED, n, loss)
+            yield from self._end(self._entity(owner), state, incident.CLOSED)
             # The level before is that of the incident that ends.
             history.mark_clusters(pool, owner, [k for k in range(start) if ts[k] < state.begin], FORMER)
             yield from self._begin(owner, means, start, stop, after, spread, FORMER)
@@ -336,13 +338,17 @@ class Incidents:
         if len(since) >= max(lasting.MEMORY, len(ts) - len(since)):
             history.mark_clusters(pool, owner, [k for k in range(len(ts)) if ts[k] < state.begin], FORMER)
             history.mark_clusters(pool, owner, since, USUAL)
-            yield from self._end(self._entity(owner), state, incident.CLOSED, n, loss)
+            yield from self._end(self._entity(owner), state, incident.CLOSED)
             return
         cause, severity = state.cause, state.reported[0]
         self._find(owner, state, ts[stop - 1])
         moved = abs(state.details["severity"] - severity)
-        graded = self._grade(owner, state, n, loss)
-        if graded or state.cause != cause or moved > _MOVE + _MOVE_PART * abs(severity):
+        graded = state.grade == incident.POSSIBLE and state.has_lasted(n, loss)
+        if graded:
+            state.grade, state.confirmed = incident.LASTING, now_of(self.history, owner)._asdict()
+            self._count(owner, 1)
+        has_moved = moved > _MOVE + _MOVE_PART * abs(severity) or state.has_moved()
+        if graded or state.cause != cause or has_moved:
             yield _report(self._entity(owner), state)
 
     def _find(self, owner: int, state: OpenIncident, end: int) -> None:
@@ -355,23 +361,16 @@ class Incidents:
         if finding.before.n and finding.after.level > finding.before.level:
             state.details = finding.details
 
-    def _grade(
-        self, owner: int, state: OpenIncident, n: Sequence[float], loss: Sequence[float], over: bool = False
-    ) -> bool:
-        """Grade an incident by the clusters that closed after it opened; returns whether it is graded now."""
-        if not state.grade(n, loss, over):
-            return False
-        graded, agreed = self.graded.get(owner, (0, 0))
-        self.graded[owner] = graded + 1, agreed + bool(state.agreed)
-        return True
+    def _count(self, owner: int, lasted: int) -> None:
+        """Count an incident whose grade is known for good, and whether it has lasted."""
+        graded, lasting_ones = self.graded.get(owner, (0, 0))
+        self.graded[owner] = graded + 1, lasting_ones + lasted
 
-    def _end(
-        self, about: Entity, state: OpenIncident, status: str, n: Sequence[float] = (),
-        loss: Sequence[float] = (),
-    ) -> Iterator[Fact]:  # fmt: skip
-        """End an incident, of whose later clusters these were closed."""
-        self._grade(about.row, state, n, loss, over=True)
-        state.status = status
+    def _end(self, about: Entity, state: OpenIncident, status: str) -> Iterator[Fact]:
+        """End an incident."""
+        if state.grade == incident.POSSIBLE:
+            self._count(about.row, 0)
+        state.status, state.now = status, None
         yield _report(about, state)
         del self.open[about.row]
         self.history.owners.is_open[about.row] = 0
@@ -401,7 +400,8 @@ def watched_stage(stages: tuple[str, ...]) -> str:
 def _report(about: Entity, state: OpenIncident) -> IncidentChanged:
     """Mark a model's incident as reported in its present state."""
     state.revision += 1
-    state.reported = [state.details["severity"], len(state.signals)]
+    present = None if state.now is None else state.now["level"]
+    state.reported = [state.details["severity"], len(state.signals), present]
     return IncidentChanged(about)
 
 

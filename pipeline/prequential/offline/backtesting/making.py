@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from prequential.configuration.settings.stages import parse as parse_stage
 from prequential.engine.catalog.plans import Plan
 from prequential.engine.compiled.kernel import Ints
 from prequential.engine.detectors import DETECTORS
 from prequential.engine.detectors.objectives import every_detector
+from prequential.engine.incidents.incident import LASTING, OPEN
 from prequential.engine.incidents.incidents import watched_stage
 from prequential.engine.tables.outcomes import Log
 from prequential.offline.backtesting import changes as detection
@@ -180,10 +180,10 @@ def incidents_of(past: Sequence[PastSequence], messages: Iterable[Incident]) -> 
         for one in past if one.segment is None and len(one)
     }  # fmt: skip
     found = [one for one in newest.values() if (one.stream, one.partition, one.model) in spans]
-    grades = [bool(one.agreed) for one in found if one.agreed is not msgspec.UNSET]
+    lasted = [one.grade == LASTING for one in found if one.status != OPEN or one.grade == LASTING]
     untimed = any(one.untimed is True for one in newest.values())
     model_months = None if untimed else sum(spans.values()) / _MONTH
-    return reports.PastIncidents(found, model_months, len(grades), sum(grades))
+    return reports.PastIncidents(found, model_months, len(lasted), sum(lasted))
 
 
 def injected(

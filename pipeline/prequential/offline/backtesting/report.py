@@ -78,15 +78,15 @@ class Injected(msgspec.Struct):
 
 
 class PastIncidents(msgspec.Struct):
-    """Incidents on the past, and whether later outcomes agree with them."""
+    """Incidents on the past, and how many of them lasted."""
 
     #: The newest message of each incident.
     incidents: list[Incident]
     #: Prediction time of all models together, in months of 30 days; None: records have no time.
     model_months: float | None
-    #: Incidents after which clusters were closed, and how many of them the clusters agree with.
+    #: Incidents that are over or lasting, and how many of them lasted.
     graded: int
-    agreed: int
+    lasting: int
 
 
 class BacktestReport(msgspec.Struct):
@@ -165,24 +165,24 @@ def _alarms(sequences: Iterable[Watched]) -> Table:
 
 
 def _incidents(past: PastIncidents) -> Table:
-    """Return a table of incidents: start, opening, levels, and whether later clusters agree."""
+    """Return a table of incidents: start, opening, levels, and grade."""
     title = f"on the past: {_plural(len(past.incidents), 'incident')}"
     if past.model_months:
         title += f", {len(past.incidents) / past.model_months:.2f} for each model and 30 days"
     if past.graded:
-        title += f"; later clusters agree with {past.agreed} of {past.graded}"
+        title += f"; {past.lasting} of {past.graded} lasted"
     grid = new_grid(title)
     grid.add_column("model", overflow="fold")
     for head in ("opened", "since", "loss before", "after", "clusters"):
         grid.add_column(head, justify="right")
-    grid.add_column("later ones agree")
+    grid.add_column("grade")
     rows = []
     for one in past.incidents:
-        agreed = "open" if one.agreed is msgspec.UNSET else "yes" if one.agreed else "no"
+        grade = str(one.grade) if one.grade else ""
         rows.append([
             f"{printable(one.stream)} {printable(one.model)}", _at(one, one.opened),
             _at(one, one.change_point), _number(one.before["level"], 3), _number(one.after["level"], 3),
-            _clusters(one), agreed,
+            _clusters(one), grade,
         ])  # fmt: skip
     return _with_rows(grid, rows)
 

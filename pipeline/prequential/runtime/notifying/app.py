@@ -246,7 +246,7 @@ def exposition(
 
 
 def chosen(message: Incident | Alarm, config: NotifyConfig) -> bool:
-    """Return whether to send a message, by its stream and an incident's status, severity and revision.
+    """Return whether to send a message, by its stream and an incident's status, severity, grade and revision.
 
     The result depends only on the message and the configuration, so every process decides the same.
     """
@@ -258,7 +258,10 @@ def chosen(message: Incident | Alarm, config: NotifyConfig) -> bool:
         return False
     if config.severity is not None and message.severity < config.severity:
         return False
-    return config.updates or message.revision == 1 or message.status != "open"
+    if config.updates or message.revision == 1 or message.status != "open":
+        return True
+    confirmed = message.confirmed  # where it became lasting: here
+    return isinstance(confirmed, dict) and confirmed["outcome"] == message.outcome
 
 
 #: Seconds in addition to the request timeout within which a live process completes one turn of its loop. A

@@ -50,7 +50,7 @@ _FAMILIES = (
     ("drift_alarms_total", COUNTER, "Drift alarms raised"),
     ("drift_threshold", GAUGE, "Threshold in force, set by alarm_budget"),
     ("open_incidents", GAUGE, "1 if a model has an open incident, 0 after its end"),
-    ("incident_severity", GAUGE, "Severity of the open incident, by its first cause; above 0: worse"),
+    ("incident_severity", GAUGE, "Severity of the open incident, by its first cause and grade"),
     ("incident_began_timestamp_seconds", GAUGE,
      "Label time of the change that the open incident reports, as Unix time"),
     ("incident_opened_timestamp_seconds", GAUGE,
@@ -267,7 +267,7 @@ class Scrape:
             if standing.cause:
                 of_incident = f'{where},incident="{standing.id}"'
                 families["incident_severity"].add(
-                    f'{of_incident},cause="{standing.cause}"', standing.severity
+                    f'{of_incident},cause="{standing.cause}",grade="{standing.grade}"', standing.severity
                 )
                 families["incident_began_timestamp_seconds"].add(of_incident, standing.began / 1000)
                 families["incident_opened_timestamp_seconds"].add(of_incident, standing.since / 1000)

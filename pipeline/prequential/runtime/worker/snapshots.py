@@ -24,9 +24,10 @@ from prequential.engine.snapshot.snapshot import Space
 from prequential.runtime.worker.journal import TopicsOrigin
 from prequential.topics.errors import WorkError
 
-#: Format of the snapshots that this version writes, and those that it reads; 12 lacks compact instances.
-FORMAT = 13
-READABLE = 12, FORMAT
+#: Format of the snapshots that this version writes, and those that it reads: clusters of 13 and before have
+#: fewer columns of label latencies.
+FORMAT = 14
+READABLE = (FORMAT,)
 
 #: Most bytes of a chunk: Kafka's default limit of a message is 1 MiB.
 CHUNK_BYTES = 900_000

@@ -9,7 +9,7 @@ from prequential.topics.errors import printable
 from prequential.topics.outputs import Incident
 from prequential.views.watching.messages import Notice
 from prequential.views.wording.console import counted, moment
-from prequential.views.wording.status import ID, cause_in_words, levels_in_words
+from prequential.views.wording.status import ID, cause_in_words, levels_in_words, standing_in_words
 from rich.text import Text
 
 #: The longest time (ms) between two alarms about the same change: detectors find a change one after another.
@@ -181,7 +181,8 @@ def incident_line(incident: ShownIncident, now: int, width: int, whose: str = ""
     point = message.change_point
     began = f"outcome {point['outcome']:,}" if message.untimed else moment(point["ts"], now)
     what = [
-        f"{levels_in_words(message)} since {began}", f"{message.status} ({printable(message.id[:ID])})",
+        f"{levels_in_words(message)} since {began}",
+        f"{standing_in_words(message)} ({printable(message.id[:ID])})",
         *where,
         ", ".join(map(cause_in_words, message.causes[:2])), counted(message.alarm_count, "alarm"),
     ]  # fmt: skip

@@ -123,6 +123,13 @@ def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
         title = ""
 
 
+#: Grades in words, with what became of such incidents on the real streams of `docs/understand/validation.md`.
+_GRADES = {
+    "possible": "possible: about half of such changes have passed within three days",
+    "lasting": "lasting: later clusters have confirmed it",
+}
+
+
 def _since(incident: Incident) -> Iterator[str]:
     point, opened = incident.change_point, incident.opened
     yield f"outcome {point['outcome']:,}{_labels_of(incident, point)}"
@@ -139,6 +146,11 @@ def _labels_of(incident: Incident, place: dict[str, int]) -> str:
 
 def _how_bad(known: ExplainingMessages, incident: Incident) -> Iterator[str]:
     before, after = (_level(side, incident) for side in (incident.before, incident.after))
+    yield f"{status.size_in_words(incident)} (expected to last)"
+    if present := status.present_in_words(incident):
+        yield present
+    if isinstance(incident.grade, str):
+        yield _GRADES.get(incident.grade, printable(incident.grade))
     yield (
         f"{status.level_name(incident)} {before} → {after}, severity {incident.severity:.2f} "
         "(0.2 is small, 0.8 is large)"

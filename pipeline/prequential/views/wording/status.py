@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+import msgspec
 from prequential.engine.estimators.naming import BASELINE_PREFIX, RANDOM_SUFFIX
 from prequential.engine.measures.registry import LOSSES, MEASURES
 from prequential.topics.errors import printable
@@ -108,6 +109,51 @@ def level_name(incident: Incident) -> str:
     return "accuracy" if incident.baselines else "mean loss"
 
 
+#: Shares of the worst rise by which the present level is called recovering, or worse than it will last.
+_RECOVERING, _AT_WORST = 0.5, 0.9
+
+
+def size_in_words(message: Incident) -> str:
+    """Return how bad it is, by what lasts: `24 wrong in 100, before 7: 3.4 times as many`.
+
+    Other losses than errors: `mean loss 0.25, before 0.1: 2.5 times as much`.
+    """
+    before, after = message.before["level"], message.after["level"]
+    if level_name(message) == "accuracy":
+        digits = 0 if 100 * before >= 1 else 1
+        text = f"{100 * after:.{digits}f} wrong in 100, before {100 * before:.{digits}f}"
+        many = "many"
+    else:
+        name = level_name(message)
+        if is_share(message):
+            return f"{name} {100 * (1 - after):.1f}%, before {100 * (1 - before):.1f}%"
+        text, many = f"{name} {after:.3g}, before {before:.3g}", "much"
+    return f"{text}: {after / before:.1f} times as {many}" if after > before > 0 else text
+
+
+def present_in_words(message: Incident) -> str:
+    """Return where the level is now: `recovering: 14.1% now; before 7.0%, worst 24.0%`.
+
+    Levels are losses: of errors, shares that are wrong. What is over, or an older message, has none: "".
+    """
+    if message.now is msgspec.UNSET or message.worst is msgspec.UNSET:
+        return ""
+    before, worst, now = (part["level"] for part in (message.before, message.worst, message.now))
+    share = (now - before) / (worst - before) if worst > before else 1.0
+    if share >= _AT_WORST:
+        name = "at its worst"
+    elif share < _RECOVERING:
+        name = "recovering"
+    else:
+        name = "the change lasts" if message.grade == "lasting" else "still worse"
+    now_text, before_text, worst_text = (_loss_in_words(loss, message) for loss in (now, before, worst))
+    return f"{name}: {now_text} now; before {before_text}, worst {worst_text}"
+
+
+def _loss_in_words(loss: float, message: Incident) -> str:
+    return f"{100 * loss:.1f}%" if is_share(message) else f"{loss:.3g}"
+
+
 def levels_in_words(message: Incident) -> str:
     """Return the levels before and after the change: `accuracy 90.0% → 75.0%`, or `mean loss 0.1 → 0.25`."""
     before, after = (level(one["level"], message) for one in (message.before, message.after))
@@ -124,13 +170,22 @@ def subject_of(message: Incident | Alarm) -> str:
     return f"{printable(message.stream)}/{printable(message.model)}{segment}"
 
 
+def standing_in_words(message: Incident) -> str:
+    """Return status and grade: `open, possible`; older messages have no grade.
+
+    While it is open, also where the level is now.
+    """
+    parts = [message.status, *([message.grade] if isinstance(message.grade, str) else [])]
+    return ", ".join(part for part in (*parts, present_in_words(message)) if part)
+
+
 def sentence(message: Incident) -> str:
     """Return an incident in one line: since when, how bad, what changed, and its status."""
     causes = ", ".join(cause_in_words(one) for one in message.causes[:2])
     alarms = f"{message.alarm_count:,} alarm{'' if message.alarm_count == 1 else 's'}"
     return (
-        f"{subject_of(message)} {message.stage}: {message.status}, began at outcome "
-        f"{message.change_point['outcome']:,}, {levels_in_words(message)}; {causes}; {alarms}; "
+        f"{subject_of(message)} {message.stage}: {standing_in_words(message)}, began at outcome "
+        f"{message.change_point['outcome']:,}, {size_in_words(message)}; {causes}; {alarms}; "
         f"incident {printable(message.id[:ID])}"
     )
 

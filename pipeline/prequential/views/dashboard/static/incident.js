@@ -114,10 +114,9 @@ function heading(data) {
 
 // Whether what came after agrees: with this incident, and with those of the model so far.
 function grade(data) {
-  const graded = data.graded ?? { incidents: 0, agreed: 0 };
-  const own = data.agreed === undefined || data.agreed === null ? null
-    : data.agreed ? "The outcomes after that are nearer to the new level: the change lasts. " : "The outcomes after that are nearer to the level before: it may be noise. ";
-  const record = graded.incidents < LEAST_GRADED ? null : `So far, ${graded.agreed} of ${graded.incidents} incidents of this model lasted.`;
+  const graded = data.graded ?? { incidents: 0, lasting: 0 };
+  const own = data.grade ? `${data.grade}: ${data.size}. ${data.present} ` : null;
+  const record = graded.incidents < LEAST_GRADED ? null : `So far, ${graded.lasting} of ${graded.incidents} incidents of this model lasted.`;
   return own || record ? h("p", { class: "meta" }, own, record ?? "") : null;
 }
 
