@@ -145,7 +145,6 @@ def incident_page(history: History, identifier: str, courses: Courses | None = N
         "others_unchanged": status.unchanged(one, together, models),
         "revision": one.revision, "opened": one.opened, "change_point": one.change_point,
         "recovered": one.recovered if one.recovered is not msgspec.UNSET else None,
-        "grade": one.grade if one.grade is not msgspec.UNSET else None,
         "present": status.present_in_words(one), "size": status.size_in_words(one),
         "graded": one.graded if one.graded is not msgspec.UNSET else None,
         "finding": status.finding(one, levels.latest, is_back=levels.is_back),

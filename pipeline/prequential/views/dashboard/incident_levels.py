@@ -140,7 +140,7 @@ def where_sentence(parts: list[PartLevels], incident: Incident) -> str:
 def as_json(incident: Incident, levels: LevelsOverTime, parts: list[PartLevels]) -> Mapping[str, Any]:
     """Return the grade, the levels and the parts of an incident as the page's JSON."""
     return {
-        "grade": getattr(incident, "grade", None) or None,
+        "grade": incident.grade if incident.grade is not msgspec.UNSET else None,
         "levels": {**levels._asdict(), "is_back": levels.is_back},
         "parts": [one._asdict() for one in parts], "where": where_sentence(parts, incident),
     }  # fmt: skip
