@@ -6,6 +6,7 @@ import argparse
 import time
 from collections.abc import Collection, Iterable
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from prequential.cli import common
@@ -100,7 +101,7 @@ def _read(
             verification.whole.add(topic)
         with closing(reader), progress_bar(unit=None) as progress:
             task = progress.add_task(topic, total=reader.size)
-            for message in reader.messages(lambda offsets, task=task: progress.advance(task, offsets)):
+            for message in reader.messages(partial(progress.advance, task)):
                 is_merged = bool(without) and verification.partition_of(message.value()) == ALL_PARTITIONS
                 if message.partition() not in without and not is_merged:
                     differences += _list(verification.add(topic, message.value()))

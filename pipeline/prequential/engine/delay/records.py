@@ -208,9 +208,11 @@ def graded(records: MaturityRecords, row: int, stage: int, scale: float) -> Grad
         error if count else np.nan
         for error, count in zip(records.errors[row, stage].tolist(), records.counts[row, stage])
     ]
+    mean_error, labelled_so_far, last_final = errors
+    lost_to = _lost_to(errors, records.counts[row, stage])
     return Grade(
         ratio * scale,
-        MaturityRecord(finals, covered / finals, *errors, _lost_to(errors, records.counts[row, stage])),
+        MaturityRecord(finals, covered / finals, mean_error, labelled_so_far, last_final, lost_to),
     )
 
 

@@ -183,7 +183,7 @@ class Merged:
     def _numbers(self, parts: Sequence[Part]) -> dict[_Who, tuple[int, ...]]:
         """By entity, the numbers whose changes make a message due: see `estimates.reported_numbers`."""
         of_stream = totals(part.counts for part in parts)
-        numbers = {}
+        numbers: dict[_Who, tuple[int, ...]] = {}
         for who, results in self._results(parts).items():
             of = [one for _, one in results]
             numbers[who] = sum(one.outcomes for one in of), sum(one.revisions for one in of)
@@ -328,16 +328,17 @@ class Merged:
                 measures = measured(added(memories, ALL, classes.capacity), classes, chance=False)
                 about = whole.state._replace(expected_share=share)
                 key = self._name, ALL_PARTITIONS, model, None, PERIOD, about.name
+                period = about.as_message(closes=self._config.label_at_horizon is not None)
+                if whole.unfinished:
+                    period |= {"unfinished_partitions": whole.unfinished}
                 message = Metrics(
                     identity(*key, *whole.identity, moment, *self._loss), *key, about.labelled,
                     about.labelled, about.newest_ts,
                     *by_name(self._config.measures, measures.values, measures.reasons), counts,
                     self._config.digest,
                     missing_partitions=self.names.without_model(model) or msgspec.UNSET,
-                    period=about.as_message(closes=self._config.label_at_horizon is not None),
+                    period=period,
                 )  # fmt: skip
-                if whole.unfinished:
-                    message.period |= {"unfinished_partitions": whole.unfinished}
                 if whole.is_expected:
                     message.expected = foreseen(whole, classes, places)
                 yield Encoded(METRICS, self._name, encode(message))
