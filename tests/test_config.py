@@ -121,6 +121,7 @@ class TestDefaults:
                        temporal_correction: true, baselines: [majority], segments: [arm],
                        segments_per_key: 3, compare: champion, champion: nb,
                        compare_losses: [squared, error], compare_level: 0.1, mcnemar_level: 0.05,
+                       compare_margin: 0.02,
                        compare_stages: [final/initial], versions: separate,
                        stages: [final, initial], bins: 3, alpha: 0.5,
                        label_horizon: 90s, settle: 250ms,
@@ -151,7 +152,7 @@ class TestDefaults:
             top_k=3, quantile=0.9, season=86_400_000, cost_per_value=True,
             temporal_correction=True, baselines=("majority",), segments=("arm",), segments_per_key=3,
             compare="champion", champion="nb", compare_losses=("squared", "error"), compare_level=0.1,
-            mcnemar_level=0.05, compare_stages=("final/initial",), versions="separate",
+            mcnemar_level=0.05, compare_margin=0.02, compare_stages=("final/initial",), versions="separate",
             stages=("final", "initial"), bins=3, alpha=0.5, label_horizon=90_000, settle=250,
             detectors=(
                 DetectorConfig(signal="all:mae", params={"delta": 0.0, "lambda": 1.0, "min_outcomes": 7}),
@@ -315,7 +316,7 @@ WRONG = [
     ("kafka: {security: [1]}", 1, ["kafka.security is [1]", "keys and values"]),
     # Values
     ("defaults: {task: ranking}", 1, ["defaults.task: 'ranking'", "expected classification"]),
-    ("defaults: {positive_class: 1.5}", 1, ["positive_class: 1.5", "a string, an integer"]),
+    ("defaults: {positive_class: .nan}", 1, ["positive_class: nan", "a string, an integer"]),
     ("defaults: {costs: {a: 5}}", 1, ["costs: 5", "{fraud: {ok: 100}, ok: {fraud: 5}}"]),
     ("defaults: {costs: {a: {b: x}}}", 1, ["costs: 'x'", "what 'a' predicted as 'b' costs: a number"]),
     ("defaults: {quantile: 90}", 1, ["quantile: 90", "a quantile above 0 and below 1, as 0.9"]),
@@ -366,7 +367,7 @@ WRONG = [
     ("defaults: {task: regression, detectors: [{signal: 'window:5:error'}]}", 1, ["'window:5:error'", "mae"]),
     ("defaults: {task: regression}\nstreams:\n  a:\n    label_at_horizon: none", 4,
      ["streams.a.label_at_horizon", "'none' is a class", "task regression", "expected task classification"]),
-    ("defaults: {label_at_horizon: 0.5}", 1, ["label_at_horizon", "0.5", "an integer or a boolean"]),
+    ("defaults: {label_at_horizon: .inf}", 1, ["label_at_horizon", "inf", "an integer or a boolean"]),
     ("defaults: {task: regression}\nstreams:\n  a: {}\n  b: {detectors: [{signal: 'all:ece'}]}", 4,
      ["streams.b.detectors[0]: signal 'all:ece'", "task regression"]),
     ("defaults: {task: regression, detectors: [{signal: 'window:9:auc'}]}", 1, ["'window:9:auc'", "mae"]),
@@ -631,7 +632,7 @@ def test_all_of_the_contract_can_be_computed() -> None:
         "p_ran", "f2", "f0_5", "cost", "cost_total", "auc", "pr_auc", "bias", "mape", "pinball",
         "interval_coverage", "interval_width", "top_k_accuracy", "ipw_accuracy", "ipw_n",
         "mase", "rmsse", "wis", "weighted_mae", "micro_precision", "micro_recall", "micro_f1", "hamming_loss",
-        "jaccard",
+        "jaccard", "prevalence", "predicted_prevalence",
     }  # fmt: skip
     assert set(MEASURES) == {*streams.DEFAULT_MEASURES, *more}
 

@@ -63,8 +63,8 @@ class _AtFirstUse:
     __doc__ = property(lambda self: self._loaded().__doc__)  # type: ignore[assignment]
 
 
-#: Where each name is defined.
-_SOURCES = {name: ("prequential.evaluation", name) for name in ("Evaluator", "evaluate")}
+#: The names, and where the version is defined.
+_PUBLIC = {name: _AtFirstUse("prequential.evaluation", name) for name in ("Evaluator", "evaluate")}
 _VERSION = "prequential.runtime.program", "VERSION"
 
 # A checkout has `prequential.topics` in a folder of its own; an installation has one folder. The usual
@@ -80,13 +80,11 @@ def __getattr__(name: str) -> Any:
     """Return a public name, from the module that defines it."""
     if name == "__version__":
         module, attribute = _VERSION
-        value = getattr(import_module(module), attribute)
-    elif name in _SOURCES:
-        value = _AtFirstUse(*_SOURCES[name])
-    else:
+        value = globals()[name] = getattr(import_module(module), attribute)
+        return value
+    if name not in _PUBLIC:
         raise AttributeError(f"module 'prequential' has no attribute {name!r}: it has {', '.join(__all__)}")
-    globals()[name] = value
-    return value
+    return _PUBLIC[name]
 
 
 def __dir__() -> list[str]:

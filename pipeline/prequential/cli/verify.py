@@ -11,7 +11,7 @@ from typing import Any
 
 from prequential.cli import common
 from prequential.configuration.settings.model import Config
-from prequential.offline.replay.verification import Difference, Verification
+from prequential.offline.replay.verification import MessageDifference, Verification
 from prequential.runtime.compilation import compile_loops, progress_bar
 from prequential.topics import encoding, specs
 from prequential.topics.errors import WorkError
@@ -115,7 +115,7 @@ def _topics(config: Config) -> Iterable[str]:
     return specs.METRICS, specs.COMPARISONS, *further, specs.DRIFT_ALARMS, specs.INCIDENTS
 
 
-def _list(differences: Iterable[Difference]) -> int:
+def _list(differences: Iterable[MessageDifference]) -> int:
     """Print differences; returns their number."""
     number = 0
     for number, difference in enumerate(differences, 1):  # noqa: B007 - the last number is the count

@@ -308,7 +308,7 @@ class Result:
         >>> lines[1]
         'since         outcome 1,504'
         >>> lines[3]
-        'how bad       accuracy 90.8% (89.1% to 92.4%, 1,503 outcomes) → 46.7% (42.5% to 50.9%, ...'
+        'how bad       35 wrong in 100, before 9: 3.8 times as many (expected to last)'
         """
         return explanation_of(self.messages, incident)
 

@@ -254,7 +254,7 @@ def partitions_differ(kafka: KafkaConfig, counts: Mapping[str, int]) -> str | No
     That is what `topics create` makes; workers follow the topics.
 
     >>> partitions_differ(KafkaConfig(partitions=4), {"labels": 6})
-    "kafka.partitions is 4, the inputs have 6: the number of the topics counts; say kafka.partitions: 6"
+    'kafka.partitions is 4, the inputs have 6: the number of the topics counts; say kafka.partitions: 6'
     """
     found = {counts[name] for name in map(kafka.topic, INPUTS) if name in counts}
     if len(found) != 1 or found == {kafka.partitions}:

@@ -310,13 +310,21 @@ def _add_losses(faded: Floats, at: Ints, coming: Floats, columns: Ints, numbers:
         for j in range(predicted):
             for k in range(labels):
                 first = at[i] + (j * bins * labels + k) * width
-                for b in range(start, bins):
-                    if coming[i, j, b, k] <= 0.0:
-                        continue
-                    sums[i, scores.SCORED] += coming[i, j, b, k]
-                    for column in range(len(columns)):
-                        loss = _mean_loss(faded, first, labels * width, b, column, start, bins)
-                        sums[i, columns[column]] += coming[i, j, b, k] * loss
+                _add_stratum(faded, first, labels * width, coming[i, j, :, k], columns, start, sums[i])
+
+
+@inner
+def _add_stratum(
+    faded: Floats, first: int, step: int, coming: Floats, columns: Ints, start: int, sums: Floats
+) -> None:  # fmt: skip
+    """Add the expected labels of one predicted class and label, (bins,), to sums of scores, (`SIZE`,)."""
+    bins = len(coming)
+    for b in range(start, bins):
+        if coming[b] <= 0.0:
+            continue
+        sums[scores.SCORED] += coming[b]
+        for column in range(len(columns)):
+            sums[columns[column]] += coming[b] * _mean_loss(faded, first, step, b, column, start, bins)
 
 
 @inner

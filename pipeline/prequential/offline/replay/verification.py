@@ -49,7 +49,7 @@ _Sequence: TypeAlias = tuple[str, int, str | None]
 _heading = msgspec.json.Decoder(_Heading).decode
 
 
-class Difference(NamedTuple):
+class MessageDifference(NamedTuple):
     """A field of a message that isn't as recomputed."""
 
     topic: str
@@ -91,7 +91,7 @@ class Verification:
         self._places: dict[_Key, tuple[int, int]] = {}
         self._recomputed: dict[_Key, tuple[int, int]] = {}
         #: By sequence, messages that were only recomputed since the latest one that was also published.
-        self._pending: dict[_Sequence, list[Difference]] = {}
+        self._pending: dict[_Sequence, list[MessageDifference]] = {}
         self._begun: set[_Sequence] = set()  # those with a message that was published and recomputed
         self.published = self.compared = 0
         #: Number of published messages that were made with other settings, and aren't compared.
@@ -101,7 +101,7 @@ class Verification:
         """Delete the texts of the published messages."""
         self._texts.close()
 
-    def add(self, topic: str, text: bytes) -> Iterator[Difference]:
+    def add(self, topic: str, text: bytes) -> Iterator[MessageDifference]:
         """Add a published message; yields how it differs from an earlier one with the same id."""
         self.published += 1
         key, _ = _key_of(topic, text)
@@ -118,13 +118,13 @@ class Verification:
         """The partition that a message names; -1: it is about a stream in all partitions."""
         return _heading(text).partition
 
-    def compare(self, topic: str, text: bytes) -> Iterator[Difference]:
+    def compare(self, topic: str, text: bytes) -> Iterator[MessageDifference]:
         """Compare a recomputed message; yields how published ones differ."""
         key, sequence = _key_of(topic, text)
         place = self._places.pop(key, None) or self._recomputed.get(key)
         if place is None:
             subject = _subject_of(msgspec.json.decode(text))
-            difference = Difference(topic, key[1], subject, "", "", text.decode())
+            difference = MessageDifference(topic, key[1], subject, "", "", text.decode())
             self._pending.setdefault(sequence, []).append(difference)
             return
         pending = self._pending.pop(sequence, [])
@@ -138,14 +138,14 @@ class Verification:
         if published != text:
             yield from self._changed(topic, published, text)
 
-    def _changed(self, topic: str, published: bytes, recomputed: bytes) -> Iterator[Difference]:
+    def _changed(self, topic: str, published: bytes, recomputed: bytes) -> Iterator[MessageDifference]:
         if _config_of(published) == _config_of(recomputed):
             yield from _differences(topic, published, recomputed)
         else:
             self.compared -= 1
             self.other_settings += 1
 
-    def only_published(self, configs: Collection[str] = ()) -> Iterator[Difference]:
+    def only_published(self, configs: Collection[str] = ()) -> Iterator[MessageDifference]:
         """Yield the published messages that weren't recomputed.
 
         `configs` has the digests of the present settings: messages of other settings are only counted.
@@ -157,7 +157,7 @@ class Verification:
                 self.other_settings += 1
             else:
                 subject = _subject_of(msgspec.json.decode(text))
-                yield Difference(topic, name, subject, "", text.decode(), "")
+                yield MessageDifference(topic, name, subject, "", text.decode(), "")
 
     def _text(self, place: tuple[int, int]) -> bytes:
         start, size = place
@@ -183,12 +183,12 @@ def _subject_of(message: dict[str, Any]) -> str:
     return ", ".join(names if place is None else [*names, place])
 
 
-def _differences(topic: str, published: bytes, recomputed: bytes) -> Iterator[Difference]:
+def _differences(topic: str, published: bytes, recomputed: bytes) -> Iterator[MessageDifference]:
     """The fields in which two messages with one id differ."""
     before, after = msgspec.json.decode(published), msgspec.json.decode(recomputed)
     subject = _subject_of(before)
     for field, ours, theirs in _fields(before, after):
-        yield Difference(topic, before["id"], subject, field, ours, theirs)
+        yield MessageDifference(topic, before["id"], subject, field, ours, theirs)
 
 
 def _fields(published: Any, recomputed: Any, path: str = "") -> Iterator[tuple[str, str, str]]:

@@ -214,7 +214,7 @@ def _by_frame(content: bytes) -> Frame:
     >>> _by_frame(b"{}")
     Traceback (most recent call last):
     ...
-    prequential.mapping.evaluations.Unreadable: it isn't Schema Registry's: ..., found b'{}'
+    prequential.topics.foreign_json.Unreadable: it isn't Schema Registry's: ..., found b'{}'
     """
     if len(content) < FRAME_BYTES or content[0] != MAGIC:
         raise Unreadable(
