@@ -134,8 +134,8 @@ class Memory:
 class Stream:
     """One stream: its clock, its labels so far, its instances and its sequences."""
 
-    def __init__(self, name: str, settings: Settings, result: Result) -> None:
-        self.name, self.settings, self.result = name, settings, result
+    def __init__(self, name: str, settings: Settings, result: Result, partition: int = 0) -> None:
+        self.name, self.settings, self.result, self.partition = name, settings, result, partition
         self.clock: int | None = None
         self.soonest: int | None = None  # no deadline is before it; saves looking at every memory
         self.label_counts: Counter[str] = Counter()  # keeps the order in which classes came
@@ -184,7 +184,8 @@ class Stream:
                 self.accounts[model] = Account(self.settings.horizon)
                 self.result.accounts[self.name, model] = self.accounts[model]
                 self.models[model] = [
-                    Model(self.name, model, group) for group in groups_of_stages(self.settings)
+                    Model(self.name, model, group, self.partition)
+                    for group in groups_of_stages(self.settings)
                 ]
             classes = self.settings.task == "classification"
             proba = (obj.get("y_proba") or {}) if classes else {}
@@ -611,11 +612,13 @@ class Stream:
                 said.add(model.name)
 
 
-def run(config: Mapping[str, Any], records: Iterable[Record], *, final: bool = True) -> Result:
+def run(
+    config: Mapping[str, Any], records: Iterable[Record], *, final: bool = True, partition: int = 0
+) -> Result:
     """Evaluate records that are in processing order.
 
     `config` is the parsed YAML of the contract's section 5, a record is (kind, object, record time
-    in ms). With `final`, each sequence emits once more at the end. ValueError: something is not
+    in ms). With `final`, each sequence emits once more at the end. They are of one `partition`. ValueError: something is not
     covered, or a record cannot be used.
     """
     result = Result()
@@ -631,7 +634,7 @@ def run(config: Mapping[str, Any], records: Iterable[Record], *, final: bool = T
                     stream.emit_all(only_dirty=True)
         name = identifier(obj["stream"])
         if name not in streams:
-            streams[name] = Stream(name, settings_of(config, name), result)
+            streams[name] = Stream(name, settings_of(config, name), result, partition)
         streams[name].process(kind, obj, record_time)
     if final:
         for stream in streams.values():

@@ -172,8 +172,8 @@ class OutcomeSequence:
 class Model:
     """A model of a stream: one sequence of outcomes for each stage."""
 
-    def __init__(self, stream: str, name: str, settings: Settings) -> None:
-        self.stream, self.name, self.settings = stream, name, settings
+    def __init__(self, stream: str, name: str, settings: Settings, partition: int = 0) -> None:
+        self.stream, self.name, self.settings, self.partition = stream, name, settings, partition
         # `initial` has the random numbers of `final`: what is equal stays so.
         self.sequences = {
             stage: OutcomeSequence(settings, stream, name, None, "final" if stage == "initial" else stage)
@@ -207,8 +207,8 @@ class Model:
         raised = {stage: self.sequences[stage].add(outcome) for stage, outcome in outcomes.items()}
         return [
             {
-                "stream": self.stream, "partition": 0, "model": self.name, "segment": None, "stage": stage,
-                "outcome": self.count, "instance_id": outcomes[stage].instance_id,
+                "stream": self.stream, "partition": self.partition, "model": self.name, "segment": None,
+                "stage": stage, "outcome": self.count, "instance_id": outcomes[stage].instance_id,
                 "ts": outcomes[stage].ts, "same": self.same.get(stage), **alarm,
             }
             for stage in self.told() for alarm in raised.get(stage, [])
@@ -243,10 +243,10 @@ class Model:
                 else:
                     values, undefined = states[stage, place]
                 wanted = self.settings.measures or ALL_MEASURES
-                about = self.stream, 0, self.name, None, stage, estimator.text
+                about = self.stream, self.partition, self.name, None, stage, estimator.text
                 found.append({
                     "id": identity(*about, self.count, self.revisions, *moment),
-                    "stream": self.stream, "partition": 0, "model": self.name, "segment": None,
+                    "stream": self.stream, "partition": self.partition, "model": self.name, "segment": None,
                     "stage": stage, "estimator": estimator.text, "n": estimator.n, "outcomes": self.count,
                     "ts": sequence.outcomes[-1].ts if sequence.outcomes else clock,
                     "measures": {name: values[name] for name in wanted if name in values},

@@ -407,7 +407,7 @@ LABELS = {
     ),
     "drift_alarms_total": f"{_MODEL}, segment, stage, detector, signal",
     "drift_threshold": f"{_MODEL}, segment, stage, detector, signal, params",
-    "incident_severity": f"{_MODEL}, incident, cause",
+    "incident_severity": f"{_MODEL}, incident, cause, grade",
     "incident_opened_timestamp_seconds": f"{_MODEL}, incident",
     "incident_began_timestamp_seconds": f"{_MODEL}, incident",
     "incidents_total": f"{_MODEL}, cause",

@@ -281,7 +281,7 @@ class TestCommand:
             (["--detector", "adwin", "--detector", "adwin error"], "--detector 'adwin error' is there twice"),
             (["--changes", "0"], "outcome 0: expected at least 1"),
             (["--changes", "{folder}/none"], "can't read"),
-            (["--changes", "{folder}/bad"], "bad line 2: Object contains unknown field `outcom`"),
+            (["--changes", "{folder}/bad"], "bad line 2: object contains unknown field `outcom`"),
             (["--inject", "abrupt:0.05"], "--inject 'abrupt:0.05': expected abrupt:RISE@OUTCOME"),
             (["--inject", "gradual:0.05@10"], "expected abrupt:RISE@OUTCOME or gradual"),
             (["--inject", "abrupt:0@10"], "all above 0"),

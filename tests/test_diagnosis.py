@@ -381,7 +381,7 @@ class TestSummary:
         """A second model is always wrong; the stages' bins are in the messages only."""
         predictions, labels = records(600)
         worse = [{**row, "model": "bad", "y_pred": "?"} for row in predictions]
-        config = "defaults: {stages: [initial, final, bins], bins: 2, baselines: [majority]}"
+        config = "defaults: {stages: [initial, final, bins], bins: 2, baselines: [majority], cluster: off}"
         given = sorted(predictions + worse, key=lambda row: row["ts"]), labels, config
         summary = case.run(*given, comparisons_out=case.folder / "c")
         messages = [json.loads(line) for line in (case.folder / "c").read_bytes().splitlines()]
@@ -396,7 +396,7 @@ class TestSummary:
             latest = one.pop("latest")  # the same pair's, by an estimator that forgets
             assert latest["estimator"] == "fading:0.999"
             assert latest["difference"] * said["measures"]["difference"] > 0
-            known = {"untimed": False, "missing_partitions": []}
+            known = {"untimed": False, "missing_partitions": [], "provisional": None, "needed": None}
             assert {name: {**known, **said}[name] for name in one} == one
         assert last == {}
         lines = case.said.splitlines()

@@ -84,7 +84,7 @@ def uses(module: str) -> Iterator[tuple[str, str]]:
 def definition(module: str, name: str) -> Called | None:
     """Where a name is defined that a module has, maybe by an import of its own."""
     for node in modules()[module].body:
-        if isinstance(node, Definition) and node.name == name:
+        if isinstance(node, Definition) and node.name == name and not _is_overload(node):
             return Called(module, name, node)
         if isinstance(node, ast.ImportFrom) and node.module in modules():
             for one in node.names:
@@ -120,6 +120,11 @@ def called() -> tuple[Called, ...]:
 
 def _is_setter(node: Definition) -> bool:
     return any(isinstance(one, ast.Attribute) and one.attr == "setter" for one in node.decorator_list)
+
+
+def _is_overload(node: Definition) -> bool:
+    """Whether it only has types; what it does is described where it is implemented."""
+    return any(isinstance(one, ast.Name) and one.id == "overload" for one in node.decorator_list)
 
 
 def prose(node: Definition) -> str:

@@ -42,7 +42,7 @@ def test_such_streams_are_wide_and_have_messages_by_time_alone(tmp_path: Path) -
                 "defaults": {"period": "1m", "label_horizon": "1d", "settle": "1h"},
                 "streams": {"s": {"key": "instance"}},
             },
-            r"streams.s.period 60000 ms: 2,940 periods would be remembered .*: expected at most 2,000",
+            r"streams.s.period 1m: 2,940 periods would be remembered .*: expected at most 2,000",
         ),
     ],
 )

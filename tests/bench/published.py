@@ -66,6 +66,8 @@ def published(kafka: KafkaConfig, metrics: str, others: Iterable[str] = ()) -> P
             size += len(key) + len(value)
             if topic == metrics:
                 said = _decode(value)
+                if said.outcomes == 0:  # of what waits alone, which peers don't tell
+                    continue
                 names = tuple(sorted(said.measures.keys() - _OF_PROBABILITIES))
                 reasons = tuple(sorted(
                     (name, why) for name, why in said.undefined.items() if name not in _OF_PROBABILITIES

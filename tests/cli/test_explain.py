@@ -31,7 +31,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         rows[KINDS[record.KIND]].append(msgspec.json.encode(fields))
     for kind, lines in rows.items():
         (folder / f"{kind}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
-    (folder / "config.yaml").write_text("defaults: {stages: [final]}\n")
+    (folder / "config.yaml").write_text("defaults: {stages: [final], cluster: 45s}\n")
     made = {kind: folder / f"{kind}.jsonl" for kind in ("predictions", "labels")}
     made |= {name: folder / f"{name}.jsonl" for name in ("metrics", "alarms", "incidents")}
     options = [f"--{kind}={made[kind]}" for kind in ("predictions", "labels")]
@@ -70,7 +70,8 @@ def test_it_answers_in_the_order_in_which_one_asks(
     assert "persistent baseline right in 8" in text
     assert "accuracy now, window:1000" in text
     assert "at the earlier class distribution the model's accuracy would be 9" in text
-    assert "how bad       accuracy 9" in text
+    assert "how bad       17 wrong in 100, before 10: 1.7 times as many (expected to last)\n" in text
+    assert re.search(r"^ {14}accuracy 90\.0% \(.* outcomes\) → 8\d\.\d% \(.* outcomes\), severity 0\.\d\d ", text, re.M)
     assert "next          check the source of labels" in text
     assert "No alarm in " in text
     assert all(name in text for name in incident.examples)

@@ -180,7 +180,7 @@ def test_the_dry_run_of_ingest(
         )
         for place, value in enumerate(values)
     ]  # fmt: skip
-    monkeypatch.setattr(dryrun, "check_topics", lambda config: None)
+    monkeypatch.setattr(dryrun, "check_sources", lambda config: None)
     monkeypatch.setattr(dryrun, "newest", lambda config, topic, count: records)
     for forced in ({}, {"FORCE_COLOR": "1", "COLUMNS": "240"}):
         for name, value in forced.items():

@@ -56,11 +56,11 @@ class TestTopics:
     def test_create_and_check(self, kafka: Any, capsys: pytest.CaptureFixture[str]) -> None:
         place = options(KafkaConfig(kafka.bootstrap_servers, prefix=f"{uuid4().hex[:8]}."))
         assert run("topics", "check", *place) == 1
-        assert capsys.readouterr().out.count("is missing: expected it with 4 partitions\n") == 10
+        assert capsys.readouterr().out.count("is missing: expected it with 4 partitions\n") == 11
         assert run("topics", "create", *place) == 0
         assert f"created {place[-1]}labels\n" in capsys.readouterr().out
         assert run("topics", "check", *place) == 0
-        assert capsys.readouterr().out == "all 10 topics fit\n"
+        assert capsys.readouterr().out == "all 11 topics fit\n"
 
 
 @pytest.mark.parametrize("way", ["plain", "gz", "-"])

@@ -325,8 +325,10 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
         "worker": {
             **{
                 ("topic", name, "literal"): WORKERS_TOPICS[role] | looks | ({"Alter"} if growing else set())
-                for role, names in topics.items() for name in names
+                for role, names in topics.items() if role != "marks" for name in names
             },
+            # A worker has nothing to do with them, but growth is about all topics.
+            **{("topic", name, "literal"): {"Describe", "Alter"} for name in topics["marks"] if growing},
             ("group", group, "literal"): {"Read", "Describe"},
             ("group", f"{group}-fetch", "literal"): {"Describe"},
             ("group", "prequential-read", "literal"): {"Describe"},
@@ -347,15 +349,16 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
             ("transactionalId", f"{group}-ingest-", "prefix"): {"Write", "Describe"},
         },
         "dashboard": {
-            **{("topic", name, "literal"): {"Read", "Describe"} for name in topics["output"]},
+            **{("topic", name, "literal"): {"Read", "Describe"} for name in topics["output"] | topics["marks"]},
             ("group", "prequential-watch", "literal"): {"Describe"},
         },
         "notify": {
             **{
                 ("topic", f"{prefix}{name}", "literal"): {"Read", "Describe"}
-                for name in config.notify.topics
+                for name in (*config.notify.topics, "incident-marks")
             },
             ("group", config.notify_group, "literal"): {"Read", "Describe"},
+            ("group", "prequential-watch", "literal"): {"Describe"},
         },
     }  # fmt: skip
     users = of(documents, "KafkaUser")

@@ -16,7 +16,7 @@ from dashboard import DEPLOY, dashboard_queries, expand, load, panels
 from manifests import RULES
 from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import Config, HttpConfig
-from prequential.configuration.settings.streams import DEFAULT_MEASURES, Objective, StreamConfig
+from prequential.configuration.settings.streams import DEFAULT_MEASURES, NO_CLUSTERS, Objective, StreamConfig
 from prequential.engine import warmup
 from prequential.engine.shard import Shard
 from prequential.runtime.notifying.app import Sending, exposition
@@ -82,7 +82,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
         (*_MODEL, "segment", "stage", "detector", "signal"),
     ),
     "prequential_open_incidents": ("gauge", _MODEL),
-    "prequential_incident_severity": ("gauge", (*_MODEL, "incident", "cause")),
+    "prequential_incident_severity": ("gauge", (*_MODEL, "incident", "cause", "grade")),
     "prequential_newest_prediction_timestamp_seconds": ("gauge", _MODEL),
     "prequential_newest_label_timestamp_seconds": ("gauge", _STREAM),
     "prequential_lost_records_total": ("counter", ("topic", "partition")),
@@ -325,7 +325,8 @@ def test_the_metrics_asked_for_are_a_workers(monkeypatch: pytest.MonkeyPatch) ->
     for partition, first in ((1, 0), (2, 250)):  # a verdict, and an incident
         monkeypatch.setattr(warmup, "_records", partial(champion_is_wrong, first=first))
         monkeypatch.setattr(warmup, "_INSTANCES", 500)
-        shards.append(Shard(Config(defaults=replace(compared, cluster=100 if first else None)), partition))
+        defaults = replace(compared, cluster=100 if first else NO_CLUSTERS)
+        shards.append(Shard(Config(defaults=defaults), partition))
         warmup._feed(shards[-1], 0)
     runners: Any = {
         partition: SimpleNamespace(

@@ -6,6 +6,7 @@ import gzip
 import math
 import random
 import threading
+import unicodedata
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -94,6 +95,22 @@ def last_set(shard: Shard) -> tuple[list[Metrics], list[Comparison]]:
     shard.last_set()
     outputs = shard.flush()[0]
     return [one for one in metrics_of(outputs) if one.stage != "period"], comparisons_of(outputs)
+
+
+def shown_to_users(series: Samples) -> Samples:
+    """Series with control and format characters of labels as `\\uXXXX`: they change a terminal's line."""
+
+    def shown(value: str) -> str:
+        return "".join(
+            one if one == "\n" or not unicodedata.category(one).startswith(("C", "Z")) or one == " "
+            else f"\\u{ord(one):04x}"
+            for one in value
+        )  # fmt: skip
+
+    return {
+        (name, frozenset((label, shown(value)) for label, value in labels)): number
+        for (name, labels), number in series.items()
+    }
 
 
 #: Families of measures and details.
@@ -226,7 +243,7 @@ def of_incidents(outputs: list[Output], messages: list[Metrics]) -> Samples:
             found[opened] = one.opened["ts"] / 1000
             began = "prequential_incident_began_timestamp_seconds", opened[1]
             found[began] = one.change_point["ts"] / 1000
-            about["cause"] = one.causes[0]["cause"]
+            about["cause"], about["grade"] = one.causes[0]["cause"], one.grade
             found["prequential_incident_severity", frozenset(about.items())] = one.severity
     return found
 
@@ -284,16 +301,17 @@ class TestSeries:
             patch.setattr(read_snapshot, "_BYTES", size)
             found = exported(config, shard)
         messages, comparisons = last_set(shard)
-        expected = of_sequences(messages, NAMES)
+        expected = shown_to_users(of_sequences(messages, NAMES))
         assert {key: value for key, value in found.items() if key[0] in SEQUENCE} == expected
-        for key, value in of_accounts(messages).items():
+        for key, value in shown_to_users(of_accounts(messages)).items():
             assert found[key] == value, key
         alarms = {key: n for key, n in found.items() if key[0] == "prequential_drift_alarms_total" and n}
-        assert alarms == of_alarms(outputs, messages)
+        assert alarms == shown_to_users(of_alarms(outputs, messages))
         incidents = {key: n for key, n in found.items() if "_incident" in key[0]}
         shown = {key: n for key, n in incidents.items() if n or "severity" in key[0]}
-        assert shown == of_incidents(outputs, messages)
-        assert {key: n for key, n in found.items() if key[0] in COMPARISONS} == of_pairs(comparisons)
+        assert shown == shown_to_users(of_incidents(outputs, messages))
+        pairs = {key: n for key, n in found.items() if key[0] in COMPARISONS}
+        assert pairs == shown_to_users(of_pairs(comparisons))
 
     def test_only_the_measures_that_are_wanted(self) -> None:
         shard, _ = lived(steady(60))
@@ -486,7 +504,7 @@ def two_models(
 
 
 def a_champion_is_beaten() -> World:
-    settings = {"segments": ["country"], "compare": "champion", "champion": "old"}
+    settings = {"segments": ["country"], "compare": "champion", "champion": "old", "cluster": "off"}
     return two_models(1_000, settings, lambda i: {"new": "1", "old": "01"[i % 2]}, "1")
 
 

@@ -28,7 +28,8 @@ def streams(seed: int, length: int = 200) -> tuple[Sets, Sets]:
     rng = random.Random(seed)
 
     def labels() -> list[Any]:
-        return rng.sample(LABELS, rng.choice([0, 1, 1, 2, 3]))
+        drawn = rng.sample(LABELS, rng.choice([0, 1, 1, 2, 3]))
+        return drawn if drawn != [True] else [True, "é"]  # booleans alone are refused: vectors of indicators
 
     y = [labels() for _ in range(length)]
     return y, [one if rng.random() < 0.5 else labels() for one in y]
@@ -209,7 +210,9 @@ def predictions(*given: Any) -> Topics:
         ("a, b", "y_pred 'a, b': expected an array of labels"),
         (["a", None], "a label of y_pred is None: expected a string, an integer or a boolean"),
         ([["a"]], "a label of y_pred is ['a']: expected a string"),
-        ([0.5], "a label of y_pred is 0.5: expected a string"),
+        ([{"a": 1}], "a label of y_pred is {'a': 1}: expected a string"),
+        ([True], "y_pred is [True], a vector of indicators: expected the names of its labels"),
+        ([1, 0, 1], "y_pred is [1, 0, 1], a vector of indicators: expected the names of its labels"),
         (["x" * 257], "has 257 bytes: at most 256 are allowed"),
         ([f"label {i}" for i in range(400)], "y_pred has 400 labels of 4691 bytes: at most 4096 are allowed"),
     ],
@@ -217,6 +220,10 @@ def predictions(*given: Any) -> Topics:
 def test_what_is_no_set(given: Any, reason: str) -> None:
     [found] = reasons(predictions(["a", "b"], given, ["a"]), task="multilabel")
     assert reason in found
+
+
+def test_numbers_with_fractions_are_labels() -> None:
+    assert reasons(predictions(["a", 0.5], [0.5], ["0.5"]), task="multilabel") == []
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

@@ -123,7 +123,8 @@ def assert_equal(ours: Sequence[Any], both: Sequence[Any]) -> int:
                 told = {name: value for name, value in other.items() if name != "reference"}
                 if "reference" in other and "cluster" not in one:
                     told.pop("cluster", None)
-                assert one | {"stage": FINAL, "id": other["id"]} == told
+                own_id = {"id": other["id"]} if "id" in other else {}
+                assert one | {"stage": FINAL, **own_id} == told
             if FINAL in key:
                 assert mine.get(_with_stage(key, INITIAL), []) == initial[count:], key
             left_out += count

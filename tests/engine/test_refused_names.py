@@ -261,10 +261,11 @@ def test_a_full_instance_has_no_room_for_new_names_but_others_have() -> None:
     assert stream.versions == {"8": 1}
 
 
-def test_an_empty_name_is_a_name() -> None:
+def test_an_empty_name_is_a_name_of_all_but_models() -> None:
     shard = Shard(Config(defaults=StreamConfig(segments=("arm",))))
-    for more in ({"y": ""}, {"model_version": ""}, {"segments": {"arm": ""}}, {"model": ""}):
+    for more in ({"y": ""}, {"model_version": ""}, {"segments": {"arm": ""}}):
         assert fed(shard, [pred(len(more), 1, more.pop("y", "a"), **more)]) == 0
+    assert fed(shard, [pred(1, 1, "a", model="")]) == 1
     stream = shard.catalog.by_name["s"]
     assert (stream.class_names, stream.versions, stream.values) == (["", "a"], {"": 1}, [{"": 1}])
-    assert list(stream.models) == ["m", ""]
+    assert list(stream.models) == ["m"]

@@ -102,7 +102,7 @@ def test_a_model_with_the_name_of_a_version_retires_nobody() -> None:
 def test_a_prediction_that_cannot_be_used_retires_nobody() -> None:
     some = lives()
     some.go(made(1, "1"), made(1, "2"))
-    assert len(dead_letters_of(some.go(pred(1, 1, 0.5, model_version="3")))) == 1
+    assert len(dead_letters_of(some.go(pred(1, 1, ["a", "b"], model_version="3")))) == 1
     assert some.shard.catalog.by_name["s"].models.keys() == {"m:1", "m:2"}
 
 

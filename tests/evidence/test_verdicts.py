@@ -41,7 +41,7 @@ def test_without_times_what_lasts_for_a_sixth_of_the_run_looks_like_a_difference
     assert of_20.effective < 600
 
 
-@pytest.mark.parametrize("world", by_day(UNKEPT, 1_000), ids=lambda world: world.name)
+@pytest.mark.parametrize("world", list(by_day(UNKEPT, 1_000)), ids=lambda world: world.name)
 def test_by_day_cycles_and_batches_are_no_difference(world: World) -> None:
     of_20 = rates(world, streams=20, outcomes=30_000)
     assert max(of_20.ever, of_20.recent) <= 3 * LEVEL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from collections.abc import Callable, Iterable
@@ -264,8 +265,7 @@ class TestEvaluate:
         table = pd.DataFrame(y)
         same = evaluate(table, table)
         assert one.measures("accuracy") == same.measures("accuracy") == {"model": 2 / 3}
-        assert one.dead_letters == [{"input": "labels", "number": 1, "reason": "y_true is missing"}]
-        assert same.dead_letters == []
+        assert one.dead_letters == same.dead_letters == [], "row 1 has no label yet"
 
     def test_columns_of_other_names(self) -> None:
         scores = [{"customer": i, "score": i / 10, "day": 19_000 * 86_400 + i} for i in range(10)]
@@ -552,11 +552,11 @@ class TestEvaluator:
     def test_bad_arguments_are_refused_at_once(self) -> None:
         evaluator = Evaluator()
         for call, words in (
-            (lambda: evaluator.predict(1, 0.5), r"y_pred is 0.5: expected a class .*or task='regression'"),
+            (lambda: evaluator.predict(1, math.nan), "y_pred is nan: expected .* or a finite number"),
             (lambda: evaluator.predict(1, "a", y_proba={"a": 1.5}), "y_proba of 'a' is 1.5"),
             (lambda: evaluator.predict(1, "a", ts=datetime(2024, 1, 1)), "a datetime with a time zone"),
             (lambda: evaluator.learn(None, "a"), "instance_id is None"),  # type: ignore[arg-type]
-            (lambda: evaluator.learn(1, 1e308), r"y_true is 1e\+308: expected a class .* of at most 64 bits"),
+            (lambda: evaluator.learn(1, 1e308), "y_true is 10+109.*…: .* of at most 64 bits"),
             (lambda: evaluator.predict(1, object()), "y_pred is <object object"),  # type: ignore[arg-type]
             (lambda: evaluator.predict(1, np.array(["a", "b"])), "y_pred is .*: expected one class"),
             (lambda: evaluator.predict(1, "a", y_proba=[0.5]), r"y_proba is \[0.5\]"),  # type: ignore[arg-type]

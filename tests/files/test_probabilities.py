@@ -180,7 +180,7 @@ def test_names_of_columns_may_have_quotes_and_dots() -> None:
     ("given", "why"),
     [
         ({None: 1}, "a class of value.p is None"), ({(1, 2): 1}, "a class of value.p is (1, 2)"),
-        ({1.5: 1}, "a class of value.p is 1.5"), ({math.nan: 1}, "a class of value.p is nan"),
+        ({math.inf: 1}, "a class of value.p is inf"), ({math.nan: 1}, "a class of value.p is nan"),
         ({1: 0.5, "1.0": 0.5}, "y_proba has a class twice"),
         ({1: 0.5, "1": 0.5}, "value.p has class '1' twice"),
     ],
@@ -189,6 +189,12 @@ def test_keys_that_are_no_classes_are_refused_by_name(given: dict[Any, Any], why
     assert translated({"y": 1, "p": given}).startswith(why)
     with pytest.raises(ValueError, match="y_proba"):
         Evaluator().predict(1, 1, y_proba=given)
+
+
+def test_a_class_with_a_fraction_has_a_probability_and_costs() -> None:
+    assert translated({"y": 1, "p": {1.5: 0.25, 2: 0.75}}).y_proba == {"1.5": 0.25, "2": 0.75}
+    table = {"y_pred": [2, 1.5], "y_true": [1.5, 1.5]}
+    assert found(table, costs={1.5: {2: 3}}, measures=["cost"]).measures("cost") == {"model": 1.5}
 
 
 @pytest.mark.parametrize("y_proba", [[0.5], 0.5, "a"])
@@ -285,7 +291,7 @@ def test_costs_of_classes_that_are_no_text(costs: Any) -> None:
     assert found(table, costs=costs, measures=["cost"]).measures("cost") == {"model": 0.5}
 
 
-@pytest.mark.parametrize("costs", [{("a",): {"a": 1}}, {1.5: {"a": 1}}, {"a": {"b": None}}])
+@pytest.mark.parametrize("costs", [{("a",): {"a": 1}}, {math.inf: {"a": 1}}, {"a": {"b": None}}])
 def test_costs_of_what_is_no_class_are_refused(costs: Any) -> None:
     with pytest.raises(ConfigError, match=r"costs"):
         found({"y_pred": ["a"], "y_true": ["a"]}, costs=costs)

@@ -228,7 +228,10 @@ class TestFrames:
         cells = {(one["label"], one["prediction"]): one["n"] for one in row.confusion}
         assert cells == {(y, h): n for y, own in last.confusion.items() for h, n in own.items()}
         assert {one["class"] for one in row.per_class} == {"0", "1"}
-        first = of_kind(result, "final")[0]
+        empty = of_kind(result, "final")[0]
+        assert (empty.outcomes, set(empty.undefined.values())) == (0, {"empty"})
+        assert frame[frame.id == empty.id].iloc[0].undefined_accuracy == "empty"
+        first = next(one for one in of_kind(result, "final") if one.outcomes)
         assert first.undefined
         for measure, reason in first.undefined.items():
             if reason != "not_regression":

@@ -104,7 +104,7 @@ class TestDetectors:
             ({"inject": 7}, "inject '7': expected abrupt:RISE@OUTCOME"),
             ({"detectors": "adwin", "changes": 0}, "outcome 0: expected at least 1"),
             ({"changes": [0]}, r"changes\[0\]: outcome 0: expected at least 1"),
-            ({"changes": [{"outcom": 1}]}, r"changes\[0\]: Object contains unknown field `outcom`"),
+            ({"changes": [{"outcom": 1}]}, r"changes\[0\]: object contains unknown field `outcom`"),
             ({"inject": ["abrupt"]}, "inject 'abrupt': expected abrupt:RISE@OUTCOME"),
             ({"seeds": 3}, "seeds= is about streams that are made: expected inject= as well"),
             ({"tolerance": 0}, "tolerance is 0: expected a whole number from 1"),

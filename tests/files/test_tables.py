@@ -346,9 +346,9 @@ files:
 WRONG = [
     ("at, unit", "ta, unit", 10,
      "files.predictions.ts: {p} has no column ta; its columns: customer, at, name, release, plan, score"),
-    ("model: name\n", "\n", 3,
-     "files.predictions: {p} has no column model; its columns: customer, at, name, release, plan, score; "
-     "expected its path in files.predictions.model, or {{const: …}} for a fixed one"),
+    ("instance_id: customer\n    y_pred", "y_pred", 3,
+     "files.predictions: {p} has no column instance_id; its columns: customer, at, name, release, plan, "
+     "score; expected its path in files.predictions.instance_id, or {{const: …}} for a fixed one"),
     ("y_true: churned", "y_true: churn", 15,
      "files.labels.y_true: {l} has no column churn; its columns: customer, known, churned"),
     ("unit: ms}}\n    seg", "unit: s}}\n    seg", 10,
@@ -400,7 +400,7 @@ def test_several_mistakes_are_said_at_once(tmp_path: Path, run: Run) -> None:
     found = run("files: {labels: {ts: at}}", "--predictions", path, "--labels", path)
     assert found.status == 2
     assert [line.partition(" has no column ")[2].partition(";")[0] for line in found.said.splitlines()] == [
-        "stream", "model", "instance_id", "y_pred", "y_true", "at",
+        "instance_id", "y_pred", "y_true", "at",
     ]  # fmt: skip
 
 
@@ -478,7 +478,7 @@ class TestCellsThatCannotBeUsed:
         lines = [
             b"stream,model,instance_id,y_pred,y_true,ts,note", b's,m,1,UP,UP,1000,"two', b'lines"', b"",
             b"s,m,,UP,UP,2000,", b"s,m,3,UP,UP", b"s,m,4,\xff,UP,4000,", b"s,m,5,UP,UP,soon,\xe4",
-            b"s,m,6,UP,UP,1e4,", "s,m,7,ÜP,UP,11000,".encode(),
+            b"s,m,6,UP,UP,1e4,", "s,m,7,ÜP,UP,11000,".encode(), b"s,m,8,UP,UP,12000,",
         ]  # fmt: skip
         path = tmp_path / "rows.csv"
         path.write_bytes(b"\r\n".join(lines))
@@ -501,7 +501,7 @@ class TestCellsThatCannotBeUsed:
         }  # fmt: skip
         assert json.loads(found.letters[1]["value"]) == ["s", "m", "3", "UP", "UP"]
         assert f"(first: {path} row 2)" in found.said
-        assert [one["outcomes"] for one in found.summary["outcomes"]] == [3]
+        assert [one["outcomes"] for one in found.summary["outcomes"]] == [4]
 
     @pytest.mark.parametrize("write", [write_parquet, write_feather, write_lines])
     @pytest.mark.parametrize("reverse", [False, True])

@@ -36,10 +36,11 @@ def test_text_is_ignored_where_costs_are_not_by_value_and_refused_where_they_are
     rows = [{"instance_id": i, "y_pred": "ok", "y_true": "fraud", "value": "high"} for i in range(2)]
     asked = {"estimators": ["all"], "measures": ["cost"], "costs": COSTS}
     assert evaluate(rows, rows, **asked).measures("cost", estimator="all") == {"model": 1.0}
-    good = [{**row, "instance_id": 9, "value": 4} for row in rows[:1]]
+    good = [{**rows[0], "instance_id": i, "value": 4} for i in (9, 10)]
     result = evaluate(rows + good, rows + good, cost_per_value=True, **asked)
     assert result.measures("cost", estimator="all") == {"model": 4.0}
     assert "value is 'high': expected a number from 0 to 1e+100" in str(result.dead_letters[0])
+    assert len(result.dead_letters) == 4, "two predictions and two labels"
 
 
 def test_one_record_at_a_time() -> None:

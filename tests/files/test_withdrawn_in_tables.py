@@ -50,6 +50,8 @@ def test_of_one_table_a_row_without_a_label_has_none_yet() -> None:
     assert evaluate(rows, rows).measures("accuracy", estimator="all") == {"model": 1.0}
 
 
-def test_with_row_numbers_as_ids_a_null_label_is_an_error() -> None:
-    with pytest.raises(WorkError, match="y_true is missing"):
+def test_with_row_numbers_as_ids_a_null_label_has_not_come_yet() -> None:
+    labels = [{"y_true": one} for one in (1, None, 2)]
+    assert evaluate([{"y_pred": 1}] * 3, labels).measures("accuracy") == {"model": 0.5}
+    with pytest.raises(WorkError, match="nothing was evaluated: there are no labels"):
         evaluate([{"y_pred": 1}], [{"y_true": None}])

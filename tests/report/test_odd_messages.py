@@ -70,6 +70,8 @@ USUAL = {
     "verdict": usual("a_better", "b_better", "undecided", "x"),
     "measures": st.dictionaries(st.sampled_from(["accuracy", "mae", "difference", "x"]), NUMBERS, max_size=3),
     "opened": PLACE, "change_point": PLACE, "recovered": PLACE, "before": LEVEL, "after": LEVEL,
+    "worst": LEVEL, "now": shaped(level=NUMBERS, outcomes=INTEGERS, ts=INTEGERS),
+    "grade": usual("possible", "lasting", "x"),
     "causes": st.lists(shaped(cause=WORDS, share=NUMBERS, before=NUMBERS, after=NUMBERS), max_size=2),
     "former_alarms": shaped(alarms=INTEGERS, outcomes=INTEGERS),
     "coverage": shaped(

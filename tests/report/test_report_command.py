@@ -217,7 +217,7 @@ Drift alarms: 1
 
 Incidents: 1
 
-- `elec2/nb final: open, began at outcome 4,800, accuracy 88.0% → 67.0%; segment country=fr (70%); 1 alarm; incident i1`
+- `elec2/nb final: open, began at outcome 4,800, 33 wrong in 100, before 12: 2.8 times as many; segment country=fr (70%); 1 alarm; incident i1`
 """  # noqa: E501
 
     def test_models_that_stopped_before_their_stream_did(self) -> None:

@@ -96,10 +96,14 @@ def plain_is_worse(before: Outcomes, since: Outcomes, binary: bool, days: float)
         m0 = (before.loss.sum() + 0.5) / (n0 + 1)
         if m1 <= m0:
             return False
-        degrees = 2 * since.loss.sum() / wide, 2 * (before.loss.sum() + 0.5) / wide
+        numerator, denominator = since.loss.sum() / wide, (before.loss.sum() + 0.5) / wide
+        ratio = m1 / m0
+        if before.loss.sum() / wide < 5:  # the exact test of two rates, given both counts
+            numerator, denominator = before.loss.sum() / wide + 1, since.loss.sum() / wide
+            ratio = (since.loss.sum() / wide / n1) / (numerator / n0)
         variance, hours = m0 * (1 - m0), 0.75 * m0 * (1 - m0)
-        a, b = (2 / (9 * freedom) for freedom in degrees)
-        root = np.cbrt(m1 / m0)
+        a, b = 1 / (9 * numerator), 1 / (9 * denominator)
+        root = np.cbrt(ratio)
         z = ((1 - b) * root - (1 - a)) / math.sqrt(b * root**2 + a)
     else:
         variance = (before.loss**2).mean() - m0**2
@@ -179,6 +183,28 @@ def test_hours_that_were_not_seen_may_differ() -> None:
     assert is_worse(before, doubled, True, 60.0)
     assert is_worse(before, doubled, True, WHOLE_DAYS)
     assert is_worse(before, tenfold, True, 0.1)
+
+
+@pytest.mark.parametrize("errors", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("days", [WHOLE_DAYS, 0.01, 10.0])
+def test_always_wrong_after_hardly_ever_is_worse(errors: float, days: float) -> None:
+    """Few errors before say little about a level, but it can't be that of what is always wrong."""
+    before = LossSums(300.0, errors, errors, 0.0)
+    always, four = LossSums(200.0, 200.0, 200.0, 199.0), LossSums(10.0, 4.0, 4.0, 2.0)
+    assert is_worse(before, always, True, days)
+    assert not is_worse(LossSums(20.0, 0.0, 0.0, 0.0), four, True, days), "2 of 5 after 0 of 10, in runs"
+
+
+@pytest.mark.parametrize("independent", [0, 1, 3])
+def test_few_errors_are_compared_exactly(independent: int) -> None:
+    """Of streams with errors in pairs and one level, at most 1.3% are worse by the test of chance."""
+    rng = np.random.default_rng(independent)
+    chance = []
+    for k0, k1 in zip(rng.poisson(independent + 0.5, 20_000), rng.poisson(2 * independent + 1, 20_000)):
+        before = LossSums(1000.0, 2.0 * k0, 2.0 * k0, 1.0 * k0)
+        since = LossSums(2000.0, 2.0 * k1, 2.0 * k1, 1.0 * k1)
+        chance.append(is_worse(before, since, True, WHOLE_DAYS))
+    assert np.mean(chance) <= 0.013
 
 
 def test_errors_in_runs_count_less() -> None:

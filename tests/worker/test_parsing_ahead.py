@@ -78,7 +78,8 @@ def test_few_records_are_parsed_in_turn() -> None:
     ("key", "headers", "wide", "withdrawn"),
     [
         (b"s", [("instance_id", b"3")], False, 1),
-        (b"anything", [("trace", b"\xc3"), ("instance_id", b"3"), ("stream", b"s")], False, 0),
+        (b"anything", [("trace", b"\xc3"), ("instance_id", b"3"), ("stream", b"s")], False, 1),
+        (b"anything", [("instance_id", b"3\xc3"), ("stream", b"s")], False, 0),
         (b"anything", [("instance_id", b"3"), ("stream", b"s")], False, 1),
         (b'{"stream":"s","instance_id":3}', [], False, 1),
         (b"3", [], True, 1),

@@ -199,7 +199,7 @@ class TestManifests:
     def test_one_that_cant_be_read_counts_until_the_next_one(
         self, read: Callable[..., RecoveredState]
     ) -> None:
-        with pytest.raises(WorkError, match=r"has format -1, this version reads 12 and \d+: .*--rebuild"):
+        with pytest.raises(WorkError, match=rf"has format -1, this version reads {FORMAT}: .*--rebuild"):
             read([], [*snapshot(1, 0), *snapshot(2, 0, damaged=True)])
         known = read([], [*snapshot(2, 0, damaged=True), *snapshot(3, 0)])
         assert known.manifest is not None

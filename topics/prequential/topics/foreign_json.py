@@ -95,7 +95,7 @@ SURELY_FLAT = 2 * MAX_NESTING
 
 
 def check_text(content: bytes) -> None:
-    """Raise ValueError unless all of it is UTF-8, and objects and lists aren't nested too deeply.
+    """Raise `Unreadable` for objects and lists that are nested too deeply, UnicodeDecodeError for no UTF-8.
 
     msgspec doesn't look into fields that it passes over, and how deep it goes depends on the stack.
     """

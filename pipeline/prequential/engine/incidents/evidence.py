@@ -6,8 +6,11 @@ losses.
 *Chance.* Errors come in runs. With r the correlation of a loss with the one before it, n outcomes count as
 n/D, D = (1 + r)/(1 - r). Few errors say little about r, so it is shrunk to `_RUNS`, which counts as
 `_RUNS_KNOWN` errors. The ratio m1/m0 of two counts of errors is an F variable with 2·errors/D degrees of
-freedom. Paulson's approximation (1942) makes it a normal z, which must exceed `CHANCE`. Losses that aren't 0
-or 1 are compared by their variance.
+freedom. Paulson's approximation (1942) makes it a normal z, which must exceed `CHANCE`. After fewer than
+`_FEW` independent errors no ratio is too large for that variable. Then z is that of the exact test of two
+rates, given both counts (Przyborowski and Wilenski 1940): with k0 and k1 independent errors,
+(k1/n1)/((k0 + 1)/n0) is an F variable with 2(k0 + 1) and 2·k1 degrees of freedom. Losses that aren't 0 or 1
+are compared by their variance.
 
 *Hours not seen.* A stream that is younger than a few days hasn't shown how hours differ. Until days are
 seen, the odds of an error may differ between parts of a day by a factor of exp(`_HOURS`), about 2. That
@@ -43,6 +46,9 @@ _DAYS_KNOWN = 4.0
 
 #: r without any evidence, and the errors that it counts as: what most real streams show at least.
 _RUNS, _RUNS_KNOWN = 1.0 / 3.0, 10.0
+
+#: Independent errors from which on the ratio of two shares is compared as measured.
+_FEW = 5.0
 
 #: The largest r that is made good for.
 _MOST_RUNS = 0.9
@@ -87,7 +93,7 @@ def widening(before: LossSums, since: LossSums, binary: bool) -> float:
 
 @inner
 def ratio_score(ratio: float, errors: float, errors_before: float) -> float:
-    """z of a ratio of two shares of errors, from so many independent errors (Paulson 1942)."""
+    """z of a ratio of two shares, an F variable with twice so many degrees of freedom (Paulson 1942)."""
     a, b = 1.0 / (9.0 * errors), 1.0 / (9.0 * errors_before)
     root = exp(log(ratio) / 3.0)
     return ((1.0 - b) * root - (1.0 - a)) / math.sqrt(b * root * root + a)
@@ -109,7 +115,11 @@ def is_worse(before: LossSums, since: LossSums, binary: bool, days: float) -> bo
     wide = widening(before, since, binary)
     if binary:
         variance, hours = level * (1.0 - level), _HOURS * level * (1.0 - level)
-        z = ratio_score(after / level, since.loss / wide, (before.loss + 0.5) / wide)
+        if before.loss < _FEW * wide:
+            ratio = after * before.n / (before.loss + wide)
+            z = ratio_score(ratio, before.loss / wide + 1.0, since.loss / wide)
+        else:
+            z = ratio_score(after / level, since.loss / wide, (before.loss + 0.5) / wide)
     else:
         variance = max(0.0, before.squares / before.n - level * level)
         hours = _HOURS_OF_DEVIATION * math.sqrt(variance)

@@ -11,6 +11,7 @@ import heapq
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from copy import deepcopy
 from itertools import groupby
 from tempfile import SpooledTemporaryFile
@@ -150,19 +151,15 @@ def incomplete(config: Config) -> dict[int, list[TopicPartition]]:
     names = [kafka.topic(name) for name in (*INPUTS, JOURNAL)]
     require(kafka, dict.fromkeys(names, READ))
     counts = partition_counts(kafka, names)
-    found: dict[int, list[TopicPartition]] = {}
-    with plain_errors(kafka):
-        consumer = new_consumer(kafka, _GROUP, **READ_TO_END)
-        try:
-            for topic, count in counts.items():
-                for partition in range(count):
-                    low, _ = watermarks(consumer, TopicPartition(topic, partition))
-                    if low > 0:
-                        place = TopicPartition(topic, partition, low)
-                        found.setdefault(partition, []).append(place)
-        finally:
-            consumer.close()
-    return found
+    places = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+    beginnings: dict[int, list[TopicPartition]] = {}
+    with plain_errors(kafka), closing(new_consumer(kafka, _GROUP, **READ_TO_END)) as consumer:
+        for place in places:
+            low, _ = watermarks(consumer, place)
+            if low > 0:
+                place.offset = low
+                beginnings.setdefault(place.partition, []).append(place)
+    return beginnings
 
 
 class _Cluster(NamedTuple):

@@ -27,7 +27,7 @@ from prequential.runtime.worker.snapshots import SnapshotTurn
 from prequential.topics import admin
 from prequential.topics.clients import KafkaConfig, connect
 from prequential.topics.errors import UsageError, WorkError, printable
-from prequential.topics.permissions import WORKER, Permission, lacking, needs, require
+from prequential.topics.permissions import WORKER, Permission, lacking, missing, needs, require
 from prequential.topics.specs import (
     COMPARISONS,
     DISPARITIES,
@@ -366,12 +366,16 @@ def _create_own(kafka: KafkaConfig, specs: Sequence[TopicSpec]) -> None:
 
     It creates them only if both are missing; if just one is missing, its loss must be noticed. It also
     creates `comparisons`, `incidents` and `incident-marks`, which topics of an earlier version lack. The
-    topics of parts and `disparities` were not needed without `key: instance` or `disparity`.
+    topics of parts and `disparities` were not needed without `key: instance` or `disparity`. Topics that the
+    worker doesn't need are left alone if it may not even see them.
     """
+    unneeded = {spec.name: ("Describe",) for spec in specs if spec.role not in WORKER}
+    hidden = {lacked.name for lacked in missing(kafka, unneeded)}
+    specs = [spec for spec in specs if spec.name not in hidden]
     ours = {spec.name for spec in specs if spec.role in ("journal", "snapshots")}
-    missing = {spec.name for spec in specs} - admin.present(kafka, [spec.name for spec in specs])
+    absent = {spec.name for spec in specs} - admin.present(kafka, [spec.name for spec in specs])
     others = {kafka.topic(name) for name in (COMPARISONS, DISPARITIES, INCIDENTS, INCIDENT_MARKS, PARTS)}
-    if not missing or missing - others not in (set(), ours):
+    if not absent or absent - others not in (set(), ours):
         return
     try:
         for name in admin.create(kafka, specs).created:

@@ -37,7 +37,7 @@ from prequential.runtime.worker.snapshots import SnapshotTurn
 from prequential.topics.admin import partition_counts
 from prequential.topics.clients import KafkaConfig, connect, is_temporary, plain_errors
 from prequential.topics.errors import UsageError, WorkError
-from prequential.topics.permissions import WORKER, Permission, lacking, needs, refusal, require
+from prequential.topics.permissions import WORKER, Permission, lacking, refusal, require
 from prequential.topics.specs import INPUTS, JOURNAL, SNAPSHOTS, topic_specs
 
 #: Seconds for one administrative request, and until brokers show its result.
@@ -206,7 +206,8 @@ def _plan(config: Config, partitions: int, say: Callable[[str], None]) -> _Plan 
     kafka = config.kafka
     specs = topic_specs(kafka, disparity=config.finds_disparity)
     # Check all permissions of the later steps: after step 2 no worker starts until the command has ended.
-    require(kafka, {name: (*own, "Alter") for name, own in needs(specs, WORKER).items()})
+    own = {spec.name: WORKER.get(spec.role, ("Describe",)) for spec in specs}
+    require(kafka, {name: (*operations, "Alter") for name, operations in own.items()})
     counts = partition_counts(kafka, [spec.name for spec in specs])
     of_inputs = [counts[kafka.topic(name)] for name in INPUTS]
     readable = min(counts[kafka.topic(JOURNAL)], counts[kafka.topic(SNAPSHOTS)])

@@ -108,6 +108,10 @@ class _Level(msgspec.Struct):
     interval: tuple[float, float]
 
 
+class _Bare(msgspec.Struct):
+    level: float
+
+
 class _Cause(msgspec.Struct):
     cause: str
     share: float
@@ -124,6 +128,8 @@ class _Shape(msgspec.Struct):
     after: _Level
     causes: list[_Cause]
     recovered: _Place | msgspec.UnsetType = msgspec.UNSET
+    worst: _Bare | msgspec.UnsetType = msgspec.UNSET
+    now: _Bare | msgspec.UnsetType = msgspec.UNSET
 
 
 _decode, _check = reader(Incident), reader(_Shape)

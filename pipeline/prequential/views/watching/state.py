@@ -165,7 +165,7 @@ class ModelSilence(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The cause of the silence as text."""
+        """The cause of the silence as text, by its kind."""
         return _WHY[self.kind]
 
 

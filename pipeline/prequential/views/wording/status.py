@@ -462,7 +462,7 @@ def _where(estimator: str, n: float, outcomes: int) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """Return a number with its noun.
+    """Return a number with its noun, which gets an s unless the number is 1.
 
     >>> counted(1, "model"), counted(1200, "incident")
     ('1 model', '1,200 incidents')
