@@ -618,8 +618,8 @@ def run(
     """Evaluate records that are in processing order.
 
     `config` is the parsed YAML of the contract's section 5, a record is (kind, object, record time
-    in ms). With `final`, each sequence emits once more at the end. They are of one `partition`. ValueError: something is not
-    covered, or a record cannot be used.
+    in ms). With `final`, each sequence emits once more at the end. They are of one
+    `partition`. ValueError: something is not covered, or a record cannot be used.
     """
     result = Result()
     streams: dict[str, Stream] = {}  # in order of first sight

@@ -80,11 +80,10 @@ def written(folder: Path, test: dict[str, Any], *alerts: str) -> Path:
     rules, path = folder / f"rules-{test['name']}.yml", folder / f"test-{test['name']}.yml"
     rules.write_text(yaml.safe_dump({"groups": needed(*alerts)}), encoding="utf-8")
     if asked := test.get("promql_expr_test"):  # a quoted value is no number to promtool
-        numbers = [
-            {**one, "exp_samples": [{**sample, "value": float(sample["value"])} for sample in one["exp_samples"]]}
+        test = {**test, "promql_expr_test": [
+            {**one, "exp_samples": [{**own, "value": float(own["value"])} for own in one["exp_samples"]]}
             for one in asked
-        ]
-        test = {**test, "promql_expr_test": numbers}
+        ]}  # fmt: skip
     content = {"rule_files": [rules.name], "evaluation_interval": "1m", "tests": [test]}
     path.write_text(yaml.safe_dump(content, width=10**6), encoding="utf-8")
     return path
@@ -101,7 +100,9 @@ def asked_for(test: dict[str, Any]) -> set[str]:
 def test_alerts_fire_when_they_should_and_only_then(tmp_path: Path) -> None:
     """Each by itself; `make nightly` has all of them see all tests."""
     files = [
-        written(tmp_path, {**test, "name": str(number)}, *{case["alertname"] for case in cases}, *asked_for(test))
+        written(
+            tmp_path, {**test, "name": str(number)}, *{case["alertname"] for case in cases}, *asked_for(test)
+        )
         for number, test in enumerate(_CASES) if (cases := test["alert_rule_test"])
     ]  # fmt: skip
     assert len(files) == len(_CASES) >= 50
