@@ -14,6 +14,7 @@ from prequential.views.dashboard.status import is_below_baseline
 from prequential.views.watching.ranking import RankedModel, is_baseline
 from prequential.views.watching.state import SequenceName
 from prequential.views.wording import comparing, measures, status
+from prequential.views.wording.console import counted
 
 #: Streams that have a verdict, the one with the worst model first.
 _STREAMS = 8
@@ -66,7 +67,7 @@ def _sentences(
     outcomes = sorted({row.reading.outcomes for row in models if row.reading is not None})
     each = f"{outcomes[-1]:,}" if len(outcomes) == 1 else f"{outcomes[0]:,} to {outcomes[-1]:,}"
     period = "" if models[0].model.untimed else _period(history, models)
-    yield f"{stream}{period}: {each} outcomes of {status.counted(len(models), 'model')}."
+    yield f"{stream}{period}: {each} outcomes of {counted(len(models), 'model')}."
     accurate = [one for one in totals if one["measure"] == "accuracy"]
     if accurate:
         best = max(accurate, key=lambda one: one["value"])
@@ -89,7 +90,7 @@ def _sentences(
         yield f"{printable(str(better))} has a lower {pair.loss} than {printable(worse)} over the whole run."
     incidents = [one for row in models for one in history.incidents.of_model(*row.model.key)]
     at_end = sum(one.status == OPEN for one in incidents)
-    yield f"{status.counted(len(incidents), 'incident')}, {at_end or 'none'} open at the end."
+    yield f"{counted(len(incidents), 'incident')}, {at_end or 'none'} open at the end."
 
 
 def _period(history: History, models: list[RankedModel]) -> str:

@@ -461,15 +461,6 @@ def _where(estimator: str, n: float, outcomes: int) -> str:
     return f"{outcomes:,} outcomes, by {estimator}"
 
 
-def counted(count: int, what: str) -> str:
-    """Return a number with its noun, which gets an s unless the number is 1.
-
-    >>> counted(1, "model"), counted(1200, "incident")
-    ('1 model', '1,200 incidents')
-    """
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def names(found: Sequence[str]) -> str:
     """Return names as a list, with the number of those that are not named."""
     shown = [printable(one) for one in found[:_NAMED]]
