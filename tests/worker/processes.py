@@ -262,21 +262,28 @@ def reader(
 
 
 def read_topic(kafka: KafkaConfig, topic: str, isolation: str = "read_committed") -> list[Message]:
-    """All (committed) records of a topic up to its present end, partition by partition in order."""
+    """All (committed) records of a topic up to its present end, partition by partition in order.
+
+    The end is asked for first: a partition that is being written to may not have a moment without a next record.
+    """
     found: list[Message] = []
     with reader(kafka, topic, isolation) as (consumer, parts):
+        ends = {part.partition: watermarks(consumer, part)[1] for part in parts}
+        waiting = {partition for partition, end in ends.items() if end}
         consumer.assign(parts)
-        ended: set[int] = set()
         deadline = time.monotonic() + HANGS
-        while len(ended) < len(parts):
+        while waiting:
             assert time.monotonic() < deadline, f"{topic}: no record and no end for {HANGS:g} s"
             for message in consumer.consume(10_000, 0.1):
-                error = message.error()
+                error, partition = message.error(), message.partition()
                 if error is None:
-                    found.append(message)
                     deadline = time.monotonic() + HANGS
+                    if message.offset() < ends[partition]:
+                        found.append(message)
+                    if message.offset() >= ends[partition] - 1:
+                        waiting.discard(partition)
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    ended.add(message.partition())
+                    waiting.discard(partition)
                 elif not is_temporary(error):
                     raise KafkaException(error)
     return sorted(found, key=lambda message: (message.partition(), message.offset()))
