@@ -264,7 +264,8 @@ def reader(
 def read_topic(kafka: KafkaConfig, topic: str, isolation: str = "read_committed") -> list[Message]:
     """All (committed) records of a topic up to its present end, partition by partition in order.
 
-    The end is asked for first: a partition that is being written to may not have a moment without a next record.
+    The end is asked for first: a partition that is being written to may never have a moment without a next
+    record.
     """
     found: list[Message] = []
     with reader(kafka, topic, isolation) as (consumer, parts):
