@@ -74,7 +74,7 @@ class Outcome:
     def __post_init__(self) -> None:
         assert self.truth is not None
         self.first_truth, self.first_value = self.truth, self.value
-        self.first_kind = self.kind(self.label_known)
+        self.first_kind = self.kind()
 
     @property
     def value(self) -> float | None:
@@ -85,10 +85,10 @@ class Outcome:
         """Take the label, and what is at stake by it, as they are now."""
         self.truth, self.of_label = truth, value
 
-    def kind(self, label_known: bool) -> Kind:
+    def kind(self) -> Kind:
         """Its place in the confusion matrix, with the label as it is now."""
         y, h = str(self.truth), str(self.y_pred)
-        return Kind(y, h, self.persistent_right, self.majority_right, label_known)
+        return Kind(y, h, self.persistent_right, self.majority_right, self.label_known)
 
     def label(self, *, revised: bool) -> Target:
         """Its label."""
@@ -190,12 +190,8 @@ def labelled(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def kinds_now(outcomes: Sequence[Outcome]) -> Mapping[Kind, float]:
-    """How many outcomes there are of each kind, by their labels as they are now.
-
-    Baselines keep the labels that they saw: also one that is withdrawn since says that there was any.
-    """
-    known = any(outcome.label_known for outcome in outcomes)
-    return Counter(outcome.kind(known) for outcome in labelled(outcomes))
+    """How many outcomes there are of each kind, by their labels as they are now."""
+    return Counter(outcome.kind() for outcome in labelled(outcomes))
 
 
 class Estimator:

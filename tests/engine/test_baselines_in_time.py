@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from helpers import metrics_of
-from oracle_cases import lab, pred
+from helpers import WAYS, metrics_of
+from oracle_cases import lab, pred, tick
 from prequential.topics.outputs import Metrics
 from test_between_lives import Lives
 
@@ -136,6 +137,104 @@ def test_periods_without_a_label_say_so() -> None:
     first, second = periods["1970-01-01T00:00:00"], periods["1970-01-01T00:00:01"]
     assert first.undefined["p_per"] == first.undefined["kappa_plus"] == "no_label_known"
     assert second.measures["p_per"] == 1.0
+
+
+class Remembered:
+    """A stream's labels: 24 predictions were made before any, 24 when the only one was `a`; and a plain loop.
+
+    Predictions are made at 10·i ms, and half of them are in each of two segments.
+    """
+
+    INSTANCES = 48
+
+    def __init__(self) -> None:
+        self.labels: dict[int, str | None] = {}  # as they are now, in the order in which they first came
+        self.first: dict[int, str] = {}
+
+    def made(self) -> list[Any]:
+        half = self.INSTANCES // 2
+        records = [
+            pred(i, 10 * i, "ab"[i % 2], segments={"arm": "xy"[i // 3 % 2]}) for i in range(self.INSTANCES)
+        ]
+        return [*records[:half], lab("first", 10 * half - 1, "a"), *records[half:]]
+
+    def label(self, i: int, y: str | None) -> None:
+        if y is not None:
+            self.first.setdefault(i, y)
+        self.labels[i] = y
+
+    def knows(self, i: int) -> bool:
+        return i >= self.INSTANCES // 2
+
+    def right(self, among: list[int]) -> float | None:
+        """The share of labelled outcomes that the persistent baseline had right; None: it knew no label."""
+        counted = [i for i in among if self.labels[i] is not None]
+        if not any(map(self.knows, counted)):
+            return None
+        return sum(self.knows(i) and self.first[i] == "a" for i in counted) / len(counted)
+
+    def expected(self) -> dict[tuple[str | None, str], float | None]:
+        """`p_per` by segment and estimator, where any outcome counts."""
+        wanted: dict[tuple[str | None, str], float | None] = {}
+        came = list(self.labels)
+        for segment in (None, "arm=x", "arm=y"):
+            own = [i for i in came if segment is None or f"arm={'xy'[i // 3 % 2]}" == segment]
+            memories = {"all": own, "window:3": own[-3:], "window:100": own}
+            if segment is None:
+                for start in range(0, 10 * self.INSTANCES, 120):
+                    name = f"period:1970-01-01T00:00:00.{start:03}Z"
+                    memories[name] = [i for i in own if start <= 10 * i < start + 120]
+            for name, among in memories.items():
+                if any(self.labels[i] is not None for i in among):
+                    wanted[segment, name] = self.right(among)
+        return wanted
+
+
+@pytest.mark.parametrize("way", [*WAYS, "restored"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_withdrawn_label_leaves_no_baseline_that_knew_nothing(seed: int, way: str) -> None:
+    """Labels come, change, go and come back; a plain loop says at which outcomes baselines knew a label."""
+    rng, config = random.Random(seed), {
+        "estimators": ("all", "window:3", "window:100"), "measures": MEASURES, "stages": ("final",),
+        "segments": ("arm",), "period": 120, "emit_outcomes": None, "emit_every": 1,
+    }  # fmt: skip
+    with WAYS.get(way, nullcontext)():
+        lives, plain, undefined, withdrawn = Lives(**config), Remembered(), 0, 0
+        lives.go(*plain.made())
+        newest: dict[tuple[str | None, str], Metrics] = {}
+        for now in range(1_000, 2_000, 10):
+            i = rng.choice([0, 3, 8, 13, 24, 27, 30, 37, 40, 47])
+            y = None if plain.labels.get(i) and rng.random() < 0.7 else rng.choice("ab")
+            withdrawn += y is None
+            plain.label(i, y)
+            for m in metrics_of(lives.go(lab(i, now, y), tick(now + 5))):
+                newest[m.segment, m.estimator] = m
+            for place, p in plain.expected().items():
+                m = newest[place]
+                assert m.measures.get("p_per") == p, (place, now)
+                if p is None:
+                    undefined += 1
+                    assert {m.undefined[name] for name in OF_BASELINES} == {"no_label_known"}
+                else:
+                    assert "no_label_known" not in m.undefined.values()
+            if way == "restored":
+                lives.next(**config)
+                assert lives.missing == []
+    assert undefined > 100
+    assert withdrawn > 20
+
+
+def test_each_stage_counts_what_its_own_prediction_knew() -> None:
+    """Of three instances without a label before, one is predicted again after the stream's first label."""
+    stages = ("initial", "final", "bins", "intermediate", "after:5ms")
+    lives = Lives(estimators=("all", "window:5"), measures=("p_per",), stages=stages, bins=2)
+    made = (pred(i, i, "a") for i in range(3))
+    before = metrics_of(lives.go(*made, lab("x", 5, "a"), pred(1, 6, "a"), lab(0, 10, "a"), lab(1, 11, "a")))
+    after = metrics_of(lives.go(lab(1, 12, None), lab(2, 14, "a")))
+    knew = {m.stage for m in before if "p_per" in m.measures}
+    assert knew == {"final", "bin:1", "bin:2", "after:5ms"}
+    assert {m.stage for m in after} == {*knew, "initial", "intermediate"}
+    assert {m.undefined["p_per"] for m in after} == {"no_label_known"}
 
 
 class TestAucAfterRevisions:

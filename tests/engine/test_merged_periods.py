@@ -24,6 +24,7 @@ from prequential.runtime.worker.merging import LatestMessages
 from prequential.runtime.worker.series import EXPECTED_FAMILIES, MERGED_FAMILIES, add_merged
 from prequential.topics import parts
 from prequential.topics.outputs import ALL_PARTITIONS, Encoded, Metrics, decoded
+from prequential.topics.partitioning import partition_of
 from prequential.topics.specs import PARTS
 from worlds import zoned_world
 
@@ -203,6 +204,72 @@ def test_what_a_partition_has_just_forgotten_still_counts() -> None:
     other = period(0, 3, 1, final=True, said=True)
     [one] = story.news([story.part(0, 12_000), story.part(1, 12_000, other)], before)
     assert (one.state.predictions, one.state.labelled, one.state.status) == (7, 5, "final")
+
+
+#: Of a stream in two partitions with periods of 1 s; an instance of each.
+BY_HAND = {
+    "estimators": ["all"], "stages": ["final"], "detectors": [], "compare": "off", "measures": ["accuracy"],
+    "emit": {"outcomes": None, "every": "100ms"}, "period": "1s", "label_horizon": "5s", "settle": "1m",
+    "expected": False,
+}  # fmt: skip
+OWN = [next(name for name in map(str, range(9)) if partition_of(name, 2) == number) for number in range(2)]
+
+
+def said_by_hand(
+    *rows: tuple[int, int, dict[str, Any]], partitions: int = 2, **settings: Any
+) -> list[Metrics]:
+    """What is said of periods, of these records: kind, time in the log, fields."""
+    topics: Any = ([], [], [])
+    for kind, time, fields in rows:
+        named = {"model": "m"} if kind == 1 else {}
+        topics[kind].append((time, {"stream": "s", "ts": time, **named, **fields}))
+    for time in range(1_000, 20_000, 100):  # record time goes on in both partitions, the clock doesn't
+        topics[0].extend((time, {"stream": "s", "instance_id": f"t{n}", "ts": 1_000}) for n in range(6))
+    for rows_of_topic in topics:
+        rows_of_topic.sort(key=lambda row: row[0])
+    streams = {"s": {"key": "instance"}}
+    config = World({"defaults": BY_HAND | settings, "streams": streams}, topics).config
+    rng = random.Random(1)
+    if partitions == 1:
+        return of_periods(partitioned.whole(config, topics, rng))
+    return of_periods(merged(config, shuffled(rng, parts_of(config, topics, partitions, rng))))
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("withdrawn", [0, 1])
+def test_the_time_of_a_period_never_goes_back(partitions: int, withdrawn: int) -> None:
+    """Labels of both instances come and are withdrawn, in any order of the two; then one comes again."""
+    a, b = OWN[withdrawn], OWN[1 - withdrawn]
+    found = said_by_hand(
+        *((1, 1_000, {"instance_id": name, "y_pred": "x"}) for name in OWN),
+        (2, 1_300, {"instance_id": b, "y_true": "x"}), (2, 1_600, {"instance_id": a, "y_true": "x"}),
+        (2, 2_300, {"instance_id": a, "y_true": None}), (2, 2_600, {"instance_id": b, "y_true": None}),
+        (2, 2_900, {"instance_id": b, "y_true": "y"}), partitions=partitions,
+    )  # fmt: skip
+    assert [one.n for one in found if one.period["status"] == "provisional"][:5] == [1, 2, 1, 0, 1]
+    times = [one.ts for one in found]
+    assert times == sorted(times)
+    assert times[-1] == 1_600
+
+
+def test_a_final_period_names_the_partitions_whose_clocks_lag_behind() -> None:
+    """One partition is two horizons behind: its label counts once it comes."""
+    ahead, behind = OWN
+    later = [next(n for n in map(str, range(100, 199)) if partition_of(n, 2) == own) for own in range(2)]
+    found = said_by_hand(
+        (1, 1_000, {"instance_id": ahead, "y_pred": "x"}), (2, 1_300, {"instance_id": ahead, "y_true": "x"}),
+        (1, 1_000, {"instance_id": behind, "y_pred": "x"}),
+        (0, 12_500, {"instance_id": later[0]}),  # the clock of this partition alone
+        (2, 13_000, {"instance_id": behind, "y_true": "x", "ts": 1_900}),
+        (0, 14_000, {"instance_id": later[1], "ts": 7_001}), settle="1s",
+    )  # fmt: skip
+    assert [
+        (one.n, one.period["status"], one.period["labelled_share"], one.period.get("unfinished_partitions"))
+        for one in found
+    ] == [
+        (1, "provisional", 0.5, None), (1, "final", 0.5, [1]), (2, "final", 1.0, [1]),
+        (2, "final", 1.0, None),
+    ]  # fmt: skip
 
 
 def test_of_an_unknown_moment_before_all_is_said_once_more() -> None:

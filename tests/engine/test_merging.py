@@ -12,12 +12,13 @@ from helpers import World, examples
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
-from partitioned import merged, parts_of, shuffled, whole, world
+from partitioned import merged, oriented, parts_of, shuffled, whole, world
 from prequential.engine.merging.merger import Merger
 from prequential.engine.merging.messages import PartNames
 from prequential.offline.replay.from_topics import KeptParts
 from prequential.topics import parts
 from prequential.topics.outputs import ALL_PARTITIONS, Comparison, Metrics, decoded
+from prequential.topics.partitioning import partition_of
 
 from tests.nightly import scaled
 
@@ -119,6 +120,38 @@ def test_pairs_whose_models_come_in_another_order_in_each_partition_are_one() ->
     assert {name: one.measures for name, one in found.items()} == {
         name: one.measures for name, one in of_one.items()
     }
+
+
+@pytest.mark.parametrize("twice", [0, 1])
+def test_initial_of_a_pair_counts_partitions_in_which_it_is_still_final(twice: int) -> None:
+    """In one of two partitions an instance has a second prediction, so there `initial` isn't `final`."""
+    rng, topics, own = random.Random(3), ([], [], []), ["", ""]
+    for number in range(40):
+        base, time = {"stream": "s", "instance_id": f"i{number}"}, 10_000 + 100 * number
+        own[partition_of(base["instance_id"], 2)] = base["instance_id"]
+        segments = {"region": rng.choice("xy")}
+        for place, model in enumerate(rng.sample("ab", 2)):
+            said = {"model": model, "y_pred": rng.choice("xy"), "ts": time + place, "segments": segments}
+            p = rng.choice([0.25, 0.5, 0.75])
+            topics[1].append((time + place, base | said | {"y_proba": {"x": p, "y": 1 - p}}))
+        topics[2].append((time + 50, base | {"y_true": rng.choice("xy"), "ts": time + 50}))
+    of_model = [(time, row) for time, row in topics[1] if row["model"] == "a"]
+    [(time, row)] = [(time, row) for time, row in of_model if row["instance_id"] == own[twice]]
+    topics[1].append((time + 10, row | {"ts": time + 10, "y_pred": "yx"[row["y_pred"] == "y"]}))
+    topics[1].sort(key=lambda row: row[0])
+    settings = {
+        "estimators": ["all"], "detectors": [], "emit": {"every": "1s"}, "stages": ["initial", "final"],
+        "segments": ["region"], "compare_losses": ["error", "brier"],
+    }  # fmt: skip
+    config = World({"defaults": settings, "streams": {"s": {"key": "instance"}}}, topics).config
+    of_one = last_of_pairs([oriented(one) for one in whole(config, topics, rng)])
+    all_parts = shuffled(rng, parts_of(config, topics, 2, rng))
+    found = last_of_pairs([oriented(one) for one in merged(config, all_parts)])
+    assert {name: (one.outcomes, one.measures) for name, one in found.items()} == {
+        name: (one.outcomes, one.measures) for name, one in of_one.items()
+    }
+    whole_stream = {one.stage: one.outcomes for one in found.values() if one.segment is None}
+    assert whole_stream == {"initial": 40, "final": 40}
 
 
 @pytest.mark.parametrize("seed", range(scaled(3, 60)))

@@ -249,6 +249,33 @@ class TestEvaluate:
         with pytest.raises(ValueError, match="measure 'f1' has no value"):
             result.plot("f1")
 
+    @pytest.mark.parametrize("estimator", ["all", "window:1000", None])
+    def test_one_measure_is_a_table_as_all_are(self, tables: Tables, estimator: str | None) -> None:
+        result = evaluate(*tables, **SETTINGS)
+        every = result.measures(estimator=estimator)
+        accuracy = result.measures("accuracy", estimator=estimator)
+        assert type(every) is type(accuracy)
+        assert list(every) == list(accuracy) == ["a", "b"]
+        assert {model: values["accuracy"] for model, values in every.items()} == accuracy == dict(accuracy)
+        names = ("model", "estimator", "n", "outcomes", "accuracy")
+        assert accuracy.rows() == [{name: row[name] for name in names} for row in every.rows()]
+        assert {row["estimator"] for row in accuracy.rows()} == {estimator or "all"}
+        assert accuracy.to_pandas().accuracy.tolist() == list(accuracy.values())
+        assert pl.DataFrame(accuracy).rows(named=True) == accuracy.rows()
+        assert accuracy.get("c") is None
+        with pytest.raises(KeyError, match="no model 'c': expected one of a, b"):
+            accuracy["c"]
+
+    def test_measures_of_several_streams(self) -> None:
+        rows = [{"stream": "st"[i % 2], "y_pred": "a", "y_true": "ab"[i > 2]} for i in range(8)]
+        result = evaluate(rows, estimators=["all"])
+        expected = {("s", "model"): 0.5, ("t", "model"): 0.25}
+        assert result.measures("accuracy") == expected
+        assert {key: values["accuracy"] for key, values in result.measures().items()} == expected
+        assert result.measures("accuracy", stream="t") == {"model": 0.25}
+        with pytest.raises(ValueError, match="there are several streams: expected stream to be one of s, t"):
+            result.plot("accuracy")
+
     @pytest.mark.parametrize("value", [object(), {1, 2}, print, np.array([1, 2])], ids=type)
     def test_an_object_is_no_class(self, value: Any) -> None:
         y = [value, "a", "a"]

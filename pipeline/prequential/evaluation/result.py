@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import stage_name
@@ -15,14 +15,22 @@ from prequential.evaluation.looking_back import Backtest, Calibration, Change, L
 from prequential.evaluation.messages import GroupRow, explanation_of, rows_of_groups, table_of
 from prequential.evaluation.plots import plot_of
 from prequential.evaluation.scores import Residuals, Scores, residuals_of, scores_of
-from prequential.evaluation.shown import Table, page_of, pandas_of, text_of, with_short_errors
-from prequential.evaluation.values import PeriodTable, Wanted, models_of, periods_of, sequences_of, values_of
+from prequential.evaluation.shown import page_of, pandas_of, text_of, with_short_errors
+from prequential.evaluation.values import (
+    MeasureTable,
+    PeriodTable,
+    Wanted,
+    measures_of,
+    periods_of,
+    sequences_of,
+)
 from prequential.offline.backtesting.making import TOLERANCE
 from prequential.offline.calibration.calibrating import OUTCOMES
 from prequential.offline.replay.summary import Summary
 from prequential.offline.replay.text import IN_PYTHON, finding_in_words, show, shown_estimators
 from prequential.topics.decoding import KINDS
 from prequential.topics.disparities import Disparity
+from prequential.topics.errors import listed
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
 from prequential.views.report import Report
 from prequential.views.svg import Plot
@@ -155,22 +163,12 @@ class Result:
             for name, said in (one.reference or {}).items() for row in referred(said)
         ]
 
-    @overload
-    def measures(
-        self, measure: None = None, *, stage: str = ..., estimator: str | None = ..., stream: str | None = ...
-    ) -> Table: ...
-
-    @overload
-    def measures(
-        self, measure: str, *, stage: str = ..., estimator: str | None = ..., stream: str | None = ...
-    ) -> dict[str, float | None]: ...
-
     @with_short_errors
     def measures(
         self, measure: str | None = None, *, stage: str = "final", estimator: str | None = None,
         stream: str | None = None,
-    ) -> Table | dict[str, float | None]:  # fmt: skip
-        """Return all measures at the end of the run, or one measure by model.
+    ) -> MeasureTable:  # fmt: skip
+        """Return one measure of each model at the end of the run, or all measures.
 
         Parameters
         ----------
@@ -182,33 +180,35 @@ class Result:
             By default `all`, or the first estimator if `all` isn't configured; `window:1000` gives the latest
             outcomes.
         stream
-            The name of the stream. With a measure, it is required if there are several streams.
+            The name of the stream; None: all streams.
 
         Returns
         -------
-        Table or dict
-            Without `measure`, a table with a row for each model and a column for each measure. With it, the
-            value by model; None if it is undefined.
+        MeasureTable
+            A table with a row for each model and a column for each measure. It is also read like a dict by
+            model, or by stream and model if there are several streams. Values are those of `measure`, None
+            if it is undefined, or without `measure` dicts of all measures.
 
         Raises
         ------
         ValueError
-            If a name is unknown, or there are several streams and none is named.
+            If a name is unknown.
 
         Examples
         --------
         >>> from prequential.evaluation import evaluate
         >>> table = {"y_pred": ["UP", "UP", "DOWN"], "y_true": ["UP", "DOWN", "DOWN"], "model": ["nb"] * 3}
         >>> result = evaluate(table, table, estimators=["all"], measures=["accuracy", "kappa"])
-        >>> result.measures("accuracy")
-        {'nb': 0.6666666666666666}
-        >>> result.measures().rows()[0]["kappa"]
+        >>> result.measures("accuracy")["nb"]
+        0.6666666666666666
+        >>> result.measures()["nb"]["kappa"]
         0.4
+        >>> result.measures("accuracy", estimator="all").to_pandas()
+          model estimator  n  outcomes  accuracy
+        0    nb       all  3         3  0.666667
         """
         chosen = sequences_of(self.summary.sequences, stage, estimator, stream)
-        if measure is None:
-            return models_of(chosen, self._config)
-        return values_of(chosen, measure, self._config)
+        return measures_of(chosen, measure, self._config)
 
     @with_short_errors
     def plot(
@@ -224,7 +224,7 @@ class Result:
         measure
             The name of the measure, such as `kappa`; None: the first one of the stream's task.
         stage, stream
-            As in `measures`, with a measure.
+            As in `measures`. The stream is required if there are several.
         estimator
             By default the estimator of the latest outcomes (`window:1000`), or the first one.
         segment
@@ -257,6 +257,9 @@ class Result:
         if estimator is None:
             named = next((one for one in self.summary.sequences if stream in (None, one.stream)), None)
             estimator = None if named is None else shown_estimators(named.measures)[1]
+        streams = dict.fromkeys(one.stream for one in self.summary.sequences if stream in (None, one.stream))
+        if len(streams) > 1:
+            raise ValueError(f"there are several streams: expected stream to be one of {listed(streams)}")
         by_model = self.measures(measure, stage=stage, estimator=estimator, stream=stream)
         if all(value is None for value in by_model.values()):
             raise ValueError(f"measure {measure!r} has no value in stage {stage!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -320,29 +320,82 @@ def sequences_of(
     return chosen
 
 
-def values_of(endings: Sequence[Ending], measure: str, config: Config) -> dict[str, float | None]:
-    """Return a measure by model; None if it is undefined. Raises ValueError if there are several streams."""
-    streams = list(dict.fromkeys(one.stream for one, _ in endings))
-    if len(streams) > 1:
-        raise ValueError(f"there are several streams: expected stream to be one of {listed(streams)}")
-    check("measure", measure, config.stream(streams[0]).measures)
-    return {one.model: one.measures[estimator].get(measure) for one, estimator in endings}
+class MeasureTable(Table):
+    """Measures at the end of a run: a row for each model, with its estimator, outcomes and measures.
+
+    It is also read like a dict by model; with several streams by stream and model, (str, str). Its values are
+    those of the requested measure, None where it is undefined; or, if all were requested, a dict of each
+    model's measures. With several streams, `stream` is a column also. (It isn't a `Mapping`, which polars
+    would read as columns.)
+
+    Examples
+    --------
+    >>> from prequential.evaluation import evaluate
+    >>> table = {"y_pred": ["UP", "UP", "DOWN"], "y_true": ["UP", "DOWN", "DOWN"], "model": ["nb"] * 3}
+    >>> result = evaluate(table, table, estimators=["all"], measures=["accuracy", "kappa"])
+    >>> result.measures("kappa").rows()
+    [{'model': 'nb', 'estimator': 'all', 'n': 3, 'outcomes': 3, 'kappa': 0.4}]
+    >>> result.measures("kappa")["nb"], result.measures()["nb"]
+    (0.4, {'accuracy': 0.6666666666666666, 'kappa': 0.4})
+    """
+
+    def __init__(self, endings: Sequence[Ending], measures: Sequence[str], measure: str | None) -> None:
+        names = ["model", "estimator", "n", "outcomes"]
+        several_streams = len({sequence.stream for sequence, _ in endings}) > 1
+        if several_streams:
+            names.insert(3, "stream")
+        self._by_model: dict[Any, Any] = {}
+        rows = []
+        for sequence, estimator in endings:
+            values = {name: sequence.measures[estimator].get(name) for name in measures}
+            key = (sequence.stream, sequence.model) if several_streams else sequence.model
+            self._by_model[key] = values if measure is None else values[measure]
+            rows.append({
+                "stream": sequence.stream, "model": sequence.model, "estimator": estimator,
+                "n": sequence.n[estimator], "outcomes": sequence.outcomes, **values,
+            })  # fmt: skip
+        super().__init__([*names, *measures], rows)
+
+    def __getitem__(self, model: Any) -> Any:
+        if model not in self._by_model:
+            raise KeyError(f"no model {model!r}: expected one of {listed(map(str, self._by_model))}")
+        return self._by_model[model]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._by_model)
+
+    def __contains__(self, model: object) -> bool:
+        return model in self._by_model
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, MeasureTable):
+            return self.rows() == other.rows()
+        return self._by_model == other if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get(self, model: Any, default: Any = None) -> Any:
+        """Return the value of a model, or `default` if there is no such model."""
+        return self._by_model.get(model, default)
+
+    def keys(self) -> KeysView[Any]:
+        """Return the models, or pairs of stream and model."""
+        return self._by_model.keys()
+
+    def values(self) -> ValuesView[Any]:
+        """Return the value of each model."""
+        return self._by_model.values()
+
+    def items(self) -> ItemsView[Any, Any]:
+        """Return each model with its value."""
+        return self._by_model.items()
 
 
-def models_of(endings: Sequence[Ending], config: Config) -> Table:
-    """Return a table with a row for each model: its estimator, outcomes and measures."""
-    names = ["model", "estimator", "n", "outcomes"]
-    if len({one.stream for one, _ in endings}) > 1:
-        names.insert(3, "stream")
-    measures = dict.fromkeys(
-        name for one, _ in endings for name in config.stream(one.stream).measures
-        if MEASURES[name].fits(one.task)
-    )  # fmt: skip
-    rows = [
-        {
-            "stream": one.stream, "model": one.model, "estimator": estimator, "n": one.n[estimator],
-            "outcomes": one.outcomes, **one.measures[estimator],
-        }
-        for one, estimator in endings
-    ]  # fmt: skip
-    return Table([*names, *measures], rows)
+def measures_of(endings: Sequence[Ending], measure: str | None, config: Config) -> MeasureTable:
+    """Return one measure of models, or (None) all. Raises ValueError for one that no stream has."""
+    configured = [(name, one.task) for one, _ in endings for name in config.stream(one.stream).measures]
+    if measure is not None:
+        check("measure", measure, (name for name, _ in configured))
+        return MeasureTable(endings, [measure], measure)
+    measures = dict.fromkeys(name for name, task in configured if MEASURES[name].fits(task))
+    return MeasureTable(endings, list(measures), None)

@@ -67,7 +67,7 @@ class Periods(NamedTuple):
     first_cell: Ints32  # 0: none
     cells: Ints32  # how many
     sums: Ints32  # row in `PeriodSums`, 0: none
-    known: Bytes  # whether baselines had an earlier label to predict from at any of its outcomes
+    known: Ints32  # its outcomes with a label at which baselines had an earlier label to predict from
 
 
 class PeriodSums(NamedTuple):
@@ -321,18 +321,21 @@ def _count_label(tables: PeriodTables, events: Events, i: int, model: int, row: 
     if events.kind[i] == REVISED:
         if not _remove_label(tables, events, i, row):
             return
+        if events.label[i] == NO_CLASS:  # it was withdrawn, and counts again
+            periods.known[row] += events.known[i]
         state[REVISIONS] += 1
         label = np.int64(events.revised[i])
     else:
         state[LABELLED] += 1
         state[AT_HORIZON] += events.at_horizon[i]
         periods.newest_ts[row] = max(periods.newest_ts[row], events.t1[i])
-        periods.known[row] |= events.known[i]
+        periods.known[row] += events.known[i]
         label = np.int64(events.label[i])
     state[CORRECTIONS] += state[FINAL]
     if label == NO_CLASS:  # it is withdrawn
         state[LABELLED] -= 1
         state[AT_HORIZON] -= events.at_horizon[i]
+        periods.known[row] -= events.known[i]
         return
     cell = find(cell_pool, row, _cell_key(events, i, label))
     if cell == 0:

@@ -93,9 +93,8 @@ class Accumulator:
             if name in self._loops.by_cell:
                 target[new_rows] = 0
                 target[new_rows[:, None], places] = source[rows[:, None], counts]
-            elif name in self._loops.numbered:
-                numbers = source[rows]
-                target[new_rows] = np.where(numbers < 0, numbers, now[numbers])
+            elif name in self._loops.entries:
+                target[new_rows] = declaration.moved_entries(source[rows], now)
             else:
                 target[new_rows] = source[rows]
 

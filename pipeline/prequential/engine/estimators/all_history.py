@@ -16,7 +16,7 @@ class AllCounts(NamedTuple):
 
     cells: Ints  # (sequences, cells)
     n: Ints  # outcomes seen
-    known: Ints  # the last outcome at which baselines had a label to predict from, from 1; 0: none
+    known: Ints  # those of them in a cell at which baselines had a label to predict from
     began: Ints  # outcomes that the sequence had before: their revisions are ignored
 
 
@@ -36,26 +36,23 @@ def new_sums(rows: int, payload: declaration.Payload, parameter: float) -> AllSu
 
 
 @inner
-def add(table: AllCounts, q: int, cell: int, t1: int, parameter: float) -> None:
+def add(table: AllCounts, q: int, cell: int, had_label: int, t1: int, parameter: float) -> None:
     """Add an outcome of sequence `q` in `cell`."""
     table.cells[q, cell] += 1
+    table.known[q] += had_label
     table.n[q] += 1
 
 
 @inner
-def revise(table: AllCounts, q: int, number: int, cell: int, now: int) -> None:
+def revise(table: AllCounts, q: int, number: int, cell: int, now: int, had_label: int) -> None:
     """Move an outcome to another cell, take it out or bring it back."""
     if number > table.began[q]:
         if cell != declaration.WITHDRAWN:
             table.cells[q, cell] -= 1
+            table.known[q] -= had_label
         if now != declaration.WITHDRAWN:
             table.cells[q, now] += 1
-
-
-@inner
-def knows(table: AllCounts, q: int, parameter: float) -> bool:
-    """Whether baselines had a label to predict from at any outcome."""
-    return table.known[q] > 0
+            table.known[q] += had_label
 
 
 @inlined
@@ -95,7 +92,7 @@ MEMORY = declaration.Memory(
     lambda parameter: "",
     declaration.count_loops(
         "all", lambda rows, payload, _: zeros(AllCounts, rows, cells=payload.width),
-        declaration.CountSteps(add, revise, declaration.note_newest, declaration.read_cells, knows),
+        declaration.CountSteps(add, revise, declaration.read_cells, declaration.knows_any),
         by_cell=("cells",),
     ),
     declaration.sum_loops("all", new_sums, declaration.SumSteps(add_sums, revise_sums, read_sums)),

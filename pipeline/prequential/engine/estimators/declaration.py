@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel, named
+from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inlined, inner, kernel, named
 
 #: Kinds of payloads: counts; sums of losses of 0 and 1, of any losses, of scores for classification, of
 #: scores for regression, and of residuals by bin of the prediction.
@@ -25,7 +25,7 @@ COUNTS, RIGHT_OR_WRONG, LOSSES, CLASS_SCORES, NUMBER_SCORES, RESIDUALS = range(6
 #: In `CountCodes`: there is no cell, so the row adds no count, or is no revision.
 NO_CELL = -1
 
-#: In `Codes`, and in place of an outcome's cell in a window: its label is withdrawn.
+#: In `Codes`, and in place of an outcome's entry in a window: its label is withdrawn.
 WITHDRAWN = -2
 
 #: In `Additions`: the row isn't an outcome.
@@ -67,7 +67,7 @@ class Counted(NamedTuple):
 
     cells: Floats  # (rows, width): counts, or weights
     n: Floats  # their sum
-    known: Bytes  # whether baselines had a label to predict from at any outcome in memory
+    known: Bytes  # whether baselines had a label to predict from at any outcome in memory that has its label
 
 
 class Loops(NamedTuple):
@@ -87,9 +87,9 @@ class Loops(NamedTuple):
     #: For counts: read(table, sequences, parameter, into); for sums: read(table, kind, sequences, parameter,
     #: into). For regression, the last sum is the spread of labels.
     read: Callable[..., None]
-    #: Columns that have a place for each count, and those in which counts are numbered.
+    #: Columns that have a place for each count, and those that have entries of outcomes (`entry_of`).
     by_cell: tuple[str, ...] = ()
-    numbered: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
     #: Columns of which readings need only the width.
     unread: tuple[str, ...] = ()
 
@@ -144,16 +144,16 @@ def no_parameter(text: str) -> float | None:
 class CountSteps(NamedTuple):
     """The steps of a memory for counts, of one sequence q; compiled for loops (`inner`)."""
 
-    #: add(table, q, cell, t1, parameter): add an outcome in `cell`.
+    #: add(table, q, cell, had_label, t1, parameter): add an outcome in `cell`; `had_label`: 1 if baselines
+    #: had a label to predict from, else 0.
     add: Callable[..., None]
-    #: revise(table, q, number, cell, now): move the outcome of this number from `cell` to `now`; WITHDRAWN
-    #: stands for no cell.
+    #: revise(table, q, number, cell, now, had_label): move the outcome of this number from `cell` to `now`;
+    #: WITHDRAWN stands for no cell. `had_label` is as it was when the outcome was added.
     revise: Callable[..., None]
-    #: note(table, q): note that baselines had a label to predict from at its newest outcome.
-    note: Callable[..., None]
     #: read(table, q, parameter, cells): write counts or weights into `cells`.
     read: Callable[..., None]
-    #: The function `knows(table, q, parameter)`: whether baselines had such a label at any outcome in memory.
+    #: The function `knows(table, q, parameter)`: whether baselines had such a label at any outcome in memory
+    #: that counts.
     knows: Callable[..., bool]
 
 
@@ -178,10 +178,42 @@ def total_of(cells: Floats) -> float:
     return total
 
 
+@inlined
+def entry_of(cell: int, had_label: int) -> int:
+    """The entry of an outcome in a window: its cell, and 1 if baselines had a label to predict from."""
+    return 2 * cell + had_label
+
+
+@inlined
+def cell_in(entry: int) -> int:
+    """The cell in an entry that isn't WITHDRAWN."""
+    return entry >> 1
+
+
+@inlined
+def had_label_of(entry: int) -> int:
+    """Whether baselines had a label to predict from, by such an entry: 1 or 0."""
+    return entry & 1
+
+
+def cells_in(entries: Ints32) -> Ints32:
+    """The cells in entries that aren't WITHDRAWN, (n,)."""
+    return entries >> 1
+
+
+def moved_entries(entries: Ints32, places: Ints) -> Ints:
+    """The entries of outcomes whose cells have other places now, `places` by cell.
+
+    >>> moved_entries(np.array([3, 0, WITHDRAWN]), np.array([5, 4])).tolist()
+    [9, 10, -2]
+    """
+    return np.where(entries < 0, entries, 2 * places[entries >> 1] + (entries & 1))
+
+
 @inner
-def note_newest(table: Any, q: int) -> None:
-    """The step `note` of memories that know the newest outcome by its number."""
-    table.known[q] = table.n[q]
+def knows_any(table: Any, q: int, parameter: float) -> bool:
+    """The step `knows` of memories that count the outcomes at which baselines had a label."""
+    return table.known[q] > 0
 
 
 @inner
@@ -193,10 +225,10 @@ def read_cells(table: Any, q: int, parameter: float, cells: Floats) -> None:
 
 def count_loops(
     memory: str, new_table: Callable[[int, Payload, float], Any], steps: CountSteps,
-    by_cell: tuple[str, ...], numbered: tuple[str, ...] = (), unread: tuple[str, ...] = (),
+    by_cell: tuple[str, ...], entries: tuple[str, ...] = (), unread: tuple[str, ...] = (),
 ) -> Loops:  # fmt: skip
     """The loops of a memory for counts, from its steps; see `Loops` for columns."""
-    add, revise, note, read, knows = steps
+    add, revise, read, knows = steps
 
     def put(table: Any, q: int, parameter: float, into: Counted, i: int) -> None:
         cells = into.cells[i]
@@ -212,13 +244,11 @@ def count_loops(
             cell = codes.cell[i]
             if cell == NO_CELL:
                 continue
-            q = codes.sequence[i]
+            q, had_label = codes.sequence[i], np.int64(codes.known[i])
             if codes.revised[i] != NO_CELL:
-                revise(table, q, codes.number[i], cell, codes.revised[i])
+                revise(table, q, codes.number[i], cell, codes.revised[i], had_label)
                 continue
-            add(table, q, cell, codes.t1[i], parameter)
-            if codes.known[i]:
-                note(table, q)
+            add(table, q, cell, had_label, codes.t1[i], parameter)
             if reading:
                 put(table, q, parameter, into, i)
 
@@ -227,7 +257,7 @@ def count_loops(
             put(table, sequences[i], parameter, into, i)
 
     update, read_all = kernel(named(update_counts, memory)), kernel(named(read_counts, memory))
-    return Loops(new_table, update, read_all, by_cell, numbered, unread)
+    return Loops(new_table, update, read_all, by_cell, entries, unread)
 
 
 def sum_loops(memory: str, new_table: Callable[[int, Payload, float], Any], steps: SumSteps) -> Loops:

@@ -221,10 +221,11 @@ class Estimator:
         ages = 1 + np.arange(min(n, size))
         if known < len(ages):
             return None
-        ring = cells.ring[sequence, (n - ages) % size]
-        ts = times.values[sequence, (known - ages) % size, 0].astype(np.int64)[ring != declaration.WITHDRAWN]
-        ring = ring[ring != declaration.WITHDRAWN]
-        keys = self.joint.keys_of(sequence)[ring] if self.joint.places else keys_of(ring, self.capacity)
+        entries = cells.ring[sequence, (n - ages) % size]
+        counts = entries != declaration.WITHDRAWN
+        ts = times.values[sequence, (known - ages) % size, 0].astype(np.int64)[counts]
+        places = declaration.cells_in(entries[counts])
+        keys = self.joint.keys_of(sequence)[places] if self.joint.places else keys_of(places, self.capacity)
         if not len(ts):
             return None
         cluster = ts // length - ts.min() // length

@@ -36,7 +36,7 @@ class Clock(NamedTuple):
 
 
 @inner
-def keep(table: Any, q: int, number: int, cell: int, now: int) -> None:
+def keep(table: Any, q: int, number: int, cell: int, now: int, had_label: int) -> None:
     """Ignore a revision: outcomes keep their first label."""
 
 
@@ -51,8 +51,9 @@ def faded_loops(
 ) -> tuple[Loops, Loops]:  # fmt: skip
     """The loops of a memory for counts and for sums, in tables of these schemas.
 
-    Tables of counts have columns `weights` and `touched`, (sequences, cells); those of sums have `sums`,
-    (sequences, sums), and `touched`, by sequence.
+    `note(table, q)` notes that baselines had a label to predict from at the newest outcome; `knows` is the
+    step of `CountSteps`. Tables of counts have columns `weights` and `touched`, (sequences, cells); those of
+    sums have `sums`, (sequences, sums), and `touched`, by sequence.
     """
     advance_counts, advance_sums, now, left = clock
 
@@ -71,10 +72,12 @@ def faded_loops(
         return kept if kept >= NO_WEIGHT else 0.0
 
     @owned
-    def add(table: Any, q: int, cell: int, t1: int, parameter: float) -> None:
+    def add(table: Any, q: int, cell: int, had_label: int, t1: int, parameter: float) -> None:
         advance_counts(table, q, t1, parameter)
         table.weights[q, cell] = 1.0 + weight(table, q, cell, parameter)
         table.touched[q, cell] = now(table, q)
+        if had_label:
+            note(table, q)
 
     @owned
     def read(table: Any, q: int, parameter: float, cells: Floats) -> None:
@@ -103,7 +106,7 @@ def faded_loops(
     def new_sums(rows: int, payload: Payload, parameter: float) -> Any:
         return zeros(sums, rows, sums=payload.width)
 
-    count_steps = declaration.CountSteps(add, keep, note, read, knows)
+    count_steps = declaration.CountSteps(add, keep, read, knows)
     return (
         declaration.count_loops(memory, new_counts, count_steps, by_cell=("weights", "touched")),
         declaration.sum_loops(memory, new_sums, declaration.SumSteps(add_sums, keep_sums, read_sums)),
@@ -154,6 +157,12 @@ def left(gap: int, parameter: float) -> float:
 
 
 @inner
+def note(table: FadingCounts, q: int) -> None:
+    """Note that baselines had a label to predict from at the newest outcome."""
+    table.known[q] = table.n[q]
+
+
+@inner
 def knows(table: FadingCounts, q: int, parameter: float) -> bool:
     """Whether baselines had a label to predict from at any outcome that still has a weight."""
     return table.known[q] > 0 and power(parameter, table.n[q] - table.known[q]) >= NO_WEIGHT
@@ -191,7 +200,7 @@ MEMORY = Memory(
     parse,
     repr,
     *faded_loops(
-        "fading", FadingCounts, FadingSums, Clock(advance, advance, now, left), declaration.note_newest, knows
+        "fading", FadingCounts, FadingSums, Clock(advance, advance, now, left), note, knows
     ),
     whole=False,
     effective=lambda table, q, parameter, n: effective(n, parameter),

@@ -27,9 +27,10 @@ class WindowCounts(NamedTuple):
     """By sequence: how many of the last W outcomes are in each cell, and the cell of each outcome."""
 
     cells: Ints  # (sequences, cells)
-    ring: Ints32  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W; or WITHDRAWN
+    ring: Ints32  # (sequences, W), the m-th outcome that it has seen at (m - 1) mod W, as `entry_of`; or
+    # WITHDRAWN
     n: Ints  # outcomes seen, in the window or before it
-    known: Ints  # the last outcome at which baselines had a label to predict from, from 1; 0: none
+    known: Ints  # those of the window in a cell at which baselines had a label to predict from
     began: Ints  # outcomes that the sequence had before: their revisions are ignored
 
 
@@ -59,35 +60,45 @@ def new_sums(rows: int, payload: declaration.Payload, parameter: float) -> Windo
     )  # fmt: skip
 
 
+@inlined
+def _put_count(table: WindowCounts, q: int, place: int, cell: int, had_label: int) -> None:
+    """Put an outcome in `cell`, or WITHDRAWN, at a place that has none."""
+    if cell == declaration.WITHDRAWN:
+        table.ring[q, place] = declaration.WITHDRAWN
+    else:
+        table.ring[q, place] = declaration.entry_of(cell, had_label)
+        table.cells[q, cell] += 1
+        table.known[q] += had_label
+
+
+@inlined
+def _remove_count(table: WindowCounts, q: int, place: int) -> None:
+    """Take the outcome at a place out of its cell, if it is in one."""
+    entry = np.int64(table.ring[q, place])
+    if entry != declaration.WITHDRAWN:
+        table.cells[q, declaration.cell_in(entry)] -= 1
+        table.known[q] -= declaration.had_label_of(entry)
+
+
 @inner
-def add_count(table: WindowCounts, q: int, cell: int, t1: int, parameter: float) -> None:
+def add_count(table: WindowCounts, q: int, cell: int, had_label: int, t1: int, parameter: float) -> None:
     """Add an outcome of sequence `q` in `cell`; a full window drops its oldest outcome."""
     n, size = table.n[q], table.ring.shape[1]
     place = n % size
-    if n >= size and table.ring[q, place] != declaration.WITHDRAWN:
-        table.cells[q, table.ring[q, place]] -= 1
-    table.ring[q, place] = cell
-    table.cells[q, cell] += 1
+    if n >= size:
+        _remove_count(table, q, place)
+    _put_count(table, q, place, cell, had_label)
     table.n[q] = n + 1
 
 
 @inner
-def revise(table: WindowCounts, q: int, number: int, cell: int, now: int) -> None:
+def revise(table: WindowCounts, q: int, number: int, cell: int, now: int, had_label: int) -> None:
     """Move an outcome to another cell, take it out or bring it back, if it is still in the window."""
     size = table.ring.shape[1]
     seen_before = number - table.began[q] - 1
     if seen_before >= max(0, table.n[q] - size):
-        table.ring[q, seen_before % size] = now
-        if cell != declaration.WITHDRAWN:
-            table.cells[q, cell] -= 1
-        if now != declaration.WITHDRAWN:
-            table.cells[q, now] += 1
-
-
-@inner
-def knows(table: WindowCounts, q: int, parameter: float) -> bool:
-    """Whether baselines had a label to predict from at any outcome in the window."""
-    return table.known[q] > max(0, table.n[q] - table.ring.shape[1])
+        _remove_count(table, q, seen_before % size)
+        _put_count(table, q, seen_before % size, now, had_label)
 
 
 @inlined
@@ -279,8 +290,8 @@ MEMORY = declaration.Memory(
     declaration.count_loops(
         "window",
         lambda rows, payload, parameter: zeros(WindowCounts, rows, cells=payload.width, ring=int(parameter)),
-        declaration.CountSteps(add_count, revise, declaration.note_newest, declaration.read_cells, knows),
-        by_cell=("cells",), numbered=("ring",), unread=("ring",),
+        declaration.CountSteps(add_count, revise, declaration.read_cells, declaration.knows_any),
+        by_cell=("cells",), entries=("ring",), unread=("ring",),
     ),
     declaration.sum_loops("window", new_sums, declaration.SumSteps(add_sums, revise_sums, read_sums)),
     weight_left=lambda parameter, outcomes, ms: float(outcomes < parameter),

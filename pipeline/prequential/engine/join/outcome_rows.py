@@ -421,6 +421,7 @@ def _write_events(
         logs.events.at_horizon[event] = store.labels.at_horizon[label]
         judged = _judged(predictions, row, store.labels.first[label], kind)
         logs.events.bits[event] = bits_of(predictions, row, judged)
+        logs.events.known[event] = knows(predictions, row)
         if registry.streams.valued[stream]:
             stakes = store.label_values.value
             note_stake(logs.events, event, store.values.numbers, row, stakes, label)

@@ -195,7 +195,7 @@ def _measure(
                 put_stakes(pool, cells, first, count, capacity, stakes, rests)
                 sum_up_stakes(positives, i, stakes, capacity, paid)
             cells_of_row = JointCells(joint, nothing, True)
-            memory = InMemory(cells_of_row, periods.known[row] != 0, sums, own != 0, True, paid, by_label)
+            memory = InMemory(cells_of_row, periods.known[row] > 0, sums, own != 0, True, paid, by_label)
             measure_cells(memory, classes, positives, i, False, into.values[i], into.reasons[i])
 
 
