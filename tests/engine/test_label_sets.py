@@ -222,6 +222,17 @@ def test_what_is_no_set(given: Any, reason: str) -> None:
     assert reason in found
 
 
+def test_indicators_of_topics_are_read_by_classes() -> None:
+    given = predictions(["a", "b"], [1, 0], "[true, true]", [0.0, 0.0], [1, 0, 1], {"a": 1})
+    found = reasons(given, task="multilabel", classes=["a", "b"])
+    assert found[0].startswith("y_pred is [1, 0, 1], 3 indicators: expected 2, one for each of the stream's")
+    assert len(found) == 2
+
+
+def test_zeros_and_ones_without_classes_are_labels_if_they_can_be() -> None:
+    assert reasons(predictions([0, 1], [1], [1, 2]), task="multilabel") == []
+
+
 def test_numbers_with_fractions_are_labels() -> None:
     assert reasons(predictions(["a", 0.5], [0.5], ["0.5"]), task="multilabel") == []
 

@@ -19,7 +19,7 @@ from prequential.evaluation import Result
 from prequential.mapping.parsing import parse
 from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.topics import values
-from prequential.topics.decoding import PREDICTIONS, decode
+from prequential.topics.decoding import LABELS, PREDICTIONS, decode
 from prequential.topics.errors import UsageError, WorkError
 from sklearn import metrics as sklearn
 from sklearn.preprocessing import MultiLabelBinarizer
@@ -136,6 +136,21 @@ def test_a_set_on_its_way_through_a_mapping_to_a_topic(labels: list[str]) -> Non
         assert json.loads(sent)["y_pred"] == sorted(set(labels))
         [read] = decode(PREDICTIONS, [sent]).records
         assert read.y_pred == record.y_pred == values.label_set("y_pred", labels)
+
+
+@pytest.mark.parametrize("vector", [[1, 0, 1], [True, False, True], [1.0, 0.0]])
+def test_indicators_on_their_way_through_a_mapping_to_a_topic(vector: list[Any]) -> None:
+    section = {
+        "as": "labels", "stream": {"const": "s"}, "instance_id": "value.i", "y_true": "value.tags",
+    }  # fmt: skip
+    for given in (vector, json.dumps(vector)):
+        [record] = Translator(parse(section), lambda stream: "multilabel")(
+            KafkaRecords([{"i": 1, "tags": given}])
+        ).records
+        sent = msgspec.json.encode(record, enc_hook=values.written)
+        assert json.loads(sent)["y_true"] == vector
+        [read] = decode(LABELS, [sent]).records
+        assert read.y_true == record.y_true
 
 
 def config_of(tmp_path: Path, text: str) -> Config:

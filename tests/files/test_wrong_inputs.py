@@ -13,9 +13,11 @@ import pandas as pd
 import polars as pl
 import pytest
 from prequential.cli import common
+from prequential.configuration.settings.model import ConfigError
 from prequential.evaluation import Evaluator, evaluate
 from prequential.mapping.evaluations import langfuse_parts, mlflow_parts, otel_parts
 from prequential.topics.errors import WorkError
+from sklearn.metrics import accuracy_score, f1_score, hamming_loss
 
 TRUE = [0.5, 1.0, 3.5, 4.5, 2.0] * 8
 PREDICTED = [0.5, 1.0, 4.0, 4.5, 2.0] * 8
@@ -123,6 +125,95 @@ def test_vectors_of_indicators_are_refused(vectors: list[Any]) -> None:
     table = [{"y_pred": one, "y_true": one} for one in vectors * 10]
     with pytest.raises(ValueError, match="a vector of indicators: expected the names of its labels"):
         evaluate(table, task="multilabel", progress=False)
+
+
+NAMED = {"task": "multilabel", "classes": np.array(["jazz", "rock", "sad"]), "estimators": ["all"]}
+VECTORS = (
+    np.array([[1, 0, 1], [0, 1, 0], [0, 0, 0], [1, 1, 1], [0, 0, 1]] * 6),
+    np.array([[1, 0, 1], [0, 1, 1], [0, 0, 0], [1, 1, 0], [1, 0, 0]] * 6),
+)
+
+
+def stepwise_vectors(predicted: Any, true: Any) -> Any:
+    evaluator = Evaluator(**NAMED)
+    for number, (prediction, label) in enumerate(zip(predicted, true)):
+        evaluator.predict(number, prediction if number % 2 else str(prediction.tolist()))
+        evaluator.learn(number, label.astype(bool))
+    return evaluator.result()
+
+
+OF_VECTORS = {
+    "matrices": lambda predicted, true: (predicted, true.astype(bool)),
+    "lists": lambda predicted, true: (predicted.tolist(), list(true.astype(float))),
+    "columns": lambda predicted, true: ({"y_pred": predicted, "y_true": true},),
+    "rows": lambda predicted, true: (rows(predicted.astype(bool), true.tolist()),),
+    "pandas": lambda predicted, true: (pd.DataFrame({"y_pred": list(predicted), "y_true": list(true)}),),
+    "polars": lambda predicted, true: (
+        pl.DataFrame({"y_pred": predicted.tolist(), "y_true": true.astype(bool).tolist()}),
+    ),
+    "names": lambda predicted, true: (
+        rows(predicted, [[name for name, is_in in zip(NAMED["classes"], row) if is_in] for row in true]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [*OF_VECTORS, "evaluator", "csv", "jsonl", "parquet"])
+def test_vectors_of_indicators_are_read_by_classes(path: str, tmp_path: Path) -> None:
+    predicted, true = VECTORS
+    if path == "evaluator":
+        result = stepwise_vectors(predicted, true)
+    elif path in OF_VECTORS:
+        result = evaluate(*OF_VECTORS[path](predicted, true), progress=False, **NAMED)
+    else:
+        file = tmp_path / f"rows.{path}"
+        table = pd.DataFrame({"y_pred": predicted.tolist(), "y_true": true.astype(bool).tolist()})
+        table["instance_id"] = range(len(table))
+        if path == "csv":
+            table.map(json.dumps).to_csv(file, index=False)
+        elif path == "parquet":
+            table.to_parquet(file)
+        else:
+            file.write_text("".join(json.dumps(row) + "\n" for row in table.to_dict("records")))
+        result = evaluate(file, progress=False, **NAMED)
+    right = {
+        "accuracy": accuracy_score(true, predicted), "micro_f1": f1_score(true, predicted, average="micro"),
+        "hamming_loss": hamming_loss(true, predicted),
+    }  # fmt: skip
+    assert {name: result.measures(name)["model"] for name in right} == pytest.approx(right)
+
+
+def test_vectors_of_another_length_are_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"y_pred is \[1, 0\], 2 indicators: expected 3, one for each of the"
+    ):
+        evaluate(rows([[1, 0]] * 20, [[1, 0, 0]] * 20), progress=False, **NAMED)
+
+
+def test_classes_name_labels_of_sets_alone() -> None:
+    with pytest.raises(ConfigError, match="task classification has no such vectors: expected task multilabel"):
+        evaluate(["a"], ["a"], classes=["a", "b"])
+
+
+@pytest.mark.parametrize("form", ["jazz ", "Jazz", "ja\u200bzz"])
+@pytest.mark.parametrize("path", ["frame", "file", "evaluator"])
+def test_forms_of_labels_within_sets_have_a_finding(form: str, path: str, tmp_path: Path) -> None:
+    predicted, true = [[form], ["sad", form]] * 20, [["jazz"], ["sad", "jazz"]] * 20
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if path == "evaluator":
+            evaluator = Evaluator(task="multilabel")
+            for number, (prediction, label) in enumerate(zip(predicted, true)):
+                evaluator.predict(number, prediction)
+                evaluator.learn(number, label)
+            evaluator.result()
+        else:
+            file = tmp_path / "rows.jsonl"
+            table = [row | {"instance_id": number} for number, row in enumerate(rows(predicted, true))]
+            file.write_text("".join(json.dumps(row) + "\n" for row in table))
+            evaluate(table if path == "frame" else file, task="multilabel", progress=False)
+    assert any(
+        said in str(warning.message) for warning in caught for said in ("count as different", "in two ways")
+    )
 
 
 def test_most_of_a_side_invalid_is_refused() -> None:

@@ -51,9 +51,11 @@ class Settings(TypedDict, total=False):
     All are optional. `docs/reference/configuration.md` describes each setting and its default.
     """
 
-    #: `classification` or `regression`; for regression, `loss` is `absolute` or `squared`.
+    #: `classification`, `multilabel` or `regression`; for regression, `loss` is `absolute` or `squared`.
     task: str
     loss: str
+    #: Names of labels by place, for vectors of 0 and 1 with `multilabel`.
+    classes: Sequence[str | int | float | bool]
     positive_class: str | int | float | bool | None
     #: `all`, `window:1000`, `fading:0.999`, `decay:1h`, …
     estimators: Sequence[str]

@@ -296,7 +296,7 @@ class Evaluator:
 
     def _target(self, field: str, value: values.Class | values.Labels) -> values.Class:
         if self._sets and isinstance(value, str):
-            value = values.label_set_of_text(value) or value
+            value = values.array_of_text(value) or value
         target = values.target(field, value)
         number = isinstance(target, (int, float)) and not isinstance(target, bool)
         if self._regression:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from prequential.offline.tables.rows import DictRows, RowFile
 from prequential.runtime.compilation import reading
 from prequential.topics.decoding import KINDS
 from prequential.topics.errors import UsageError
+from prequential.topics.values import is_set
 from rich.progress import Progress
 
 
@@ -142,7 +143,7 @@ def rows_of(name: str, table: Any) -> RowFile:
         return DictRows(name, _transposed(name, table))
     if isinstance(table, Iterable):
         objects = [_without_na(one.item() if isinstance(one, np.generic) else one) for one in table]
-        if objects and all(isinstance(one, _VALUES) for one in objects):
+        if objects and (all(isinstance(one, _VALUES) for one in objects) or _is_indicator_rows(objects)):
             return rows_of(name, _Column(objects))
         for place, one in enumerate(objects):
             if not isinstance(one, Mapping):
@@ -159,10 +160,16 @@ class _Column(list[Any]):
 
 
 def _values(name: str, table: Any) -> list[Any] | None:
-    """Return the values of an object without columns; None for a table. Raises TypeError for 2-d arrays."""
+    """Return the values of an object without columns; None for a table.
+
+    A matrix of 0 and 1 has a vector of indicators in each row. Raises TypeError for other arrays of several
+    dimensions.
+    """
     if isinstance(table, _Column):
         return table
     if _is(table, "numpy", "ndarray"):
+        if _is_indicator_matrix(table):
+            return _listed(table)
         if table.ndim != 1 or table.dtype.names:
             raise TypeError(
                 f"{name} is an array of shape {table.shape} and type {table.dtype}: expected one "
@@ -176,6 +183,19 @@ def _values(name: str, table: Any) -> list[Any] | None:
     if _is(table, "pyarrow", "Array") or _is(table, "pyarrow", "ChunkedArray"):
         return None if str(table.type).startswith("struct") else _listed(table.to_pylist())
     return None
+
+
+def _is_indicator_matrix(array: Any) -> bool:
+    """Return whether an array has at least two columns of 0 and 1, or booleans, and nothing else."""
+    if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind not in "biuf":
+        return False
+    return bool(np.isin(array, (0, 1)).all())
+
+
+def _is_indicator_rows(rows: list[Any]) -> bool:
+    """Return whether these are vectors of 0 and 1, or booleans, of one length."""
+    lengths = {len(row) if is_set(row) and isinstance(row, (Sequence, np.ndarray)) else 0 for row in rows}
+    return len(lengths) == 1 and 0 not in lengths and _is_indicator_matrix(np.array(list(map(list, rows))))
 
 
 def _without_na(value: Any) -> Any:

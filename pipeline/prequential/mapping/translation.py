@@ -244,8 +244,8 @@ class Translator:
 
 
 def _set_of_text(value: Any) -> Any:
-    """The set of labels in a text; any other value unchanged, as the engine refuses what is no set."""
-    return (values.label_set_of_text(value) if isinstance(value, str) else None) or value
+    """The array of labels in a text; any other value unchanged, as the engine refuses what is no set."""
+    return (values.array_of_text(value) if isinstance(value, str) else None) or value
 
 
 def _same(value: Any) -> Any:

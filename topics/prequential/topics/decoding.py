@@ -17,7 +17,7 @@ import msgspec
 from prequential.topics import foreign_json, messages
 from prequential.topics.foreign_json import FAILURES, SURELY_FLAT, check_text, is_deep, why_unreadable
 from prequential.topics.messages import MAX_NAME_BYTES, MAX_VALUE_BYTES, Record
-from prequential.topics.values import LabelSet, label_set, why_blank
+from prequential.topics.values import ArrayText, array_text, why_blank
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -256,7 +256,7 @@ def _lenient(kind: int, value: bytes | None) -> Record:
     for field in _TARGETS[kind]:
         value = getattr(record, field)
         if type(value) is list:
-            setattr(record, field, label_set(field, value))
+            setattr(record, field, array_text(field, value))
     _check_name_lengths(record)
     return record
 
@@ -303,7 +303,7 @@ def _check_name_lengths(record: Record) -> None:
             if abs(value) < _SHORT_INTEGER:
                 continue
             value = str(value)
-        if isinstance(value, str) and not isinstance(value, LabelSet):
+        if isinstance(value, str) and not isinstance(value, ArrayText):
             _check_name(field, value)
     if (why := why_blank("model", getattr(record, "model", "-"))) is not None:
         raise ValueError(why)

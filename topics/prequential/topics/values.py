@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -183,8 +183,24 @@ def integer(field: str, value: object) -> int:
     return int(value)
 
 
-class LabelSet(str):
+class ArrayText(str):
+    """An array as compact JSON: a set of labels, or indicators."""
+
+    __slots__ = ()
+
+
+class LabelSet(ArrayText):
     """The name of a set of labels: its labels in order, as a compact JSON array."""
+
+    __slots__ = ()
+
+
+class Indicators(ArrayText):
+    """An array of 0 and 1, or booleans, as compact JSON.
+
+    It is a vector of indicators by label where a stream's `classes` name the labels, else the set of the
+    labels 0 and 1, if it can be one.
+    """
 
     __slots__ = ()
 
@@ -197,18 +213,19 @@ def is_set(value: object) -> bool:
 def label_set(field: str, labels: Labels) -> LabelSet:
     """The name of a set of labels; order and repetitions don't matter, and 1 is the same label as `"1"`.
 
-    Raises ValueError for a label that is no class, and for a name of more than `MAX_SET_BYTES` bytes.
+    Raises ValueError for a label that is no class, for a vector of indicators, and for a name of more than
+    `MAX_SET_BYTES` bytes.
 
     >>> label_set("y_true", ["b", 2, "a", "b"])
     '["2","a","b"]'
     """
-    labels = [plain(one) for one in labels]
+    labels = [plain(label) for label in labels]
     if _are_indicators(labels):
         raise ValueError(
             f"{field} is {quoted(labels)}, a vector of {INDICATORS}: expected the names of its labels, such "
-            'as ["a", "b"]'
+            'as ["a", "b"], or the setting `classes`, which names them by place'
         )
-    names = sorted({class_name(f"a label of {field}", one) for one in labels})
+    names = sorted({class_name(f"a label of {field}", label) for label in labels})
     name = msgspec.json.encode(names)
     if len(name) > MAX_SET_BYTES:
         raise ValueError(
@@ -217,8 +234,51 @@ def label_set(field: str, labels: Labels) -> LabelSet:
     return LabelSet(name.decode())
 
 
+def array_text(field: str, labels: Labels) -> ArrayText:
+    """A set of labels as `label_set` has it, or an array of 0 and 1 as it is: only a stream's settings tell.
+
+    Raises ValueError as `label_set` does, but for vectors of indicators.
+
+    >>> array_text("y_true", ["b", "a"]), array_text("y_true", [1.0, 0, 1]), array_text("y_true", [True])
+    ('["a","b"]', '[1,0,1]', '[true]')
+    """
+    is_ordered = not isinstance(labels, (set, frozenset))
+    labels = [plain(label) for label in labels]
+    if not labels or not is_ordered or not all(map(_is_indicator, labels)):
+        return label_set(field, labels)
+    written = [label if isinstance(label, bool) else int(label) for label in labels]
+    return Indicators(msgspec.json.encode(written).decode())
+
+
+def set_of_indicators(field: str, indicators: Indicators, classes: Sequence[str] | None) -> LabelSet:
+    """The set of the labels whose indicators are 1, by a stream's `classes`.
+
+    Without these, 0 and 1 are labels themselves.
+
+    Raises ValueError where there are not as many indicators as classes, and as `label_set` does.
+
+    >>> set_of_indicators("y_true", Indicators("[1,0,1]"), ("jazz", "rock", "sad"))
+    '["jazz","sad"]'
+    >>> set_of_indicators("y_true", Indicators("[1,0]"), None)
+    '["0","1"]'
+    """
+    given = _any_json(indicators)
+    if classes is None:
+        return label_set(field, given)
+    if len(given) != len(classes):
+        raise ValueError(
+            f"{field} is {quoted(given)}, {len(given)} {INDICATORS}: expected {len(classes)}, one for each "
+            "of the stream's `classes`"
+        )
+    return label_set(field, [name for name, is_in in zip(classes, given) if is_in])
+
+
 #: What errors call vectors such as [1, 0, 1].
 INDICATORS = "indicators"
+
+
+def _is_indicator(label: Any) -> bool:
+    return isinstance(label, (bool, int, float)) and label in (0, 1)
 
 
 def _are_indicators(labels: list[Any]) -> bool:
@@ -227,37 +287,24 @@ def _are_indicators(labels: list[Any]) -> bool:
     >>> _are_indicators([1, 0, 1]), _are_indicators([True]), _are_indicators([1])
     (True, True, False)
     """
-    if not labels or not all(isinstance(one, (bool, int, float)) and one in (0, 1) for one in labels):
+    if not labels or not all(map(_is_indicator, labels)):
         return False
-    return any(isinstance(one, bool) for one in labels) or len(labels) > len(set(labels))
+    return any(isinstance(label, bool) for label in labels) or len(labels) > len(set(labels))
 
 
-def label_set_of_text(text: str) -> LabelSet | None:
-    """The set of labels that is a JSON array as text; None for any other text.
+def array_of_text(text: str) -> ArrayText | None:
+    """The set of labels, or the indicators, in a JSON array as text; None for any other text.
 
-    >>> label_set_of_text('["b", "a"]'), label_set_of_text("a, b")
-    ('["a","b"]', None)
+    >>> array_of_text('["b", "a"]'), array_of_text("[true, false]"), array_of_text("a, b")
+    ('["a","b"]', '[true,false]', None)
     """
-    if isinstance(text, LabelSet):
+    if isinstance(text, ArrayText):
         return text
     try:
         labels = _any_json(text)
-        return label_set("labels", labels) if isinstance(labels, list) else None
+        return array_text("labels", labels) if isinstance(labels, list) else None
     except ValueError:
         return None
-
-
-def is_indicators_of_text(text: object) -> bool:
-    """Whether a text is a vector of indicators.
-
-    >>> is_indicators_of_text("[1, 0, 1]"), is_indicators_of_text("[1, 2]"), is_indicators_of_text("a")
-    (True, False, False)
-    """
-    try:
-        labels = msgspec.json.decode(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(labels, list) and _are_indicators(labels)
 
 
 def labels_of(name: str) -> list[str]:
@@ -274,7 +321,7 @@ def labels_of(name: str) -> list[str]:
 
 def written(value: object) -> msgspec.Raw:
     """A set of labels as JSON, for msgspec's `enc_hook`; raises NotImplementedError for anything else."""
-    if isinstance(value, LabelSet):
+    if isinstance(value, ArrayText):
         return msgspec.Raw(value.encode())
     raise NotImplementedError(f"{type(value).__name__} has no JSON")
 
@@ -287,10 +334,10 @@ def target(field: str, value: object) -> Class:
     >>> target("y_true", "UP"), target("y_true", 0.5), target("y_true", ("b", "a"))
     ('UP', 0.5, '["a","b"]')
     """
-    if isinstance(value, LabelSet):
+    if isinstance(value, ArrayText):
         return value
     if is_set(value):
-        return label_set(field, value)  # type: ignore[arg-type]
+        return array_text(field, value)  # type: ignore[arg-type]
     value = plain(value)
     if isinstance(value, str):
         return text(field, value)

@@ -339,6 +339,7 @@ HTTP: dict[str, Parser] = {
 
 STREAM: dict[str, Parser] = {
     "task": _one_of(streams.TASKS), "loss": _one_of(streams.LOSSES), "positive_class": _optional(_class),
+    "classes": _optional(_list_of(_class)),
     "estimators": _list_of(parse_estimator, key=canonical), "measures": _list_of(_measure),
     "stages": _list_of(_stage, key=stage_key), "costs": _optional(_costs),
     "top_k": _integer(1, streams.MAX_CLASSES), "quantile": _optional(_quantile),
@@ -363,7 +364,7 @@ STREAM: dict[str, Parser] = {
 }  # fmt: skip
 
 #: Of these, those that name classes or models: `no` and 010 may be meant as they are written.
-OF_NAMES = ("positive_class", "label_at_horizon", "champion", "costs")
+OF_NAMES = ("positive_class", "classes", "label_at_horizon", "champion", "costs")
 
 EMIT: dict[str, Parser] = {
     "outcomes": _optional(_integer(1)), "every": _optional(_duration), "comparisons": _optional(_duration),

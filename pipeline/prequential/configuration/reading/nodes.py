@@ -60,6 +60,8 @@ def _plain(data: Any) -> Any:
             raise ConfigError(f"settings: {error}") from None
     if isinstance(data, dict):
         return {_plain(key): _plain(one) for key, one in data.items()}
+    if getattr(data, "ndim", None) == 1 and hasattr(data, "tolist"):  # such as scikit-learn's `classes_`
+        data = data.tolist()
     if isinstance(data, (list, tuple)):
         return type(data)(map(_plain, data)) if type(data) in (list, tuple) else data
     return values.plain(data)

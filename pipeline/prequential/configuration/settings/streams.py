@@ -12,7 +12,7 @@ import msgspec
 from prequential.configuration.settings.durations import DEFAULT_BUDGET, MINUTE, WEEK
 from prequential.configuration.settings.stages import FINAL, INITIAL, evaluated, reported
 from prequential.topics.errors import UsageError
-from prequential.topics.values import label_set_of_text
+from prequential.topics.values import Indicators, array_of_text, set_of_indicators
 
 #: The measures that messages have by default, in their order; there are more (`engine.measures`).
 DEFAULT_MEASURES = (
@@ -156,6 +156,8 @@ class StreamConfig:
     task: str = "classification"
     #: Loss of one outcome in detectors and comparisons of `task: regression`.
     loss: str = "absolute"
+    #: Names of labels by place, for vectors of 0 and 1 with `task: multilabel`; null: records name labels.
+    classes: tuple[str, ...] | None = None
     #: Class of `precision`, `recall`, `f1` and ranking; null: `true` or `1` where labels are booleans, or 0
     #: and 1.
     positive_class: str | None = None
@@ -275,8 +277,18 @@ class StreamConfig:
                 f"positive_class {self.positive_class!r} is one class, and classes of task multilabel are "
                 "sets: expected null; the detail per_class has each label's precision and recall"
             )
+        if self.classes is not None and not self.has_sets:
+            raise UsageError(
+                f"classes are names of labels in vectors of 0 and 1, and task {self.task} has no such vectors: "
+                "expected task multilabel, or null"
+            )
         if self.has_sets and self.label_at_horizon is not None:
-            at_horizon = label_set_of_text(self.label_at_horizon)
+            at_horizon = array_of_text(self.label_at_horizon)
+            if isinstance(at_horizon, Indicators):
+                try:
+                    at_horizon = set_of_indicators("label_at_horizon", at_horizon, self.classes)
+                except ValueError as error:
+                    raise UsageError(str(error)) from None
             if at_horizon is None:
                 raise UsageError(
                     f"label_at_horizon {self.label_at_horizon!r} is one class: expected a set of labels, "

@@ -177,8 +177,10 @@ class Encoder:
 
     def _class_name(self, stream: str, value: Any, field: str) -> str:
         """The name of the class that is the target of a known stream's record."""
-        if self._sets and self._catalog.by_name[stream].config.has_sets:
-            return fields.set_name(value, field)
+        if self._sets:
+            config = self._catalog.by_name[stream].config
+            if config.has_sets:
+                return fields.set_name(value, field, config.classes)
         return fields.class_name(value, field)
 
     def _fill_segments(self, segments: Any, record: Any, stream: Stream) -> None:

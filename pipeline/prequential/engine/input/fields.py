@@ -86,7 +86,7 @@ def class_name(value: Any, field: str) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    if isinstance(value, values.LabelSet):
+    if isinstance(value, values.ArrayText):
         raise Unusable(
             f"{field} is {values.quoted(value)}, a set of labels: expected one class, or `task: multilabel`"
         )
@@ -96,24 +96,26 @@ def class_name(value: Any, field: str) -> str:
         raise Unusable(str(error)) from None
 
 
-_LABELS = 'expected the names of its labels, such as ["a", "b"]'
-
-
-def set_name(value: Any, field: str) -> str:
+def set_name(value: Any, field: str, classes: Sequence[str] | None = None) -> str:
     """The name of a set of labels, also from a JSON array as text; raises Unusable for anything else.
 
-    >>> set_name('["b", "a"]', "y_true")
-    '["a","b"]'
+    `classes`, a stream's setting, name the labels of indicators.
+
+    >>> set_name('["b", "a"]', "y_true"), set_name("[0, 1]", "y_true", ("a", "b"))
+    ('["a","b"]', '["b"]')
     """
-    found = values.label_set_of_text(value) if isinstance(value, str) else value
-    if not isinstance(found, values.LabelSet):
-        if values.is_indicators_of_text(value):
-            raise Unusable(f"{field} is {values.quoted(value)}, a vector of {values.INDICATORS}: {_LABELS}")
+    array = values.array_of_text(value) if isinstance(value, str) else None
+    if isinstance(array, values.Indicators):
+        try:
+            return str(values.set_of_indicators(field, array, classes))
+        except ValueError as error:
+            raise Unusable(str(error)) from None
+    if array is None:
         raise Unusable(
             f"{field} {values.quoted(value)}: expected an array of labels, such as [\"a\", \"b\"] or [] "
             "(task: multilabel)"
         )
-    return str(found)
+    return str(array)
 
 
 def number_of(value: Any, field: str) -> float:
@@ -253,7 +255,8 @@ def _target(catalog: Catalog, stream: Stream, record: Any) -> str | None:
     if stream.config.task == "regression":
         number_of(value, field)
         return None
-    target = set_name(value, field) if stream.config.has_sets else class_name(value, field)
+    config = stream.config
+    target = set_name(value, field, config.classes) if config.has_sets else class_name(value, field)
     check_class(catalog, stream, target)
     return None if target in stream.classes else target
 

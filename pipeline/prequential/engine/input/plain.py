@@ -20,7 +20,7 @@ from prequential.engine.tables.logs import CLOSINGS, Logs
 from prequential.topics.decoding import PREDICTIONS, Decoded, decode
 from prequential.topics.errors import existing
 from prequential.topics.messages import MAX_NAME_BYTES, NUMBERS
-from prequential.topics.values import LabelSet, why_blank
+from prequential.topics.values import ArrayText, why_blank
 
 #: The byte behind each value, which no JSON has.
 SEPARATOR = b"\0"
@@ -371,7 +371,7 @@ class Parser:
             state[scanner.SEGMENTS] += 1
 
     def _write_target(self, columns: Columns, place: int, value: Any) -> None:
-        if value is None or isinstance(value, LabelSet):  # such a record is encoded as an object
+        if value is None or isinstance(value, ArrayText):  # such a record is encoded as an object
             return
         if type(value) is str:
             columns.names[place, scanner.TARGET] = self._number(value)

@@ -60,7 +60,7 @@ def class_findings(
     """
     for name, parts in by_name(streams).items():
         if parts[0].task == "multilabel":
-            labels = [_of_labels(part) for part in parts]
+            labels = [labels_in_sets(part) for part in parts]
             yield from _forms(name, labels, least)
             yield from _indicators(name, labels, least)
         elif parts[0].task != "regression":
@@ -73,7 +73,7 @@ def class_findings(
 # ---- labels of sets
 
 
-def _of_labels(part: StreamFacts) -> StreamFacts:
+def labels_in_sets(part: StreamFacts) -> StreamFacts:
     """Return the facts of a stream of sets with the labels in its sets instead of the sets."""
     kept = ("named", "predicted", "labelled", "classes", "foreign")
     names: dict[str, Any] = {
@@ -91,7 +91,7 @@ def _indicators(name: str, parts: Sequence[StreamFacts], least: int) -> Iterator
         yield Finding(
             "indicators", name,
             f"the only labels in sets are {quoted(sorted(named))}, which look like vectors of indicators: "
-            "give the names of the labels instead, such as [\"jazz\", \"rock\"]",
+            "give the names of the labels instead, such as [\"jazz\", \"rock\"], or set `classes`",
         )  # fmt: skip
 
 

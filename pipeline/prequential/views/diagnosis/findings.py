@@ -197,7 +197,13 @@ def _reused(stream: StreamFacts, least: int) -> Iterator[Finding]:
 
 
 def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
-    """Yield a finding if predictions have classes that labels lack, and others may mean the same."""
+    """Yield a finding if predictions have classes that labels lack, and others may mean the same.
+
+    Of sets of labels, these are the labels.
+    """
+    has_sets = stream.task == "multilabel"
+    if has_sets:
+        stream = classes.labels_in_sets(stream)
     predicted, labelled = set(stream.predicted), set(stream.labelled)
     records = min(stream.records[PREDICTIONS], stream.records[LABELS])
     if not predicted or not labelled or records < max(least, classes.LEAST_RECORDS):
@@ -207,7 +213,11 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
     both = predicted & labelled
     if both and not alike:
         return
-    what = "some classes are written in two ways" if both else "no predicted class occurs among the labels"
+    kind, kinds = ("label", "labels") if has_sets else ("class", "classes")
+    what = (
+        f"some {kinds} are written in two ways" if both
+        else f"no predicted {kind} occurs among the {'true ones' if has_sets else 'labels'}"
+    )  # fmt: skip
     shown, other = classes.quoted(stream.predicted), classes.quoted(stream.labelled)
     # The predictions' own form, of those with the same meaning.
     by_meaning = {classes.meaning(name): name for name in sorted(alone)}
@@ -216,10 +226,13 @@ def _class_sets(stream: StreamFacts, least: int) -> Iterator[Finding]:
         for name in stream.labelled if name in without and classes.meaning(name) in by_meaning
     }  # fmt: skip
     way = ", ".join(f"{old!r}: {new!r}" for old, new in names.items()) or f"{stream.labelled[0]!r}: …"
+    fix = "unify them where sets are written" if has_sets else (
+        f"unify them with a map such as y_true: {{path: …, map: {{{way}}}}}"
+    )  # fmt: skip
     yield Finding(
         "class_sets", stream.name,
         f"{what}: predictions have {shown}, labels have {other}; names are compared as text, booleans as "
-        f"true and false: unify them with a map such as y_true: {{path: …, map: {{{way}}}}}",
+        f"true and false: {fix}",
     )  # fmt: skip
 
 
