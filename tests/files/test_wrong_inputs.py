@@ -190,7 +190,7 @@ def test_vectors_of_another_length_are_refused() -> None:
 
 
 def test_classes_name_labels_of_sets_alone() -> None:
-    with pytest.raises(ConfigError, match="task classification has no such vectors: expected task multilabel"):
+    with pytest.raises(ConfigError, match="which task classification has not: expected task multi"):
         evaluate(["a"], ["a"], classes=["a", "b"])
 
 

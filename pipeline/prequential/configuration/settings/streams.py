@@ -279,7 +279,7 @@ class StreamConfig:
             )
         if self.classes is not None and not self.has_sets:
             raise UsageError(
-                f"classes are names of labels in vectors of 0 and 1, and task {self.task} has no such vectors: "
+                f"classes are names of labels in vectors of 0 and 1, which task {self.task} has not: "
                 "expected task multilabel, or null"
             )
         if self.has_sets and self.label_at_horizon is not None:
