@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -217,7 +217,7 @@ class SourceTranslator:
         records: Sequence[int] = range(len(messages)) if content.records is None else content.records
         parts = messages if content.records is None else [messages[place] for place in records]
         reasons = {place: f"value: {reason}" for place, reason in content.reasons.items()}
-        operations = content.column(self._operation) if self._operation is not None else None
+        operations = None if self._operation is None else content.column(self._operation)
         nothing = self._without_content(content, operations)
         table = self._table(parts, content, reasons)
         times = _times(parts)
@@ -255,9 +255,7 @@ class SourceTranslator:
         for one, made in results:
             for index in one.lost(gone, of_rows):
                 made.records[index] = made.values[index] = None
-        withdrawn = set[int]()
-        if nothing:
-            withdrawn = self._withdraw(parts, content, operations, nothing, results, reasons)
+        withdrawn = self._withdraw(parts, content, operations, nothing, results, reasons)
         letters = [(place, _NO_ROW, why) for place, why in reasons.items()]
         letters += [(place, number, why) for (place, _, number), why in of_rows.items()]
         by_record: dict[int, list[str]] = {}
@@ -267,30 +265,34 @@ class SourceTranslator:
         idle = idle.difference(content.reasons) | (nothing - withdrawn)
         busy = {records[place] for place in range(len(parts)) if place not in idle}
         passed = {place: NO_EVENTS for place in range(len(messages)) if place not in busy}
-        for place in sorted(idle, reverse=True):  # the reason of a record's first part counts
-            if records[place] in passed:
-                passed[records[place]] = self._why_passed(place, content, operations, unlabelled, results)
+        whys = self._whys_passed(idle, content, operations, unlabelled, [one for one, _ in results])
+        passed.update((records[place], why) for place, why in whys if records[place] in passed)
         return MappedRecords(
             [made._replace(places=[records[place] for place in made.places]) for _, made in results],
             by_record, passed,
             frozenset(records[place] for place in unlabelled - nothing - reasons.keys()),
         )  # fmt: skip
 
-    def _why_passed(
-        self, place: int, content: Content, operations: Sequence[Any] | None, unlabelled: Set[int],
-        results: Sequence[tuple[mapped_parts.MappedParts, Made]],
-    ) -> str:  # fmt: skip
-        """Return the reason why a part gives no message."""
-        if content.values[place] is None:
-            return TOMBSTONE
-        operation = None if operations is None else operations[place]
-        if type(operation) is str and operation in _OF_OPERATION:
-            return _OF_OPERATION[operation]
-        if place in unlabelled:
-            return UNLABELLED
-        if all(one.rows is not None and place not in one.places for one, _ in results):
-            return NO_ROWS
-        return EXCLUDED
+    def _whys_passed(
+        self, idle: Set[int], content: Content, operations: Sequence[Any] | None, unlabelled: Set[int],
+        mapped: Sequence[mapped_parts.MappedParts],
+    ) -> Iterator[tuple[int, str]]:  # fmt: skip
+        """Yield parts that give no message with the reasons, the last part first."""
+        by_rows = all(one.rows is not None for one in mapped)
+        with_rows = {place for one in mapped for place in one.places} if by_rows and idle else frozenset[int]()
+        for place in sorted(idle, reverse=True):
+            operation = None if operations is None else operations[place]
+            if content.values[place] is None:
+                why = TOMBSTONE
+            elif type(operation) is str and operation in _OF_OPERATION:
+                why = _OF_OPERATION[operation]
+            elif place in unlabelled:
+                why = UNLABELLED
+            elif by_rows and place not in with_rows:
+                why = NO_ROWS
+            else:
+                why = EXCLUDED
+            yield place, why
 
     def _clear(
         self, translator: Translator, clears: Translator, one: mapped_parts.MappedParts,
