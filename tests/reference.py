@@ -443,7 +443,8 @@ LABELS = {
     "snapshot_bytes": "partition", "shards": "state", "shard_halted": "partition",
     "build_info": "version", "config_info": "group, config",
     **{f"ingest_{name}_total": "topic" for name in
-       ("records", "passed_over", "dead_letters", "unlabelled", "lost")},
+       ("records", "dead_letters", "unlabelled", "lost")},
+    "ingest_passed_over_total": "topic, reason",
     "ingest_messages_total": "topic, input", "ingest_build_info": "version", "notify_build_info": "version",
 }  # fmt: skip
 

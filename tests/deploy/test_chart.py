@@ -574,13 +574,13 @@ def test_rules_can_be_changed_by_values(tmp_path: Path) -> None:
     changes = {"for": "33m", "expr": "vector(1) > 0", "labels": {"severity": "ticket"}}
     values.write_text(yaml.safe_dump({
         "rules": {
-            "disabled": ["PrequentialWorkerDown", "PrequentialIncident"],
+            "disabled": ["PrequentialProcessDown", "PrequentialIncident"],
             "overrides": {"PrequentialNotReady": changes}, "labels": {"team": "ml", "severity": "none"},
         },
         "runbookBaseUrl": "https://example.com/docs-of-us/",
     }), encoding="utf-8")  # fmt: skip
     after = alerts("--values", str(values))
-    assert before.keys() - after.keys() == {"PrequentialWorkerDown", "PrequentialIncident"}
+    assert before.keys() - after.keys() == {"PrequentialProcessDown", "PrequentialIncident"}
     for name, rule in after.items():
         own = before[name]
         page = "https://example.com/docs-of-us/docs/reference/alerts.md"

@@ -214,7 +214,8 @@ def test_alertmanager_is_told_and_tells_somebody_of_every_severity(services: dic
         for rule in group["rules"]
         if "alert" in rule
     ]
-    assert {rule["labels"]["severity"] for rule in rules} == {"page", "ticket"}
+    by_program = '{{ if eq $labels.program "worker" }}ticket{{ else }}page{{ end }}'
+    assert {rule["labels"]["severity"] for rule in rules} == {"page", "ticket", by_program}
     assert [one["matchers"] for one in route["routes"]] == [['severity = "page"']]
     matchers = [
         matcher

@@ -27,7 +27,8 @@ _GAP, _AFTER = 4, 20
 _ABOUT_PROCESSES = {
     rule["alert"]
     for group in _GROUPS
-    if group["name"] in ("prequential-workers", "prequential-ingest", "prequential-notify")
+    if group["name"]
+    in ("prequential-processes", "prequential-workers", "prequential-ingest", "prequential-notify")
     for rule in group["rules"]
 }
 

@@ -373,7 +373,7 @@ def test_a_label_that_may_be_null_is_not_known_yet(registry: RegistryServer, tmp
     made = become(translate, list(map(record, contents)))
     assert [(topic, one["y_true"]) for topic, _, one in made] == [("labels", "OK")]
     outcome = translate.apply(list(map(record, contents)))
-    assert (outcome.unlabelled, outcome.passed, outcome.reasons) == ({0}, {0}, {})
+    assert (outcome.unlabelled, outcome.passed, outcome.reasons) == ({0}, {0: "unlabelled"}, {})
 
 
 @pytest.mark.parametrize("format", ["avro", "json_schema"])

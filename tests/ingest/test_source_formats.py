@@ -16,6 +16,7 @@ from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.catalog.catalog import Catalog
 from prequential.runtime.ingest.dryrun import _show
 from prequential.runtime.ingest.reading import SourceCounts, exposition
+from prequential.runtime.ingest.records import SKIPPED
 from prequential.runtime.ingest.sources import translators
 from prequential.runtime.program import VERSION
 from prequential.topics.decoding import KINDS, decode
@@ -118,7 +119,7 @@ def test_debezium(tmp_path: Path, wrapped: bool) -> None:
         f"{row}.chargeback is 2: expected 0 or 1",
     ]
     translate.translate(3, messages, counts)
-    assert (counts.records["source"], counts.passed["source"], counts.dead["source"]) == (4, 1, 1)
+    assert (counts.records["source"], counts.passed.total(), counts.dead["source"]) == (4, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +166,62 @@ def test_a_tombstone_withdraws_the_label_that_its_key_names(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("operation", "before", "withdraws"),
+    [
+        ("u", {"id": 1, "bad": 1, "guess": 0}, True),
+        ("u", None, True),  # as with Postgres' default replica identity: it may have had a label
+        ("u", {"id": 1}, True),
+        ("u", {"id": 1, "bad": None, "guess": 1}, False),
+        ("c", None, False),
+        ("r", None, False),
+    ],
+)
+def test_an_update_of_a_label_to_null_withdraws_it(
+    tmp_path: Path, operation: str, before: Any, withdraws: bool
+) -> None:
+    common = {"stream": {"const": "s"}, "instance_id": "value.after.id"}
+    y_true = {"path": "value.after.bad", "map": {"1": "bad", "0": "good"}}
+    label = {"as": "labels", **common, "y_true": y_true}
+    predicted = {"as": "predictions", "model": {"const": "m"}, **common, "y_pred": "value.after.guess"}
+    event = {"op": operation, "before": before, "after": {"id": 1, "bad": None, "guess": 0}}
+    counts, messages = SourceCounts(), [record(event, key=b'{"id": 1}')]
+    alone = translator(tmp_path, label)
+    alone.translate(0, messages, counts)
+    made = [content.get("y_true", "") for _, _, content in become(alone, messages)]
+    assert made == ([None] if withdraws else [])
+    assert dict(counts.passed) == ({} if withdraws else {("source", "unlabelled"): 1})
+    assert counts.unlabelled["source"] == (not withdraws)
+    both = become(translator(tmp_path, [label, predicted]), messages)
+    assert [topic for topic, _, _ in both] == [*["labels"] * withdraws, "predictions"]
+
+
+def test_each_skipped_record_has_a_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = {
+        "as": "labels", "stream": {"const": "s"}, "instance_id": "value.after.id",
+        "y_true": "value.after.bad", "when": "value.after.kind = order",
+    }  # fmt: skip
+    row = {"id": 1, "bad": None, "kind": "order"}
+    messages = [
+        record(None), record({"op": "d", "before": {"id": 1, "kind": "other"}, "after": None}),
+        record({"op": "t", "before": None, "after": None}), record({"op": "m", "message": {}}),
+        record({"op": "c", "after": row | {"kind": "other"}}), record({"op": "c", "after": row}),
+    ]  # fmt: skip
+    translate, counts = translator(tmp_path, source), SourceCounts()
+    translate.translate(0, messages, counts)
+    reasons = ["tombstone", "deletion", "truncation", "message", "when", "unlabelled"]
+    assert dict(counts.passed) == {("source", reason): 1 for reason in reasons}
+    text = exposition("blue", ["source"], counts, {}, {})
+    for reason in reasons:
+        labels = f'{{group="blue",topic="source",reason="{reason}"}}'
+        assert f"prequential_ingest_passed_over_total{labels} 1" in text
+    _show(Console(width=400), Catalog(Config()), "source", translate, messages)
+    said = capsys.readouterr().out
+    assert "6 records, 6 skipped, 0 invalid" in said
+    for reason in reasons:
+        assert f"  1 × {SKIPPED[reason]}" in said
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -> None:
     """What else it says is written; a row without the column doesn't fit, and neither does a null id."""
@@ -175,7 +232,7 @@ def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -
         {"id": 1, "guess": 0, "bad": None}, {"id": 1, "guess": 0, "bad": 1}, {"id": 2, "guess": 0},
         {"id": None, "guess": 0, "bad": None},
     ]  # fmt: skip
-    events = [{"op": "u", "after": one} for one in rows]
+    events = [{"op": "c", "after": one} for one in rows]
     messages = [record({"payload": event} if wrapped else event) for event in events]
     translate, counts = translator(tmp_path, label), SourceCounts()
     made = become(translate, messages)
@@ -183,7 +240,7 @@ def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -
         1, f"{row}.bad is missing; {row} has id, guess", f"{row}.id is missing"
     ]  # fmt: skip
     translate.translate(3, messages, counts)
-    assert (counts.unlabelled["source"], counts.passed["source"], counts.dead["source"]) == (1, 1, 2)
+    assert (counts.unlabelled["source"], counts.passed.total(), counts.dead["source"]) == (1, 1, 2)
     assert translate.names_there(messages[2], f"{row}.bad is missing") == f"{row} has id, guess"
     assert translate.names_there(messages[3], f"{row}.id is missing") is None
     wide = record({"op": "u", "after": dict.fromkeys(map(str, range(23)))})
@@ -192,7 +249,7 @@ def test_a_row_whose_label_is_null_has_none_yet(tmp_path: Path, wrapped: bool) -
     both = translator(tmp_path, [label, {"as": "predictions", "model": {"const": "m"}, **common,
                                          "y_pred": f"{row}.guess"}])  # fmt: skip
     assert [topic for topic, _, _ in become(both, messages[:1])] == ["predictions"]
-    assert both.apply(messages[:1]).passed == frozenset()
+    assert both.apply(messages[:1]).passed == {}
     plain = translator(tmp_path, LABELS)
     nulls = [record({"id": 1, "truth": None}), record({"id": 1})]
     [(topic, _, withdrawn), (*_, reason)] = become(plain, nulls)
@@ -487,7 +544,7 @@ def test_events_of_a_batch(tmp_path: Path) -> None:
         ("labels", {"stream": "/s", "instance_id": "1", "y_true": False, "ts": 1_522_949_466_000}),
     ]  # fmt: skip
     assert made[2:] == [("dead-letters", None, "event 0: value: data_base64: expected base64")]
-    assert translate.apply(records).passed == {2}
+    assert translate.apply(records).passed.keys() == {2}
 
     several = [{"id": n, "type": "t", "source": "/s", "data": {"appinfoC": n}} for n in (0, None, 2)]
     made = become(translate, [record([*several, 7], None, IN_BATCH)])
@@ -597,7 +654,7 @@ def test_rows_of_an_array(tmp_path: Path) -> None:
     ]  # fmt: skip
     counts = SourceCounts()
     translate.translate(3, [record({"stream": "s", "id": 7, "rows": rows})], counts)
-    assert (counts.records["source"], counts.dead["source"], counts.passed["source"]) == (1, 4, 0)
+    assert (counts.records["source"], counts.dead["source"], counts.passed.total()) == (1, 4, 0)
     many = translate.translate(3, [record({"stream": "s", "id": 7, "rows": [None] * 1_000})], counts)
     letters = [dict(one.headers or ())["error"].decode() for one in many if one.headers]
     assert (len(many), len(letters), many[-1].value) == (
@@ -633,7 +690,7 @@ def test_rows_that_conditions_leave_out(tmp_path: Path) -> None:
         record({"kind": "response", "id": 3, "items": [{"y": "x"}, {"y": "a"}]}),
     ]  # fmt: skip
     assert ids_and("y_pred", become(translate, records)) == [("3#1", "a")]
-    assert translate.apply(records).passed == {0, 1}
+    assert translate.apply(records).passed.keys() == {0, 1}
 
 
 def test_defaults_of_absent_fields(tmp_path: Path) -> None:

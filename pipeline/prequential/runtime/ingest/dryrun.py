@@ -13,7 +13,7 @@ from prequential.configuration.settings.model import Config
 from prequential.engine.catalog.catalog import Catalog
 from prequential.engine.input.fields import news_of, stream_of
 from prequential.engine.tables.records import Unusable
-from prequential.runtime.ingest.records import Made, SourceTranslator, clocks_of
+from prequential.runtime.ingest.records import SKIPPED, UNLABELLED, Made, SourceTranslator, clocks_of
 from prequential.runtime.ingest.sources import check_sources, translators
 from prequential.topics.dead_letters import clock
 from prequential.topics.decoding import KINDS, decode
@@ -104,15 +104,18 @@ def _show(
             table.add_row(where, "dead letter", "", "", "", "", printable(reason), style="red")
             where = ""
         if place in passed:
-            table.add_row(where, "nothing", style="dim")
+            table.add_row(where, "nothing", "", "", "", "", SKIPPED[passed[place]], style="dim")
     letters = [(place, reason) for place, several in reasons.items() for reason in several]
     if messages:
         console.print(table)
     console.print(
         f"{printable(topic)}: {len(messages)} records, {len(passed)} skipped, {len(letters)} invalid"
     )
-    if unlabelled:
-        console.print(f"  {len(unlabelled)} × no label yet")
+    by_reason = Counter(passed.values())
+    by_reason[UNLABELLED] = len(unlabelled)  # also rows that give other messages
+    for reason, number in by_reason.most_common():
+        if number:
+            console.print(f"  {number} × {SKIPPED[reason]}")
     if not messages:
         console.print("  there is nothing in it yet")
     _print_far_times(console, made, messages)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from prequential.mapping.model import Field, Path, RecordMapping
-from prequential.mapping.rows import RowColumns
+from prequential.mapping.rows import RowColumns, follow, has_name
 from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.topics.decoding import LABELS
+from prequential.topics.errors import existing
 
 #: The most dead letters of one record; the last one then names all other events and rows that can't be read.
 _MOST_LETTERS = 100
@@ -87,6 +88,9 @@ _AFTER, _BEFORE, _OPERATION = "after", "before", "op"
 #: own messages.
 DELETION, WITHOUT_ROW = "d", frozenset("dtm")
 
+#: The operation that changes a row.
+UPDATE = "u"
+
 #: The fields of a label that a withdrawal also has.
 _NAMING = "stream", "instance_id", "ts"
 
@@ -120,6 +124,36 @@ def of_deleted_row(mapping: RecordMapping) -> RecordMapping | None:
     fields = {name: _before(one) for name, one in mapping.fields.items() if name in _NAMING}
     when = tuple(one._replace(path=_path_before(one.path)) for one in mapping.when)
     return replace(mapping, fields=fields, when=when)
+
+
+def of_cleared_row(mapping: RecordMapping) -> RecordMapping | None:
+    """Return the mapping from rows whose label was updated to null to withdrawals.
+
+    None where `of_deleted_row` is None, and for rows within records.
+
+    >>> from prequential.mapping.parsing import parse
+    >>> labels = parse({"as": "labels", "stream": {"const": "s"}, "instance_id": "value.after.id",
+    ...     "y_true": "value.after.paid"})
+    >>> sorted(of_cleared_row(labels).fields)
+    ['instance_id', 'stream']
+    """
+    if mapping.rows is not None or of_deleted_row(mapping) is None:
+        return None
+    fields = {name: one for name, one in mapping.fields.items() if name in _NAMING}
+    return replace(mapping, fields=fields, withdrawn=())
+
+
+def had_no_label(mapping: RecordMapping, value: Any) -> bool:
+    """Return whether Debezium's event has the row as it was before, without a label.
+
+    >>> from prequential.mapping.parsing import parse
+    >>> labels = parse({"as": "labels", "stream": {"const": "s"}, "instance_id": "value.after.id",
+    ...     "y_true": "value.after.paid"})
+    >>> had_no_label(labels, {"before": {"paid": None}}), had_no_label(labels, {"before": None})
+    (True, False)
+    """
+    path = _path_before(existing(mapping.fields["y_true"].path, "the path of the label"))
+    return has_name(value, path.keys) and follow(value, path.keys) is None
 
 
 def of_tombstone(mapping: RecordMapping) -> RecordMapping | None:

@@ -41,8 +41,8 @@ class SourceCounts:
 
     def __init__(self) -> None:
         self.records: Counter[str] = Counter()
-        #: Tombstones, deletions, records that `when` excludes, and rows for a label that is still null.
-        self.passed: Counter[str] = Counter()
+        #: Records that give no message and aren't invalid, by source and reason.
+        self.passed: Counter[tuple[str, str]] = Counter()
         self.dead: Counter[str] = Counter()
         #: Rows from Debezium or Avro whose label isn't known yet.
         self.unlabelled: Counter[str] = Counter()
@@ -77,8 +77,8 @@ def exposition(
     return http.exposition("prequential_ingest_", group, (
         ("records_total", COUNTER, "Records of a source that are done with", by_topic(counts.records)),
         ("passed_over_total", COUNTER,
-         "Records that mean nothing: tombstones, deletions, excluded by `when`, rows without a label yet",
-         by_topic(counts.passed)),
+         "Records without a message, by reason: tombstone, deletion, excluded by `when`, no label yet, …",
+         [(labels(topic=topic, reason=reason), number) for (topic, reason), number in counts.passed.items()]),
         ("dead_letters_total", COUNTER, "Records that didn't fit their mapping", by_topic(counts.dead)),
         ("unlabelled_total", COUNTER, "Rows whose label isn't known yet", by_topic(counts.unlabelled)),
         ("messages_total", COUNTER, "Messages written to an input", written),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -98,15 +98,34 @@ class Made(NamedTuple):
     places: Sequence[int]
 
 
+#: Why a record gives no message, and isn't invalid; values of the label `reason` of the counter.
+TOMBSTONE, DELETION, TRUNCATION, OTHER_EVENT = "tombstone", "deletion", "truncation", "message"
+EXCLUDED, UNLABELLED, NO_ROWS, NO_EVENTS = "when", "unlabelled", "no_rows", "no_events"
+
+#: By reason, what the dry run prints.
+SKIPPED = {
+    TOMBSTONE: "no value, and no label that a key or header names",
+    DELETION: "deletes a row without a label of this mapping",
+    TRUNCATION: "truncates a table",
+    OTHER_EVENT: "a message of an application in Debezium's log",
+    EXCLUDED: "excluded by `when`",
+    UNLABELLED: "no label yet",
+    NO_ROWS: "no rows in it",
+    NO_EVENTS: "no event that the format reads",
+}
+
+#: Debezium's operations without a current row, as reasons.
+_OF_OPERATION = {mapped_parts.DELETION: DELETION, "t": TRUNCATION, "m": OTHER_EVENT}
+
+
 class MappedRecords(NamedTuple):
     """The result of all mappings for a batch."""
 
     made: list[Made]
     #: By place, the reasons why a record, or an event or row within it, becomes a dead letter.
     reasons: dict[int, list[str]]
-    #: Places of records that give no message: tombstones and deletions that withdraw no label, records that
-    #: every `when` excludes, and rows whose label isn't known yet.
-    passed: frozenset[int]
+    #: By place of a record that gives no message and isn't invalid, the reason, of `SKIPPED`.
+    passed: dict[int, str]
     #: Places of rows whose label isn't known yet, even if they give other messages.
     unlabelled: frozenset[int] = frozenset()
 
@@ -136,6 +155,11 @@ class SourceTranslator:
             )
             for one in mappings
             if one.rows is None
+        ]
+        #: By mapping: what withdraws the labels of rows whose label was updated to null, or None.
+        self._cleared = [
+            None if mapping is None else _Writing(mapping, config, nullable)
+            for mapping in map(mapped_parts.of_cleared_row, mappings)
         ]
         #: Counts of times with and without a zone, by input.
         self.clocks: dict[str, Clocks] = {}
@@ -177,7 +201,7 @@ class SourceTranslator:
         ]
         outgoing += [self._letter(partition, messages[place], why) for place, why in letters]
         counts.records[self.topic] += len(messages)
-        counts.passed[self.topic] += len(passed)
+        counts.passed.update((self.topic, reason) for reason in passed.values())
         counts.dead[self.topic] += len(letters)
         counts.unlabelled[self.topic] += len(unlabelled)
         return outgoing
@@ -193,16 +217,19 @@ class SourceTranslator:
         records: Sequence[int] = range(len(messages)) if content.records is None else content.records
         parts = messages if content.records is None else [messages[place] for place in records]
         reasons = {place: f"value: {reason}" for place, reason in content.reasons.items()}
-        nothing = self._without_content(content)
+        operations = None if self._operation is None else content.column(self._operation)
+        nothing = self._without_content(content, operations)
         table = self._table(parts, content, reasons)
         times = _times(parts)
         results = []
         idle, unlabelled = frozenset(range(len(parts))), frozenset[int]()
-        for kind, translator in self._translators:  # step 2
+        for (kind, translator), clears in zip(self._translators, self._cleared):  # step 2
             one = mapped_parts.mapped(translator, table)
             awaited = _NO_PLACES
             if one.rows is None:
                 awaited = self._awaited(translator, one.reasons, parts, content)
+            if clears is not None and awaited and operations is not None:
+                awaited = self._clear(translator, clears, one, awaited, parts, content, operations)
             unlabelled |= awaited
             idle &= one.passed | awaited
             for place, reason in one.reasons.items():
@@ -228,7 +255,7 @@ class SourceTranslator:
         for one, made in results:
             for index in one.lost(gone, of_rows):
                 made.records[index] = made.values[index] = None
-        withdrawn = self._withdraw(parts, content, nothing, results, reasons) if nothing else set()
+        withdrawn = self._withdraw(parts, content, operations, nothing, results, reasons)
         letters = [(place, _NO_ROW, why) for place, why in reasons.items()]
         letters += [(place, number, why) for (place, _, number), why in of_rows.items()]
         by_record: dict[int, list[str]] = {}
@@ -237,21 +264,71 @@ class SourceTranslator:
             by_record.setdefault(records[place], []).append(why if name is None else f"{name}: {why}")
         idle = idle.difference(content.reasons) | (nothing - withdrawn)
         busy = {records[place] for place in range(len(parts)) if place not in idle}
+        passed = {place: NO_EVENTS for place in range(len(messages)) if place not in busy}
+        whys = self._whys_passed(idle, content, operations, unlabelled, [one for one, _ in results])
+        passed.update((records[place], why) for place, why in whys if records[place] in passed)
         return MappedRecords(
             [made._replace(places=[records[place] for place in made.places]) for _, made in results],
-            by_record, frozenset(range(len(messages))) - busy,
+            by_record, passed,
             frozenset(records[place] for place in unlabelled - nothing - reasons.keys()),
         )  # fmt: skip
 
+    def _whys_passed(
+        self, idle: Set[int], content: Content, operations: Sequence[Any] | None, unlabelled: Set[int],
+        mapped: Sequence[mapped_parts.MappedParts],
+    ) -> Iterator[tuple[int, str]]:  # fmt: skip
+        """Yield parts that give no message with the reasons, the last part first."""
+        by_rows = all(one.rows is not None for one in mapped)
+        with_rows = {place for one in mapped for place in one.places} if by_rows and idle else frozenset[int]()
+        for place in sorted(idle, reverse=True):
+            operation = None if operations is None else operations[place]
+            if content.values[place] is None:
+                why = TOMBSTONE
+            elif type(operation) is str and operation in _OF_OPERATION:
+                why = _OF_OPERATION[operation]
+            elif place in unlabelled:
+                why = UNLABELLED
+            elif by_rows and place not in with_rows:
+                why = NO_ROWS
+            else:
+                why = EXCLUDED
+            yield place, why
+
+    def _clear(
+        self, translator: Translator, clears: Translator, one: mapped_parts.MappedParts,
+        awaited: Set[int], parts: Sequence[Message], content: Content, operations: Sequence[Any],
+    ) -> frozenset[int]:  # fmt: skip
+        """Put withdrawals in place of rows whose label was updated to null; returns the other awaited ones.
+
+        A row that had no label before its update has none to withdraw. A database that doesn't tell the row
+        as it was (`before` is null) may have had one.
+        """
+        updated = [
+            place for place in sorted(awaited)
+            if operations[place] == mapped_parts.UPDATE and not mapped_parts.had_no_label(
+                translator.mapping, whole(parts[place], content.values[place])
+            )
+        ]  # fmt: skip
+        some = [parts[place] for place in updated]
+        reasons: dict[int, str] = {}
+        translated = clears(self._table(some, self._decode(some), reasons)) if some else None
+        cleared = set[int]()
+        for index, record in enumerate(translated.records if translated is not None else ()):
+            if record is not None and index not in reasons:
+                one.records[updated[index]] = record
+                del one.reasons[updated[index]]
+                cleared.add(updated[index])
+        return frozenset(awaited - cleared)
+
     def _withdraw(
-        self, messages: Sequence[Message], content: Content, nothing: Iterable[int],
-        results: Sequence[tuple[mapped_parts.MappedParts, Made]], reasons: dict[int, str],
+        self, messages: Sequence[Message], content: Content, operations: Sequence[Any] | None,
+        nothing: Iterable[int], results: Sequence[tuple[mapped_parts.MappedParts, Made]],
+        reasons: dict[int, str],
     ) -> set[int]:  # fmt: skip
         """Put withdrawals of labels in place of tombstones and deleted rows; returns the places of these.
 
         A deleted row without the columns that name its instance is invalid, and counts as one of these.
         """
-        operations = content.column(self._operation) if self._operation is not None else None
         deletions, tombstones = list[int](), list[int]()
         for place in sorted(nothing):
             if content.values[place] is None:
@@ -332,14 +409,13 @@ class SourceTranslator:
                     found.setdefault(path.text, ([], several))[0].append(place)
         return found
 
-    def _without_content(self, content: Content) -> frozenset[int]:
+    def _without_content(self, content: Content, operations: Sequence[Any] | None) -> frozenset[int]:
         """Return places of tombstones, and of Debezium's events without a current row."""
         nothing: set[int] = set()
         if None in content.values:
             absent = [place for place, value in enumerate(content.values) if value is None]
             nothing = {place for place in absent if place not in content.reasons}
-        if self._operation is not None:
-            operations = content.column(self._operation)
+        if operations is not None:
             nothing |= {
                 place
                 for place, done in enumerate(operations)
