@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import subprocess
@@ -49,6 +50,37 @@ def test_every_page_is_there(site: Path) -> None:
     built = {path.relative_to(site).with_suffix("") for path in site.rglob("*.html")} - {Path("404")}
     wanted = {path.relative_to(DOCS).with_suffix("") for path in pages()}
     assert built == wanted | {Path("index"), Path("changelog"), Path("contributing")}
+
+
+def questions() -> dict[str, set[str]]:
+    """The questions that a page answers: each with the files that the answer links to."""
+    text = (DOCS / "understand/questions.md").read_text("utf-8")
+    sections = re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return {title: set(re.findall(r"\(\.\./([\w/-]+\.md)", answer)) for title, answer in sections}
+
+
+def anchor_of(title: str) -> str:
+    """A heading's anchor, as code hosts make it."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+def test_troubleshooting_leads_to_every_question() -> None:
+    """Directly, or to the page that has the rest."""
+    page = (DOCS / "do/troubleshooting.md").read_text("utf-8")
+    linked = {f"do/{name}" for name in re.findall(r"\(([\w-]+\.md)", page)}
+    linked |= set(re.findall(r"\(\.\./([\w/-]+\.md)", page))
+    assert len(questions()) == 15
+    for title, pages_of_answer in questions().items():
+        is_there = f"questions.md#{anchor_of(title)})" in page or pages_of_answer & linked
+        assert is_there, title
+
+
+@pytest.mark.slow
+def test_the_search_has_every_question(site: Path) -> None:
+    index = json.loads((site / "search/search_index.json").read_text("utf-8"))
+    found = {entry["location"] for entry in index["docs"]}
+    for title in questions():
+        assert f"understand/questions.html#{anchor_of(title)}" in found, title
 
 
 @pytest.mark.slow

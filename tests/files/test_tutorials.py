@@ -169,6 +169,8 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ("page", "report"),
     [
         ("quickstart-files.md", "report.html"),
+        ("digits.md", "digits.html"),
+        ("temperature.md", "temperature.html"),
         pytest.param("churn.md", "churn.html", marks=pytest.mark.nightly),
         pytest.param("flights.md", "flights.html", marks=pytest.mark.nightly),
     ],

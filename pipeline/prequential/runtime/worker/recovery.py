@@ -250,23 +250,15 @@ def read_known(
     manifest, parts = newest if newest is not None else (None, iter(()))
     if manifest is not None:
         _check_origin(manifest.origin, origin, partition)
-    start = OFFSET_BEGINNING if manifest is None else manifest.journal_offset
-    entries: list[JournalEntry] = []
-    journal_number = 0 if manifest is None else manifest.journal_number
-    journal_offset = 0 if manifest is None else manifest.journal_offset
-    for message in read_partition(kafka, kafka.topic(JOURNAL), partition, start, stopped, waiting=waiting):
-        entry = decode_entry(message.value() or b"")
-        journal_offset = message.offset() + 1
-        journal_number = entry.number
-        if manifest is None or entry.number > manifest.journal_number:
-            entries.append(entry)
+    written = _journal_after(config, partition, manifest, stopped, waiting)
+    entries = written.entries
     journal = _of_one_origin(entries)
     begins = 1 if len(journal) == len(entries) else journal[0].number  # number of its first entry
     if not rebuild:
         for entry in (*entries[: len(entries) - len(journal)], *journal[-1:]):
             _check_origin(entry.origin, origin, partition)
     elif journal and origin is not None and journal[-1].origin.difference(origin):
-        journal, begins = [], journal_number + 1
+        journal, begins = [], written.number + 1
     last = begins - 1 if manifest is None else manifest.journal_number
     missing = missing_entries(journal, last)
     if missing and not whole:
@@ -274,7 +266,7 @@ def read_known(
             "the journal of shard %d begins at entry %d: %d are missing",
             partition, journal[0].number, missing,
         )  # fmt: skip
-    known = RecoveredState(manifest, parts, journal, journal_number, journal_offset)
+    known = RecoveredState(manifest, parts, journal, written.number, written.offset)
     if not whole:
         return known
     start, accepted = start_and_losses((0, 0, 0) if manifest is None else tuple(manifest.vector), journal)
@@ -283,6 +275,49 @@ def read_known(
     lows = [0, 0, 0] if untouched else _beginnings(kafka, partition, stopped, waiting)
     lost = loss(start, lows, journal, missing, fresh=fresh)
     return known._replace(accepted=tuple(accepted), lost=lost)
+
+
+class _ReadJournal(NamedTuple):
+    """What a journal has after a snapshot."""
+
+    entries: list[JournalEntry]
+    number: int  # of the last entry
+    offset: int  # after the last entry
+
+
+def _journal_after(
+    config: Config, partition: int, manifest: Manifest | None, stopped: Callable[[], bool],
+    waiting: Waiting | None,
+) -> _ReadJournal:  # fmt: skip
+    """Read the entries of a journal after a snapshot; all of them without one.
+
+    The manifest's offset only saves time: the numbers of entries decide. A journal that was restored from a
+    backup has its entries at earlier offsets, so it is read from its beginning if the next entry isn't there.
+    """
+    if manifest is None:
+        return _journal_from(config, partition, OFFSET_BEGINNING, _ReadJournal([], 0, 0), stopped, waiting)
+    before = _ReadJournal([], manifest.journal_number, manifest.journal_offset)
+    written = _journal_from(config, partition, manifest.journal_offset, before, stopped, waiting)
+    if written.entries and written.entries[0].number > manifest.journal_number + 1:
+        written = _journal_from(config, partition, OFFSET_BEGINNING, before, stopped, waiting)
+    return written
+
+
+def _journal_from(
+    config: Config, partition: int, start: int, before: _ReadJournal, stopped: Callable[[], bool],
+    waiting: Waiting | None,
+) -> _ReadJournal:  # fmt: skip
+    """Read a journal from an offset; entries up to the number of `before` are left out."""
+    entries: list[JournalEntry] = []
+    number, offset = before.number, before.offset
+    journal = config.kafka.topic(JOURNAL)
+    for message in read_partition(config.kafka, journal, partition, start, stopped, waiting=waiting):
+        entry = decode_entry(message.value() or b"")
+        offset = message.offset() + 1
+        number = entry.number
+        if number > before.number:
+            entries.append(entry)
+    return _ReadJournal(entries, number, offset)
 
 
 def _of_one_origin(entries: list[JournalEntry]) -> list[JournalEntry]:
