@@ -486,10 +486,65 @@ def test_a_given_folder_is_read_where_nothing_can_be_written(
 
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(caching.UserProvidedCacheLocator, "ensure_cache_path", refuse)
-    found = loopcache.GivenFolder.from_function(refuse, __file__)
+    loop, file = join.join.py_func, str(join.__file__)
+    found = loopcache.GivenFolder.from_function(loop, file)
     assert found.get_cache_path().startswith(str(tmp_path))
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "nowhere"))
-    assert loopcache.GivenFolder.from_function(refuse, __file__) is None
+    assert loopcache.GivenFolder.from_function(loop, file) is None
+
+
+def test_environments_share_a_given_folder_and_versions_have_their_own_in_it(tmp_path: Path) -> None:
+    """The code of a loop is found wherever the same sources are installed, and again after a way back."""
+    program = """
+import sys
+from pathlib import Path
+from prequential.engine import compiled
+from prequential.engine.compiled import loopcache
+root = Path(sys.argv[1])
+compiled.__path__.append(str(root / "engine" / "compiled"))
+loopcache._ROOTS = (*loopcache._ROOTS, root)
+from prequential.engine.compiled.shared import twice
+print(twice(1.0), sum(twice.stats.cache_hits.values()))
+"""
+    source = "from prequential.engine.compiled.kernel import kernel\n\n"
+    source += "@kernel\ndef twice(x):\n    return x * {}\n"
+
+    def run(environment: str, factor: float) -> str:
+        folder = tmp_path / environment / "prequential" / "engine" / "compiled"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "shared.py").write_text(source.format(factor), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", program, str(folder.parents[1])],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "loops")},
+            capture_output=True, text=True, timeout=300, check=True,
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    assert run("first", 2.0) == "2.0 0"
+    assert run("second", 2.0) == "2.0 1"
+    assert run("second", 3.0) == "3.0 0"
+    assert run("first", 2.0) == run("second", 2.0) == "2.0 1"
+    assert len(list((tmp_path / "loops").glob("shared-*"))) == 2
+
+
+def test_code_of_other_sources_is_removed(tmp_path: Path) -> None:
+    """Otherwise, a folder next to the sources would grow with each change of them."""
+    for stamps in ("before", "after"):
+        for key in ("int64", "float64"):
+            loopcache._Files(str(tmp_path), "loop", stamps).save(key, stamps.encode())
+    assert len(list(tmp_path.glob("loop.*.nbc"))) == 2
+    assert loopcache._Files(str(tmp_path), "loop", "after").load("int64") == b"after"
+
+
+def test_two_processes_that_save_at_once_never_confuse_their_loops(tmp_path: Path) -> None:
+    """Both see an empty index, and one entry is lost: that loop is compiled again, the other is right."""
+    first, second = (loopcache._Files(str(tmp_path), "loop", "stamps") for _ in range(2))
+    first._load_index = dict  # type: ignore[method-assign]
+    second.save("int64", b"of int64")
+    first.save("float64", b"of float64")
+    found = loopcache._Files(str(tmp_path), "loop", "stamps")
+    assert found.load("float64") == b"of float64"
+    assert found.load("int64") is None
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from prequential.topics.errors import UsageError, WorkError, redacted
 from prequential.views.wording.console import complain, flush, printable_lines
 
 _COMMANDS = (
-    "demo", "worker", "ingest", "notify", "topics", "config", "broker", "produce", "dead-letters", "replay",
-    "verify", "detectors", "calibrate", "watch", "explain", "mark", "dashboard", "report", "schema",
+    "demo", "worker", "ingest", "notify", "compile", "topics", "config", "broker", "produce", "dead-letters",
+    "replay", "verify", "detectors", "calibrate", "watch", "explain", "mark", "dashboard", "report", "schema",
 )  # fmt: skip
 
 #: The files of commands that have none of their own; the function `add_COMMAND_parser` adds such a command.
@@ -79,7 +79,8 @@ def _run(argv: list[str] | None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name in _COMMANDS:
+    first = (sys.argv[1:] if argv is None else argv)[:1]
+    for name in [name for name in first if name in _COMMANDS] or _COMMANDS:  # other commands aren't imported
         add_command(name, subparsers)
     args = parser.parse_args(argv)
     status = args.run(args)

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from prequential.configuration.settings.model import Config
 from prequential.runtime.compiling_once import compiling_once
+from prequential.topics.errors import UsageError, WorkError
 from prequential.views.wording.console import Console
 from rich import progress
 from rich.text import Text
@@ -127,6 +128,39 @@ def compile_loops(
             with _compiled_elsewhere(tell, work, bar, needed), _without_collector():
                 warm_up(needed)
             _note_present(needed)
+
+
+def compile_ahead(tell: Callable[[str], None], config: Config | None = None) -> int:
+    """Fill the cache with the loops that a worker with a configuration needs; return how many were missing.
+
+    Parameters
+    ----------
+    tell
+        Called with sentences about the progress: see `compile_loops`.
+    config
+        The configuration; None: everything that any configuration needs.
+
+    Raises
+    ------
+    UsageError
+        If `NUMBA_DISABLE_JIT` is set.
+    WorkError
+        If the cache can't keep the loops.
+    """
+    if _is_disabled():
+        raise UsageError("NUMBA_DISABLE_JIT is set, which turns the compiler off: unset it")
+    work = _Work()
+    bar = progress_bar(unit=None)
+    with _reported(work, tell, None, bar.disable):
+        from prequential.engine.compiled.loopcache import LoopCache
+        from prequential.engine.warmup import ALL, needed_by
+
+        needed = ALL if config is None else needed_by(config)
+        with _compiled_elsewhere(tell, work, bar, needed), _without_collector():
+            _compile(needed)
+    if LoopCache.warned:
+        raise WorkError("compiled loops can't be kept: set NUMBA_CACHE_DIR to a folder that can be written")
+    return work.done
 
 
 def _is_disabled() -> bool:

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 from prequential.engine.compiled.calls import with_bounds
-from prequential.engine.compiled.loopcache import Allocating, LibraryPart, Whole, keep
+from prequential.engine.compiled.libraries import Allocating, LibraryPart, Whole
+from prequential.engine.compiled.loopcache import keep
 
 Ints = npt.NDArray[np.int64]
 Ints32 = npt.NDArray[np.int32]
@@ -110,7 +111,7 @@ def allocating(function: Function) -> Function:
 
 
 def _compiled(function: Function, compiler: Any, **flags: Any) -> Function:
-    """Compile a function with a compiler of `loopcache`. Parts aren't cached, because wholes contain them."""
+    """Compile a function with a compiler of `libraries`. Parts aren't cached, because wholes contain them."""
     if compiler is not Allocating:
         flags["no_rewrites"] = True  # of expressions of whole arrays
     options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "pipeline_class": compiler}

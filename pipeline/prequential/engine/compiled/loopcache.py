@@ -8,9 +8,13 @@ a factory made, the same holds for the files of the loops in its closure.
 If a cache file is damaged, or can't be read or written, one warning is logged and the loops are compiled
 again.
 
-With `NUMBA_CACHE_DIR`, the loops are kept in that directory, which may be read-only, as in an image.
-Otherwise they are kept next to the sources, or in the user's cache directory. A platform wheel (`make wheel`)
-contains loops that are compiled for a common processor; the cache looks these up first.
+With `NUMBA_CACHE_DIR`, the loops are kept in that directory, which may be read-only, as in an image. Several
+versions and environments can share it: folders in it are named by what is compiled, not by where it is
+installed. Otherwise the loops are kept next to the sources, or in the user's cache directory. A platform
+wheel (`make wheel`) contains loops that are compiled for a common processor; the cache looks these up first.
+
+A loop that is in the cache runs without numba's compiler: neither types of functions nor LLVM code are loaded
+until another loop has to be compiled.
 """
 
 from __future__ import annotations
@@ -21,19 +25,24 @@ import logging
 import pickle
 import re
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import binding  # type: ignore[import-untyped]
-from numba.core import caching, codegen, compiler, typed_passes
-from numba.core.compiler_machinery import AnalysisPass, register_pass
+from numba.core import caching, codegen, compiler
+from numba.core.runtime import rtsys
 
 _log = logging.getLogger(__name__)
 
 #: Folders of the package: one if installed, two in a checkout.
 _ROOTS = tuple(map(Path, sys.modules["prequential"].__path__))
+#: The form of files with code, as a number: see `_Payload`. Files of other forms aren't read.
+_FORMAT = 2
+
 _IMPORT = re.compile(r"^ *from (prequential[.\w]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
@@ -46,7 +55,8 @@ def _imported(path: Path) -> tuple[Path, ...]:
             folder = root.joinpath(*module.split(".")[1:])
             paths += [folder / f"{name}.py" for name in re.findall(r"\w+", names)]
             paths += [folder.with_suffix(".py"), folder / "__init__.py"]
-    return tuple(one for one in paths if one.exists())
+    # This file keeps code, and has no part in it.
+    return tuple(one for one in paths if one.exists() and one != Path(__file__))
 
 
 @cache
@@ -63,6 +73,11 @@ def stamp(path: Path) -> str:
     return digest.hexdigest()
 
 
+def _stamps(function: Any) -> str:
+    """The digests of all files from which a function and those in its closure are compiled."""
+    return "".join(map(stamp, sorted(sources(function))))
+
+
 class _Stamped:
     _py_file: str
 
@@ -72,7 +87,18 @@ class _Stamped:
 
 
 class GivenFolder(_Stamped, caching.UserProvidedCacheLocator):
-    """Keeps loops in `NUMBA_CACHE_DIR`, or only reads them there if the directory is read-only."""
+    """Keeps loops in `NUMBA_CACHE_DIR`, or only reads them there if the directory is read-only.
+
+    The loops of a file are in a folder that is named by what is compiled: environments with the same versions
+    share it, and other versions have folders of their own.
+    """
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)  # type: ignore[no-untyped-call]
+        numpy = ".".join(np.__version__.split(".")[:2])
+        content = f"{numba.__version__} {numpy} {_stamps(py_func)}"
+        folder = f"{Path(py_file).stem}-{hashlib.sha256(content.encode()).hexdigest()[:20]}"
+        self._cache_path = str(Path(numba.config.CACHE_DIR) / folder)  # type: ignore[attr-defined]
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
@@ -114,13 +140,31 @@ LOCATORS = ",".join(
 class _Files(caching.IndexDataCacheFile):
     """The cache files of one loop; files with code contain a digest, so that a damaged one is never run.
 
-    numba writes each file under another name, and renames it when it is complete.
+    numba writes each file under another name, and renames it when it is complete. The name of a file with
+    code follows from the loop's types and sources, so that processes which save at the same time can't
+    confuse two loops.
     """
 
     def __init__(self, path: str, name: str, stamps: str) -> None:
         super().__init__(path, name, stamps)  # type: ignore[no-untyped-call]
         # numba compares the version before it unpickles an index, which may name modules that are gone.
-        self._version = f"{numba.__version__} {stamps}"
+        self._version = f"{numba.__version__} {_FORMAT} {stamps}"
+        self._name = name
+
+    def save(self, key: Any, data: Any) -> None:
+        """Save code under its key; code of other sources is removed."""
+        index = self._load_index()  # type: ignore[no-untyped-call]
+        if key not in index:
+            if not index:
+                for stale in Path(self._cache_path).glob(self._data_name("*")):
+                    stale.unlink(missing_ok=True)
+            made_of = hashlib.sha256(f"{key} {self._version}".encode())
+            index[key] = self._data_name(made_of.hexdigest()[:16])
+            self._save_index(index)  # type: ignore[no-untyped-call]
+        self._save_data(index[key], data)
+
+    def _data_name(self, number: str) -> str:
+        return f"{self._name}.{number}.nbc"
 
     def _save_data(self, name: str, data: Any) -> None:
         content: bytes = self._dump(data)  # type: ignore[no-untyped-call]
@@ -179,6 +223,74 @@ def shipped_target() -> tuple[str, str, str] | None:
     return (triple, processor, features) if fits else None
 
 
+class _Payload(caching.CompileResultCacheImpl):
+    """What a file with code contains: numba's content, preceded by the names of the functions it calls."""
+
+    def reduce(self, result: Any) -> Any:
+        """The content for a compiled loop."""
+        module = result.library._final_module
+        called = [one.name for one in module.functions if one.is_declaration]
+        external = tuple(name for name in called if not name.startswith("llvm."))
+        return external, *super().reduce(result)  # type: ignore[no-untyped-call]
+
+    def load(self, target_context: Any, files: _Files, key: Any) -> Any:
+        """The compiled loop; None if the files have none with this key."""
+        payload = files.load(key)  # type: ignore[no-untyped-call]
+        if payload is None:
+            return None
+        external, (name, _, (machine_code, _)), descriptor, environment, signature, *_ = payload
+        *_, lifted, annotation, initialisers, environments = payload
+        generator = target_context.codegen()
+        rtsys.initialize(target_context)  # type: ignore[no-untyped-call]
+        if not all(map(binding.address_of_symbol, external)):
+            target_context.refresh()  # registers all functions that numba has
+        for initialise in initialisers or ():
+            initialise()
+
+        def bitcode() -> bytes:
+            again = files.load(key)  # type: ignore[no-untyped-call]
+            if again is None:
+                raise FileNotFoundError(f"{descriptor.qualname}: its compiled code is gone from the cache")
+            code: bytes = again[1][2][1]
+            return code
+
+        library = _Loaded(generator, name, machine_code, bitcode)
+        library.define(descriptor.mangled_name, descriptor.llvm_cpython_wrapper_name, descriptor.env_name)
+        result = compiler.CompileResult(
+            target_context=target_context, typing_context=target_context.typing_context, library=library,
+            environment=environment, fndesc=descriptor, signature=signature, lifted=lifted,
+            entry_point=target_context.get_executable(library, descriptor, environment),
+            type_annotation=annotation, objectmode=False, typing_error=None, call_helper=None, metadata=None,
+            reload_init=initialisers, referenced_envs=environments,
+        )  # fmt: skip
+        for one in environments:
+            generator.set_env(one.env_name, one)
+        return result
+
+
+class _Loaded(codegen.JITCodeLibrary):
+    """The library of a cached loop: machine code. Its LLVM code is read when another loop links it.
+
+    numba reads the LLVM code of each loop, which takes far more memory than the machine code.
+    """
+
+    def __init__(self, generator: Any, name: str, machine_code: bytes, bitcode: Callable[[], bytes]) -> None:
+        super().__init__(generator, name)  # type: ignore[no-untyped-call]
+        self._bitcode = bitcode
+        self.enable_object_caching()  # type: ignore[no-untyped-call]
+        self._set_compiled_object(machine_code)  # type: ignore[no-untyped-call]
+        self._finalize_final_module()  # type: ignore[no-untyped-call]
+
+    def define(self, *names: str) -> None:
+        """Note functions and variables of the machine code, so that numba asks for their addresses."""
+        self._codegen._engine._defined_symbols.update(names)
+
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None:
+            self._shared_module = binding.parse_bitcode(self._bitcode())
+        return self._shared_module
+
+
 class LoopCache(caching.FunctionCache):
     """The cache of one function's compiled code, which is kept if possible.
 
@@ -186,10 +298,11 @@ class LoopCache(caching.FunctionCache):
     """
 
     warned = False
+    _impl_class = _Payload
 
     def __init__(self, py_func: Any) -> None:
         super().__init__(py_func)  # type: ignore[no-untyped-call]
-        stamps = "".join(map(stamp, sorted(sources(py_func))))
+        stamps = _stamps(py_func)
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamps)
         self._shipped = None
         if shipped_target() is not None:
@@ -206,12 +319,13 @@ class LoopCache(caching.FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """A compiled loop; None if the cache has none that can be used."""
         try:
+            loop = None
             if self._shipped is not None:
-                target_context.refresh()
-                data = self._shipped.load(self._key(sig, shipped_target()))  # type: ignore[no-untyped-call]
-                if data is not None:
-                    return self._impl.rebuild(target_context, data)
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+                loop = self._impl.load(target_context, self._shipped, self._key(sig, shipped_target()))
+            if loop is None:
+                key = self._index_key(sig, target_context.codegen())
+                loop = self._impl.load(target_context, self._cache_file, key)
+            return loop
         except Exception as error:  # unpickling damaged bytes may raise anything
             self._warn("read", error)
             return None
@@ -256,142 +370,3 @@ def keep(compiled: Any) -> None:
             _log.warning("compiled loops can't be kept: %s", error)
     finally:
         settings.CACHE_LOCATOR_CLASSES = before
-
-
-class _Linked(codegen.JITCodeLibrary):
-    """numba's library, which also links the parts that the loop reaches, each of them once."""
-
-    _linking_libraries: list[Any]
-
-    def finalize(self) -> None:
-        """Link and optimise the code, and make machine code of it."""
-        reached = _reached(self)
-        self._linking_libraries = [library for library in reached if not isinstance(library, _Part)]
-        for library in reached:
-            if isinstance(library, _Part):
-                self._reload_init.update(library._reload_init)
-                self._final_module.link_in(library.alone, preserve=True)
-        super().finalize()  # type: ignore[no-untyped-call]
-
-
-def _reached(library: Any) -> list[Any]:
-    """The libraries that a library calls, directly or through parts."""
-    reached: dict[Any, None] = {}
-    ahead = library._linking_libraries[::-1]
-    while ahead:
-        called = ahead.pop()
-        if called not in reached:
-            reached[called] = None
-            if isinstance(called, _Part):
-                ahead += called._linking_libraries[::-1]
-    return list(reached)
-
-
-class _Whole(_Linked):
-    """The library of a loop that Python calls.
-
-    It omits numba's first, cheaper optimisation, which is for reference counts.
-    """
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def _optimize_final_module(self) -> None:
-        manager, builder = self._codegen._module_pass_manager()  # type: ignore[no-untyped-call]
-        manager.run(self._final_module, builder)
-
-
-class _Part(_Whole):
-    """The library of a loop that only other loops call: it has no machine code and no address."""
-
-    def __init__(self, generator: Any, name: str) -> None:
-        super().__init__(_NoEnvironment(generator), name)  # type: ignore[no-untyped-call]
-
-    def finalize(self) -> None:
-        """Mark the code as complete: the library that calls this part also links what the part calls."""
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage.name == "external":
-                function.linkage = "linkonce_odr"  # so that LLVM inlines it, and drops it without a caller
-        self._finalized = True
-
-    @property
-    def alone(self) -> Any:
-        """The module without the code that it calls, to be linked into other modules."""
-        self._ensure_finalized()  # type: ignore[no-untyped-call]
-        return self._final_module
-
-    def _get_module_for_linking(self) -> Any:
-        """The module with all code that it calls, for a loop of numba's own compiler, which has no parts."""
-        if self._shared_module is None:
-            self._shared_module = self.alone.clone()
-            for library in _reached(self):
-                called = library.alone if isinstance(library, _Part) else library._get_module_for_linking()
-                self._shared_module.link_in(called, preserve=True)
-        return self._shared_module
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """Return 0: no code outside of loops calls it."""
-        self._ensure_finalized()  # type: ignore[no-untyped-call]
-        return 0
-
-
-class _NoEnvironment:
-    """A code generator for parts; it sets no environments, which only code with Python objects needs."""
-
-    def __init__(self, generator: Any) -> None:
-        self._generator = generator
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._generator, name)
-
-    def set_env(self, env_name: str, env: Any) -> None:
-        """Do nothing: a loop without a wrapper for Python needs no environment."""
-
-
-def _choosing(library: type[_Linked]) -> Any:
-    """A pass that chooses the library of a loop before numba makes code of it; the loop stays unchanged."""
-
-    class LibraryChoice(AnalysisPass):
-        _name = f"prequential{library.__name__.lower()}"
-
-        def __init__(self) -> None:
-            AnalysisPass.__init__(self)  # type: ignore[no-untyped-call]
-
-        def run_pass(self, state: Any) -> bool:
-            state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
-            state.library.enable_object_caching()
-            return False
-
-    return register_pass(mutates_CFG=False, analysis_only=True)(LibraryChoice)  # type: ignore[no-untyped-call]
-
-
-class _Compiler(compiler.CompilerBase):
-    where: Any
-
-    def define_pipelines(self) -> list[Any]:
-        """numba's own pipeline, with the pass that chooses the library."""
-        passes: Any = _build(self.state)
-        passes.add_pass_after(self.where, typed_passes.AnnotateTypes)
-        passes.finalize()
-        return [passes]
-
-
-_build: Any = compiler.DefaultPassBuilder.define_nopython_pipeline
-
-
-class Allocating(_Compiler):
-    """numba's compiler for loops that make arrays."""
-
-    where = _choosing(_Linked)
-
-
-class Whole(_Compiler):
-    """numba's compiler for loops that Python calls."""
-
-    where = _choosing(_Whole)
-
-
-class LibraryPart(_Compiler):
-    """numba's compiler for loops that only other loops call."""
-
-    where = _choosing(_Part)
