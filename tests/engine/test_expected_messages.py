@@ -194,8 +194,8 @@ def test_what_waits_has_an_interval_once_open_periods_have_records() -> None:
         maturity = max(0, maturity_of(clock, start + 1_000, 2_800))  # in time: as at its end
         while tables.records.finals[record, BEFORE_END + maturity] < 20:
             maturity -= 1
-        one = graded(tables.records, record, BEFORE_END + maturity, float(looked.about[place, SCALE]))
-        half += looked.about[place, EXPECTED] * one.half * (looked.about[place, WAITING] > 0)
+        one = graded(tables.records, record, BEFORE_END + maturity, float(looked.summary[place, SCALE]))
+        half += looked.summary[place, EXPECTED] * one.half * (looked.summary[place, WAITING] > 0)
     [waiting] = lives.shard.reporter.of_waiting(np.array([row]), np.array([clock]))
     assert waiting is not None
     assert waiting.half is not None

@@ -140,11 +140,11 @@ def records_of(name: str, rows: int, batches: int) -> Any:
 
     entry = STREAMS[name](rows)
     model = HistGradientBoostingClassifier(max_iter=60, categorical_features="from_dtype", random_state=0)
-    deployment = deploy(entry.stream, entry.deployed, "W-WED", ref_months=entry.reference, model=model)
+    deployment = deploy(entry.stream, entry.deployed, "W-SUN", ref_months=entry.reference, model=model)
     s, p, threshold = entry.stream, deployment.proba, deployment.threshold
     reference = deployment.ref_idx
     estimators = [
-        ReferencePerformance(), RecentArrivals(min_rows=50), LatestCompleteCohort(freq="W-WED", min_rows=50),
+        ReferencePerformance(), RecentArrivals(min_rows=50), LatestCompleteCohort(freq="W-SUN", min_rows=50),
         CBPE(), DelayAdjustedCBPE(), LabelsToDate(),
     ]  # fmt: skip
     for one in estimators:
@@ -159,7 +159,7 @@ def records_of(name: str, rows: int, batches: int) -> Any:
         if not week.any():
             continue
         mine = deployment.periods()[max(0, len(starts) - entry.book) : len(starts)]
-        inside = np.isin(s.periods("W-WED"), mine)
+        inside = np.isin(s.periods("W-SUN"), mine)
         before, until = s.event_time < begin, s.event_time <= now
         histories = [
             History(p[some], np.where(known, s.y, np.nan)[some], s.event_time[some],

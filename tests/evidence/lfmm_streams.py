@@ -1,6 +1,6 @@
 """Streams for lfmm: real data with labels that come late by class, and loans with a calendar shock.
 
-Periods are weeks that begin on Thursdays (`W-WED`), as weeks since 1970 do. lfmm's `Stream` has features, a
+Periods are weeks that begin on Mondays (`W-SUN`). lfmm's `Stream` has features, a
 binary label, the time of each row and of its label.
 """
 

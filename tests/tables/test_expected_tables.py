@@ -184,6 +184,7 @@ class Plain:
             every = [(j, b, slot) for j in rows for b in strata for slot in range(8)]
             labelled = sum(own[("met", *one, k)] for one in every for k in size)
             deviations = self.deviations(number, m, e, f)
+            evidence = self.evidence(own, m, e, f, levels)
             trusted = self.trust(own, f, m, levels, labelled)
             f = {place: min(1.0, trusted * share) for place, share in f.items()}
             matrix: dict[Any, float] = {}
@@ -217,10 +218,33 @@ class Plain:
                 continue
             concept = slope / math.sqrt(information) if labelled >= 5 and information > 0 else math.nan
             scale = math.sqrt(variance / n**2 + 1e-7)
-            found[number] = (matrix, weight / (labelled + waiting), scale, (concept, *deviations))
+            found[number] = (
+                matrix, weight / (labelled + waiting), scale, (concept, *deviations), evidence
+            )  # fmt: skip
         if closing:
             self.levels = levels
         return found
+
+    def evidence(self, own: Any, m: Any, e: Any, f: Any, levels: Any) -> list[float]:
+        """Labels by 1/F, predictions that will have one, the variance, and how many should have come."""
+        slots, strata, size = range(8), range(11), range(self.size)
+        total = due = chance = now = 0.0
+        for j in range(self.rows):
+            made = [sum(own["made", j, b, slot] for b in strata) for slot in slots]
+            odds = [math.exp(levels[j, k][0]) if k != self.right(j) else 1.0 for k in size]
+            for k in size if sum(made) else ():
+                here = 0.0
+                for b in strata:
+                    rows = sum(own["made", j, b, slot] for slot in slots) * (1 - e[j, b])
+                    here += rows * m[j, b, k] * odds[k] / sum(m[j, b, y] * odds[y] for y in size)
+                share = sum(made[slot] * min(1, f[slot, j, k]) for slot in slots) / sum(made)
+                came = sum(own["met", j, b, slot, k] for b in strata for slot in slots)
+                due, now = due + here, now + here * share
+                if share < 1e-6:
+                    chance = math.inf
+                else:
+                    total, chance = total + came / share, chance + max(came, here * share) / share**2
+        return [total, due, chance, now]
 
     def _move(self, level: Any, finals: Any, d: float, learned: float, closing: bool) -> None:
         """Move a level by a period's d."""
@@ -363,8 +387,8 @@ def _bounds(a: int) -> tuple[float, float]:
 
 
 def _moment(finals: Any, apart: int, first: float) -> float:
-    """The mean square of what d differs by between final periods, beyond chance; 5 differences are given."""
-    total, weights = 5 / 0.01**2 * first, 5 / 0.01**2
+    """The mean square of what d differs by between final periods, beyond chance; `first` is given ± 0.03."""
+    total, weights = 2 / 0.03**2 * first, 2 / 0.03**2
     pairs = list(zip(finals, finals[apart:]))
     for age, ((before, doubt), (now, chance)) in enumerate(reversed(pairs)):
         weight = 0.95**age / (chance + doubt + 0.01) ** 2
@@ -467,12 +491,15 @@ def assert_expects(plain: Plain, tables: ExpectedTables, clock: int) -> int:
         if number not in wanted:
             assert not found.cells[place].any()
             continue
-        matrix, weight, scale, deviations = wanted[number]
+        matrix, weight, scale, deviations, *evidence = wanted[number]
         for (j, k), cell in matrix.items():
             assert found.cells[place, j, k] == pytest.approx(cell, rel=1e-9, abs=1e-9)
-        assert found.about[place, 3] == pytest.approx(weight, rel=1e-9)
-        assert found.about[place, 4] == pytest.approx(scale, rel=1e-9)
-        assert found.about[place, 5:].tolist() == pytest.approx(deviations, rel=1e-7, abs=1e-7, nan_ok=True)
+        assert found.summary[place, 3] == pytest.approx(weight, rel=1e-9)
+        assert found.summary[place, 4] == pytest.approx(scale, rel=1e-9)
+        own = found.summary[place, 5:8].tolist()
+        assert own == pytest.approx(deviations, rel=1e-7, abs=1e-7, nan_ok=True)
+        if evidence:  # labels that aren't sampled
+            assert found.summary[place, 8:12].tolist() == pytest.approx(evidence[0], rel=1e-7, abs=1e-7)
     assert_waits(plain, tables, clock, {number: one[0] for number, one in wanted.items()})
     return len(wanted)
 

@@ -187,7 +187,7 @@ def test_expected_matrices_are_those_of_plain_loops(classes: int) -> None:
             matrix, _, scale, _ = wanted[number]
             for (j, k), cell in matrix.items():
                 assert final.cells[place, j, k] == pytest.approx(cell, rel=1e-9, abs=1e-9)
-            assert final.about[place, 4] == pytest.approx(scale, rel=1e-9)
+            assert final.summary[place, 4] == pytest.approx(scale, rel=1e-9)
         for row in rows.tolist():
             engine.close(tables, 0, row)
     assert compared >= 12

@@ -14,17 +14,17 @@ from prequential.engine.compiled.kernel import Ints, Ints32, grown
 from prequential.engine.compiled.mathematics import both_tails
 from prequential.engine.compiled.pool import find, insert, with_free_row
 from prequential.engine.delay import expected as counters
-from prequential.engine.delay import records
+from prequential.engine.delay import paces, records
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.calendars import starts_of
-from prequential.engine.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT
+from prequential.engine.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, SCALE_OF_LABELS, WEIGHT
 from prequential.engine.delay.due_periods import PeriodState, report
 from prequential.engine.delay.expected import ExpectedTables
 from prequential.engine.delay.expecting import FEW, Group, look_together
 from prequential.engine.detectors.objectives import PeriodAlarm, alarms_of
 from prequential.engine.facts import PeriodForecast
 from prequential.engine.measures.declaration import COSTS, MORE, NEARER, Measure
-from prequential.engine.measures.registry import INDEX, MEASURES, NAMES
+from prequential.engine.measures.registry import INDEX, MEASURES
 from prequential.engine.output.period_measures import (
     ESTIMATED,
     FIRST_HORIZON,
@@ -78,14 +78,21 @@ _MANY = 8
 _BY_VALUE = frozenset({*OF_LOSSES, *(one.name for one in MEASURES.values() if one.inputs == COSTS)})
 
 
-def scale_of(name: str, value: float, of_all: float, unknown: float) -> float:
-    """The scale of a measure's interval: `of_all`, or for a loss a share of its expected value.
+def scale_of(name: str, value: float, summary: Any, left: float) -> float:
+    """The scale of a measure's interval, by the summary of a period of which the share `left` is to come.
 
-    `unknown`: the share of expected labels that haven't come.
+    That of a loss is a share of its expected value.
     """
     if name in _BY_VALUE:
+        unknown = 1.0 - (1.0 - left) * summary[LABELLED] / summary[EXPECTED]
         return abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
-    return of_all
+    scale = summary[SCALE_OF_LABELS] if name == "prevalence" else 0.0
+    return scale_with_rest(max(scale, summary[SCALE]), summary[EXPECTED], left)
+
+
+def lacks_labels(name: str, summary: Any) -> bool:
+    """Whether a measure's interval must allow for missing labels; that of a loss always does."""
+    return name not in _BY_VALUE and paces.lacks_labels(summary)
 
 
 def left_of(clock: int, start: int, end: int) -> float:
@@ -219,7 +226,7 @@ class Expectations:
                     left_of(due[of[at]].clock, starts[at], stops[at]), place,
                 )
                 for place, at in enumerate(own.tolist())
-                if wanted[at] and group.look.about[place, EXPECTED] > 0
+                if wanted[at] and group.look.summary[place, EXPECTED] > 0
             ]  # fmt: skip
             states = [provisional.get(one.row) or self._state_of(one) for one in asked]
             some = [(one, state) for one, state in zip(asked, states) if state is not None]
@@ -276,8 +283,10 @@ class Expectations:
                     np.arange(len(own)),
                 )  # fmt: skip
                 names = [closing[place][0].stream.config.measures for place in own.tolist()]
-                for place, about, (values, _) in zip(own.tolist(), group.look.about, found.by_name(names)):
-                    finals[place] = values if about[LABELLED] >= FEW else {}, float(about[SCALE]) ** 2
+                for number, (values, _) in enumerate(found.by_name(names)):
+                    summary = group.look.summary[number]
+                    variance = float(summary[SCALE]) ** 2
+                    finals[own[number]] = values if summary[LABELLED] >= FEW else {}, variance
         for (one, row, _), (values, variance) in zip(closing, finals):
             self._grade(one, row, values, variance)
             counters.close(self._tables, one.model, row)
@@ -312,7 +321,7 @@ class Expectations:
         horizon, some = int(tables.models.horizon[model]), []
         stops = counters.ends_of_periods(tables, rows).tolist()
         for place, (row, end) in enumerate(zip(rows.tolist(), stops)):
-            if row in final and group.look.about[place, EXPECTED] > 0:
+            if row in final and group.look.summary[place, EXPECTED] > 0:
                 maturity = max(0, int(records.maturity_of(due.clock, end, horizon)))
                 stage = records.BEFORE_END + maturity
                 some.append((_OpenPeriod(due, row, maturity, stage, 0.0, place), final[row]))
@@ -372,41 +381,36 @@ class Expectations:
         values = expected(catalog, of_periods, self._tables, models, rows, group, places)
         values.reasons[~counters.known_of(self._tables.models, models, clocks)] = FIRST_HORIZON
         measures = values.by_name([one.due.stream.config.measures for one, _ in some])
-        for (one, state), about, found in zip(some, group.look.about[places].tolist(), measures):
-            said[state.row] = self._say(one, state, about, found, labelled[state.row][0])
+        for (asked, state), summary, own in zip(some, group.look.summary[places].tolist(), measures):
+            said[state.row] = self._say(asked, state, summary, own, labelled[state.row][0])
 
     def _say(
-        self, asked: _OpenPeriod, state: PeriodState, about: list[float], measures: Measures,
+        self, asked: _OpenPeriod, state: PeriodState, summary: list[float], measures: Measures,
         so_far: dict[str, float],
     ) -> PeriodForecast:  # fmt: skip
         """`expected` of a period; the first estimate at each stage is kept."""
         stream, model, maturity = asked.due.stream, asked.due.model, asked.maturity
-        found, undefined = measures
-        first = bool(self._tables.periods.asked[asked.row] < 1 + asked.stage)
+        values, undefined = measures
+        is_first = bool(self._tables.periods.asked[asked.row] < 1 + asked.stage)
         self._tables.periods.asked[asked.row] = 1 + asked.stage
-        weight = about[WEIGHT]
-        of_all = scale_with_rest(about[SCALE], about[EXPECTED], asked.left)
-        unknown = 1.0 - (1.0 - asked.left) * about[LABELLED] / about[EXPECTED]
-        said: dict[str, Any] = {
-            name: self._graded(
-                asked, INDEX[name], first, value, scale_of(name, value, of_all, unknown),
-                so_far.get(name, np.nan), weight,
-            )
-            for name, value in found.items()
-        }  # fmt: skip
+        estimates = {
+            name: self._graded(asked, summary, name, value, so_far.get(name, np.nan), is_first)
+            for name, value in values.items()
+        }
         if maturity >= 0 and (model not in self.newest or state.start >= self.newest[model].state.start):
-            self.newest[model] = NewestEstimates(state, said, so_far)
+            self.newest[model] = NewestEstimates(state, estimates, so_far)
         message: dict[str, Any] = {
             "labelled_share": state.labelled_share, "predictions": state.predictions,
-            "maturity": records.share_of(maturity), "measures": said, "undefined": undefined,
-            "correction": weight,
+            "maturity": records.share_of(maturity), "measures": estimates, "undefined": undefined,
+            "correction": summary[WEIGHT],
         }  # fmt: skip
-        if not first or maturity < 0:
+        if not is_first or maturity < 0:
             return PeriodForecast(maturity, message, [])
-        signals = self._signals(model, asked.row, maturity, about)
+        signals = self._signals(model, asked.row, maturity, summary)
+        paces.watch(self._tables.models, model, maturity, summary)
         message["signals"] = signals
         self.signals.setdefault(model, {})[maturity] = signals
-        return PeriodForecast(maturity, message, self._alarms(stream, asked.row, signals, said))
+        return PeriodForecast(maturity, message, self._alarms(stream, asked.row, signals, estimates))
 
     def _alarms(
         self, stream: Stream, period: int, signals: dict[str, float | None], said: dict[str, Any]
@@ -420,40 +424,45 @@ class Expectations:
         return alarms
 
     def _signals(
-        self, model: int, period: int, maturity: int, about: list[float]
+        self, model: int, period: int, maturity: int, summary: list[float]
     ) -> dict[str, float | None]:
         """How unusual a period is when it first has this maturity; its deviations count from now on."""
         models, found = self._tables.models, dict[str, float | None]()
         learned = models.since[model] + models.horizon[model]
         for signal, name in enumerate(records.SIGNALS):
-            value, found[name] = about[CONCEPT + signal], None
+            value, found[name] = summary[CONCEPT + signal], None
             row = self._usual(model, signal)
             if isfinite(value) and self._tables.pool.key[period] >= learned:
                 found[name] = records.see(self._tables.usual, row, maturity, value)
         return found
 
     def _graded(
-        self, asked: _OpenPeriod, measure: int, first: bool, value: float, scale: float, so_far: float,
-        weight: float,
+        self, asked: _OpenPeriod, summary: list[float], name: str, value: float, so_far: float,
+        is_first: bool,
     ) -> dict[str, Any]:  # fmt: skip
         """A value with its interval and record, if there are enough finals at this stage."""
-        stream, model, row, stage = asked.due.stream, asked.due.model, asked.row, asked.stage
-        record = self._record(model, measure)
-        half, grade = records.graded(self._tables.records, record, stage, scale)
-        learned = self._tables.models.since[model] + self._tables.models.horizon[model]
-        said = self._said(row, measure)
-        if first and self._tables.pool.key[row] >= learned:
+        stream, model, tables, measure = asked.due.stream, asked.due.model, self._tables, MEASURES[name]
+        scale = scale_of(name, value, summary, asked.left)
+        record = self._record(model, INDEX[name])
+        half, grade = records.graded(
+            self._tables.records, record, asked.stage, scale, lacks_labels=lacks_labels(name, summary)
+        )
+        learned = tables.models.since[model] + tables.models.horizon[model]
+        kept = self._said(asked.row, INDEX[name])
+        if is_first and tables.pool.key[asked.row] >= learned:
             last = float(self._tables.records.last[record])
-            records.say(self._tables.said, said, stage, value, scale, half, so_far, last, weight)
+            records.say(
+                self._tables.said, kept, asked.stage, value, scale, half, so_far, last, summary[WEIGHT]
+            )
         if grade is None or not isfinite(abs(value) + half):  # too few finals, or too large numbers
             return {"value": value, "record": None}
-        one = MEASURES[NAMES[measure]]
-        errors = {name: None if error != error else error for name, error in grade._asdict().items()}
-        found: dict[str, Any] = {
-            "value": value, "interval": [max(one.low, value - half), min(one.high, value + half)],
+        errors = {key: None if error != error else error for key, error in grade._asdict().items()}
+        estimate: dict[str, Any] = {
+            "value": value,
+            "interval": [max(measure.low, value - half), min(measure.high, value + half)],
             "level": records.LEVEL, "record": errors,
         }  # fmt: skip
         objective = stream.config.objective
-        if objective is not None and one.name in objective.bounds:
-            found["miss"] = miss(one, objective.bounds[one.name], objective.tolerance, value, half)
-        return found
+        if objective is not None and name in objective.bounds:
+            estimate["miss"] = miss(measure, objective.bounds[name], objective.tolerance, value, half)
+        return estimate

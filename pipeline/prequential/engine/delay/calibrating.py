@@ -25,17 +25,22 @@ LEAST_VARIANCE = 1e-7
 #: The largest factor by which labels count that could be seen for a short time only.
 _LARGEST_FACTOR = 20.0
 
-#: Columns of the estimates of a period next to its matrix; the last three are from `deviate`.
-LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS = range(8)
-COLUMNS = 8
+#: Columns of the summary of a period's estimates; three are deviations. The last ones are the evidence about
+#: the pace of labels (see `engine.delay.paces`), how many labels should have come by now, and the scale of
+#: shares of labels.
+(
+    LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS, PACE_TOTAL, PACE_DUE, PACE_CHANCE,
+    DUE_BY_NOW, SCALE_OF_LABELS,
+) = range(13)  # fmt: skip
+COLUMNS = 13
 
 
 class PeriodEstimates(NamedTuple):
     """Estimates of n periods, in order of time."""
 
     cells: Floats  # (n, J, K): predictions of class j that have, or will have, the label k
-    #: (n, 8): labelled, those that have or will have a label, waiting, weight, scale, and deviations.
-    about: Floats
+    #: (n, COLUMNS): labelled, those that have or will have a label, waiting, weight, scale, …
+    summary: Floats
     coming: Floats  # (n, J, B, K): pending predictions of a stratum that will have a label, by label
 
 
@@ -105,6 +110,7 @@ class PeriodLook(NamedTuple):
     scratch: CalibrationScratch
     result: PeriodEstimates
     i: int  # its row in `result`
+    pace: float  # the share of due labels that has come in periods like it: see `engine.delay.paces`
 
 
 @inner
@@ -235,17 +241,17 @@ _LEAST_OF_DELAYS = 1e-9
 
 
 @inner
-def deviate(one: PeriodLook) -> None:
+def deviate(look: PeriodLook) -> None:
     """Put the deviations of a period in delays and inputs; the correction gives the one in concept."""
-    about = one.result.about
-    about[one.i, DELAYS] = _delays(one)
-    about[one.i, INPUTS] = _inputs(one.model, one.whole, one.at.made)
+    summary = look.result.summary
+    summary[look.i, DELAYS] = _delays(look)
+    summary[look.i, INPUTS] = _inputs(look.model, look.whole, look.at.made)
 
 
 @inner
-def _delays(one: PeriodLook) -> float:
+def _delays(look: PeriodLook) -> float:
     """Labels so far, less the labels expected by the predictions' ages, in standard deviations."""
-    model, whole, _, at, scratch, _, _ = one
+    model, whole, at, scratch = look.model, look.whole, look.at, look.scratch
     predicted, labels, bins = model.predicted, model.labels, model.bins
     off = variance = 0.0
     for j in range(predicted):

@@ -10,8 +10,8 @@ probability in proportion to p_k·(1 - F_k).
 For two classes with the same delay for all labels of one class this is the delay-adjusted estimate of lfmm
 (Myakala 2025); d is carried over periods as in `levels`.
 
-The absence of labels is no evidence if labels have stopped. Then F is too large for what has come, whatever
-the classes are, and counts as much smaller (see `_trust`).
+The absence of labels is no evidence if labels have slowed down or stopped. Then F is too large for what has
+come, whatever the classes are, and counts as much smaller (see `paces` and `_trust`).
 
 With `label_at_horizon`, F of the class at the horizon is 0 before the horizon.
 """
@@ -50,23 +50,23 @@ def right_label(predicted: int, labels: int, j: int) -> int:
 
 
 @inner
-def trust_arrivals(one: PeriodLook, labelled: float) -> None:
-    """Multiply F by how far it can be trusted in this period: by 1 unless labels have stopped."""
-    trusted = _trust(one, labelled)
+def trust_arrivals(look: PeriodLook, labelled: float) -> None:
+    """Multiply F by how far it can be trusted: by 1 unless labels come slower or have stopped."""
+    trusted = min(look.pace, _trust(look, labelled))
     if trusted < 1.0:
         for slot in range(SLOTS):
-            for j in range(one.model.predicted):
-                for k in range(one.model.labels):
-                    one.scratch.arrived[slot, j, k] *= trusted
+            for j in range(look.model.predicted):
+                for k in range(look.model.labels):
+                    look.scratch.arrived[slot, j, k] *= trusted
 
 
 @inner
-def _trust(one: PeriodLook, labelled: float) -> float:
+def _trust(look: PeriodLook, labelled: float) -> float:
     """The share of the labels that should have come, even if there were few of their class, that has come.
 
     That of the label of which most has come. 1: no label is missing.
     """
-    model = one.model
+    model = look.model
     if model.closes:
         return 0.0 if model.last < 0 else 1.0
     if model.labels == 1:
@@ -77,8 +77,8 @@ def _trust(one: PeriodLook, labelled: float) -> float:
     for k in range(model.labels):
         came = least = 0.0
         for j in range(model.predicted):
-            came += _came(one, j, k)
-            least += _least_arrived(one, j, k)
+            came += _came(look, j, k)
+            least += _least_arrived(look, j, k)
         if least >= FEW or came >= FEW:
             missing = True
             if came >= least - _FEWER * math.sqrt(least):
@@ -88,18 +88,18 @@ def _trust(one: PeriodLook, labelled: float) -> float:
 
 
 @inner
-def _came(one: PeriodLook, j: int, k: int) -> float:
+def _came(look: PeriodLook, j: int, k: int) -> float:
     """Labels k of predictions of class j so far."""
     count = 0.0
-    for b in range(one.model.bins):
-        count += one.whole[one.at.met + (j * one.model.bins + b) * one.model.labels + k]
+    for b in range(look.model.bins):
+        count += look.whole[look.at.met + (j * look.model.bins + b) * look.model.labels + k]
     return count
 
 
 @inner
-def _least_arrived(one: PeriodLook, j: int, k: int) -> float:
+def _least_arrived(look: PeriodLook, j: int, k: int) -> float:
     """How many labels k of predictions of class j should have come at least."""
-    model, whole, at, scratch = one.model, one.whole, one.at, one.scratch
+    model, whole, at, scratch = look.model, look.whole, look.at, look.scratch
     labels, right = model.labels, right_label(model.predicted, model.labels, j)
     rows = share = 0.0
     for slot in range(SLOTS):
@@ -130,9 +130,9 @@ def _least_arrived(one: PeriodLook, j: int, k: int) -> float:
 
 
 @inner
-def count_rows(one: PeriodLook, j: int) -> None:
+def count_rows(look: PeriodLook, j: int) -> None:
     """Put the predictions of class j that didn't expire, and those that wait, by slot and by stratum."""
-    model, whole, at, scratch = one.model, one.whole, one.at, one.scratch
+    model, whole, at, scratch = look.model, look.whole, look.at, look.scratch
     for slot in range(SLOTS):
         place = j * SLOTS + slot
         rows = float(whole[at.slot_made + place]) - float(whole[at.slot_expired + place])
@@ -150,26 +150,26 @@ def count_rows(one: PeriodLook, j: int) -> None:
 
 
 @inner
-def fit(one: PeriodLook, j: int) -> tuple[float, float]:
+def fit(look: PeriodLook, j: int) -> tuple[float, float]:
     """Put d of class j and its information into `scratch.tilts`, by Newton's method from d = 0 on.
 
     The prior mean and variance are there. Returns the slope of the likelihood by the right label's odds at
     d = 0, and the information.
     """
-    model, tilts = one.model, one.scratch.tilts
+    model, tilts = look.model, look.scratch.tilts
     right = right_label(model.predicted, model.labels, j)
     slope = information = 0.0
     for k in range(model.labels):
         tilts[TILT, k] = 0.0
     for step in range(_STEPS):
-        _add_slopes(one, j)
+        _add_slopes(look, j)
         if step == 0:
-            slope, information = one.scratch.row[right], tilts[INFORMATION, right]
+            slope, information = look.scratch.row[right], tilts[INFORMATION, right]
         farthest = 0.0
         for k in range(model.labels):
             if k != right:
                 precision = 1.0 / tilts[WIDTH, k]
-                moved = one.scratch.row[k] - (tilts[TILT, k] - tilts[PRIOR, k]) * precision
+                moved = look.scratch.row[k] - (tilts[TILT, k] - tilts[PRIOR, k]) * precision
                 moved /= tilts[INFORMATION, k] + precision
                 moved = max(-_LONGEST, min(_LONGEST, moved))
                 tilts[TILT, k] = max(-_LARGEST_TILT, min(_LARGEST_TILT, tilts[TILT, k] + moved))
@@ -182,9 +182,9 @@ def fit(one: PeriodLook, j: int) -> tuple[float, float]:
 
 
 @inner
-def _add_slopes(one: PeriodLook, j: int) -> None:
+def _add_slopes(look: PeriodLook, j: int) -> None:
     """Put the slope of the log likelihood at d into `scratch.row`, and the information, by label."""
-    model, whole, at, scratch = one.model, one.whole, one.at, one.scratch
+    model, whole, at, scratch = look.model, look.whole, look.at, look.scratch
     labels, tilts = model.labels, scratch.tilts
     rows = wait = 0.0
     for slot in range(SLOTS):
@@ -208,16 +208,16 @@ def _add_slopes(one: PeriodLook, j: int) -> None:
                 tilts[INFORMATION, k] += count * p * (1.0 - p)
         if scratch.strata[1, b] > 0.0:
             of_rows = scratch.strata[0, b] / rows if rows > 0.0 else 0.0
-            _add_waiting(one, j, b, total, of_rows, scratch.strata[1, b] / wait if wait > 0.0 else 0.0)
+            _add_waiting(look, j, b, total, of_rows, scratch.strata[1, b] / wait if wait > 0.0 else 0.0)
 
 
 @inner
-def _add_waiting(one: PeriodLook, j: int, b: int, total: float, of_rows: float, of_wait: float) -> None:
+def _add_waiting(look: PeriodLook, j: int, b: int, total: float, of_rows: float, of_wait: float) -> None:
     """Add what a stratum's pending predictions have of the slope, and the information of all of them.
 
     `of_rows` and `of_wait`: the stratum's shares of the class's predictions, which it has in each slot.
     """
-    scratch, labels = one.scratch, one.model.labels
+    scratch, labels = look.scratch, look.model.labels
     tilts, lost = scratch.tilts, scratch.lost[j, b]
     never = lost / (1.0 - lost)
     for slot in range(SLOTS):
@@ -239,12 +239,12 @@ def _add_waiting(one: PeriodLook, j: int, b: int, total: float, of_rows: float, 
 
 
 @inner
-def spread_waiting(one: PeriodLook, j: int) -> float:
+def spread_waiting(look: PeriodLook, j: int) -> float:
     """Put the pending predictions of class j that will have a label, by label; returns how many.
 
     Their odds are in `scratch.tilts`.
     """
-    model, scratch, coming = one.model, one.scratch, one.result.coming
+    model, scratch, coming = look.model, look.scratch, look.result.coming
     labels, tilts = model.labels, scratch.tilts
     wait = count = 0.0
     for slot in range(SLOTS):
@@ -252,7 +252,7 @@ def spread_waiting(one: PeriodLook, j: int) -> float:
     for b in range(model.bins):
         total = 0.0
         for k in range(labels):
-            coming[one.i, j, b, k] = 0.0
+            coming[look.i, j, b, k] = 0.0
             total += scratch.shares[j, b, k] * tilts[ODDS, k]
         if scratch.strata[1, b] <= 0.0 or wait <= 0.0:
             continue
@@ -269,7 +269,7 @@ def spread_waiting(one: PeriodLook, j: int) -> float:
             for k in range(labels):
                 p = scratch.shares[j, b, k] * tilts[ODDS, k] / total
                 left = (1.0 - lost) * p * (1.0 - min(1.0, scratch.arrived[slot, j, k]))
-                coming[one.i, j, b, k] += here * left / (later + lost)
+                coming[look.i, j, b, k] += here * left / (later + lost)
         for k in range(labels):
-            count += coming[one.i, j, b, k]
+            count += coming[look.i, j, b, k]
     return count

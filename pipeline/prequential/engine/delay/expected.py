@@ -31,7 +31,7 @@ from prequential.engine.compiled.pool import Pool
 from prequential.engine.delay import records as graded
 from prequential.engine.delay.calendars import UTC, Calendars, ends_of, new_calendars, with_calendar
 from prequential.engine.delay.levels import FIRST_LEVEL, FIRST_LEVEL_OF_SAMPLES
-from prequential.engine.delay.records import NEVER, MaturityRecords, ReportedEstimates, Usual
+from prequential.engine.delay.records import MATURITIES, NEVER, MaturityRecords, ReportedEstimates, Usual
 from prequential.engine.tables.rows import Key, StateTable, of_pool
 from prequential.engine.tables.scores import CONFIDENCE_BINS
 
@@ -91,6 +91,9 @@ class ExpectedModels(NamedTuple):
     next: Ints  # the clock from which its periods must be checked again
     first_record: Ints32  # see `engine.delay.records`
     first_usual: Ints32  # see `engine.delay.records`
+    pace_total: Floats  # (models, maturities): see `engine.delay.paces`
+    pace_due: Floats
+    pace_chance: Floats
 
 
 class ExpectedPeriods(NamedTuple):
@@ -161,7 +164,12 @@ def new_expected() -> ExpectedTables:
     """Empty tables."""
     pool = pools.new_pool()
     return ExpectedTables(
-        new_calendars(), zeros(ExpectedModels, 0, codes=MOST_CLASSES), pool,
+        new_calendars(),
+        zeros(
+            ExpectedModels, 0, codes=MOST_CLASSES, pace_total=len(MATURITIES), pace_due=len(MATURITIES),
+            pace_chance=len(MATURITIES),
+        ),
+        pool,
         zeros(ExpectedPeriods, len(pool.owner)), zeros(Floating, 16), zeros(PeriodCounters, 16),
         np.ones(2, dtype=np.int64), np.zeros((2, _SIZES), dtype=np.int64), np.zeros(1, dtype=np.int64),
         pools.new_pool(), graded.new_reported_estimates(0), pools.new_pool(), graded.new_records(0),

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Bytes, Floats, Ints, Ints32, inner, kernel
-from prequential.engine.delay import calibrating, censoring, expected, levels, sampled
+from prequential.engine.delay import calibrating, censoring, expected, levels, paces, sampled
 from prequential.engine.delay.calibrating import ModelCounters, OpenPeriods, PeriodEstimates, PeriodLook
 from prequential.engine.delay.censoring import INFORMATION, PRIOR, TILT, WIDTH
 from prequential.engine.delay.expected import LEVEL, SLOTS, ExpectedModels, ExpectedTables
 from prequential.engine.delay.following import places_of_model, places_of_period
 from prequential.engine.delay.levels import DRIFT, MEAN, SPREAD, VARIANCE
+from prequential.engine.delay.records import maturity_of
 
 #: With fewer labels there is no deviation from calibration.
 FEW = 5.0
@@ -100,7 +101,10 @@ def _look_at(
         expected.ends_of_periods(tables, rows),
     )  # fmt: skip
     scratch = calibrating.new_scratch(j, k, b)
-    _look(tables.of_models.counts, together, closing, periods, scratch, result)
+    of = np.repeat(np.arange(len(whose)), np.diff(ends, prepend=0))
+    maturities = maturity_of(clocks[of], periods.end, models.horizon[whose[of]])
+    label_paces = np.ones(n) if closing else paces.paces_of(models, whose[of], maturities)
+    _look(tables.of_models.counts, together, closing, periods, label_paces, scratch, result)
     return result
 
 
@@ -113,7 +117,7 @@ def _last(models: ExpectedModels, whose: Ints) -> Ints:
 
 @kernel
 def _look(
-    faded: Floats, together: _Together, closing: bool, periods: OpenPeriods,
+    faded: Floats, together: _Together, closing: bool, periods: OpenPeriods, label_paces: Floats,
     scratch: calibrating.CalibrationScratch, result: PeriodEstimates,
 ) -> None:  # fmt: skip
     _, predicted, labels = result.cells.shape
@@ -140,61 +144,67 @@ def _look(
                 oldest = max(0.0, float(age - length * slot // SLOTS))
                 calibrating.share_arrived(model, newest, oldest, scratch, slot)
             at = places_of_period(periods.block[i], predicted, labels, bins)
-            one = PeriodLook(model, periods.counts, periods.weights, at, scratch, result, i)
-            calibrating.deviate(one)
+            look = PeriodLook(model, periods.counts, periods.weights, at, scratch, result, i, label_paces[i])
+            calibrating.deviate(look)
             if model.squares:
-                sampled.expect(one)
+                sampled.expect(look)
             else:
-                _expect(one)
+                _expect(look)
             i += 1
 
 
 @inner
-def _expect(one: PeriodLook) -> None:
+def _expect(look: PeriodLook) -> None:
     """Estimate one period."""
-    model, about, scratch, i = one.model, one.result.about, one.scratch, one.i
-    labelled = _count_labels(one)
-    censoring.trust_arrivals(one, labelled)
-    coming = weight = variance = slope = information = 0.0
+    model, summary, scratch, i = look.model, look.result.summary, look.scratch, look.i
+    labelled = _count_labels(look)
+    paces.put_evidence(look)
+    censoring.trust_arrivals(look, labelled)
+    coming = weight = slope = information = by_chance = by_levels = moved = 0.0
     for j in range(model.predicted):
-        censoring.count_rows(one, j)
-        _put_priors(one, j)
-        steep, here = censoring.fit(one, j)
+        censoring.count_rows(look, j)
+        _put_priors(look, j)
+        steep, here = censoring.fit(look, j)
         slope += steep
         information += here
         rows = waiting = 0.0
         for b in range(model.bins):
             rows += scratch.strata[0, b]
             waiting += scratch.strata[1, b]
-        about[i, calibrating.WAITING] += waiting
-        coming += censoring.spread_waiting(one, j)
-        _add_labels(one, j)
-        weight += rows * _weight(one, j)
-        variance += _variance(one, j)
-        _move_levels(one, j)
+        summary[i, calibrating.WAITING] += waiting
+        coming += censoring.spread_waiting(look, j)
+        _add_labels(look, j)
+        weight += rows * _weight(look, j)
+        doubts = _put_doubts(look, j)
+        by_chance += doubts.by_chance
+        by_levels += doubts.by_levels
+        moved += doubts.moved
+        _move_levels(look, j)
     n = labelled + coming
-    about[i, calibrating.LABELLED], about[i, calibrating.EXPECTED] = labelled, n
+    summary[i, calibrating.LABELLED], summary[i, calibrating.EXPECTED] = labelled, n
     if n <= 0.0:
         return
-    about[i, calibrating.WEIGHT] = weight / (labelled + about[i, calibrating.WAITING])
-    about[i, calibrating.SCALE] = math.sqrt(variance / (n * n) + calibrating.LEAST_VARIANCE)
+    summary[i, calibrating.WEIGHT] = weight / (labelled + summary[i, calibrating.WAITING])
+    least = calibrating.LEAST_VARIANCE
+    summary[i, calibrating.SCALE] = math.sqrt((by_chance + by_levels) / (n * n) + least)
+    summary[i, calibrating.SCALE_OF_LABELS] = math.sqrt((by_chance + moved * moved) / (n * n) + least)
     known = labelled >= FEW and information > 0.0
-    about[i, calibrating.CONCEPT] = slope / math.sqrt(information) if known else math.nan
+    summary[i, calibrating.CONCEPT] = slope / math.sqrt(information) if known else math.nan
 
 
 @inner
-def _count_labels(one: PeriodLook) -> float:
+def _count_labels(look: PeriodLook) -> float:
     """How many labels of a period have come."""
-    model, count = one.model, 0.0
+    model, count = look.model, 0.0
     for cell in range(model.predicted * model.bins * model.labels):
-        count += one.whole[one.at.met + cell]
+        count += look.whole[look.at.met + cell]
     return count
 
 
 @inner
-def _put_priors(one: PeriodLook, j: int) -> None:
+def _put_priors(look: PeriodLook, j: int) -> None:
     """Put the prior mean and variance of d by label; the level's variance grows by a step."""
-    model, scratch = one.model, one.scratch
+    model, scratch = look.model, look.scratch
     for k in range(model.labels):
         level = model.levels + (j * model.labels + k) * LEVEL
         scratch.variance[j, k] += model.faded[level + DRIFT]
@@ -203,19 +213,19 @@ def _put_priors(one: PeriodLook, j: int) -> None:
 
 
 @inner
-def _add_labels(one: PeriodLook, j: int) -> None:
+def _add_labels(look: PeriodLook, j: int) -> None:
     """Put the row of class j into the matrix: its labels so far, and those that will come."""
-    model, cells = one.model, one.result.cells
+    model, cells = look.model, look.result.cells
     for k in range(model.labels):
         for b in range(model.bins):
-            cells[one.i, j, k] += one.whole[one.at.met + (j * model.bins + b) * model.labels + k]
-            cells[one.i, j, k] += one.result.coming[one.i, j, b, k]
+            cells[look.i, j, k] += look.whole[look.at.met + (j * model.bins + b) * model.labels + k]
+            cells[look.i, j, k] += look.result.coming[look.i, j, b, k]
 
 
 @inner
-def _weight(one: PeriodLook, j: int) -> float:
+def _weight(look: PeriodLook, j: int) -> float:
     """How much of d is from the period's labels rather than from the level, 0 … 1: the mean over labels."""
-    model, tilts = one.model, one.scratch.tilts
+    model, tilts = look.model, look.scratch.tilts
     if model.labels == 1:
         return 0.0
     right, total = censoring.right_label(model.predicted, model.labels, j), 0.0
@@ -225,31 +235,41 @@ def _weight(one: PeriodLook, j: int) -> float:
     return total / (model.labels - 1)
 
 
+class _Doubts(NamedTuple):
+    """Of the number of right labels of a class that will come."""
+
+    by_chance: float  # its variance
+    by_levels: float  # … if d of the classes differ independently
+    moved: float  # its standard deviation by d: these add up over classes if one label gets more frequent
+
+
 @inner
-def _variance(one: PeriodLook, j: int) -> float:
-    """The variance of the number of right labels of class j that will come: by d, and by chance."""
-    model, tilts, coming, i = one.model, one.scratch.tilts, one.result.coming, one.i
-    right, variance = censoring.right_label(model.predicted, model.labels, j), 0.0
+def _put_doubts(look: PeriodLook, j: int) -> _Doubts:
+    """How far the number of right labels of class j that will come may be off."""
+    model, tilts, coming, i = look.model, look.scratch.tilts, look.result.coming, look.i
+    right = censoring.right_label(model.predicted, model.labels, j)
+    by_chance = by_levels = all_moved = 0.0
     for k in range(model.labels):
+        if k == right:
+            continue
         moved = 0.0
         for b in range(model.bins):
             count = 0.0
             for y in range(model.labels):
                 count += coming[i, j, b, y]
             if count > 0.0:
-                here = coming[i, j, b, right] * coming[i, j, b, k] / count
-                moved += here
-                if k != right:
-                    variance += here  # summed over the others: n·p·(1 - p)
-        if k != right:
-            variance += moved * moved / (tilts[INFORMATION, k] + 1.0 / tilts[WIDTH, k])
-    return variance
+                moved += coming[i, j, b, right] * coming[i, j, b, k] / count
+        by_chance += moved  # summed over the others: n·p·(1 - p)
+        left = 1.0 / (tilts[INFORMATION, k] + 1.0 / tilts[WIDTH, k])
+        by_levels += moved * moved * left
+        all_moved += moved * math.sqrt(left)
+    return _Doubts(by_chance, by_levels, all_moved)
 
 
 @inner
-def _move_levels(one: PeriodLook, j: int) -> None:
+def _move_levels(look: PeriodLook, j: int) -> None:
     """Move the levels of class j by the period's d; a final period's are those that are kept."""
-    model, scratch = one.model, one.scratch
+    model, scratch = look.model, look.scratch
     right, tilts = censoring.right_label(model.predicted, model.labels, j), scratch.tilts
     for k in range(model.labels):
         if k == right:

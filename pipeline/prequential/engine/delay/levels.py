@@ -23,11 +23,14 @@ from prequential.engine.compiled.kernel import Floats, inner
 ) = range(12)  # fmt: skip
 
 #: The variance of a first level (odds change by a quarter), and of steps and deviations before final periods
-#: show them. These count as this many differences that are known exactly.
-_VARIANCE, _DRIFT, _SPREAD, _DIFFERENCES = 0.05, 0.002, 0.004, 5.0
+#: show them.
+_VARIANCE, _DRIFT, _SPREAD = 0.05, 0.002, 0.004
 
 #: The variance of a difference between two periods, before final periods show it.
 _APART = _DRIFT + 2.0 * _SPREAD
+
+#: How far that may be off, as a standard deviation: streams differ by far more than a tenfold in it.
+_DOUBT = 0.03
 
 #: The initial values of a level.
 FIRST_LEVEL = (0.0, _VARIANCE, _DRIFT, _SPREAD, math.nan, 0.0, math.nan, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -62,7 +65,7 @@ def learn(faded: Floats, level: int, mean: float, off: float, spread: float, inf
         _add_difference(faded, level + NEAR, now - last, chance + faded[level + LAST_CHANCE])
         if before == before:
             _add_difference(faded, level + FAR, now - before, chance + faded[level + BEFORE_CHANCE])
-        first = _DIFFERENCES / (_APART * _APART)
+        first = 2.0 / (_DOUBT * _DOUBT)  # a square of mean v has the variance 2·v²
         near = (faded[level + NEAR] + first * _APART) / (faded[level + NEAR_WEIGHT] + first)
         far = (faded[level + FAR] + first * (_APART + _DRIFT)) / (faded[level + FAR_WEIGHT] + first)
         near = max(_LEAST_APART, near)

@@ -25,7 +25,7 @@ MATURITIES = (0, 1, 2, 6, 14)
 _PARTS = 28
 
 #: Lower bounds of stages before a period's end, in eighths of it. Stages at maturities follow.
-_PASSED, _EIGHTHS = (0, 1, 4), 8
+_PASSED, _EIGHTHS = (0, 1, 4, 7), 8
 BEFORE_END = len(_PASSED)
 STAGES = BEFORE_END + len(MATURITIES)
 
@@ -137,7 +137,7 @@ def stage_of(clock: Any, start: Any, end: Any, horizon: Any) -> Any:
     Times are numbers of ms, or (n,) int64 of them.
 
     >>> [stage_of(clock, 0, 1_000, 2_800) for clock in (0, 125, 500, 999, 1_000, 1_150)]
-    [0, 1, 2, 2, 3, 4]
+    [0, 1, 2, 3, 4, 5]
     """
     passed = (clock - start) * _EIGHTHS
     before = sum(passed >= part * (end - start) for part in _PASSED[1:])
@@ -197,12 +197,20 @@ def ratio_of(records: MaturityRecords, row: int, stage: int, room: Floats) -> fl
     return room[min(finals, math.ceil((finals + 1) * level - _ROUNDING)) - 1]
 
 
-def graded(records: MaturityRecords, row: int, stage: int, scale: float) -> Grade:
-    """The interval of an estimate, and the record that it is based on."""
+def graded(
+    records: MaturityRecords, row: int, stage: int, scale: float, *, lacks_labels: bool = False
+) -> Grade:
+    """The interval of an estimate, and the record that it is based on.
+
+    `lacks_labels`: whether labels haven't come that the estimates of the record had. Then the record's errors
+    are too small, and the interval is at least as wide as before there was a record.
+    """
     ratio = ratio_of(records, row, stage, np.empty(FINALS))
     if ratio != ratio:
         return Grade(_FIRST_HALF * scale, None)
     finals = min(FINALS, int(records.finals[row, stage]))
+    if lacks_labels:
+        ratio = max(ratio, _FIRST_HALF)
     covered = int((np.copysign(1.0, records.scores[row, stage, :finals]) > 0).sum())
     errors = [
         error if count else np.nan

@@ -39,23 +39,24 @@ _LEAST_SHARE = 0.02
 
 
 @inner
-def expect(one: PeriodLook) -> None:
+def expect(look: PeriodLook) -> None:
     """Estimate one period."""
-    model, about, cells, scratch, i = one.model, one.result.about, one.result.cells, one.scratch, one.i
+    model, scratch, i = look.model, look.scratch, look.i
+    summary, cells = look.result.summary, look.result.cells
     predicted, labels = model.predicted, model.labels
-    labelled = _count(one)
-    n = about[i, calibrating.EXPECTED]
+    labelled = _count(look)
+    n = summary[i, calibrating.EXPECTED]
     if n <= 0.0:
         return
     weight = variance = gap = by_chance = 0.0
     for j in range(predicted):
-        of_class, coming, total = _sum_class(one, j)
+        of_class, coming, total = _sum_class(look, j)
         each = of_class / total if total > 0.0 else 0.0
         excess = 0.0
         known = labelled >= FEW and total > 0.0
         for k in range(labels):
             level = model.levels + (j * labels + k) * LEVEL
-            calibrated, delta, doubt, chance, labelled_here = _compare(one, j, k, each)
+            calibrated, delta, doubt, chance, labelled_here = _compare(look, j, k, each)
             doubt *= coming / of_class if of_class > 0.0 else 0.0
             if not known:
                 delta, doubt = 0.0, 1.0
@@ -68,47 +69,47 @@ def expect(one: PeriodLook) -> None:
                 variance += doubt / labels if known else 0.0
                 value = calibrated + delta
             else:
-                mean, believed, off = _believe(one, j, k, delta, doubt, chance, known)
+                mean, believed, off = _believe(look, j, k, delta, doubt, chance, known)
                 value = calibrated + mean + believed * off
                 weight += believed * of_class / (n * labels)
                 variance += believed * doubt / labels
             cells[i, j, k] = max(0.0, n * value - labelled_here)
             excess += cells[i, j, k]
             scratch.row[k] = calibrated
-        _spread_over(one, j, coming, excess)
-    about[i, calibrating.WEIGHT] = weight
-    about[i, calibrating.SCALE] = math.sqrt(variance + calibrating.LEAST_VARIANCE)
-    about[i, calibrating.CONCEPT] = gap / math.sqrt(by_chance) if by_chance > 0.0 else math.nan
+        _spread_over(look, j, coming, excess)
+    summary[i, calibrating.WEIGHT] = weight
+    summary[i, calibrating.SCALE] = math.sqrt(variance + calibrating.LEAST_VARIANCE)
+    summary[i, calibrating.CONCEPT] = gap / math.sqrt(by_chance) if by_chance > 0.0 else math.nan
 
 
 @inner
-def _count(one: PeriodLook) -> float:
+def _count(look: PeriodLook) -> float:
     """Count labels so far, and predictions without one; returns the labels, whose weights go to scratch."""
-    model, whole, _, at, _, result, i = one
+    model, whole, at, result, i = look.model, look.whole, look.at, look.result, look.i
     labels, bins = model.labels, model.bins
     labelled = without = 0.0
     for j in range(model.predicted):
         for k in range(labels):
-            labelled += _weigh(one, j, k)
+            labelled += _weigh(look, j, k)
         for b in range(bins):
             come = float(whole[at.made + j * bins + b])
             for k in range(labels):
                 come -= whole[at.met + (j * bins + b) * labels + k]
             without += max(0.0, come)
             for k in range(labels):
-                result.coming[i, j, b, k] = max(0.0, come) * one.scratch.shares[j, b, k]
-    result.about[i, calibrating.LABELLED], result.about[i, calibrating.WAITING] = labelled, without
-    result.about[i, calibrating.EXPECTED] = labelled + without
+                result.coming[i, j, b, k] = max(0.0, come) * look.scratch.shares[j, b, k]
+    result.summary[i, calibrating.LABELLED], result.summary[i, calibrating.WAITING] = labelled, without
+    result.summary[i, calibrating.EXPECTED] = labelled + without
     return labelled
 
 
 @inner
-def _weigh(one: PeriodLook, j: int, k: int) -> float:
+def _weigh(look: PeriodLook, j: int, k: int) -> float:
     """Return how many labels k of predictions of class j have come; put their mean weights in scratch."""
-    scratch = one.scratch
+    scratch = look.scratch
     count = inverse = doubt = 0.0
     for slot in range(SLOTS):
-        arrived = float(one.whole[one.at.slot_met + (j * SLOTS + slot) * one.model.labels + k])
+        arrived = float(look.whole[look.at.slot_met + (j * SLOTS + slot) * look.model.labels + k])
         share = min(1.0, max(_LEAST_SHARE, scratch.arrived[slot, j, k]))
         count += arrived
         inverse += arrived / share
@@ -119,64 +120,64 @@ def _weigh(one: PeriodLook, j: int, k: int) -> float:
 
 
 @inner
-def _sum_class(one: PeriodLook, j: int) -> tuple[float, float, float]:
+def _sum_class(look: PeriodLook, j: int) -> tuple[float, float, float]:
     """The predictions of class j, those without a label, and the labels' weights."""
-    model, whole, at, scratch = one.model, one.whole, one.at, one.scratch
+    model, whole, at, scratch = look.model, look.whole, look.at, look.scratch
     without = has = total = 0.0
     for b in range(model.bins):
-        without += _without(one, j, b)
+        without += _without(look, j, b)
         for k in range(model.labels):
             place = (j * model.bins + b) * model.labels + k
             has += whole[at.met + place]
-            total += one.weights[at.weights + place] * scratch.weights[j, k, 0]
+            total += look.weights[at.weights + place] * scratch.weights[j, k, 0]
     return without + has, without, total
 
 
 @inner
-def _without(one: PeriodLook, j: int, b: int) -> float:
+def _without(look: PeriodLook, j: int, b: int) -> float:
     """Predictions of a stratum without a label."""
-    stratum, labels = j * one.model.bins + b, one.model.labels
-    count = float(one.whole[one.at.made + stratum])
+    stratum, labels = j * look.model.bins + b, look.model.labels
+    count = float(look.whole[look.at.made + stratum])
     for k in range(labels):
-        count -= one.whole[one.at.met + stratum * labels + k]
+        count -= look.whole[look.at.met + stratum * labels + k]
     return max(0.0, count)
 
 
 @inner
-def _compare(one: PeriodLook, j: int, k: int, each: float) -> tuple[float, float, float, float, float]:
+def _compare(look: PeriodLook, j: int, k: int, each: float) -> tuple[float, float, float, float, float]:
     """Compare the labels k of predictions of class j with calibration.
 
     A weight of 1 stands for `each` of the class's predictions. Returns as shares of the period's predictions:
     the calibrated number of labels, how many more there are, the variances of that and of the number of
     labels itself. Then the number of labels so far.
     """
-    model, whole, weights, at, scratch, result, i = one
-    labels, n = model.labels, result.about[i, calibrating.EXPECTED]
+    model, whole, weights, scratch = look.model, look.whole, look.weights, look.scratch
+    labels, n = model.labels, look.result.summary[look.i, calibrating.EXPECTED]
     calibrated = delta = doubt = chance = labelled = 0.0
     for b in range(model.bins):
-        m, here = scratch.shares[j, b, k], _without(one, j, b)
+        m, here = scratch.shares[j, b, k], _without(look, j, b)
         cell = (j * model.bins + b) * labels
         for y in range(labels):
-            here += float(whole[at.met + cell + y])
+            here += float(whole[look.at.met + cell + y])
             off = (1.0 if y == k else 0.0) - m
-            delta += weights[at.weights + cell + y] * scratch.weights[j, y, 0] * each * off
-            squares = weights[at.squares + cell + y]
+            delta += weights[look.at.weights + cell + y] * scratch.weights[j, y, 0] * each * off
+            squares = weights[look.at.squares + cell + y]
             # Not off²: it would make periods with fewer errors than usual seem more certain.
             doubt += squares * scratch.weights[j, y, 1] * each * each * m * (1.0 - m)
-        labelled += whole[at.met + cell + k]
+        labelled += whole[look.at.met + cell + k]
         calibrated += here * m
         chance += here * m * (1.0 - m)
     return calibrated / n, delta / n, doubt / (n * n), chance / (n * n), labelled
 
 
 @inner
-def _spread_over(one: PeriodLook, j: int, coming: float, excess: float) -> None:
+def _spread_over(look: PeriodLook, j: int, coming: float, excess: float) -> None:
     """Distribute the expected labels over classes: by the estimate's excess over the labels so far.
 
     If there is no excess, they are distributed by calibration. Then add the labels so far.
     """
-    model, whole, at, i = one.model, one.whole, one.at, one.i
-    cells, calibrated, total = one.result.cells, one.scratch.row, 0.0
+    model, whole, at, i = look.model, look.whole, look.at, look.i
+    cells, calibrated, total = look.result.cells, look.scratch.row, 0.0
     labels, bins = model.labels, model.bins
     for k in range(labels):
         total += calibrated[k]
@@ -192,13 +193,13 @@ def _spread_over(one: PeriodLook, j: int, coming: float, excess: float) -> None:
 
 @inner
 def _believe(
-    one: PeriodLook, j: int, k: int, delta: float, doubt: float, chance: float, known: bool
+    look: PeriodLook, j: int, k: int, delta: float, doubt: float, chance: float, known: bool
 ) -> tuple[float, float, float]:
     """Move the level by a period's correction; `known`: whether there are enough labels.
 
     Returns the level before, the share of the correction's deviation from it that counts, and the deviation.
     """
-    model, scratch = one.model, one.scratch
+    model, scratch = look.model, look.scratch
     noise = model.faded[model.levels + (j * model.labels + k) * LEVEL + DRIFT]
     mean, spread = scratch.mean[j, k], scratch.variance[j, k] + noise
     off = delta - mean

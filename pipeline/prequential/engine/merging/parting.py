@@ -18,14 +18,14 @@ from prequential.engine.catalog.streams import Entity, Stream
 from prequential.engine.comparisons.reporting import ComparisonReporter
 from prequential.engine.compiled.pool import find
 from prequential.engine.delay import coverage, due_periods, latency, maturity, periods, records
-from prequential.engine.delay.calibrating import EXPECTED, LABELLED, SCALE, WEIGHT
+from prequential.engine.delay.calibrating import EXPECTED, WEIGHT
 from prequential.engine.delay.due_periods import PeriodState
 from prequential.engine.delay.expected import NUMBERS, RIGHT_WRONG, ends_of_periods, known_of, open_rows
 from prequential.engine.delay.expecting import look_together
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.sums import is_any
-from prequential.engine.expectations import left_of, scale_of, scale_with_rest
+from prequential.engine.expectations import lacks_labels, left_of, scale_of
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.estimates import OF_MODELS
@@ -205,7 +205,7 @@ def foreseen_of(
     starts, ends = tables.pool.key[rows].tolist(), ends_of_periods(tables, rows).tolist()
     some = [
         (place, by_start[start]) for place, start in enumerate(starts)
-        if start in by_start and group.look.about[place, EXPECTED] > 0
+        if start in by_start and group.look.summary[place, EXPECTED] > 0
     ]  # fmt: skip
     if not some:
         return {}
@@ -218,8 +218,8 @@ def foreseen_of(
     layout, codes = int(models.layout[model]), models.codes[model, : models.classes[model]].tolist()
     values, found = measured.by_name([stream.config.measures] * len(some)), {}
     for number, (place, row) in enumerate(some):
-        about, cells = group.look.about[place], group.look.cells[place]
-        one = Foreseen(float(about[EXPECTED]), float(about[WEIGHT]), is_known)
+        summary, cells = group.look.summary[place], group.look.cells[place]
+        one = Foreseen(float(summary[EXPECTED]), float(summary[WEIGHT]), is_known)
         if layout == RIGHT_WRONG:
             one.right = float(cells[0, 0]), float(cells[0, 1])
         elif layout != NUMBERS:
@@ -231,24 +231,24 @@ def foreseen_of(
             one.sums = sums[number, :MEANS].tolist()
         stage = records.stage_of(clock, starts[place], ends[place], int(models.horizon[model]))
         part_left = left_of(clock, starts[place], ends[place])
-        one.halves = _halves(state, model, int(stage), about, part_left, values[number][0])
+        one.halves = _halves(state, model, int(stage), summary, part_left, values[number][0])
         found[row] = one
     return found
 
 
 def _halves(
-    state: ShardState, model: int, stage: int, about: npt.NDArray[np.float64], part_left: float,
+    state: ShardState, model: int, stage: int, summary: npt.NDArray[np.float64], part_left: float,
     values: dict[str, float],
 ) -> dict[str, float]:  # fmt: skip
     """Half widths of intervals, for measures that have enough final periods at this stage."""
     tables, halves = state.accounts.expected, {}
-    unknown = 1.0 - (1.0 - part_left) * float(about[LABELLED]) / float(about[EXPECTED])
-    of_all = scale_with_rest(float(about[SCALE]), float(about[EXPECTED]), part_left)
     for name, value in values.items():
         record = find(tables.record_pool, model, INDEX[name])
         if record:
-            scale = scale_of(name, value, of_all, unknown)
-            half, grade = records.graded(tables.records, record, stage, scale)
+            scale = scale_of(name, value, summary.tolist(), part_left)
+            half, grade = records.graded(
+                tables.records, record, stage, scale, lacks_labels=lacks_labels(name, summary)
+            )
             if grade is not None and isfinite(abs(value) + half):
                 halves[name] = half
     return halves

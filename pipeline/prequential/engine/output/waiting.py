@@ -135,7 +135,7 @@ def _add_up(
     first = 0
     for m in range(len(ends)):
         for i in range(first, ends[m]):
-            if look.about[i, WAITING] > 0.0:
+            if look.summary[i, WAITING] > 0.0:
                 _add_period(look, i, block[i], counts, right_wrong, ratios[i], sums[m])
         first = ends[m]
 
@@ -148,7 +148,7 @@ def _add_period(
     _, predicted, labels = look.cells.shape
     bins = look.coming.shape[2]
     met = block + predicted * bins  # after the counts of predictions
-    sums[0] += look.about[i, WAITING]
+    sums[0] += look.summary[i, WAITING]
     for j in range(predicted):
         right = 1 if right_wrong else j
         sums[2] += look.cells[i, j, right]
@@ -159,4 +159,4 @@ def _add_period(
     if math.isnan(ratio):
         sums[4] += 1.0
     else:
-        sums[3] += look.about[i, EXPECTED] * look.about[i, SCALE] * ratio
+        sums[3] += look.summary[i, EXPECTED] * look.summary[i, SCALE] * ratio
