@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from prequential import Evaluator, evaluate
+from prequential.configuration.reading.reader import load_config
 from prequential.configuration.settings.model import ConfigError
 from prequential.mapping.parsing import parse
 from prequential.mapping.translation import KafkaRecords, Translator
@@ -146,7 +147,26 @@ def test_each_stream_has_its_own_classes() -> None:
     assert found.reasons[2].endswith("which names the class of each place")
 
 
-def test_classes_are_of_one_task() -> None:
+def test_classes_are_of_one_task(tmp_path: Path) -> None:
+    """Streams of another task don't take them over from the defaults."""
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "defaults: {task: multilabel, classes: [jazz, rock]}\n"
+        "streams: {a: {task: classification}, b: {}, c: {task: classification, classes: ['no', 'yes']}}\n"
+    )
+    config = load_config(str(path))
+    assert [config.stream(name).classes for name in "abc"] == [None, ("jazz", "rock"), ("no", "yes")]
+
+
+@pytest.mark.parametrize(("name", "taken"), [("no", "a boolean"), ("010", "8")])
+def test_names_that_yaml_reads_as_something_else_are_refused(name: str, taken: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(f"defaults: {{classes: [{name}, other]}}\n")
+    with pytest.raises(ConfigError, match=f"classes: YAML takes {name} for {taken}: quote it, '{name}'"):
+        load_config(str(path))
+
+
+def test_classes_fit_the_task() -> None:
     with pytest.raises(ConfigError, match="labels of task regression are numbers: expected null"):
         evaluate(rows(LISTS), task="regression", classes=CLASSES)
     with pytest.raises(ConfigError, match="expected a list without repeats"):
