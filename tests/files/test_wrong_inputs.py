@@ -13,7 +13,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from prequential.cli import common
-from prequential.configuration.settings.model import ConfigError
 from prequential.evaluation import Evaluator, evaluate
 from prequential.mapping.evaluations import langfuse_parts, mlflow_parts, otel_parts
 from prequential.topics.errors import WorkError
@@ -187,11 +186,6 @@ def test_vectors_of_another_length_are_refused() -> None:
         ValueError, match=r"y_pred is \[1, 0\], 2 indicators: expected 3, one for each of the"
     ):
         evaluate(rows([[1, 0]] * 20, [[1, 0, 0]] * 20), progress=False, **NAMED)
-
-
-def test_classes_name_labels_of_sets_alone() -> None:
-    with pytest.raises(ConfigError, match="task classification has no such vectors: expected task multilabel"):
-        evaluate(["a"], ["a"], classes=["a", "b"])
 
 
 @pytest.mark.parametrize("form", ["jazz ", "Jazz", "ja\u200bzz"])

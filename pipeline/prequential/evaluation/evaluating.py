@@ -54,7 +54,7 @@ class Settings(TypedDict, total=False):
     #: `classification`, `multilabel` or `regression`; for regression, `loss` is `absolute` or `squared`.
     task: str
     loss: str
-    #: Names of labels by place, for vectors of 0 and 1 with `multilabel`.
+    #: Names by place: of classes in arrays of probabilities, or of labels in vectors of 0 and 1.
     classes: Sequence[str | int | float | bool]
     positive_class: str | int | float | bool | None
     #: `all`, `window:1000`, `fading:0.999`, `decay:1h`, …

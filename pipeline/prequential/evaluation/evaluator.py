@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -105,6 +105,7 @@ class Evaluator:
         of_stream = self._config.stream(self._stream)
         self._stepper, self._present = Stepper(self._shard), Present(self._shard, of_stream)
         self._regression, self._sets = of_stream.task == "regression", of_stream.has_sets
+        self._classes = of_stream.classes
         self._by_version = of_stream.versions == "separate"
         #: Models, versions and classes of accepted records, which need no further check.
         self._taken: set[tuple[Any, ...]] = set()
@@ -118,7 +119,7 @@ class Evaluator:
         instance_id: values.Id,
         y_pred: values.Class | values.Labels | None,
         *,
-        y_proba: Mapping[Any, float] | None = None,
+        y_proba: Mapping[Any, float] | Sequence[float] | None = None,
         model: str = MODEL,
         ts: values.Time = None,
         segments: Mapping[str, str] | None = None,
@@ -136,7 +137,7 @@ class Evaluator:
             The predicted class; a number if `task` is `regression`, labels such as `["a", "b"]` if it is
             `multilabel`. None, which learners return before they have learned anything, is ignored.
         y_proba
-            Probabilities by class.
+            Probabilities by class, or in the order of the setting `classes`.
         model
             The model's name.
         ts
@@ -162,7 +163,7 @@ class Evaluator:
         check_name("model", model)
         record = Prediction(
             self._stream, values.model_name(model), values.identifier("instance_id", instance_id),
-            self._target("y_pred", y_pred), None, values.probabilities(y_proba, y_pred),
+            self._target("y_pred", y_pred), None, values.probabilities(y_proba, y_pred, self._classes),
             values.segments(segments),
             None if model_version is None else values.identifier("model_version", model_version),
             quantiles=values.quantiles(quantiles), **values.numbers(numbers),

@@ -21,6 +21,7 @@ from prequential.mapping.units import ISO, RFC3339, UNITS, Clocks
 from prequential.topics import values
 from prequential.topics.decoding import milliseconds
 from prequential.topics.errors import Fault, existing
+from prequential.topics.foreign_json import Unreadable, reader
 from prequential.topics.messages import MAX_NAME_BYTES, NUMBERS, check_probabilities, clipped
 
 #: An ASCII string of at most this many characters has at most `MAX_NAME_BYTES` bytes.
@@ -200,6 +201,23 @@ def probabilities(path: str, value: Any) -> dict[str, float]:
         raise ValueError(missing_probability(absent, f"{path}.{next(iter(result))}"))
     check_probabilities(result)
     return result
+
+
+_any_array = reader(list)
+
+
+def array_of(value: Any) -> list[Any] | None:
+    """Return the elements of an array, or of one in JSON as a table of text has it; None for anything else.
+
+    >>> array_of([0.7, 0.3]), array_of("[0.7, 0.3]"), array_of({"a": 0.7}), array_of("a")
+    ([0.7, 0.3], [0.7, 0.3], None, None)
+    """
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = _any_array(value)
+        except Unreadable:
+            return None
+    return list(value) if values.is_array(value) else None
 
 
 def missing_probability(path: str, other: str) -> str:

@@ -19,7 +19,17 @@ from typing import Any
 import numpy as np
 from prequential.mapping import conversion
 from prequential.mapping.columns import FieldColumn, ObjectColumns, Translated, whole_column, whole_numbers
-from prequential.mapping.model import ROW, TARGETS, Field, Path, RecordCondition, RecordMapping, Uses, as_text
+from prequential.mapping.model import (
+    ROW,
+    TARGETS,
+    Field,
+    Path,
+    ProbabilityField,
+    RecordCondition,
+    RecordMapping,
+    Uses,
+    as_text,
+)
 from prequential.mapping.rows import RowColumns, SourceColumns, has_name, pick
 from prequential.mapping.units import Clocks
 from prequential.topics import messages, values
@@ -29,6 +39,9 @@ STRUCTS: tuple[type[Any], ...] = (messages.Instance, messages.Prediction, messag
 
 #: Types of which no value is absent, and those of predictions that aren't text.
 _NEVER_ABSENT, _NO_TEXT = {str, int, bool}, {int, float, bool}
+
+#: Types of probabilities that are no arrays.
+_NEVER_ARRAYS = {dict, type(None), float}
 
 _REQUIRED = ("stream", "model", "instance_id", *TARGETS)
 
@@ -79,10 +92,11 @@ def _header(headers: Any, name: str) -> Any:
 class Translator:
     """Applies a mapping.
 
-    `task_of` returns a stream's task. For `regression`, text must be a number; for `multilabel`, it may be an
-    array of labels in JSON. The
-    targets of `text` sources (CSV) are read as tables write them: `1.0` as 1, `True` as true. With
-    `unlabelled`, rows without a label are skipped; with `withdraws`, a null label withdraws the label.
+    `task_of` returns a stream's task. For `regression`, text must be a number; for `multilabel`, it may be
+    an array of labels in JSON. `classes_of` returns a stream's classes by place, for arrays of
+    probabilities. The targets of `text` sources (CSV) are read as tables write them: `1.0` as 1, `True` as
+    true. With `unlabelled`, rows without a label are skipped; with `withdraws`, a null label withdraws the
+    label.
 
     >>> from prequential.mapping.parsing import parse
     >>> section = {"as": "labels", "stream": {"const": "s"}, "instance_id": "value.id",
@@ -97,10 +111,12 @@ class Translator:
 
     def __init__(
         self, mapping: RecordMapping, task_of: Callable[[str], str] = lambda stream: "classification", *,
+        classes_of: Callable[[str], Sequence[str] | None] = lambda stream: None,
         text: bool = False, unlabelled: bool = False, withdraws: bool = False,
     ) -> None:  # fmt: skip
         self.mapping = mapping
-        self._task_of, self._text, self._unlabelled = task_of, text, unlabelled
+        self._task_of, self._classes_of = task_of, classes_of
+        self._text, self._unlabelled = text, unlabelled
         self._withdraws = withdraws
         self._struct = STRUCTS[mapping.kind]
         #: Counts the times by their kind of zone, if the caller sets it.
@@ -166,7 +182,11 @@ class Translator:
         """Return the values of one field; `streams` are those of the field `stream`."""
         mapping = self.mapping
         if name == "y_proba":
-            return _probabilities(mapping.objects.get(name), batch)
+            given = mapping.objects.get(name)
+            if isinstance(given, Path):
+                named = self._named_by_place(given, batch, streams)
+                return batch.converted(named, given, conversion.probabilities)
+            return None if given is None else _probabilities(given, batch)
         if name in mapping.objects:
             return _object_of(name, mapping.objects[name], batch)
         one = mapping.fields.get(name)
@@ -194,6 +214,24 @@ class Translator:
                 column, one.path, converter, required=True, nullable=self._withdraws, withdrawn=withdrawn
             )
         return batch.converted(column, one.path, converter, required=name in _REQUIRED)
+
+    def _named_by_place(self, path: Path, batch: _Batch, streams: Any) -> list[Any]:
+        """Return the values of a path, with arrays of probabilities as objects by class."""
+        column = batch.column(path)
+        if {*map(type, column)} <= _NEVER_ARRAYS:
+            return column
+        classes = {name: None if name is None else self._classes_of(name) for name in set(streams)}
+        named = []
+        for index, (value, stream) in enumerate(zip(column, streams)):
+            array = conversion.array_of(value)
+            if array is not None:
+                try:
+                    value = values.by_place(path.text, array, classes[stream])
+                except ValueError as error:
+                    batch.fail(index, str(error))
+                    value = None
+            named.append(value)
+        return named
 
     def _named_as_predictions(self, given: Any, predictions: Any, batch: _Batch) -> FieldColumn:
         """Return probabilities whose classes are named as the same values in predictions.
@@ -355,9 +393,7 @@ def _together(paths: tuple[Path, ...], batch: _Batch) -> list[Any]:
     return batch.made_of(zip(*columns), lambda *parts: conversion.together(text, parts))
 
 
-def _probabilities(given: Any, batch: _Batch) -> Any:
-    if given is None or isinstance(given, Path):
-        return _whole(given, batch, conversion.probabilities)
+def _probabilities(given: Mapping[str, ProbabilityField], batch: _Batch) -> Any:
     columns = []
     for one in given.values():
         convert = conversion.remainder if one.is_remainder else conversion.share

@@ -543,18 +543,57 @@ def _level(key: object) -> float:
     return math.nan
 
 
-def probabilities(y_proba: Mapping[Any, float] | None, y_pred: object = None) -> dict[str, float] | None:
+def is_array(value: object) -> bool:
+    """Whether a value is an array of one dimension: a list, a tuple, or one of numpy; no list of pairs.
+
+    >>> is_array([0.7, 0.3]), is_array([("a", 0.7)]), is_array({"a": 0.7})
+    (True, False, False)
+    """
+    if isinstance(value, (list, tuple)):
+        return not any(isinstance(entry, tuple) for entry in value)
+    return getattr(value, "ndim", None) == 1
+
+
+def by_place(field: str, shares: Iterable[Any], classes: Sequence[str] | None) -> dict[str, Any]:
+    """Probabilities in an array, by class: `classes` are the names by place, a stream's setting.
+
+    Raises ValueError without `classes`, and where there are not as many probabilities as classes.
+
+    >>> by_place("y_proba", [0.7, 0.3], ("UP", "DOWN"))
+    {'UP': 0.7, 'DOWN': 0.3}
+    """
+    given = [plain(share) for share in shares]
+    if classes is None:
+        raise ValueError(
+            f"{field} is {quoted(given)}: expected probabilities by class, such as {{'UP': 0.8}}, or the "
+            "setting `classes`, which names the class of each place"
+        )
+    if len(given) != len(classes):
+        raise ValueError(
+            f"{field} is {quoted(given)}, {len(given)} probabilities: expected {len(classes)}, one for each "
+            "of the stream's `classes`"
+        )
+    return dict(zip(classes, given))
+
+
+def probabilities(
+    y_proba: Mapping[Any, float] | Sequence[float] | None, y_pred: object = None,
+    classes: Sequence[str] | None = (),
+) -> dict[str, float] | None:  # fmt: skip
     """Probabilities by class, whose names become strings; what rounding brings out of 0 … 1 is clipped.
 
     Where `y_pred` is a number or a boolean, `1.0` and `True` as text are the classes that programs write so.
-    Raises ValueError, naming the class, for what isn't from 0 to 1, for a class that comes twice, and for a
-    sum above `MAX_PROBABILITY_SUM`.
+    `classes` are those of an array, by place; None: a stream's setting lacks them, (): there is no such
+    setting. Raises ValueError, naming the class, for what isn't from 0 to 1, for a class that comes twice,
+    and for a sum above `MAX_PROBABILITY_SUM`.
 
     >>> probabilities({True: 0.75, False: 0.25}), probabilities({1.0: 0.7, 0.0: 0.3})
     ({'true': 0.75, 'false': 0.25}, {'1': 0.7, '0': 0.3})
     """
     if y_proba is None:
         return None
+    if is_array(y_proba) and classes != ():
+        y_proba = by_place("y_proba", y_proba, classes)  # type: ignore[arg-type]
     if not isinstance(y_proba, Mapping):
         raise ValueError(
             f"y_proba is {quoted(y_proba)}: expected probabilities by class, such as {{'UP': 0.8}}"

@@ -28,7 +28,7 @@ _RUNS = "kept; each worker uses it after its restart"
 OF_STREAM: Mapping[str, str] = {
     "task": _ON,  # the engine refuses it
     "loss": "kept; losses of outcomes from now on",
-    "classes": "kept; vectors of indicators are read by it from now on",
+    "classes": "kept; arrays are read by it from now on",
     "positive_class": "kept; measures of it from now on, of what was counted as well",
     "estimators": "kept, in another order of messages",
     "measures": _SAYS,

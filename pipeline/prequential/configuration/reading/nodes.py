@@ -202,6 +202,10 @@ class NodeReader:
         """The value of a node of a mapping, where `yes` and `no` may be classes, and `NO` a country."""
         if node.tag == _BOOLEAN and node.value.lower() not in ("true", "false"):
             self._fail(node, f"{where}: YAML takes {node.value} for a boolean: quote it, '{node.value}'")
+        if isinstance(node, yaml.SequenceNode):
+            for entry in node.value:
+                if isinstance(entry, yaml.ScalarNode):
+                    self._as_meant(entry, where)
         value = self._plain(node, where)
         if node.tag == _INTEGER and node.value.replace("_", "").lstrip("+") != str(value):
             self._fail(node, f"{where}: YAML takes {node.value} for {value}: quote it, '{node.value}'")

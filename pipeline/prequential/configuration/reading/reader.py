@@ -248,8 +248,8 @@ class _Reader(NodeReader):
             return base
         if changes.get("task", base.task) == "regression" and "label_at_horizon" not in children:
             changes["label_at_horizon"] = None  # a class isn't taken over where labels are numbers
-        if changes.get("task", base.task) != "multilabel" and "classes" not in children:
-            changes["classes"] = None  # nor are names of labels taken over where there are no sets of them
+        if changes.get("task", base.task) != base.task and "classes" not in children:
+            changes["classes"] = None  # nor are names taken over where they are of something else
         try:
             config = replace(base, **changes)
         except UsageError as error:

@@ -156,7 +156,8 @@ class StreamConfig:
     task: str = "classification"
     #: Loss of one outcome in detectors and comparisons of `task: regression`.
     loss: str = "absolute"
-    #: Names of labels by place, for vectors of 0 and 1 with `task: multilabel`; null: records name labels.
+    #: Names by place: of classes in arrays of probabilities, or of labels in vectors of 0 and 1 with `task:
+    #: multilabel`; null: records name them.
     classes: tuple[str, ...] | None = None
     #: Class of `precision`, `recall`, `f1` and ranking; null: `true` or `1` where labels are booleans, or 0
     #: and 1.
@@ -277,10 +278,10 @@ class StreamConfig:
                 f"positive_class {self.positive_class!r} is one class, and classes of task multilabel are "
                 "sets: expected null; the detail per_class has each label's precision and recall"
             )
-        if self.classes is not None and not self.has_sets:
+        if self.classes is not None and not self.has_classes:
             raise UsageError(
-                f"classes are names of labels in vectors of 0 and 1, and task {self.task} has no such vectors: "
-                "expected task multilabel, or null"
+                "classes are names of classes or labels by place, and labels of task regression are numbers: "
+                "expected null"
             )
         if self.has_sets and self.label_at_horizon is not None:
             at_horizon = array_of_text(self.label_at_horizon)

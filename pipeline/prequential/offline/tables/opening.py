@@ -262,7 +262,8 @@ def table_sources(
     return {
         kind: TableSource(
             kind, files[kind], of_kind, lambda stream: config.stream(stream).task,
-            unlabelled=shared, progress=progress(kind), numbers=numbers,
+            classes_of=lambda stream: config.stream(stream).classes, unlabelled=shared,
+            progress=progress(kind), numbers=numbers,
         )
         for kind, of_kind in mappings.items()
     }  # fmt: skip

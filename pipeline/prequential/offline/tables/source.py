@@ -75,6 +75,7 @@ class TableSource(Located):
         mappings: Sequence[RecordMapping],
         task_of: Callable[[str], str],
         *,
+        classes_of: Callable[[str], Sequence[str] | None] = lambda stream: None,
         unlabelled: bool = False,
         progress: Progress = lambda rows, share: None,
         numbers: NameNumbers | None = None,
@@ -97,7 +98,7 @@ class TableSource(Located):
         withdraws = kind == LABELS and not unlabelled
         self._translators = [
             Translator(
-                mapping, task_of, text=file.text, unlabelled=unlabelled,
+                mapping, task_of, classes_of=classes_of, text=file.text, unlabelled=unlabelled,
                 withdraws=withdraws,
             )
             for mapping in mappings

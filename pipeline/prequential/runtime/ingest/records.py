@@ -64,6 +64,7 @@ class _Writing(Translator):
         waits = nullable or mapped_parts.operation_path([path for _, path in mapping.paths()]) is not None
         super().__init__(
             mapping, lambda stream: config.stream(stream).task,
+            classes_of=lambda stream: config.stream(stream).classes,
             withdraws=mapping.kind == LABELS and not waits,
         )  # fmt: skip
         self._struct = _STRUCTS[mapping.kind]

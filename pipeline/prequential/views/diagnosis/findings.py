@@ -114,7 +114,7 @@ def why_nothing(facts: Facts, known: list[Finding]) -> str:
 _REMEDIES = (
     (r"at `\$\.ts`|^ts is ",
      "ts is integer milliseconds since 1970, or RFC 3339 with offset: 2024-05-01T12:00:00Z"),
-    (r"y_proba", 'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'),
+    (r"y_proba(?!.*`classes`)", 'y_proba is an object of probabilities by class: {"UP": 0.8, "DOWN": 0.2}'),
     (r"segments", 'segments is an object of strings: {"arm": "A"}'),
     (r"task: regression", "`task: classification` if these are classes"),
     (r"one too many: limits\.classes", "`task: regression` if these are numbers; else raise the limit"),
