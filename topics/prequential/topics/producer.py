@@ -10,11 +10,11 @@ Example::
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 from time import time_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -46,6 +46,9 @@ _PARTITIONERS = ("murmur2_random", "murmur2")
 _encode = msgspec.json.Encoder(enc_hook=values.written).encode
 
 _P = TypeVar("_P", bound="RecordProducer")
+
+#: Takes a record that isn't delivered: its topic without prefix, its key, its value and the reason.
+Spill = Callable[[str, Union[bytes, None], bytes, str], None]
 
 
 class DeliveryError(WorkError):
@@ -83,24 +86,45 @@ class RecordProducer:
     out although the cluster is well, make a new producer: librdkafka's client may have lost its brokers for
     good (see `prequential.topics.clients.is_stranded`).
 
+    While the brokers don't answer, records wait in memory, each for librdkafka's `delivery.timeout.ms` (5
+    minutes). When they answer again, the records that wait are sent, each once. Without `buffer`, a call
+    waits while librdkafka's queue is full (100,000 records or 1 GiB). With `buffer` no call waits. A record
+    that isn't delivered (no room, timed out, or still waiting at the end of a `with` block) goes to `spill`;
+    without one it is a DeliveryError.
+
     Parameters
     ----------
     kafka
         The cluster, and the prefix of its topics.
     wide
         Streams with `key: instance`, whose records are keyed by the ids of their instances.
+    buffer
+        The most records that wait for their delivery; None: librdkafka's limits, and calls wait for room.
+    spill
+        Called as `spill(topic, key, value, reason)` with each record that isn't delivered, in whichever
+        thread uses the producer; the topic has no prefix. Write the value to a file, and send it later with
+        `send` or `prequential produce`. It must not use the producer. What it raises, the call raises.
     **settings
         librdkafka's, which win over the defaults, but for the partitioner (`**{"linger.ms": 50}`).
 
     Raises
     ------
     UsageError
-        For another partitioner than Java's, settings that librdkafka refuses, and secrets that can't be read.
+        For another partitioner than Java's, settings that librdkafka refuses, a `buffer` that isn't at least
+        1, and secrets that can't be read.
     """
 
-    def __init__(self, kafka: KafkaConfig, *, wide: Collection[str] = (), **settings: Any) -> None:
+    def __init__(
+        self, kafka: KafkaConfig, *, wide: Collection[str] = (), buffer: int | None = None,
+        spill: Spill | None = None, **settings: Any,
+    ) -> None:  # fmt: skip
         self.kafka = kafka
         self._wide = frozenset(wide)
+        self._buffer, self._spill = buffer, spill
+        if buffer is not None:
+            if isinstance(buffer, bool) or not isinstance(buffer, int) or buffer < 1:
+                raise UsageError(f"buffer is {buffer!r}: expected a number of records from 1 on, or None")
+            settings["queue.buffering.max.messages"] = buffer
         _check_partitioner(settings, "the producer's settings")
         _check_partitioner(kafka.security, "kafka.security")
         self._failures: list[tuple[str, bytes | None, str]] = []
@@ -119,7 +143,7 @@ class RecordProducer:
             )
 
     def send(self, topic: str, key: bytes | None, value: bytes) -> None:
-        """Queue one record, waiting while the queue is full.
+        """Queue one record; without `buffer`, wait while the queue is full.
 
         Parameters
         ----------
@@ -134,21 +158,29 @@ class RecordProducer:
         ------
         DeliveryError
             For records that failed since the last call, or for this one: it may be larger than
-            `message.max.bytes`, or the producer may be unable to go on.
+            `message.max.bytes`, there may be no room in the `buffer`, or the producer may be unable to go on.
+            With `spill`, only for a record that is too large, and if the producer is unable to go on.
         """
         self._raise_failures()
         name = self.kafka.topic(topic)
+        polled = False
         while True:
             try:
                 self._producer.produce(name, value, key)
                 break
             except BufferError:
-                self._producer.poll(_ROOM_SECONDS)
+                if polled and self._buffer is not None:
+                    self._fail(name, key, value, f"{self._buffer:,} records are waiting for the brokers")
+                    break
+                self._producer.poll(_ROOM_SECONDS if self._buffer is None else 0)
+                polled = True
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
                     raise DeliveryError(name, key, f"its value has {len(value)} bytes") from error
                 raise DeliveryError(name, key, error.args[0].str()) from error
         self._producer.poll(0)
+        if self._buffer is not None:
+            self._raise_failures()
 
     def flush(self, timeout: float = _FLUSH_SECONDS) -> None:
         """Wait until every record is delivered.
@@ -178,18 +210,37 @@ class RecordProducer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Flush; an error that is already on its way is not replaced by a failed delivery."""
+        """Flush; an error that is already on its way is not replaced by a failed delivery.
+
+        With `spill`, records that the brokers still haven't taken go to it.
+        """
         try:
             self.flush()
         except WorkError:
-            if error is None:
+            if self._spill is not None:
+                self._spill_the_rest()
+            elif error is None:
                 raise
+
+    def _spill_the_rest(self) -> None:
+        """Give up the records that wait for the brokers; each then counts as not delivered."""
+        self._producer.purge(in_queue=True, in_flight=True)
+        while len(self._producer):
+            self._producer.poll(_ROOM_SECONDS)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            with self._lock:
-                why = refusal(self.kafka, error, Permission("Write", "topic", message.topic()))
-                self._failures.append((message.topic(), message.key(), why or error.str()))
+            topic = message.topic() or ""
+            why = refusal(self.kafka, error, Permission("Write", "topic", topic))
+            self._fail(topic, message.key(), message.value() or b"", why or error.str())
+
+    def _fail(self, name: str, key: bytes | None, value: bytes, why: str) -> None:
+        """Spill a record that isn't delivered, or note it for the next DeliveryError."""
+        if self._spill is not None:
+            self._spill(name[len(self.kafka.prefix) :], key, value, why)
+            return
+        with self._lock:
+            self._failures.append((name, key, why))
 
     def _raise_failures(self) -> None:
         if self._failures:
@@ -202,8 +253,9 @@ class RecordProducer:
 class StreamProducer(RecordProducer):
     """What a model server says to the pipeline: an observation came, a model predicts, the truth is known.
 
-    All methods return at once. They raise ValueError, quoting the argument, for what would end in
-    dead-letters, and DeliveryError for records that failed since the last call (see `RecordProducer`).
+    All methods return at once, unless librdkafka's queue is full and there is no `buffer`: `RecordProducer`
+    describes what an outage of the brokers does. They raise ValueError, quoting the argument, for what would
+    end in dead-letters, and DeliveryError for records that failed since the last call (see `RecordProducer`).
     numpy's scalars are understood.
 
     Ids are strings or integers (17 and `"17"` are the same id), classes are strings, integers or booleans;

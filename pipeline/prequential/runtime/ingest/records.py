@@ -280,7 +280,7 @@ class SourceTranslator:
     ) -> Iterator[tuple[int, str]]:  # fmt: skip
         """Yield parts that give no message with the reasons, the last part first."""
         by_rows = all(one.rows is not None for one in mapped)
-        with_rows = {place for one in mapped for place in one.places} if by_rows and idle else frozenset[int]()
+        with_rows = {place for one in mapped for place in one.places} if by_rows else set[int]()
         for place in sorted(idle, reverse=True):
             operation = None if operations is None else operations[place]
             if content.values[place] is None:
