@@ -12,7 +12,8 @@ from statistics import median
 import pytest
 from boards import comparison, metrics
 from prequential.cli.main import main
-from prequential.demo.screen import DemoBoard, compared, table, worth
+from prequential.demo.flights import FlightSource
+from prequential.demo.screen import DemoBoard, compared, detected, drift, table, totals, worth
 from prequential.demo.stream import (
     AGES,
     HISTORY,
@@ -199,7 +200,7 @@ def _metrics(model: str, stage: str, estimator: str, outcomes: int, accuracy: fl
 
 def test_the_summary_says_what_the_labels_that_arrived_meanwhile_were_worth() -> None:
     server = ModelServer(PLAN, {"nb": Parrot(), "old": Parrot(learns=False)})  # type: ignore[dict-item]
-    board = DemoBoard()
+    board = DemoBoard(STREAM)
     assert worth(board, server) == []
     for model, stage, accuracy in (("nb", "initial", 0.8996), ("nb", "final", 0.9104), ("old", "final", 0.7)):
         board.update("metrics", _metrics(model, stage, "all", 2500, accuracy))
@@ -214,7 +215,7 @@ def test_the_summary_says_what_the_labels_that_arrived_meanwhile_were_worth() ->
 
 def test_the_summary_says_which_model_is_better() -> None:
     server = ModelServer(PLAN, {"nb": Parrot()})  # type: ignore[dict-item]
-    board = DemoBoard()
+    board = DemoBoard(STREAM)
     assert compared(board, server) == []
     for stream, stage in ((STREAM, "initial"), (STREAM, "final"), ("another", "final")):
         for estimator, difference in (("all", 0.031), ("window:1000", 0.5)):
@@ -230,7 +231,7 @@ def test_the_summary_says_which_model_is_better() -> None:
 
 def test_the_table_fits_a_terminal_of_80_columns() -> None:
     server = ModelServer(PLAN, {"adaptive-tree": Parrot()})  # type: ignore[dict-item]
-    board = DemoBoard()
+    board = DemoBoard(STREAM)
     for stage in ("initial", "final"):
         board.update("metrics", _metrics("adaptive-tree", stage, "window:1000", 12_700, 0.9))
     console = Console(width=80, file=io.StringIO(), record=True)
@@ -248,6 +249,53 @@ def test_the_table_fits_a_terminal_of_80_columns() -> None:
 def test_a_wrong_duration_is_quoted(given: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         status = main(["demo", "--duration", given])
+    except SystemExit as ended:
+        status = int(str(ended.code))
+    assert status == 2
+    assert said in capsys.readouterr().err
+
+
+# ---- flights
+
+
+def test_flights_come_in_their_order_at_the_speed_that_one_chooses() -> None:
+    source = FlightSource(speed=7 * 86_400_000)
+    messages = list(source.messages())
+    assert source.duration == pytest.approx(50, abs=1)  # 350 days
+    assert [message.at for message in messages] == sorted(message.at for message in messages)
+    assert (source.instances, len(messages)) == (14_886, 2 * 14_886 + source.labels)
+    assert 14_000 < source.labels < 14_886  # cancelled flights have none
+    first = messages[0].fields["ts"]
+    for message in messages[:: len(messages) // 100]:
+        assert message.at == pytest.approx((message.fields["ts"] - first) / 604_800, abs=1)
+    assert source.position == "2014-01-01"  # the last flights land after midnight in UTC
+
+
+def test_flights_have_a_table_without_a_drift() -> None:
+    source, board = FlightSource(speed=86_400_000), DemoBoard("flights")
+    value = metrics(2_000, 0.8, stream="flights", model="daily", stage="final", estimator="window:1000", n=1)
+    board.update("metrics", value.value)
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(table(board, source, console))
+    text = console.export_text()
+    assert "daily" in text
+    assert "drift" not in text
+    assert drift(source) == ""
+    assert detected(board, source) == ["0 alarms, 0 incidents"]
+    assert "came after 7d and were dropped" in totals(board, source)[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(("--speed", "1d"), "--speed is for --data flights"),
+     (("--data", "flights", "--seed", "3"), "--seed is for --data drift"),
+     (("--data", "flights", "--speed", "0s"), "--speed is")],
+)  # fmt: skip
+def test_an_option_of_the_other_stream_is_refused(
+    given: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = main(["demo", *given])
     except SystemExit as ended:
         status = int(str(ended.code))
     assert status == 2

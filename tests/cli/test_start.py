@@ -13,7 +13,7 @@ from prequential.cli.main import main
 from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.demo import broker, worker
 from prequential.demo.broker import GuardedProcess, pick_port, wait_until_ready
-from prequential.demo.worker import DemoWorker, Readiness, evaluated, readiness
+from prequential.demo.worker import DemoWorker, Readiness, readiness
 from prequential.runtime.http import Endpoint
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
@@ -72,19 +72,23 @@ def test_the_demo_waits_for_a_slow_worker_and_says_so(
 ) -> None:
     monkeypatch.setattr(worker, "_TELL_SECONDS", 0.5)
     told: list[str] = []
-    slow = DemoWorker(KafkaConfig("127.0.0.1:1"), "demo", http, tmp_path, told.append)
+    shown: list[str] = []
+    slow = DemoWorker(KafkaConfig("127.0.0.1:1"), "demo", {}, http, tmp_path)
     slow._command = [sys.executable, "-c", _SERVER, str(http.port)]
     with slow:
+        slow.wait_until_ready(told.append, shown.append)
         assert readiness(slow.base) == Readiness(True, "compiling")
     assert told[-1].startswith("waiting for the worker for ")
     assert told[-1].endswith(" s: compiling")
+    assert shown[-1] == "compiling"  # once, although it was asked several times
+    assert len(shown) == len(set(shown))
 
 
 def test_the_demo_does_not_wait_for_a_worker_that_has_ended(http: HttpConfig, tmp_path: Path) -> None:
-    gone = DemoWorker(KafkaConfig("127.0.0.1:1"), "demo", http, tmp_path, print)
+    gone = DemoWorker(KafkaConfig("127.0.0.1:1"), "demo", {}, http, tmp_path)
     gone._command = [sys.executable, "-c", "raise SystemExit('no room')"]
     with pytest.raises(WorkError, match=r"stopped unexpectedly; the end of its log:\nno room"), gone:
-        pass
+        gone.wait_until_ready(print, print)
 
 
 def test_a_broker_is_waited_for_as_long_as_it_runs(
@@ -95,7 +99,3 @@ def test_a_broker_is_waited_for_as_long_as_it_runs(
     process = GuardedProcess([sys.executable, "-c", "import time; time.sleep(1.5)"], tmp_path / "log", 9)
     assert not wait_until_ready(process, f"127.0.0.1:{http.port}")
     assert "waiting for the broker at" in caplog.text
-
-
-def test_the_demo_compiles_what_its_worker_needs() -> None:
-    assert evaluated().defaults.details == ("confusion", "scores")

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from prequential.cli.common import address, sigterm_as_ctrl_c
+from prequential.cli.common import address, as_duration, sigterm_as_ctrl_c
 from prequential.cli.dashboard import HOST, PORT
-from prequential.configuration.settings.durations import duration
+from prequential.configuration.settings.durations import duration, exact_duration
 from prequential.configuration.settings.model import Config, HttpConfig, WorkerConfig
 from prequential.demo import screen
 from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
-from prequential.demo.stream import Feed, ModelServer, StreamPlan, build_models
-from prequential.demo.worker import EMIT_OUTCOMES, DemoWorker, evaluated, scrape
-from prequential.runtime.compilation import compile_loops
+from prequential.demo.flights import SPEED, FlightSource
+from prequential.demo.source import EMIT_OUTCOMES, Feed, Source
+from prequential.demo.stream import ModelServer, StreamPlan, build_models
+from prequential.demo.worker import DemoWorker, scrape
 from prequential.runtime.program import stop_signals
 from prequential.topics import admin, clients, outputs, specs
 from prequential.topics.errors import UsageError, WorkError
@@ -64,6 +65,9 @@ def _run_broker(args: argparse.Namespace) -> int:
     return 0
 
 
+#: The streams that can be shown: one that is made, with a drift; and real flights.
+_DRIFT, _FLIGHTS = "drift", "flights"
+
 #: Seconds of stream: half a minute on either side of the drift, and done within two minutes.
 _DURATION = 65.0
 
@@ -94,17 +98,27 @@ def add_parser(subparsers: Any) -> None:
     """Add the command to the program's subparsers."""
     parser = subparsers.add_parser(
         "demo",
-        help="show a demo: embedded broker, worker, models on a stream with a drift",
-        description="Start an embedded broker and a worker. Three models of river predict a stream that "
-        "drifts halfway and whose labels come seconds later, and predict again while labels are pending. "
+        help="show a demo: embedded broker, worker, models on a stream with a drift or on real flights",
+        description="Start an embedded broker, a page and a worker. Three models of river predict a stream "
+        "that drifts halfway and whose labels come seconds later, and predict again while labels are "
+        "pending. With --data flights, it replays what two models predicted about the flights of a year. "
         "Prints the metrics and, at the end, the findings. Ctrl-C ends the demo earlier.",
     )
     parser.add_argument(
-        "--duration", type=_seconds, default=_DURATION, metavar="SECONDS",
-        help=f"length of the stream in seconds, without start and end (default: {_DURATION:g})",
+        "--data", choices=[_DRIFT, _FLIGHTS], default=_DRIFT,
+        help=f"the stream: made, with a drift, or the flights of prequential.datasets (default: {_DRIFT})",
     )
     parser.add_argument(
-        "--seed", type=int, default=_SEED, metavar="N", help=f"seed of the stream (default: {_SEED})"
+        "--speed", type=as_duration, metavar="TIME",
+        help=f"how much of the flights' time a second shows, e.g. 1d (default: {exact_duration(SPEED)})",
+    )
+    parser.add_argument(
+        "--duration", type=_seconds, metavar="SECONDS",
+        help="length of the stream in seconds, without start and end "
+        f"(default: {_DURATION:g}, or all of the flights)",
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help=f"seed of the stream with a drift (default: {_SEED})"
     )
     parser.add_argument(
         "--http", default="127.0.0.1:0", metavar="HOST:PORT",
@@ -136,8 +150,13 @@ def run(args: argparse.Namespace) -> int:
     stops unexpectedly.
     """
     least, most = _DURATIONS
-    if not least <= args.duration <= most:
+    if args.duration is not None and not least <= args.duration <= most:
         raise UsageError(f"--duration is {args.duration:g}: expected {least:g} to {most:g} seconds")
+    for option, value, data in (("--speed", args.speed, _FLIGHTS), ("--seed", args.seed, _DRIFT)):
+        if value is not None and args.data != data:
+            raise UsageError(f"{option} is for --data {data}: leave it out, or give --data {data}")
+    if args.speed is not None and args.speed <= 0:
+        raise UsageError(f"--speed is {args.speed} ms: expected a duration above 0, such as 1d")
     http = address(args.http)
     with sigterm_as_ctrl_c(), ExitStack() as stack:
         try:
@@ -151,9 +170,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Session:
-    """Start everything but the stream; `stack` stops it."""
-    plan = StreamPlan(duration=args.duration, seed=args.seed)
-    compile_loops(say, evaluated())  # before any clock starts
+    """Start everything but the stream; `stack` stops it.
+
+    The page comes first: it shows what the worker does until the stream begins.
+    """
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prequential-demo-")))
     broker = None
     if args.bootstrap_servers:  # a cluster of the user's, with an unused prefix
@@ -167,16 +187,33 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     page = stack.enter_context(Page(Config(kafka), _WINDOW, HOST, PORT))
     say(f"the page: {page.address} (open it in a browser; it updates live)")
     say(f"{broker.name if broker else 'Kafka'}: {kafka.bootstrap_servers}")
-    say("training the models on the stream's history")
-    server = ModelServer(plan, build_models(plan))
     group = kafka.prefix.rstrip(".") or WorkerConfig.group
-    worker = stack.enter_context(DemoWorker(kafka, group, http, folder, say))
+    evaluated = (ModelServer if args.data == _DRIFT else FlightSource).settings
+    worker = stack.enter_context(DemoWorker(kafka, group, evaluated, http, folder))
+    page.notice = "The worker starts, and the first time on a machine it compiles the engine."
+    source = _source(args)
+    worker.wait_until_ready(say, lambda progress: _show_progress(page, progress))
+    page.notice = None
     say(f"the worker's metrics: {worker.base}/metrics")
     say(f"to watch from another terminal: {_watch(kafka)}")
     tail = stack.enter_context(closing(Tail(kafka, screen.TOPICS, from_beginning=True)))
-    feed = Feed(server, kafka)
+    feed = Feed(source, kafka)
     stack.callback(feed.stop)
     return _Session(feed, tail, worker, broker)
+
+
+def _source(args: argparse.Namespace) -> Source:
+    """Return the stream of a command line."""
+    if args.data == _FLIGHTS:
+        return FlightSource(args.speed or SPEED, args.duration)
+    plan = StreamPlan(duration=args.duration or _DURATION, seed=args.seed or _SEED)
+    say("training the models on the stream's history")
+    return ModelServer(plan, build_models(plan))
+
+
+def _show_progress(page: Page, progress: str) -> None:
+    """Show on the page what the worker is doing before the stream begins."""
+    page.notice = f"The stream begins when the worker is ready. The worker: {progress}."
 
 
 class _Session:
@@ -185,14 +222,14 @@ class _Session:
     def __init__(self, feed: Feed, tail: Tail, worker: DemoWorker, broker: EmbeddedBroker | None) -> None:
         self._feed, self._tail, self._worker = feed, tail, worker
         self._broker = broker
-        self._server = feed.server
-        self._board = screen.DemoBoard()
+        self._source = feed.source
+        self._board = screen.DemoBoard(feed.source.stream)
         self._console = Console()
 
     def show(self) -> None:
         """Run the stream and show it, until its end or Ctrl-C."""
         live = self._console.is_terminal and not self._console.is_dumb_terminal
-        screen.print_lines(screen.legend(self._server), self._console)
+        screen.print_lines(screen.legend(self._source), self._console)
         self._feed.start()
         try:
             (self._show_live if live else self._show_plainly)()
@@ -205,9 +242,9 @@ class _Session:
         """Print the findings."""
         kafka = self._feed.kafka
         say("")
-        screen.print_table(self._board, self._server, self._console)
+        screen.print_table(self._board, self._source, self._console)
         for lines in (screen.totals, screen.detected, screen.worth, screen.compared):
-            screen.print_lines(lines(self._board, self._server), self._console)
+            screen.print_lines(lines(self._board, self._source), self._console)
         last_lines = [f"the worker's metrics were at {self._worker.base}/metrics"]
         if self._broker is None:
             last_lines.append(f"the topics {kafka.prefix}* are still there: {_watch(kafka)}")
@@ -221,12 +258,16 @@ class _Session:
     def _show_plainly(self) -> None:
         next_line = 0.0
         said = ""
+        shown: dict[str, tuple[str, Any]] = {}
         for incidents in self._moments(_LAST_SECONDS):
-            if (now_drift := screen.drift(self._server)) != said:
+            if (now_drift := screen.drift(self._source)) != said:
                 said = now_drift
                 say(said)
             for incident in incidents:
-                say(screen.incident_line(incident, self._server))
+                state = incident.status, incident.change_point["outcome"]
+                if shown.get(incident.id) != state:  # its size and causes change all the time
+                    shown[incident.id] = state
+                    say(screen.incident_line(incident, self._source))
             if self._feed.at >= next_line:
                 next_line += _LINE_SECONDS
                 say(screen.progress(self._board, self._feed))
@@ -247,7 +288,7 @@ class _Session:
             now = time.monotonic()
             if not self._feed.running:
                 deadline = deadline or now + last
-            announced = self._server.outcomes // EMIT_OUTCOMES * EMIT_OUTCOMES
+            announced = self._source.outcomes // EMIT_OUTCOMES * EMIT_OUTCOMES
             over = deadline is not None and (self._board.outcomes >= announced or now > deadline)
             if over or now >= next_reading:
                 self._board.read(scrape(self._worker.base), now)

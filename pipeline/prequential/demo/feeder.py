@@ -15,7 +15,8 @@ from datetime import datetime, timezone
 from itertools import count
 
 from prequential.configuration.reading.reader import load_config
-from prequential.demo.stream import DemoModel, Feed, ModelServer, PreparedMessage, StreamPlan, build_models
+from prequential.demo.source import Feed, PreparedMessage
+from prequential.demo.stream import DemoModel, ModelServer, StreamPlan, build_models
 from prequential.runtime.program import Stop, stop_signals
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import UsageError, WorkError

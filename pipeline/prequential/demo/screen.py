@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prequential.demo.stream import AGES, DELAY_MEDIAN, HORIZON, STREAM, Feed, ModelServer
-from prequential.demo.worker import EMIT_OUTCOMES, RATIO, Readings
+from prequential.configuration.settings.durations import shown_duration
+from prequential.demo.source import EMIT_OUTCOMES, Feed, Source
+from prequential.demo.stream import RATIO
+from prequential.demo.worker import Readings
 from prequential.offline.replay.text import ModelRow, models_table, number, print_wide, with_courses
 from prequential.topics.foreign_json import reader
 from prequential.topics.outputs import Alarm, Comparison, Incident, Metrics
 from prequential.topics.specs import COMPARISONS, DRIFT_ALARMS, INCIDENTS, METRICS
 from prequential.views.wording import comparing, measures, status
-from prequential.views.wording.console import Console
+from prequential.views.wording.console import Console, counted, duration
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -32,9 +34,10 @@ _decode_incident = reader(Incident)
 
 
 class DemoBoard:
-    """Newest metrics of each sequence, how they went, incidents, and alarms in order of their outcomes."""
+    """Of a stream: newest metrics of each sequence, how they went, incidents, alarms by their outcomes."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
         self.newest: dict[tuple[str, str, str], Metrics] = {}
         #: By model and stage: recent accuracies, with the numbers of outcomes after which they were.
         self.course: dict[tuple[str, str], list[tuple[int, float]]] = {}
@@ -49,7 +52,7 @@ class DemoBoard:
         """Take a message of a topic (its name without prefix) in; returns it if it is about an incident."""
         if topic == COMPARISONS:
             comparison = _decode_comparison(value or b"")
-            if comparison.stream == STREAM:
+            if comparison.stream == self._stream:
                 self.pairs.update(comparison)
             return None
         if topic == DRIFT_ALARMS:
@@ -61,7 +64,7 @@ class DemoBoard:
             self.incidents.add(incident)
             return incident
         metrics = _decode_metrics(value or b"")
-        if metrics.stream == STREAM:
+        if metrics.stream == self._stream:
             self.newest[metrics.model, metrics.stage, metrics.estimator] = metrics
             accuracy = metrics.measures.get("accuracy")
             if metrics.estimator == RECENT and accuracy is not None:
@@ -108,7 +111,7 @@ class DemoBoard:
 
         Only messages after so many outcomes count: those of the clock differ from run to run.
 
-        >>> board = DemoBoard()
+        >>> board = DemoBoard("demo")
         >>> board.course["nb", "final"] = [(1700, 0.9), (1790, 0.8), (1800, 0.7)]
         >>> board.since("nb", "final", 701), board.since("nb", "final", 702), board.since("nb", "final", 802)
         (0.9, 0.7, None)
@@ -144,86 +147,83 @@ _BEHIND = 2.0
 
 def read_snapshot(board: DemoBoard, feed: Feed, console: Console) -> Group:
     """All that is known by now, for rich to draw: progress, the drift, the models' table, incidents."""
-    server = feed.server
+    source = feed.source
+    lines = filter(None, (progress(board, feed), drift(source)))
     parts: list[Text | Table] = [
-        Text(progress(board, feed)), Text(drift(server)),
-        table(board, server, console) if board.newest else Text("waiting for the first labels"),
+        *map(Text, lines),
+        table(board, source, console) if board.newest else Text("waiting for the first labels"),
     ]
     for incident in list(board.incidents)[-_INCIDENTS:]:
-        line = incident_line(incident, server)
+        line = incident_line(incident, source)
         parts.append(Text(line, style="yellow", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
 
 
-def table(board: DemoBoard, server: ModelServer, console: Console) -> Table:
+def table(board: DemoBoard, source: Source, console: Console) -> Table:
     """The models: accuracy in the whole run and after the drift, and recent measures."""
+    drifts = source.drift is not None
     rows = []
     for model in board.models:
         stages = board.stages(model)
         for stage in stages:
-            recent = [
+            values = [board.measure(model, stage, comparing.WHOLE, "accuracy")]
+            if drifts:
+                values.append(board.since(model, stage, source.drift_outcome))
+            values += [
                 board.measure(model, stage, RECENT, name) for name in ("accuracy", "kappa", "kappa_per")
             ]
-            rows.append(
-                ModelRow(
-                    (
-                        model if stage == stages[0] else "", measures.marked(stage, board.same(model, stage)),
-                    ),
-                    (board.measure(model, stage, comparing.WHOLE, "accuracy"),
-                     board.since(model, stage, server.drift_outcome),
-                     *recent),
-                    [accuracy for _, accuracy in board.course.get((model, stage), [])],
-                    stage == stages[-1],
-                )
-            )
+            names = (model if stage == stages[0] else "", measures.marked(stage, board.same(model, stage)))
+            course = [accuracy for _, accuracy in board.course.get((model, stage), [])]
+            rows.append(ModelRow(names, tuple(values), course, stage == stages[-1]))
+    headings = ["accuracy\nwhole run", "accuracy\nlatest", "kappa\nlatest", "kappa_per\nlatest"]
+    if drifts:
+        headings.insert(1, "accuracy\nat drift")
+    at_drift = f"at drift: {LATEST:,} from it on; " if drifts else ""
     return models_table(
-        rows, ("model", "stage"),
-        ("accuracy\nwhole run", "accuracy\nat drift", "accuracy\nlatest", "kappa\nlatest",
-         "kappa_per\nlatest"),
-        "accuracy over time" if with_courses(console) else None,
-        title=f"after {board.outcomes:,} outcomes; at drift: {LATEST:,} from it on; "
-        f"latest: the last {LATEST:,}",
+        rows, ("model", "stage"), tuple(headings), "accuracy over time" if with_courses(console) else None,
+        title=f"after {board.outcomes:,} outcomes; {at_drift}latest: the last {LATEST:,}",
         caption=measures.caption_of_stages(board.same(model, STAGES[-1]) for model in board.models)
         + "kappa_per: gain over repeating the latest label known at the prediction; "
         "below 0: a loss",
     )  # fmt: skip
 
 
-def legend(server: ModelServer) -> list[str]:
+def legend(source: Source) -> list[str]:
     """Return lines that explain the demo's output to a newcomer."""
-    ages = " and ".join(f"{age / 1000:g}" for age in AGES)
     return [
-        f"three models predict each instance, whose label comes about {DELAY_MEDIAN / 1000:g} s later;",
-        f"those that learn ({', '.join(server.learning)}) predict it again, {ages} s after it came",
+        *source.legend,
         "lines that begin with INCIDENT: a lasting worsening of one model, its size and its likely cause",
     ]
 
 
 def progress(board: DemoBoard, feed: Feed) -> str:
     """How far the stream is and how much has come, in one line of text."""
-    server = feed.server
+    source = feed.source
     readings = board.readings
     behind = f" ({feed.behind:.0f} s behind: busy machine)" if feed.behind >= _BEHIND else ""
     parts = [
-        f"{feed.at:.0f} s of {server.plan.duration:g} s{behind}",
-        f"{server.instances:,} instances", f"{server.labels:,} labels", f"{board.rate:,.0f} records/s",
+        f"{feed.at:.0f} s of {source.duration:.0f} s{behind}",
+        source.position, f"{source.instances:,} instances", f"{source.labels:,} labels",
+        f"{board.rate:,.0f} records/s",
     ]
     if readings is not None and readings.latency is not None:
-        parts.append(f"labels take {readings.latency:.1f} s (median)")
+        parts.append(f"labels take {duration(readings.latency * 1000)} (median)")
         parts.append(f"{readings.waiting:,} predictions pending")
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))
 
 
-def drift(server: ModelServer) -> str:
-    """At which instance the drift is, and whether it has come, in one line of text."""
-    verb = "comes" if server.instances < server.plan.drift else "came"
-    return f"the drift {verb} at instance {server.plan.drift:,}"
+def drift(source: Source) -> str:
+    """At which instance the drift is, and whether it has come, in one line of text; empty without one."""
+    if source.drift is None:
+        return ""
+    verb = "comes" if source.instances < source.drift else "came"
+    return f"the drift {verb} at instance {source.drift:,}"
 
 
 def recent_line(board: DemoBoard) -> str:
     """The models' recent accuracies in both stages, in one line of plain text.
 
-    >>> recent_line(DemoBoard())
+    >>> recent_line(DemoBoard("demo"))
     'no outcomes yet'
     """
     if not board.newest:
@@ -236,15 +236,15 @@ def recent_line(board: DemoBoard) -> str:
     return f"accuracy {' / '.join(STAGES)}, latest {LATEST:,}: {', '.join(shown)}"
 
 
-def incident_line(incident: Incident, server: ModelServer) -> str:
+def incident_line(incident: Incident, source: Source) -> str:
     """An incident in one line of text: since when, how bad, which causes, and how many alarms."""
     began, drift = incident.change_point["outcome"], ""
-    if server.drift_outcome is not None:
-        drift = f" (drift: {server.drift_outcome:,})"
+    if source.drift_outcome is not None:
+        drift = f" (drift: {source.drift_outcome:,})"
     causes = ", ".join(map(status.cause_in_words, incident.causes[:2]))
     return (
         f"INCIDENT {incident.status}: {incident.model} began at outcome {began:,}{drift}: "
-        f"{status.levels_in_words(incident)}; {causes}; {incident.alarm_count} alarms"
+        f"{status.levels_in_words(incident)}; {causes}; {counted(incident.alarm_count, 'alarm')}"
     )
 
 
@@ -259,9 +259,9 @@ def print_lines(lines: Iterable[str], console: Console) -> None:
         console.print(Text(line), soft_wrap=not console.is_terminal)
 
 
-def print_table(board: DemoBoard, server: ModelServer, console: Console) -> None:
+def print_table(board: DemoBoard, source: Source, console: Console) -> None:
     """Print the models' table for good, at the end of the run."""
-    print_wide(lambda wide: table(board, server, wide), console)
+    print_wide(lambda wide: table(board, source, wide), console)
 
 
 #: What to do after the demo, for a cluster of one's own.
@@ -271,33 +271,34 @@ NEXT = (
 )
 
 
-def totals(board: DemoBoard, server: ModelServer) -> list[str]:
-    """Return lines about the records, and about the faults that the demo injects."""
-    behind = server.outcomes - board.outcomes
+def totals(board: DemoBoard, source: Source) -> list[str]:
+    """Return lines about the records, and about the faults that a stream has."""
+    behind = source.outcomes - board.outcomes
     waiting, repeated = (board.readings.waiting, board.readings.repeated) if board.readings else (0, 0)
+    horizon = shown_duration(source.horizon)
     return [
-        f"{server.instances:,} instances, {server.labels:,} labels; "
-        f"{server.outcomes:,} outcomes (prediction met label) of each model and stage"
+        f"{source.instances:,} instances, {source.labels:,} labels; "
+        f"{source.outcomes:,} outcomes (prediction met label) of each model and stage"
         + (f" (the worker is {behind:,} behind)" if behind >= EMIT_OUTCOMES else ""),
         f"labels: {repeated:,} were repeated, {board.count('revisions'):,} were revised, "
-        f"{board.count('late_label'):,} came after {HORIZON / 1000:g} s and were dropped",
-        f"predictions: {board.total('expired'):,} got no label within {HORIZON / 1000:g} s and expired, "
+        f"{board.count('late_label'):,} came after {horizon} and were dropped",
+        f"predictions: {board.total('expired'):,} got no label within {horizon} and expired, "
         f"{waiting:,} are pending",
     ]
 
 
-def worth(board: DemoBoard, server: ModelServer) -> list[str]:
+def worth(board: DemoBoard, source: Source) -> list[str]:
     """Return lines about how much better the last predictions are than the first ones."""
     lines = []
     later = []
-    for model in server.learning:
+    for model in source.learning:
         initial, final = (board.measure(model, stage, comparing.WHOLE, "accuracy") for stage in STAGES)
         if initial is not None and final is not None:
             lines.append(
                 f"{model}: accuracy {initial:.3f} initial, {final:.3f} final: "
                 f"predicting again before the label added {_gain(initial, final)}"
             )
-        initial, final = (board.since(model, stage, server.drift_outcome) for stage in STAGES)
+        initial, final = (board.since(model, stage, source.drift_outcome) for stage in STAGES)
         if initial is not None and final is not None:
             later.append(f"{_gain(initial, final)} to {model}")
     if later:
@@ -305,7 +306,7 @@ def worth(board: DemoBoard, server: ModelServer) -> list[str]:
     return lines
 
 
-def compared(board: DemoBoard, server: ModelServer) -> list[str]:
+def compared(board: DemoBoard, source: Source) -> list[str]:
     """Return lines about pairs: which model is better, by how much, by which verdict, and since when."""
     return list(comparing.report(board.pairs.known()))
 
@@ -314,21 +315,20 @@ def _gain(initial: float, final: float) -> str:
     return f"{round(final, 3) - round(initial, 3):.3f}"
 
 
-def detected(board: DemoBoard, server: ModelServer) -> list[str]:
-    """Return lines about the drift and the incidents up to the end of the run."""
-    number = server.plan.drift
-    first = server.drift_outcome
+def detected(board: DemoBoard, source: Source) -> list[str]:
+    """Return lines about the drift, if there is one, and the incidents up to the end of the run."""
+    incidents = [incident_line(incident, source) for incident in board.incidents]
+    count = f"{counted(len(board.alarms), 'alarm')}, {counted(len(incidents), 'incident')}"
+    if source.drift is None:
+        return [f"{count}{':' if incidents else ''}", *incidents]
+    first = source.drift_outcome
     if first is None:
-        lines = [f"ended before the labels of the drift, which is at instance {number:,}"]
+        line = f"ended before the labels of the drift, which is at instance {source.drift:,}"
     else:
         after = next((alarm for alarm in board.alarms if alarm.outcome >= first), None)
         found = "no alarm since"
         if after is not None:
-            source = f"{after.model} {after.stage}, {signal_name(after)}"
-            found = f"first alarm {after.outcome - first:,} outcomes later: {source}"
-        lines = [f"drift at instance {number:,}, outcome {first:,}; {found}"]
-    lines += [incident_line(one, server) for one in board.incidents]
-    incidents = len(lines) - 1
-    if incidents:
-        lines[0] += f"; {len(board.alarms)} alarms, {incidents} incident{'s' if incidents != 1 else ''}:"
-    return lines
+            raised_by = f"{after.model} {after.stage}, {signal_name(after)}"
+            found = f"first alarm {after.outcome - first:,} outcomes later: {raised_by}"
+        line = f"drift at instance {source.drift:,}, outcome {first:,}; {found}"
+    return [f"{line}; {count}:" if incidents else line, *incidents]

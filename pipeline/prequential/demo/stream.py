@@ -12,17 +12,14 @@ import heapq
 import importlib
 import math
 import random
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import Any, NamedTuple, Union
+from typing import Any, ClassVar, NamedTuple, Union
 
+from prequential.demo.source import EMIT_OUTCOMES, PreparedMessage, Source
 from prequential.serving.waiting import WaitingInstances
-from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
-from prequential.topics.producer import StreamProducer
 
 
 def river(module: str) -> Any:
@@ -240,33 +237,50 @@ def build_models(plan: StreamPlan) -> Mapping[str, DemoModel]:
 AGES = (DELAY_MEDIAN // 2, DELAY_MEDIAN * 3 // 4)
 
 
-class PreparedMessage(NamedTuple):
-    """A message: `at` ms after the start, to a topic, with these fields (but stream and ts)."""
+#: The signal that is the recent error divided by one that looks back further: 1 as long as nothing changes.
+RATIO = "fading:0.997/fading:0.9994"
 
-    at: int
-    topic: str
-    fields: Mapping[str, Any]
+#: Page-Hinkley, on two signals. The default thresholds are for streams that go on for days; here are
+#: some ten thousand outcomes with an error of 0.05 to 0.1, and a drift that adds 0.2 to it. With
+#: these every model raises both alarms some hundred outcomes after the drift, and none before it
+#: (tried with ten seeds).
+_DETECTORS = [
+    {"detector": "page-hinkley", "signal": "error", "delta": 0.02, "lambda": 40},
+    {"detector": "page-hinkley", "signal": RATIO, "delta": 0.2, "lambda": 100},
+]
 
 
-class ModelServer:
+class ModelServer(Source):
     """Answers a plan's events, and counts what is needed to tell what the evaluation found.
 
     Models that learn predict again at `AGES`; others would repeat their prediction.
-
-    `outcomes` is how many outcomes each model must have had; `drift_outcome` the number of the
-    first one about an instance of the new concept, None before it. `learning` names the models that
-    predict again.
     """
 
+    stream = STREAM
+    horizon = HORIZON
+    settings: ClassVar[Mapping[str, Any]] = {
+        "label_horizon": f"{HORIZON}ms", "positive_class": CLASSES[1], "details": ["confusion", "scores"],
+        "detectors": _DETECTORS,
+        # Its stream lives for minutes: a verdict by day would never come.
+        "cluster": "off",
+        "emit": {"outcomes": EMIT_OUTCOMES, "every": "1s"},
+    }
+
     def __init__(self, plan: StreamPlan, models: Mapping[str, DemoModel]) -> None:
-        self.plan = plan
-        self.instances = 0
-        self.labels = 0
-        self.outcomes = 0
-        self.drift_outcome: int | None = None
+        super().__init__()
+        self.plan, self.duration, self.drift = plan, plan.duration, plan.drift
         self._models = models
         self.learning = [name for name, model in models.items() if model.learns]
         self._waiting: WaitingInstances[Arrival] = WaitingInstances(ages=AGES)
+
+    @property
+    def legend(self) -> list[str]:
+        """Lines that explain the demo's output to a newcomer."""
+        ages = " and ".join(f"{age / 1000:g}" for age in AGES)
+        return [
+            f"three models predict each instance, whose label comes about {DELAY_MEDIAN / 1000:g} s later;",
+            f"those that learn ({', '.join(self.learning)}) predict it again, {ages} s after it came",
+        ]
 
     def messages(self) -> Iterator[PreparedMessage]:
         """Yield all records of the server (instances, predictions, labels), in order of time."""
@@ -300,65 +314,3 @@ class ModelServer:
             yield PreparedMessage(
                 at, "predictions", {"model": name, "instance_id": arrival.number, "y_pred": y}
             )
-
-
-#: Seconds that a message may be early: a hundred pauses a second make the stream even enough.
-_EARLY = 0.01
-
-#: Seconds that the stream may take longer than planned, on a machine that is too busy for it.
-_OVERRUN = 15.0
-
-#: Seconds that its end may take: a flush to a broker on this machine takes much less.
-_END_SECONDS = 5.0
-
-
-class Feed:
-    """Runs a model server once; `error` is what ended it, if something did."""
-
-    def __init__(self, server: ModelServer, kafka: KafkaConfig) -> None:
-        self.server = server
-        self.error: BaseException | None = None
-        #: Seconds of the stream that have passed, and the delay behind the plan.
-        self.at = 0.0
-        self.behind = 0.0
-        self.kafka = kafka
-        self._wanted_end = threading.Event()
-        # A daemon: nothing that it may wait for keeps the program from ending.
-        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
-
-    @property
-    def running(self) -> bool:
-        """Whether messages are still to come."""
-        return self._thread.is_alive()
-
-    def start(self) -> None:
-        """Begin to send, in a thread of its own; the first instance comes at once."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End it early, if it still runs; deliver the records sent so far."""
-        self._wanted_end.set()
-        if self.running:
-            self._thread.join(_END_SECONDS)
-
-    def _run(self) -> None:
-        try:
-            with StreamProducer(self.kafka, log_level=0) as producer:
-                self._send(producer)
-        except BaseException as error:
-            self.error = error
-
-    def _send(self, producer: StreamProducer) -> None:
-        say: Mapping[str, Callable[..., None]] = {
-            "instances": producer.instance, "predictions": producer.prediction, "labels": producer.label,
-        }
-        begun, epoch = time.monotonic(), round(time.time() * 1000)
-        for at, topic, fields in self.server.messages():
-            self.at = at / 1000
-            self.behind = time.monotonic() - begun - self.at
-            if self.behind < -_EARLY:
-                self._wanted_end.wait(-self.behind)
-            overrun = self.at + self.behind > self.server.plan.duration + _OVERRUN
-            if overrun or self._wanted_end.is_set():
-                break
-            say[topic](STREAM, ts=epoch + at, **fields)

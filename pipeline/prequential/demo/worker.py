@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +14,8 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import yaml
-from prequential.configuration.reading.reader import combined
-from prequential.configuration.settings.model import Config, HttpConfig
+from prequential.configuration.settings.model import HttpConfig
 from prequential.demo.broker import GuardedProcess
-from prequential.demo.stream import CLASSES, HORIZON
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from prometheus_client.parser import text_string_to_metric_families
@@ -98,21 +96,6 @@ def parse(text: str) -> Readings:
     )
 
 
-#: Outcomes between two metrics messages of a model: two a second.
-EMIT_OUTCOMES = 100
-
-#: The signal that is the recent error divided by one that looks back further: 1 as long as nothing changes.
-RATIO = "fading:0.997/fading:0.9994"
-
-#: Page-Hinkley, on two signals. The default thresholds are for streams that go on for days; here are
-#: some ten thousand outcomes with an error of 0.05 to 0.1, and a drift that adds 0.2 to it. With
-#: these every model raises both alarms some hundred outcomes after the drift, and none before it
-#: (tried with ten seeds).
-_DETECTORS = [
-    {"detector": "page-hinkley", "signal": "error", "delta": 0.02, "lambda": 40},
-    {"detector": "page-hinkley", "signal": RATIO, "delta": 0.2, "lambda": 100},
-]
-
 #: Seconds between two questions whether it is ready, and between two lines that say what it waits for.
 _LOOK_SECONDS, _TELL_SECONDS = 0.1, 10.0
 
@@ -123,48 +106,31 @@ _STOP_SECONDS = 12.0
 _LAST_LINES = 15
 
 
-#: What the worker evaluates, as the section `defaults` of its configuration.
-_DEFAULTS: dict[str, Any] = {
-    "label_horizon": f"{HORIZON}ms", "positive_class": CLASSES[1], "details": ["confusion", "scores"],
-    "detectors": _DETECTORS,
-    # Its stream lives for minutes: a verdict by day would never come.
-    "cluster": "off",
-    "emit": {"outcomes": EMIT_OUTCOMES, "every": "1s"},
-}
-
-
-def evaluated() -> Config:
-    """The worker's configuration, as far as it decides which loops the worker needs."""
-    return combined({"defaults": _DEFAULTS}, {})
-
-
-def configuration(kafka: KafkaConfig, group: str) -> dict[str, Any]:
-    """The worker's configuration file, as YAML would have it."""
+def configuration(kafka: KafkaConfig, group: str, evaluated: Mapping[str, Any]) -> dict[str, Any]:
+    """The worker's configuration file, as YAML would have it; `evaluated` is its section `defaults`."""
     return {
         "kafka": {
             "bootstrap_servers": kafka.bootstrap_servers,
             "prefix": kafka.prefix, "partitions": kafka.partitions, "security": dict(kafka.security),
         },
-        "worker": {"group": group}, "defaults": _DEFAULTS,
+        "worker": {"group": group}, "defaults": dict(evaluated),
     }
 
 
 class DemoWorker:
-    """A worker as a context manager: ready when the block begins, gone when it has ended.
+    """A worker as a context manager: started when the block begins, gone when it has ended.
 
-    Its files are in `folder`. The block begins however long that takes; `tell` is called every 10 s with what
-    the worker is doing. Raises WorkError, with the last lines of its log, if it stops unexpectedly.
+    It evaluates what `evaluated`, its section `defaults`, says. Its files are in `folder`.
     """
 
     def __init__(
-        self, kafka: KafkaConfig, group: str, http: HttpConfig, folder: Path, tell: Callable[[str], None]
+        self, kafka: KafkaConfig, group: str, evaluated: Mapping[str, Any], http: HttpConfig, folder: Path
     ) -> None:
         self.base = f"http://{http.host}:{http.port}"
-        self._tell = tell
         self._log = folder / "worker.log"
         self._log.touch()
         config = folder / "prequential.yaml"
-        config.write_text(yaml.safe_dump(configuration(kafka, group)), encoding="utf-8")
+        config.write_text(yaml.safe_dump(configuration(kafka, group, evaluated)), encoding="utf-8")
         self._command = [
             # Faust makes a folder for tables, which are not used here: not in the user's folder.
             "env", f"APP_DATADIR={folder / 'faust'}",
@@ -175,24 +141,31 @@ class DemoWorker:
 
     def __enter__(self) -> DemoWorker:
         self._process = GuardedProcess(self._command, self._log, signal.SIGTERM)
-        try:
-            began = told_at = time.monotonic()
-            while not (state := readiness(self.base)).ready:
-                self.check()
-                now = time.monotonic()
-                if now - told_at >= _TELL_SECONDS:
-                    text = "; ".join(state.text.splitlines())
-                    self._tell(f"waiting for the worker for {now - began:.0f} s: {text}")
-                    told_at = now
-                time.sleep(_LOOK_SECONDS)
-        except BaseException:
-            self._process.stop(_STOP_SECONDS)
-            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._process.stop(_STOP_SECONDS)
+
+    def wait_until_ready(self, tell: Callable[[str], None], report: Callable[[str], None]) -> None:
+        """Wait until the worker holds its shards, however long that takes.
+
+        `tell` is called every 10 s with what the worker is doing, `report` whenever that changes. Raises
+        WorkError, with the last lines of its log, if the worker stops unexpectedly.
+        """
+        began = told_at = time.monotonic()
+        reported = ""
+        while not (state := readiness(self.base)).ready:
+            self.check()
+            text = "; ".join(state.text.splitlines())
+            if text != reported:
+                report(text)
+                reported = text
+            now = time.monotonic()
+            if now - told_at >= _TELL_SECONDS:
+                tell(f"waiting for the worker for {now - began:.0f} s: {text}")
+                told_at = now
+            time.sleep(_LOOK_SECONDS)
 
     def check(self) -> None:
         """Raise WorkError if the worker stopped unexpectedly."""

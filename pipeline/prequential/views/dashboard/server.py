@@ -51,6 +51,8 @@ class Board:
 
     def __init__(self, history: History, title: str, clock: Callable[[], int] | None = None) -> None:
         self.history, self.title = history, title
+        #: What happens until the first messages come; None: nothing is known about it.
+        self.notice: str | None = None
         #: The error that prevents reading, and whether the initial messages are still being read.
         self.trouble: str | None = None
         self.catching_up = False
@@ -103,7 +105,8 @@ class Board:
             "catching_up": self.catching_up, "read": self.read, "to_read": self.to_read, "since": self.since,
             "unreadable": history.unreadable, "messages": history.messages, "untimed": history.untimed,
             "incidents_open": history.incidents.open_count(),
-            "trouble": self.trouble, "workers": history.workers, "split": sorted(history.misplaced)[:5],
+            "notice": self.notice, "trouble": self.trouble, "workers": history.workers,
+            "split": sorted(history.misplaced)[:5],
             "configurations": history.configurations.counts(),
         }
 
@@ -289,7 +292,8 @@ class Server(HttpServer):
         while not self._over.is_set():
             began = time.monotonic()
             heard = self.board.heard(view, params)
-            now_status = f"{self.board.trouble}{self.board.catching_up}{self.board.history.workers}"
+            board = self.board
+            now_status = f"{board.notice}{board.trouble}{board.catching_up}{board.history.workers}"
             due = began - sent_at > _ALIVE_SECONDS
             # Without new messages, ages still grow, and the page must see that the server still reads.
             if heard != sent or now_status != status or (due and self.board.live):
@@ -395,6 +399,15 @@ class Page:
         self.address = self._server.address
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
+
+    @property
+    def notice(self) -> str | None:
+        """What happens until the first messages come, for the page to show; None: nothing is known."""
+        return self._board.notice
+
+    @notice.setter
+    def notice(self, notice: str | None) -> None:
+        self._board.notice = notice
 
     def __enter__(self) -> Page:
         self._thread.start()

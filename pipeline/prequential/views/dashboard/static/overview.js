@@ -155,6 +155,7 @@ function pager(data, go) {
 
 function nothing(data) {
   if (data.models) return h("p", {}, "No model has such a name.");
+  if (data.board.notice) return empty("Starting", data.board.notice);
   if (data.board.live) return empty("No metrics yet", "The output topics have no messages. Metrics come with the first outcome: a prediction and its label.", "prequential topics check --config config.yaml");
   return empty("No metrics yet", "There are no messages. Metrics come with the first outcome: a prediction and its label.", "prequential replay --help");
 }
