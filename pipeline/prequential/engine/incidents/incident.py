@@ -29,7 +29,7 @@ OPEN, RECOVERED, CLOSED = "open", "recovered", "closed"
 POSSIBLE, LASTING = "possible", "lasting"
 
 #: A message is due when the present level has moved by this part of the worst rise since the last message,
-#: and by so many deviations of a difference: with one of them alone a level that stays has messages by chance.
+#: and by so many deviations of a difference. Without the second, a level that stays has messages by chance.
 _MOVE_NOW, _SURELY = 0.4, 3.0
 
 #: Most ids of alarms and signals in a message.
