@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from prequential.cli.main import main
-from prequential.runtime.notifying.app import MarksReader
 from prequential.topics import specs
 from prequential.topics.clients import KafkaConfig
 from prequential.topics.foreign_json import Unreadable
 from prequential.topics.marks import IncidentMark, IncidentMarks, decode_mark
 from prequential.topics.outputs import Incident
 from prequential.topics.producer import RecordProducer
+from prequential.views.watching.marks import MarksReader
 
 ID = "e1" * 16
 

@@ -11,13 +11,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from boards import START, a_drift, alarm, metrics
+from boards import START, a_drift, alarm, incident, metrics
 from confluent_kafka import Producer
 from prequential.configuration.settings.model import Config
 from prequential.topics.clients import KafkaConfig
+from prequential.topics.marking import StreamMark, write_marks
+from prequential.topics.marks import IncidentMark
 from prequential.views.dashboard import server
 from prequential.views.watching.tail import OutputRecord
 
@@ -61,6 +64,15 @@ def dashboard(kafka: KafkaConfig, *options: str) -> Iterator[str]:
             process.kill()
 
 
+def is_read(address: str) -> bool:
+    """Whether there is something at this address by now."""
+    try:
+        with urlopen(address, timeout=30) as answer:
+            return bool(answer.status == 200)
+    except HTTPError:
+        return False
+
+
 def test_what_comes_is_on_the_open_page_within_moments(cluster: KafkaConfig, page: Page) -> None:
     publish(cluster, list(a_drift()))
     publish(cluster, [metrics(6050, 0.1, model="aborted")], aborted=True)
@@ -79,6 +91,20 @@ def test_what_comes_is_on_the_open_page_within_moments(cluster: KafkaConfig, pag
         page.click("nav a:has-text('Models')")
         page.wait_for_selector("summary:has-text('Alarms of the last hour: 1')")
         page.goto("about:blank")  # a page whose program ends complains
+
+
+def test_marks_of_the_command_line_are_on_the_open_page(cluster: KafkaConfig, page: Page) -> None:
+    publish(cluster, [*a_drift(), incident()])
+    with dashboard(cluster) as address:
+        while not is_read(f"{address}api/incident?id=incident-4800"):
+            time.sleep(0.1)
+        ready(page, f"{address}#/incident?id=incident-4800")
+        assert not page.locator("form.marking").is_visible()  # there is no password
+        mark = IncidentMark("incident-4800", "expected", "anna", START, "a holiday")
+        write_marks(cluster, [StreamMark("elec2", mark)])
+        page.wait_for_selector("text=Expected, says anna")
+        page.wait_for_selector("text=1 of 1 marked real")
+        page.goto("about:blank")
 
 
 def test_it_looks_back_as_far_as_it_is_told(cluster: KafkaConfig, page: Page) -> None:

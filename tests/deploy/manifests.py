@@ -48,7 +48,10 @@ _OPERATIONS = {
         role: [*needed, "DescribeConfigs"] if role == "dead-letters" else [*needed]
         for role, needed in INGEST.items()
     },
-    "dashboard": {role: [*needed] for role, needed in READER.items()},
+    # People mark incidents on the page.
+    "dashboard": {
+        role: [*needed, "Write"] if role == "marks" else [*needed] for role, needed in READER.items()
+    },
 }
 
 _HEAD = "# Made by `make manifests` of {source}: change it there.\n"

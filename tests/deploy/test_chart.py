@@ -349,10 +349,8 @@ def test_each_may_do_what_it_does_and_nothing_else(documents: Documents, tmp_pat
             ("transactionalId", f"{group}-ingest-", "prefix"): {"Write", "Describe"},
         },
         "dashboard": {
-            **{
-                ("topic", name, "literal"): {"Read", "Describe"}
-                for name in topics["output"] | topics["marks"]
-            },
+            **{("topic", name, "literal"): {"Read", "Describe"} for name in topics["output"]},
+            **{("topic", name, "literal"): {"Read", "Describe", "Write"} for name in topics["marks"]},
             ("group", "prequential-watch", "literal"): {"Describe"},
         },
         "notify": {

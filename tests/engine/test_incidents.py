@@ -116,7 +116,7 @@ def test_it_recovers_when_the_loss_is_back() -> None:
 
 
 def test_a_level_that_worsens_further_is_another_incident() -> None:
-    found = incidents(broken(7, (3_000, 0.1), (1_500, 0.3), (2_000, 0.8)).records())
+    found = incidents(broken(7, (3_000, 0.1), (1_500, 0.3), (2_000, 0.8)).records(), cluster=42_188)
     ids = list(dict.fromkeys(one.id for one in found))
     assert len(ids) == 2
     assert [one.status for one in found if one.id == ids[0]][-1] == "closed"
@@ -378,6 +378,40 @@ def test_an_incident_is_lasting_when_ten_more_clusters_confirm_it(seed: int) -> 
     assert {one.id for one in back} == {back[0].id}
     assert (back[-1].status, back[-1].grade) == ("recovered", "possible")
     assert back[-1].graded == {"incidents": 1, "lasting": 0}
+
+
+def test_a_rise_that_is_small_for_its_level_is_not_worth_getting_up_for() -> None:
+    """From 20 to 22.5 wrong in 100 is found and stays: a ticket, no page."""
+    for level, grades in ((0.225, {"possible"}), (0.30, {"possible", "lasting"})):
+        found = incidents(of_days(0, [0.2] * 30 + [level] * 22, 600).records(), detectors=())
+        assert len({one.id for one in found}) == 1
+        assert {one.grade for one in found} == grades
+        assert seen_after(found[-1]) == pytest.approx(level, abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_level_that_was_little_known_does_not_worsen_further(seed: int) -> None:
+    """Its first clusters are few, and what follows is higher by chance: no second incident."""
+    parts = ((6_000, 0.05), (3_000, 0.3)), ((6_000, 0.01), (3_000, 0.1)), ((3_000, 0.1), (9_000, 0.5))
+    for changes in parts:
+        found = incidents(broken(20 + seed, *changes).records(), detectors=())
+        assert len({one.id for one in found}) == 1
+
+
+def test_a_level_that_worsened_further_is_followed() -> None:
+    """`before` is the level of the incident before, and `after` becomes surer with each cluster."""
+    days = [0.1] * 40 + [0.3] * 30 + [0.7] * 30
+    found = incidents(of_days(2, days, 100).records(), detectors=())
+    ids = list(dict.fromkeys(one.id for one in found))
+    assert len(ids) == 2
+    second = [one for one in found if one.id == ids[1]]
+    counts = [one.cluster["after"] for one in second]
+    assert counts == sorted(set(counts))
+    lasting = next(one for one in second if one.grade == "lasting")
+    assert lasting.cluster["after"] >= 14
+    assert lasting.before["level"] == pytest.approx(0.3, abs=0.03)
+    assert second[0].after["level"] < lasting.after["level"] < seen_after(lasting)
+    assert seen_after(lasting) == pytest.approx(0.7, abs=0.03)
 
 
 def test_an_open_incident_says_where_the_level_is_now() -> None:

@@ -13,6 +13,7 @@ from prequential.configuration.settings.model import Config
 from prequential.offline.replay.sources import lines_of
 from prequential.runtime.http import Access
 from prequential.topics.errors import UsageError, as_text
+from prequential.topics.marking import StreamMark, write_marks
 from prequential.topics.specs import DEAD_LETTER_MESSAGE_BYTES
 from prequential.views.dashboard.history import History
 from prequential.views.dashboard.server import MOST_RECORDS, Board, Server, board_of, take
@@ -35,9 +36,9 @@ def add_parser(subparsers: Any) -> None:
         "dashboard",
         help="live web page over the metrics, comparisons, alarms and incidents",
         description="Serve a web page with all models, the worst first, each model's measures over time, "
-        "comparisons and incidents. Reads committed messages of the output topics, joins no consumer group "
-        "and changes nothing. By default only this machine can reach the page. The key http.token is its "
-        "password; http.tls_certificate and http.tls_key make it HTTPS.",
+        "comparisons and incidents. Reads committed messages of the output topics and joins no consumer "
+        "group. By default only this machine can reach the page. The key http.token is its password; those "
+        "who know it can also mark incidents. http.tls_certificate and http.tls_key make it HTTPS.",
     )
     add_kafka_options(parser)
     parser.add_argument("--host", default=HOST, metavar="H", help=f"address to serve at (default: {HOST})")
@@ -88,7 +89,11 @@ def _serve_files(args: argparse.Namespace, config: Config) -> None:
 def _serve_topics(args: argparse.Namespace, config: Config) -> None:
     access = Access(config.http)
     board, tail = board_of(config, args.since)
-    with closing(tail), _serving(Server(board, args.host, args.port, access)):
+
+    def write(marked: StreamMark) -> None:
+        write_marks(config.kafka, [marked])
+
+    with closing(tail), closing(board), _serving(Server(board, args.host, args.port, access, write)):
         while True:
             take(tail, board)
 

@@ -7,18 +7,17 @@ import getpass
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 from prequential.cli import common
-from prequential.topics import admin, clients, specs
+from prequential.topics import clients, specs
 from prequential.topics.errors import UsageError, as_text, printable
 from prequential.topics.foreign_json import Unreadable, reader
+from prequential.topics.marking import StreamMark, write_marks
 from prequential.topics.marks import MARKS, MOST_NOTE, IncidentMark, Mark
 from prequential.topics.outputs import Incident
-from prequential.topics.producer import RecordProducer
 from prequential.views.wording import status
 from prequential.views.wording.console import complain, say
 from prequential.views.wording.explaining import ExplainingMessages
@@ -66,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         marks = [(incident, IncidentMark(incident.id, args.mark, args.by or _user(), now, args.note))]
     else:
         marks = list(_acknowledged(silences, messages.newest(), now))
-    _write(kafka, marks)
+    write_marks(kafka, [StreamMark(incident.stream, mark) for incident, mark in marks])
     for incident, mark in marks:
         say(f"{incident.id[: status.ID]} {printable(status.subject_of(incident))}: {mark.mark} by {mark.by}")
     if not marks:
@@ -90,18 +89,6 @@ def _incidents(kafka: clients.KafkaConfig) -> ExplainingMessages:
         for record in tail.to_end():
             messages.add(record.value or b"")
     return messages
-
-
-def _write(kafka: clients.KafkaConfig, marks: list[tuple[Incident, IncidentMark]]) -> None:
-    """Send marks to the topic, which is made if an earlier version left it out."""
-    incidents, topic = kafka.topic(specs.INCIDENTS), kafka.topic(specs.INCIDENT_MARKS)
-    if not admin.present(kafka, [topic]):
-        partitions = admin.partition_counts(kafka, [incidents])[incidents]
-        every = specs.topic_specs(replace(kafka, partitions=partitions))
-        admin.create(kafka, [spec for spec in every if spec.name == topic])
-    with RecordProducer(kafka, log_level=0) as producer:
-        for incident, mark in marks:
-            producer.send(specs.INCIDENT_MARKS, incident.stream.encode(), msgspec.json.encode(mark))
 
 
 class _Matcher(msgspec.Struct, rename="camel"):

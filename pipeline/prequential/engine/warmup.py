@@ -250,6 +250,7 @@ def _warm_up_rare(state: ShardState) -> None:
     means = state.incidents.history.scratch.means
     lasting.change_place(means, 0, 0, 0.0)
     lasting.course(means, 0, 0, 0.5, 1.0, 1.0, 1.0, 1.0)
+    lasting.is_evident(means, 0, 0, 0, 0, True, 1.0)
     phases.best_move(np.zeros((0, 0)), 0, 0, 0, 0, sums, sums)
     coverage.take_out(state.accounts.coverage, state.logs.events, 0)
     remove_all(state.accounts.coverage.pool, 0)

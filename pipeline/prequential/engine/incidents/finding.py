@@ -19,7 +19,7 @@ from prequential.engine.incidents import history as measured
 from prequential.engine.incidents.attribution import CauseNames, Others, at_former_ratio, versions_moved
 from prequential.engine.incidents.clusters import length_of
 from prequential.engine.incidents.history import ClusterHistory, OrderedClusters, read
-from prequential.engine.incidents.lasting import BRIEF, FORMER, LEAST_OUTCOMES, MEMORY, NEWEST
+from prequential.engine.incidents.lasting import BRIEF, FORMER, LEAST_OUTCOMES, MEMORY, NEWEST, UNUSUAL
 from prequential.engine.incidents.levels import Level, Phase, phase, severity
 from prequential.engine.incidents.phases import Phases
 from prequential.engine.measures.losses import BINARY, COST, ERROR, PRECISION
@@ -112,14 +112,14 @@ class IncidentFinding(NamedTuple):
     after: Level
 
 
-def examine(view: View, change: Change, deviation: float, marked: int) -> IncidentFinding:
+def examine(view: View, change: Change, deviation: float) -> IncidentFinding:
     """What the clusters show of a change; `deviation` is of one cluster's mean loss.
 
-    `marked`: clusters before it with such a mark, or a larger one, are left out of the level before.
+    Unusual clusters before it, and those of a former level, are left out of the level before.
     """
     clusters = view.clusters
     enough = clusters.n >= LEAST_OUTCOMES
-    usual = np.flatnonzero((clusters.ts < change.begin) & (clusters.mark < marked) & enough)[-MEMORY:]
+    usual = np.flatnonzero((clusters.ts < change.begin) & (clusters.mark < UNUSUAL) & enough)[-MEMORY:]
     since = np.flatnonzero((clusters.ts >= change.begin) & (clusters.ts <= change.end))
     compared, split = clusters.part(np.concatenate((usual, since))), len(usual)
     phases = Phases(

@@ -15,7 +15,7 @@ from prequential.engine.delay import records
 from prequential.engine.detectors.objectives import PeriodAlarm
 from prequential.engine.detectors.watch import Watch
 from prequential.engine.facts import PeriodDue
-from prequential.engine.incidents.lasting import LASTED, NEWEST
+from prequential.engine.incidents.lasting import LASTED, LEAST_RISE, NEWEST
 from prequential.topics.encoding import identity
 from prequential.topics.errors import existing
 from prequential.topics.outputs import Alarm
@@ -28,8 +28,9 @@ OPEN, RECOVERED, CLOSED = "open", "recovered", "closed"
 #: Grades: the worsening was found; it has lasted since then.
 POSSIBLE, LASTING = "possible", "lasting"
 
-#: A message is due when the present level has moved by this part of the worst rise since the last message.
-_MOVE_NOW = 0.4
+#: A message is due when the present level has moved by this part of the worst rise since the last message,
+#: and by so many deviations of a difference. Without the second, a level that stays has messages by chance.
+_MOVE_NOW, _SURELY = 0.4, 3.0
 
 #: Most ids of alarms and signals in a message.
 _MOST_ALARMS, MOST_SIGNALS = 100, 50
@@ -142,9 +143,10 @@ class OpenIncident:
         """Whether the clusters that closed after the incident opened make it lasting.
 
         There are enough, and their mean loss (outcomes `n`, sums `loss`), and that of the newest ones, is
-        nearer to the level that was seen when it opened than to the one before.
+        nearer to the level that was seen when it opened than to the one before. The rise in messages matters.
         """
-        if len(n) < LASTED:
+        usual = self.details["before"]["level"]
+        if len(n) < LASTED or self.details["after"]["level"] - usual < LEAST_RISE * abs(usual):
             return False
         middle = (self.before + self.after) / 2.0
         return all(
@@ -163,12 +165,15 @@ class OpenIncident:
             newest = spans[-1]
             self.now = {"level": newest["level"], "outcomes": newest["n"], "ts": newest["ts"][1]}
 
-    def has_moved(self) -> bool:
-        """Whether the present level is another one than in the newest message, by more than clusters vary."""
+    def has_moved(self, spread: float) -> bool:
+        """Whether the present level is another one than in the newest message, by more than clusters vary.
+
+        `spread` is the deviation of one cluster's mean loss at the new level.
+        """
         if self.now is None or self.reported[2] is None:
             return False
-        rise = self.worst["level"] - self.before
-        return abs(self.now["level"] - self.reported[2]) > _MOVE_NOW * rise
+        rise, chance = self.worst["level"] - self.before, spread * math.sqrt(2.0 / NEWEST)
+        return abs(self.now["level"] - self.reported[2]) > max(_MOVE_NOW * rise, _SURELY * chance)
 
     def join(self, noted: Noted) -> None:
         """Add an alarm or a warning."""

@@ -23,7 +23,7 @@ from prequential.engine.incidents import following, history, incident, lasting
 from prequential.engine.incidents.clusters import DAY
 from prequential.engine.incidents.finding import Change, View, examine, levels_since, locate, now_of, view_of
 from prequential.engine.incidents.incident import ModelStatus, Noted, OpenIncident, Raised
-from prequential.engine.incidents.lasting import FORMER, UNUSUAL, USUAL, Means
+from prequential.engine.incidents.lasting import FORMER, UNUSUAL, USUAL, Decision, Means
 from prequential.engine.input.plain import completed_ids
 from prequential.engine.measures.losses import BINARY, column_of, identity_of
 from prequential.engine.measures.per_class import NO_OWNER, Positives
@@ -253,16 +253,14 @@ class Incidents:
         means = self.history.scratch.means
         state = self.open.get(owner)
         if state is not None:
-            yield from self._continue(owner, state, means, stop, float(found.h))
+            yield from self._continue(owner, state, means, stop, found)
         elif found.found:
             excess = found.excess
             start = lasting.change_place(means, excess.start, stop, excess.mean)
-            yield from self._begin(
-                owner, means, start, stop, float(excess.mean), float(excess.deviation), UNUSUAL
-            )
+            yield from self._begin(owner, means, start, stop, float(excess.mean), float(excess.deviation))
 
     def _begin(
-        self, owner: int, means: Means, start: int, stop: int, before: float, deviation: float, marked: int
+        self, owner: int, means: Means, start: int, stop: int, before: float, deviation: float
     ) -> Iterator[Fact]:
         """Open an incident whose new level began about with the closed cluster at place `start`.
 
@@ -275,7 +273,7 @@ class Incidents:
         after = _mean(means, start, stop)
         if not after > before:
             return
-        finding = examine(view, change, deviation, marked)
+        finding = examine(view, change, deviation)
         if not finding.after.level > finding.before.level or not finding.before.n:
             return
         now = now_of(self.history, owner)
@@ -295,7 +293,9 @@ class Incidents:
         counts[state.cause] = counts.get(state.cause, 0) + 1
         yield _report(self._entity(owner), state)
 
-    def _continue(self, owner: int, state: OpenIncident, means: Means, stop: int, h: float) -> Iterator[Fact]:
+    def _continue(
+        self, owner: int, state: OpenIncident, means: Means, stop: int, decision: Decision
+    ) -> Iterator[Fact]:
         """Follow an open incident: the level comes back, worsens further, has become usual, or goes on."""
         pool, view = self.history.outcomes, self.view(owner)
         clusters = view.clusters
@@ -314,7 +314,9 @@ class Incidents:
             after = _mean(means, since[1], min(stop, first + lasting.NEWEST)) or after
         spread = lasting.deviation_at(after, state.before, state.deviation, binary)
         state.observe(levels_since(view, state.begin, stop))
-        went = lasting.course(means, first, stop, state.before, state.deviation, after, spread, h)
+        went = lasting.course(
+            means, first, stop, state.before, state.deviation, after, spread, float(decision.h)
+        )
         # Other hours of the day have other levels: once hours are known, a change lasts for a day.
         end = ts[stop - 1] + view.length if stop else 0
         latest = end - DAY if not self._catalog.untimed and end - ts[0] >= following.YOUNG else end
@@ -327,13 +329,16 @@ class Incidents:
             )
             yield from self._end(self._entity(owner), state, incident.RECOVERED)
             return
-        if went.further >= h and ts[went.further_from] <= latest:
-            start = went.further_from
+        start = went.further_from
+        if went.further >= decision.h and ts[start] <= latest and lasting.is_evident(
+            means, since[0], start, stop, FORMER, binary, float(decision.days)
+        ):
             self._find(owner, state, ts[start] - 1)
             yield from self._end(self._entity(owner), state, incident.CLOSED)
             # The level before is that of the incident that ends.
             history.mark_clusters(pool, owner, [k for k in range(start) if ts[k] < state.begin], FORMER)
-            yield from self._begin(owner, means, start, stop, after, spread, FORMER)
+            history.mark_clusters(pool, owner, [k for k in since if k < start], USUAL)
+            yield from self._begin(owner, means, start, stop, after, spread)
             return
         if len(since) >= max(lasting.MEMORY, len(ts) - len(since)):
             history.mark_clusters(pool, owner, [k for k in range(len(ts)) if ts[k] < state.begin], FORMER)
@@ -347,7 +352,7 @@ class Incidents:
         if graded:
             state.grade, state.confirmed = incident.LASTING, now_of(self.history, owner)._asdict()
             self._count(owner, 1)
-        has_moved = moved > _MOVE + _MOVE_PART * abs(severity) or state.has_moved()
+        has_moved = moved > _MOVE + _MOVE_PART * abs(severity) or state.has_moved(spread)
         if graded or state.cause != cause or has_moved:
             yield _report(self._entity(owner), state)
 
@@ -357,7 +362,7 @@ class Incidents:
         if end < state.begin:
             return
         change = Change(state.begin, end, point["outcome"], point["ts"], point["prediction_ts"])
-        finding = examine(self.view(owner), change, state.deviation, UNUSUAL)
+        finding = examine(self.view(owner), change, state.deviation)
         if finding.before.n and finding.after.level > finding.before.level:
             state.details = finding.details
 

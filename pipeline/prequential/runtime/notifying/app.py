@@ -22,12 +22,10 @@ from prequential.topics import clients
 from prequential.topics.admin import partition_counts
 from prequential.topics.errors import UsageError, WorkError
 from prequential.topics.foreign_json import Unreadable
-from prequential.topics.marks import IncidentMarks, decode_mark
 from prequential.topics.outputs import Alarm, Incident
 from prequential.topics.permissions import READ, refusal, require, to_join
 from prequential.topics.reading import watermarks
-from prequential.topics.specs import INCIDENT_MARKS
-from prequential.views.watching.tail import Tail
+from prequential.views.watching.marks import MarksReader
 
 log = logging.getLogger(__name__)
 
@@ -217,32 +215,6 @@ COUNTS = {
     "unreadable": "Records that are no messages",
     "passed_over": "Messages that the configuration doesn't choose, or that a mark of the incident mutes",
 }
-
-
-class MarksReader:
-    """The newest mark of each incident, from the whole topic `incident-marks`, which may be missing."""
-
-    def __init__(self, kafka: clients.KafkaConfig) -> None:
-        self._marks = IncidentMarks()
-        self._tail = Tail(kafka, (INCIDENT_MARKS,), from_beginning=True, optional=(INCIDENT_MARKS,))
-        for record in self._tail.to_end():
-            self._add(record.value)
-
-    def newest(self) -> IncidentMarks:
-        """Return the marks, with those that have arrived since."""
-        for record in self._tail.take(0.0):
-            self._add(record.value)
-        return self._marks
-
-    def close(self) -> None:
-        """Close the client; nothing is committed."""
-        self._tail.close()
-
-    def _add(self, value: bytes | None) -> None:
-        try:
-            self._marks.add(decode_mark(value))
-        except Unreadable as error:
-            log.error("%s: a record is no mark: %s", INCIDENT_MARKS, error)
 
 
 class Sending(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -18,15 +19,21 @@ from prequential.configuration.settings.model import Config, HttpConfig
 from prequential.configuration.settings.stages import FINAL
 from prequential.runtime.http import Access, HttpServer, address, in_thread, response
 from prequential.topics.errors import WorkError
+from prequential.topics.marks import IncidentMark
+from prequential.topics.outputs import Incident
 from prequential.topics.specs import INCIDENTS
 from prequential.views.dashboard import incident, overview, pages
 from prequential.views.dashboard.courses import Absent, Courses
 from prequential.views.dashboard.history import History, PairKey
+from prequential.views.dashboard.marking import SECRET_HEADER, PageMarks, WriteMark, mark_of
 from prequential.views.dashboard.pair import pair_page
+from prequential.views.watching.marks import MarksReader
 from prequential.views.watching.ranking import Choice
 from prequential.views.watching.state import TOPICS, ModelKey
 from prequential.views.watching.tail import OutputRecord, Tail
 from prequential.views.watching.workers import WorkerWatch
+
+log = logging.getLogger(__name__)
 
 #: The parameters in the address of a request.
 Params = Mapping[str, str]
@@ -59,6 +66,9 @@ class Board:
         self.since: int | None = None
         #: Counts the workers; None for files.
         self.worker_watch: WorkerWatch | None = None
+        #: People's marks of incidents, and what reads them; None for files, or if the topic can't be read.
+        self.marks = PageMarks()
+        self.marks_reader: MarksReader | None = None
         #: The number of records read, and the number of initial records to read.
         self.read, self.to_read = 0, 0
         self._clock = clock
@@ -71,6 +81,23 @@ class Board:
             for record in records:
                 self.history.update(*record)
                 self.read += 1
+
+    def take_marks(self, marks: Iterable[IncidentMark]) -> None:
+        """Add marks of incidents, which open pages then show."""
+        with self._lock:
+            for mark in marks:
+                self.marks.newest.add(mark)
+                self.history.version += 1
+
+    def incident(self, identifier: str) -> Incident | None:
+        """Return the newest message about an incident, by its id or the beginning of it."""
+        with self._lock:
+            return self.history.incidents.find(identifier)
+
+    def close(self) -> None:
+        """Close what the board itself reads."""
+        if self.marks_reader is not None:
+            self.marks_reader.close()
 
     @property
     def live(self) -> bool:
@@ -127,7 +154,8 @@ class Board:
         if view == "pair":
             return pair_page(history, _pair(params, history), courses, clock)
         if view == "incident":
-            return incident.incident_page(history, _text(params, "id"), courses)
+            page = incident.incident_page(history, _text(params, "id"), courses)
+            return page | self.marks.shown(page["id"])
         if view == "configurations":
             return history.configurations.page()
         if view == "incidents":
@@ -193,6 +221,9 @@ _PAUSE = 10
 #: notices a closed page.
 _ALIVE_SECONDS = 15.0
 
+#: The largest body of a request, in bytes: a mark with its note.
+_MOST_BODY = 32_768
+
 #: The largest number of pages that receive events at the same time.
 _MOST_LISTENERS = 100
 
@@ -206,12 +237,17 @@ def static_files() -> dict[str, bytes]:
 class Server(HttpServer):
     """Serves a board to all clients, or only to those that `access` allows.
 
-    Raises WorkError if the address cannot be bound.
+    With `write_mark`, those who know the password can mark incidents. Without a password nobody can. Raises
+    WorkError if the address cannot be bound.
     """
 
-    def __init__(self, board: Board, host: str, port: int, access: Access | None = None) -> None:
+    def __init__(
+        self, board: Board, host: str, port: int, access: Access | None = None,
+        write_mark: WriteMark | None = None,
+    ) -> None:  # fmt: skip
         self.board = board
         self._access = access or Access(HttpConfig())
+        board.marks.write = None if self._access.is_open else write_mark
         self._files = static_files()
         self._listeners = 0
         self._over = asyncio.Event()
@@ -219,10 +255,11 @@ class Server(HttpServer):
         self._loopback = _is_loopback(host)
         #: Whether other machines can read the page without a password.
         self.is_open = not self._loopback and (access is None or access.is_open)
-        app = web.Application(middlewares=[self._allowed])
+        app = web.Application(middlewares=[self._allowed], client_max_size=_MOST_BODY)
         app.on_response_prepare.append(_protected)
         app.on_shutdown.append(self._end_events)
         app.router.add_get("/api/events", self._events)
+        app.router.add_post("/api/marks", self._mark)
         app.router.add_get("/api/{view:.*}", self._view)
         app.router.add_get("/{name:.*}", self._file)
         super().__init__(app, host, port, self._access, "--port takes another port, 0 a free one")
@@ -265,6 +302,27 @@ class Server(HttpServer):
     async def _view(self, request: web.Request) -> web.StreamResponse:
         view = request.match_info["view"]
         return await in_thread(lambda: _json(request, 200, self.board.answer(view, dict(request.query))))
+
+    async def _mark(self, request: web.Request) -> web.StreamResponse:
+        """Write a mark of an incident; it is on the page at once."""
+        marks, write = self.board.marks, self.board.marks.write
+        if write is None:
+            return _wrong(request, 403, "marks need http.token and topics: use `prequential mark` instead")
+        if not marks.is_own(request.headers.get(SECRET_HEADER)):
+            return _wrong(request, 403, "the page is older than this server: load it again")
+        try:
+            marked = mark_of(
+                await request.read(), request.headers.get("Authorization", ""), self.board.now(),
+                self.board.incident,
+            )  # fmt: skip
+        except ValueError as error:
+            return _wrong(request, 400, str(error))
+        try:
+            await in_thread(lambda: write(marked))
+        except WorkError as error:
+            return _wrong(request, 503, str(error))
+        self.board.take_marks([marked.mark])
+        return _json(request, 201, self.board.marks.shown(marked.mark.incident))
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """Send the content of the open page whenever it has changed; of courses only the new points."""
@@ -369,6 +427,10 @@ def board_of(config: Config, window: int) -> tuple[Board, Tail]:
     board = Board(History(config, window=window), config.kafka.bootstrap_servers, now)
     board.to_read = tail.size
     board.worker_watch = WorkerWatch(config.kafka, config.group)
+    try:
+        board.marks_reader = MarksReader(config.kafka)
+    except WorkError as error:  # a page without marks is better than none
+        log.warning("marks of incidents cannot be read: %s", error)
     return board, tail
 
 
@@ -381,6 +443,8 @@ def take(tail: Tail, board: Board) -> None:
         board.history.workers = board.worker_watch.members()
     if records:
         board.take(records)
+    if board.marks_reader is not None:
+        board.take_marks(board.marks_reader.take())
 
 
 class Page:
@@ -426,6 +490,7 @@ class Page:
             self._board.trouble = str(error)
         finally:
             self._tail.close()
+            self._board.close()
 
 
 def now() -> int:

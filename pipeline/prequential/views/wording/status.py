@@ -113,22 +113,29 @@ def level_name(incident: Incident) -> str:
 _RECOVERING, _AT_WORST = 0.5, 0.9
 
 
+#: A ratio of levels that reads as more than 1.0.
+_VISIBLE_RATIO = 1.05
+
+
 def size_in_words(message: Incident) -> str:
     """Return how bad it is, by what lasts: `24 wrong in 100, before 7: 3.4 times as many`.
 
-    Other losses than errors: `mean loss 0.25, before 0.1: 2.5 times as much`.
+    Other losses than errors: `mean loss 0.25, before 0.1: 2.5 times as much`. Small rises are differences:
+    `22.9 wrong in 100, before 22.1: 0.8 more`.
     """
     before, after = message.before["level"], message.after["level"]
-    if level_name(message) == "accuracy":
-        digits = 0 if 100 * before >= 1 else 1
+    rise, name = after - before, level_name(message)
+    has_ratio = after > before > 0 and after >= _VISIBLE_RATIO * before
+    if name == "accuracy":
+        smaller = 100 * (min(before, rise) if before > 0 else rise)
+        digits = 0 if has_ratio and smaller >= 1 else 1 if smaller >= 0.1 else 2
         text = f"{100 * after:.{digits}f} wrong in 100, before {100 * before:.{digits}f}"
-        many = "many"
-    else:
-        name = level_name(message)
-        if is_share(message):
-            return f"{name} {100 * (1 - after):.1f}%, before {100 * (1 - before):.1f}%"
-        text, many = f"{name} {after:.3g}, before {before:.3g}", "much"
-    return f"{text}: {after / before:.1f} times as {many}" if after > before > 0 else text
+        size = f"{after / before:.1f} times as many" if has_ratio else f"{100 * rise:.{digits}f} more"
+        return f"{text}: {size}" if before > 0 else text
+    if is_share(message):
+        return f"{name} {100 * (1 - after):.1f}%, before {100 * (1 - before):.1f}%"
+    size = f"{after / before:.1f} times as much" if has_ratio else f"{rise:.2g} more"
+    return f"{name} {after:.3g}, before {before:.3g}: {size}"
 
 
 def present_in_words(message: Incident) -> str:

@@ -4,6 +4,7 @@ import { chip, h, link, partOf, replace, svg, table } from "./dom.js";
 import { age, clock, count, counted, number, percent, short, words } from "./format.js";
 import { createChart } from "./chart.js";
 import { alarmTable, crossing, incidentTable, laneFigure, rangeOf } from "./model.js";
+import { createMarking } from "./marking.js";
 import { move, paintAll, rangeOfMoves } from "./small.js";
 
 // What a cause says, in words.
@@ -30,7 +31,8 @@ export function incidentPage(root, params, context) {
   const lanes = h("div", { class: "lanes" });
   const plot = h("section", { class: "card" }, charts, lanes);
   const rest = h("div");
-  root.append(head, plot, rest);
+  const marking = createMarking();
+  root.append(head, marking.element, plot, rest);
   let chart = null;
   let data = null;
   let zoomed = null;
@@ -69,6 +71,7 @@ export function incidentPage(root, params, context) {
     take(next) {
       data = next;
       replace(head, heading(data), facts(data));
+      marking.take(data);
       draw();
       replace(rest, h("div", { class: "cols" },
         h("div", { class: "pile" }, places(data), causes(data), records(data)),
