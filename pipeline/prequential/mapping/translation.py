@@ -182,7 +182,7 @@ class Translator:
         """Return the values of one field; `streams` are those of the field `stream`."""
         mapping = self.mapping
         if name == "y_proba":
-            given = mapping.objects.get(name)
+            given: Any = mapping.objects.get(name)
             if isinstance(given, Path):
                 named = self._named_by_place(given, batch, streams)
                 return batch.converted(named, given, conversion.probabilities)

@@ -224,7 +224,7 @@ class Estimator:
         entries = cells.ring[sequence, (n - ages) % size]
         counts = entries != declaration.WITHDRAWN
         ts = times.values[sequence, (known - ages) % size, 0].astype(np.int64)[counts]
-        places = declaration.cells_in(entries[counts])
+        places = declaration.cells_in(entries[counts]).astype(np.int64)
         keys = self.joint.keys_of(sequence)[places] if self.joint.places else keys_of(places, self.capacity)
         if not len(ts):
             return None
