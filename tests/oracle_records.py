@@ -261,7 +261,7 @@ def class_name(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str | int):
-        raise ValueError(f"bad class {value!r}; expected a string, an integer or a boolean")
+        raise ValueError(f"bad class {value!r}; expected a string, a finite number or a boolean")
     return str(value)
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from itertools import product
 
 import pytest
 from prequential.cli import dashboard
@@ -117,3 +118,11 @@ def test_lines_of_librdkafka_are_not_shown() -> None:
 def test_a_setting_brings_the_lines_back() -> None:
     assert KafkaConfig().client()["log_level"] == COMPLAINING["log_level"] == 0
     assert KafkaConfig(security={"log_level": "6"}).client()["log_level"] == "6"
+
+
+def test_different_labels_are_shown_differently() -> None:
+    """Also those that have the text of an escape, or backslashes before one."""
+    parts = ["\\", "u", "U", "2028", "\u2028", "\ue000", "\U000e0001", "1", "\n", "C"]
+    values = {"".join(chosen) for size in range(1, 5) for chosen in product(parts, repeat=size)}
+    assert len({escaped(value) for value in values}) == len(values)
+    assert escaped("C:\\new\\data") == "C:\\\\new\\\\data"

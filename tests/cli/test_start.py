@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -99,3 +100,17 @@ def test_a_broker_is_waited_for_as_long_as_it_runs(
     process = GuardedProcess([sys.executable, "-c", "import time; time.sleep(1.5)"], tmp_path / "log", 9)
     assert not wait_until_ready(process, f"127.0.0.1:{http.port}")
     assert "waiting for the broker at" in caplog.text
+
+
+def test_sigterm_before_the_work_begins_says_so() -> None:
+    program = (
+        "import logging, os, signal\n"
+        "from prequential.runtime.kafka.stopping import exit_on_sigterm\n"
+        "logging.basicConfig(level=logging.INFO)\n"
+        "exit_on_sigterm()\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "raise SystemExit(3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.endswith("SIGTERM: stopped before any records were taken\n")

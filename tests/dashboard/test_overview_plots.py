@@ -118,6 +118,13 @@ class TestInABrowser:
             first.locator(".key a:text-is('nb')").click()
             page.wait_for_selector("h1:has-text('elec2 / nb')")
 
+    def test_an_expected_value_without_final_periods_says_that_it_has_no_interval(self, page: Page) -> None:
+        with served([*a_drift(), period(0, 0.84, 0.93)]) as (address, _):
+            ready(page, address)
+            said = "0.840 (no interval: too few final periods)"
+            assert f"◇ expected {said}" in page.locator(".key .line").all_inner_texts()[0]
+            assert str(page.locator(".expected title").text_content()).endswith(f"expected to have {said}")
+
     @pytest.mark.parametrize("models", [1, 3, 60])
     def test_nothing_is_cut_off_on_a_phone(self, chromium: Browser, models: int) -> None:
         many = [metrics(n, 0.5 + m / 200, model=f"a-model-with-a-long-name-{m}") for m in range(models)

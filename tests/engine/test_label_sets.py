@@ -208,7 +208,7 @@ def predictions(*given: Any) -> Topics:
         ("a", 'y_pred \'a\': expected an array of labels, such as ["a", "b"] or [] (task: multilabel)'),
         (7, "y_pred 7: expected an array of labels"),
         ("a, b", "y_pred 'a, b': expected an array of labels"),
-        (["a", None], "a label of y_pred is None: expected a string, an integer or a boolean"),
+        (["a", None], "a label of y_pred is None: expected a string, a finite number or a boolean"),
         ([["a"]], "a label of y_pred is ['a']: expected a string"),
         ([{"a": 1}], "a label of y_pred is {'a': 1}: expected a string"),
         ([True], "y_pred is [True], a vector of indicators: expected the names of its labels"),

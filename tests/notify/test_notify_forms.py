@@ -54,6 +54,15 @@ def test_slack() -> None:
     }
 
 
+@pytest.mark.parametrize("field", ["before", "after", "worst", "now", "change_point", "causes"])
+@pytest.mark.parametrize("odd", [{}, {"level": None}, {"level": "x"}, {"level": {}}, [{}], [{"cause": 1}]])
+def test_slack_has_incidents_with_odd_fields(field: str, odd: Any) -> None:
+    given = {"now": {"level": 0.2}, "worst": {"level": 0.3}, field: odd}
+    text = json.loads(posted("slack", msgspec.structs.replace(INCIDENT, **given)).content)["text"]
+    assert text.startswith("fraud&lt;eu&gt;/nb final: open")
+    assert "incident 9ad1" in text
+
+
 def test_cloudevents() -> None:
     kind, content = posted("cloudevents", INCIDENT)
     assert kind == "application/cloudevents+json"

@@ -43,7 +43,8 @@ def kafka(broker: JavaBroker) -> Iterator[KafkaConfig]:
 
 
 def labels_of(kafka: KafkaConfig) -> list[int]:
-    return sorted(int(json.loads(record.value() or b"")["instance_id"]) for record in read_topic(kafka, "labels"))
+    values = [record.value() or b"" for record in read_topic(kafka, "labels")]
+    return sorted(int(json.loads(value)["instance_id"]) for value in values)
 
 
 def spilling(spilled: Spilled) -> dict[str, object]:

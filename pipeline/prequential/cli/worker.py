@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
-import os
-import signal
 from dataclasses import replace
 from typing import Any
 
 from prequential.cli.common import add_kafka_options, add_process_options, load_process, start_log
 from prequential.runtime import compilation, http, program
+from prequential.runtime.kafka import stopping
 from prequential.topics.clients import resolved
 from prequential.topics.errors import UsageError
 
@@ -46,8 +45,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    # Until the worker has a loop to stop, nothing needs to be cleaned up.
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    stopping.exit_on_sigterm()
     program.share_arenas()
     config = load_process(args)
     if accepted := (*config.worker.accept_loss, *args.accept_loss):
@@ -105,8 +103,7 @@ def _run_ingest(args: argparse.Namespace) -> int:
         from prequential.runtime.ingest.dryrun import dry_run
 
         return dry_run(config, args.dry_run)
-    # Until there is a loop to stop, nothing needs to be cleaned up.
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    stopping.exit_on_sigterm()
     # Faust logs too many details about its services.
     start_log(args, ("faust", "mode", "prequential.runtime.kafka.transport", "httpx"))
     from prequential.runtime.ingest.app import run_ingest  # Faust is slow to import: only where it is needed

@@ -7,6 +7,7 @@ import binascii
 import gzip
 import hmac
 import logging
+import re
 import socket
 import ssl
 import threading
@@ -47,15 +48,36 @@ def labels(**values: Any) -> str:
 def escaped(value: Any) -> str:
     r"""A label's value within its quotes.
 
-    Control and format characters, which change how a terminal shows a line, are shown as `\\uXXXX`.
+    Control and format characters, which change how a terminal shows a line, become `\\uXXXX` or
+    `\\UXXXXXXXX`. Backslashes before these, and before a `u` of the value's own, are doubled, so different
+    values stay different.
 
     >>> print(escaped("a\x1b[31mb\u202e"))
     a\\u001b[31mb\\u202e
+    >>> print(escaped("a\\u202e"), escaped("C:\\temp"))
+    a\\\\u202e C:\\temp
     """
     text = str(value)
-    if not text.isprintable():
-        text = "".join(one if one == "\n" or one.isprintable() else f"\\u{ord(one):04x}" for one in text)
+    if not text.isprintable() or "\\u" in text or "\\U" in text:
+        text = "".join(map(_visible, _RUNS.findall(text)))
     return text.translate(_ESCAPES)
+
+
+#: Backslashes with the character after them; or that character alone.
+_RUNS = re.compile(r"\\+[^\\]?|[^\\]")
+
+
+def _visible(run: str) -> str:
+    """Return a character with the backslashes before it, such that it is visible."""
+    character, backslashes = run[-1], run[:-1]
+    if character == "\n" or character.isprintable():
+        return backslashes + run if backslashes and character in "uU" else run
+    form = f"u{ord(character):04x}" if ord(character) <= _MOST_SHORT else f"U{ord(character):08x}"
+    return f"{backslashes}{backslashes}\\{form}"
+
+
+#: The largest code point that `\\uXXXX` has.
+_MOST_SHORT = 0xFFFF
 
 
 class Family:

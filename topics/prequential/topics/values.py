@@ -385,7 +385,7 @@ def class_name(field: str, value: object) -> str:
     if isinstance(value, (bool, int, str)):
         value = target(field, value)
         return value if isinstance(value, str) else str(value).lower()
-    raise ValueError(f"{field} is {quoted(value)}: expected a string, an integer or a boolean")
+    raise ValueError(f"{field} is {quoted(value)}: expected a string, a finite number or a boolean")
 
 
 def milliseconds(ts: object) -> int | None:

@@ -214,7 +214,7 @@ def _stages(value: Any) -> str:
 def _class(value: Any) -> str:
     with suppress(ValueError):
         return values.class_name("a class", value)
-    raise _expected(value, "a class: a string, an integer or a boolean")
+    raise _expected(value, "a class: a string, a finite number or a boolean")
 
 
 def _known(kind: str, known: Iterable[str]) -> Parser:

@@ -172,7 +172,9 @@ class NodeReader:
     def _plain(self, node: yaml.Node, where: str) -> Any:
         """The Python value of a node."""
         try:
-            return _Constructor().construct_document(node)
+            value = _Constructor().construct_document(node)
+            repr(value)  # fails for hexadecimal numbers of thousands of digits, which no error could show
+            return value
         except Exception as error:  # PyYAML raises whatever its conversions do
             shown = node.value if isinstance(node, yaml.ScalarNode) else "a collection"
             kind, why = node.tag.replace("tag:yaml.org,2002:", ""), " ".join(str(error).split())

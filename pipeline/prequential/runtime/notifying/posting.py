@@ -86,9 +86,14 @@ def event(message: Incident | Alarm, value: bytes, topic: str) -> dict[str, Any]
 
 
 def in_words(message: Incident | Alarm) -> str:
-    """Return a message as one line of text."""
+    """Return a message as one line of text; of an incident with fields in another form, what is certain."""
     if isinstance(message, Incident):
-        return sentence(message)
+        try:
+            return sentence(message)
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+            known = f"{subject_of(message)} {message.stage}: {message.status}"
+            odd = "its other fields have a form that this version doesn't read"
+            return f"{known}; incident {printable(message.id)} ({odd})"
     return (
         f"{subject_of(message)} {message.stage}: {message.detector} on {printable(message.signal)}, outcome "
         f"{message.outcome:,}; statistic {message.statistic:.3g}, threshold {message.threshold:.3g}"

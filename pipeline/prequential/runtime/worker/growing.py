@@ -273,6 +273,18 @@ def _await_no_members(config: Config, say: Callable[[str], None]) -> None:
 # ---- steps 3 to 5
 
 
+def why_interrupted(why: ShardLost) -> str:
+    """Return why a shard can't be written any more, and what to do.
+
+    >>> why_interrupted(ShardLost("another producer has the transactional id a"))
+    'a worker has taken a shard (another producer has the transactional id a): stop all workers, and run the \
+command again'
+    """
+    if why.cause == "fenced":
+        return f"a worker has taken a shard ({why}): stop all workers, and run the command again"
+    return f"{why}: check that the brokers answer and are not overloaded, and run the command again"
+
+
 class _Growth:
     """Splits shards one after the other."""
 
@@ -292,19 +304,16 @@ class _Growth:
                     raise WorkError(f"{line}: stop whatever writes to the inputs, and run the command again")
                 await self._write(parent, state)  # step 5
         except ShardLost as why:
-            raise WorkError(
-                f"a worker has taken a shard ({why}): stop all workers, and run the command again"
-            ) from why
+            raise WorkError(why_interrupted(why)) from why
         finally:
             self._fetcher.stop()
             self._in_thread.close()
 
     async def _caught_up(self, parent: int) -> list[bytes]:
         """Return the state of a previous shard after all records of its inputs, in the form of a snapshot."""
-        lost: list[str] = []
         runner = ShardRunner(
             self._config, parent, self._fetcher, self._plan.before, rebuild=False,
-            on_lost=lambda _, why: lost.append(why),
+            on_lost=lambda _, why: None,
         )  # fmt: skip
         running = asyncio.ensure_future(runner.run())
         try:
@@ -318,7 +327,7 @@ class _Growth:
                     running.result()
                     if runner.halted is not None:
                         raise WorkError(runner.halted)
-                    raise ShardLost(*lost)
+                    raise runner.lost or ShardLost("the shard has stopped")
             await runner.close()
         finally:
             self._fetcher.close(parent)

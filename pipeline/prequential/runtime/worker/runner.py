@@ -74,6 +74,8 @@ class ShardRunner:
         self.progress = "waiting"
         #: Why this shard can't go on, although others can; None if it has not halted.
         self.halted: str | None = None
+        #: Why the brokers refuse the shard's messages; None if they don't.
+        self.lost: ShardLost | None = None
         #: How a changed configuration affected the snapshot's state when this worker took the shard over.
         self.changed: str | None = None
         self._gone = gone
@@ -180,6 +182,7 @@ class ShardRunner:
             while not self._stopping:
                 await self._step()
         except ShardLost as why:
+            self.lost = why
             if not self._stopping:
                 told = "lost to another worker" if why.cause == "fenced" else f"{why.cause}, starting again"
                 self._on_lost(self.partition, f"{told}: {why}")

@@ -3,7 +3,7 @@
 import { chip, empty, h, link, partOf, replace, section, select, svg, table } from "./dom.js";
 import { age, clock, count, counted, interval, moment, number, place, short, signed } from "./format.js";
 import { dashOf, FEW, QUIET_DASHES } from "./chart.js";
-import { move, spark, streamPlot } from "./small.js";
+import { NO_RECORD, move, spark, streamPlot } from "./small.js";
 
 const TABLE = "table";
 
@@ -202,7 +202,7 @@ function keyLine(line, i, plot, data) {
     h("b", { class: "v value" }, number(line.values[plot.measure])),
     h("span", { class: "d quiet" }, signed(line.difference)),
     h("span", { class: "s" }, statusChip(line, data.now)),
-    one ? h("span", { class: "more quiet" }, `◇ expected ${number(one.value)}${one.low === null ? "" : ` (${interval([one.low, one.high])})`}`) : null];
+    one ? h("span", { class: "more quiet" }, `◇ expected ${number(one.value)} (${one.low === null ? NO_RECORD : interval([one.low, one.high])})`) : null];
 }
 
 function modelLink(row) {

@@ -7,6 +7,9 @@ import { dashOf, FEW, QUIET_DASHES, SETTLING, textWidth, tick, tickTexts } from 
 const LEAST_LEFT = 40;
 const TICK_FONT = "11px system-ui, sans-serif";
 const RIGHT = 26; // expected values stand there
+
+// Stands beside an expected value while too few periods are final to grade such values.
+export const NO_RECORD = "no interval: too few final periods";
 const TOP = 8;
 const ROW = 8;
 
@@ -167,7 +170,7 @@ function expected(line, place, plot, right, y, low, high) {
   const one = line.expected;
   const held = (value) => y(Math.max(low, Math.min(high, value)));
   return svg("g", { class: `expected line-${place + 1}`, "data-model": line.model },
-    svg("title", {}, `${line.model}: the period ${plot.untimed ? `of rows ${count(one.start)} to ${count(one.end - 1)}` : `from ${clock(one.start)}`} is expected to have ${number(one.value)}${one.low === null ? "" : ` (${number(one.low)} to ${number(one.high)})`}`),
+    svg("title", {}, `${line.model}: the period ${plot.untimed ? `of rows ${count(one.start)} to ${count(one.end - 1)}` : `from ${clock(one.start)}`} is expected to have ${number(one.value)} (${one.low === null ? NO_RECORD : `${number(one.low)} to ${number(one.high)}`})`),
     one.low === null ? null : svg("line", { x1: at, x2: at, y1: held(one.low), y2: held(one.high) }),
     svg("path", { d: `M${at - 4} ${held(one.value)}l4 -4l4 4l-4 4z` }));
 }
