@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from prequential.configuration.settings.model import ConfigError
-from prequential.evaluation import Evaluator, Result, evaluate
+from prequential.evaluation import Evaluator, Result, evaluate, inputs
 from prequential.mapping.parsing import parse, same_names
 from prequential.mapping.translation import KafkaRecords, Translator
 from prequential.topics.decoding import PREDICTIONS, decode
@@ -426,3 +426,35 @@ def test_r2_far_from_zero(base: float) -> None:
         mean = sum(w * a for w, a, _ in exact) / n
         right = 1 - sum(w * (a - b) ** 2 for w, a, b in exact) / sum(w * (a - mean) ** 2 for w, a, _ in exact)
         assert result.measures("r2", estimator=name) == {"model": pytest.approx(float(right), abs=1e-6)}
+
+
+@pytest.mark.parametrize(
+    "columns", [{}, {"y_proba": "y_proba"}, {"y_proba": {"a": "y_proba.a", "b": "1 - y_proba.a"}}]
+)
+def test_dicts_in_a_frame_are_read_as_columns_with_the_same_results(
+    columns: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where some of them are wrong, and with a mapping of their column."""
+    rows = [
+        {"instance_id": i, "y_pred": "ab"[i % 3 % 2], "y_true": "ab"[i % 2],
+         "y_proba": {"a": i % 10 / 10, "b": 1 - i % 10 / 10} if i % 2 else {"b": 0, "a": 1}}
+        for i in range(60)
+    ]  # fmt: skip
+    if not columns:
+        rows[7]["y_proba"] = {"a": 0.9, "b": 0.9}
+    frame = pd.DataFrame(rows)
+    options: dict[str, Any] = {"estimators": ["all"], "measures": ["accuracy", "log_loss", "brier"]}
+    assert "y_proba.a" in inputs.with_columns_of_shares(frame).columns
+    fast = evaluate(frame, columns=columns, progress=False, **options)
+    monkeypatch.setattr(inputs, "with_columns_of_shares", lambda frame: frame)
+    slow = evaluate(frame, columns=columns, progress=False, **options)
+    assert list(map(repr, fast.messages)) == list(map(repr, slow.messages))
+    assert fast.dict() == slow.dict()
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": 0.5}, {"a": 0.5, "c": 0.5}, {"a": float("nan"), "b": 0.5}, {"a": True, "b": 0.5}, None]
+)
+def test_dicts_that_differ_stay_dicts(value: object) -> None:
+    frame = pd.DataFrame({"y_proba": [{"a": 0.5, "b": 0.5}, value]})
+    assert list(inputs.with_columns_of_shares(frame).columns) == ["y_proba"]

@@ -69,6 +69,41 @@ def has_objects(frame: Any) -> bool:
     return False
 
 
+def with_columns_of_shares(frame: Any) -> Any:
+    """Return a pandas frame whose column `y_proba` has become a column for each class, if that loses nothing.
+
+    It does not where all rows are dicts with the same classes and finite numbers. Columns take a third of the
+    time and memory that dicts take.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"y_proba": [{"a": 0.5, "b": 0.5}, {"b": 1, "a": 0}]})
+    >>> with_columns_of_shares(frame).to_dict("list")
+    {'y_proba.a': [0.5, 0.0], 'y_proba.b': [0.5, 1.0]}
+    """
+    names = list(frame.columns)
+    if names.count("y_proba") != 1 or any(name.startswith("y_proba.") for name in names):
+        return frame
+    rows = frame["y_proba"].tolist()
+    classes = list(rows[0]) if rows and type(rows[0]) is dict else []
+    if not classes or not all(type(name) is str and "." not in name for name in classes):
+        return frame
+    known = set(classes)
+    if not all(type(row) is dict and row.keys() == known for row in rows):
+        return frame
+    columns = {}
+    for name in classes:
+        values = [row[name] for row in rows]
+        shares = np.array(values, dtype=np.float64) if set(map(type, values)) <= _NUMBERS else None
+        if shares is None or not np.isfinite(shares).all():
+            return frame
+        columns[f"y_proba.{name}"] = shares
+    return frame.drop(columns="y_proba").assign(**columns)
+
+
+#: Types of probabilities that become floats without loss.
+_NUMBERS = {float, int, np.float64}
+
+
 def rows_of_pandas(frame: Any) -> list[dict[str, Any]]:
     """Return the rows of a frame as dicts, including its index if that is not the default one."""
     if type(frame.index).__name__ != "RangeIndex":
@@ -106,13 +141,15 @@ _COLUMN = {"predictions": "y_pred", "labels": "y_true"}
 _VALUES = (str, int, float, bool, type(None))
 
 
-def rows_of(name: str, table: Any) -> RowFile:
+def rows_of(name: str, table: Any, *, with_shares: bool = False) -> RowFile:
     """Return a table of any supported type as rows.
 
     The table may be the path of a file, a dict of columns, or an iterable of dicts. It may also be an object
     with the Arrow C interface (`__arrow_c_stream__`: Arrow, pandas, polars, DuckDB, …). Values without
     columns (a Series, an array, a list of values) are the predictions' `y_pred`, or the labels' `y_true`.
     Raises TypeError for anything else, and UsageError if pyarrow is needed and isn't installed.
+
+    With `with_shares`, a pandas frame's column of dicts `y_proba` may become columns.
 
     >>> rows_of("labels", [{"y_true": "UP"}]).unit, rows_of("labels", ["UP", "DOWN"]).unit
     ('row', 'row')
@@ -128,6 +165,7 @@ def rows_of(name: str, table: Any) -> RowFile:
         return DictRows(name, [{_COLUMN[name]: value} for value in values])
     if _is_pandas(table):
         table = with_text_names(table)
+        table = with_columns_of_shares(table) if with_shares else table
         if has_objects(table):
             return DictRows(name, rows_of_pandas(table))
     if _is(table, "polars", "DataFrame") and "Object" in map(str, table.dtypes):
@@ -301,9 +339,13 @@ class Inputs:
     def open(self) -> dict[int, RowFile]:
         """Return the tables as rows, the same object for the same table. Raises as `rows_of` does."""
         files: dict[int, RowFile] = {}
+        unmapped = "y_proba" not in repr(self.columns)  # a mapping may need the column as it is
         for kind, table in self.tables.items():
             same = next((other for other in files if _is_same(self.tables[other], table)), None)
-            files[kind] = files[same] if same is not None else rows_of(KINDS[kind], table)
+            if same is not None:
+                files[kind] = files[same]
+            else:
+                files[kind] = rows_of(KINDS[kind], table, with_shares=unmapped)
         return files
 
     def configured(self, config: Config, files: Mapping[int, RowFile]) -> Config:
