@@ -90,6 +90,16 @@ def said_by(block: Block, names: dict[str, Any]) -> str:
     return out + err
 
 
+def in_a_terminal(command: str) -> str:
+    """What a command prints where standard output is a terminal, without colours."""
+    done = subprocess.run(
+        ["script", "--quiet", "--return", "--command", command, "/dev/null"],
+        env={**environment(), "COLUMNS": "120", "TERM": "xterm"}, capture_output=True, text=True,
+        timeout=_PATIENCE, check=False,
+    )  # fmt: skip
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.stdout)
+
+
 def missing(shown: str, said: str) -> list[str]:
     """Lines that are shown and weren't said; what is shown may be the beginning of a line.
 
@@ -111,6 +121,7 @@ def run(blocks: list[Block]) -> dict[str, Any]:
 
     After `sh` there may be `fails`, `background` (it runs until the end), `install` (done beforehand) or
     `until` (it is repeated until it prints the text below it). The block before a block `text` prints it.
+    A block `console` has a command and what it prints in a terminal, at the latest after some time.
     """
     names: dict[str, Any] = {}
     said = ""
@@ -126,6 +137,12 @@ def run(blocks: list[Block]) -> dict[str, Any]:
                 command = ["bash", "-c", f"exec {block.text}"]
                 process = subprocess.Popen(command, env=environment(), stdout=log, stderr=log)
                 stack.callback(stop, process)
+            elif block.language == "console":
+                command, _, shown = block.text.removeprefix("$ ").partition("\n")
+                end = time.monotonic() + _PATIENCE
+                while missing(shown, printed := in_a_terminal(command)):
+                    assert time.monotonic() < end, printed + said_beside()
+                    time.sleep(1)
             elif block.language in ("python", "sh"):
                 said = said_by(block, names)
                 end = time.monotonic() + _PATIENCE
