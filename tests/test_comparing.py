@@ -40,16 +40,16 @@ def test_merged_comparisons_can_be_read() -> None:
 
 
 @pytest.mark.parametrize(("changed", "said"), [
-    ({}, "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000"),  # noqa: E501
+    ({}, "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), since outcome 712 of 4,000 at 95% confidence"),  # noqa: E501
     ({"difference": -0.031, "interval": (-0.05, -0.012), "verdict": "a_better"},
      "nb beats tree over the whole run: "
-     "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000"),
+     "error lower by 0.031 (0.012 to 0.050), since outcome 712 of 4,000 at 95% confidence"),
     ({"difference": -0.0004, "interval": (-0.02, 0.01), **UNDECIDED},
      "nb vs tree over the whole run: "
-     "error lower by 0.0004 (-0.010 to 0.020), undecided at level 5% after 4,000 outcomes"),
+     "error lower by 0.0004 (-0.010 to 0.020), undecided after 4,000 outcomes"),
     ({"difference": 0.0, "interval": (-0.02, 0.01), **UNDECIDED},
      "nb and tree over the whole run: "
-     "no difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes"),
+     "no difference in error (-0.020 to 0.010), undecided after 4,000 outcomes"),
     ({"difference": 1234.5, "interval": None, "loss": "squared", **UNDECIDED},
      "tree vs nb over the whole run: squared error lower by 1,234.500, undecided after 4,000 outcomes"),
     ({**UNDECIDED, "provisional": {"verdict": "b_better", "days": 2, "needed": 8}},
@@ -60,10 +60,10 @@ def test_merged_comparisons_can_be_read() -> None:
      "undecided in these 9 clusters (a verdict needs 10)"),
     ({"interval": (-0.01, 0.05), **UNDECIDED, "needed": {"outcomes": 21_000, "days": 40}},
      "tree vs nb over the whole run: error lower by 0.031 (-0.010 to 0.050), "
-     "undecided at level 5% after 4,000 outcomes, about 40 more days at this pace"),
+     "undecided after 4,000 outcomes, about 40 more days at this pace"),
     ({"difference": 0.001, "interval": (-0.004, 0.006), "verdict": "equivalent"},
      "nb and tree are equivalent over the whole run: "
-     "error differs by 0.001 (-0.004 to 0.006), at level 5% since outcome 712 of 4,000"),
+     "error differs by 0.001 (-0.004 to 0.006), since outcome 712 of 4,000 at 95% confidence"),
     (MERGED,
      "tree vs nb over the whole run: error lower by 0.031, after 4,000 outcomes; "
      "each partition has its own verdict"),
@@ -72,14 +72,14 @@ def test_merged_comparisons_can_be_read() -> None:
      "partitions 2, 3, which reached a limit; each partition has its own verdict"),
     ({"against": "nb", "stage": "initial/final"},
      "final of nb beats initial of nb over the whole run: "
-     "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 "
-     "of 4,000"),
+     "error lower by 0.031 (0.012 to 0.050), since outcome 712 "
+     "of 4,000 at 95% confidence"),
     ({"difference": None},
      "tree beats nb over the whole run: "
-     "error lower (0.012 to 0.050), at level 5% since outcome 712 of 4,000"),
+     "error lower (0.012 to 0.050), since outcome 712 of 4,000 at 95% confidence"),
     ({"difference": None, "interval": (-0.02, 0.01), **UNDECIDED},
      "nb and tree over the whole run: "
-     "difference in error (-0.020 to 0.010), undecided at level 5% after 4,000 outcomes"),
+     "difference in error (-0.020 to 0.010), undecided after 4,000 outcomes"),
 ])  # fmt: skip
 def test_who_leads_by_how_much_is_it_sure_since_when(changed: dict[str, Any], said: str) -> None:
     assert comparing.standing(pair(**changed)) == said
@@ -87,7 +87,7 @@ def test_who_leads_by_how_much_is_it_sure_since_when(changed: dict[str, Any], sa
 
 @pytest.mark.parametrize(("difference", "begins", "ends", "against"), [
     (-0.04, "in the latest 1,000 outcomes nb vs tree: error lower by 0.040; but tree beats nb over the "
-            "whole run: error lower by 0.031", "since outcome 712 of 4,000", True),
+            "whole run: error lower by 0.031", "since outcome 712 of 4,000 at 95% confidence", True),
     (0.02, "tree beats nb over the whole run: error", "; also in the latest 1,000 outcomes: by 0.020",
      False),
     (0.0, "tree beats nb over the whole run: error", "outcomes there is no difference", False),

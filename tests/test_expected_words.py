@@ -13,7 +13,7 @@ ONE = ExpectedPeriod(
     coverage=0.92, finals=50, labelled_so_far=0.87, labelled_share=0.22,
 )  # fmt: skip
 
-START = "period from 1970-01-01T00:00:00Z, "
+START = "1 Jan 1970 00:00 to 01:00, "
 EXPECTED = "expected 0.840 [0.810, 0.870] (held in 92% of 50 earlier periods)"
 
 
@@ -42,9 +42,24 @@ def test_a_period(changed: dict[str, Any], said: str) -> None:
     assert period_in_words(msgspec.structs.replace(ONE, **changed)) == START + said
 
 
+@pytest.mark.parametrize(("lost_to", "said"), [
+    ("labelled_so_far", "in earlier periods the labels so far were closer"),
+    ("last_final", "in earlier periods the value of the latest final period was closer"),
+])
+def test_an_answer_that_was_closer_is_named(lost_to: str, said: str) -> None:
+    assert period_in_words(msgspec.structs.replace(ONE, lost_to=lost_to)).endswith(f"; {said}")
+    assert said not in period_in_words(msgspec.structs.replace(ONE, lost_to=lost_to, final=0.8))
+
+
+def test_a_period_of_new_york_has_the_date_there() -> None:
+    one = msgspec.structs.replace(ONE, start=1_388_466_000_000, end=1_388_552_400_000)
+    assert period_in_words(one, "America/New_York").startswith("31 Dec 2013, accuracy: ")
+    assert period_in_words(one).startswith("31 Dec 2013 05:00 to 1 Jan 2014 05:00, accuracy: ")
+
+
 def test_rows_without_times_are_counted() -> None:
     one = msgspec.structs.replace(ONE, start=1000, end=2000)
-    assert period_in_words(one, untimed=True).startswith("period rows 1,000 to 1,999, accuracy: ")
+    assert period_in_words(one, untimed=True).startswith("rows 1,000 to 1,999, accuracy: ")
 
 
 def test_without_anything_to_say_there_is_nothing() -> None:

@@ -13,7 +13,18 @@ import pytest
 from boards import comparison, metrics
 from prequential.cli.main import main
 from prequential.demo.flights import FlightSource
-from prequential.demo.screen import DemoBoard, compared, detected, drift, table, totals, worth
+from prequential.demo.screen import (
+    DemoBoard,
+    compared,
+    detected,
+    drift,
+    progress,
+    recent_lines,
+    table,
+    totals,
+    worth,
+)
+from prequential.demo.source import Feed
 from prequential.demo.stream import (
     AGES,
     HISTORY,
@@ -27,6 +38,8 @@ from prequential.demo.stream import (
     events,
     observations,
 )
+from prequential.demo.worker import Readings
+from prequential.topics.clients import KafkaConfig
 from prequential.topics.errors import WorkError
 from rich.console import Console
 
@@ -225,7 +238,7 @@ def test_the_summary_says_which_model_is_better() -> None:
     _, line = compared(board, server)
     assert line == (
         "  final: tree beats nb over the whole run: "
-        "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000"
+        "error lower by 0.031 (0.012 to 0.050), since outcome 712 of 4,000 at 95% confidence"
     )
 
 
@@ -239,6 +252,23 @@ def test_the_table_fits_a_terminal_of_80_columns() -> None:
     text = console.export_text()
     assert "…" not in text
     assert "after 12,700 outcomes; at drift: 1,000 from it on; latest: the last 1,000" in text
+
+
+def test_lines_about_the_run_fit_a_terminal_of_80_columns() -> None:
+    server = ModelServer(PLAN, {"adaptive-tree": Parrot()})  # type: ignore[dict-item]
+    board = DemoBoard(STREAM)
+    for model in ("static-bayes", "logistic", "adaptive-tree"):
+        for stage in ("initial", "final") if model != "static-bayes" else ("final",):
+            board.update("metrics", _metrics(model, stage, "window:1000", 12_700, 0.9))
+    assert len(recent_lines(board)) == 2
+    server.instances, server.labels = 118_000, 117_500
+    feed = Feed(server, KafkaConfig("unused:9092"))
+    feed.at = 3_600.0
+    lines = [f"  {line}" for line in recent_lines(board)]
+    for behind, latency in ((0.0, None), (0.0, 12.3), (120.0, 12.3)):
+        feed.behind, board.readings = behind, Readings(0, 11_234, 0, latency)
+        lines.append(progress(board, feed))
+    assert all(len(line) <= 80 for line in lines), lines
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ class TestInABrowser:
             rows = page.locator("table[aria-label='settings at work'] tbody tr").all_inner_texts()
             new = PRESENT.digest[:12]
             assert rows[0].split("\t") == [
-                f"{new} another than this page", "2", "a, b", "0, 1",
+                f"{new} other settings than this page", "2", "a, b", "0, 1",
                 "14 Nov 2023 22:13:40 UTC to 14 Nov 2023 22:13:45 UTC", "14 Nov 2023 22:13:50 UTC", "3",
             ]  # fmt: skip
             assert f"{FORMER.digest[:12]} as this page" in "\n".join(rows)

@@ -153,7 +153,7 @@ class TestPeriods:
         assert told["period_series"]["values"]["accuracy"] == [0.5, 0.5]
         assert told["period_series"]["values"]["accuracy.expected"] == [None, None]
         assert told["before_labels"]["lines"] == [
-            "period from 2023-11-16T00:00:00Z, accuracy: final 0.500 (100% of predictions labelled)"
+            "16 Nov 2023, accuracy: final 0.500 (100% of predictions labelled)"
         ]
 
     def test_the_newest_stay_and_count_within_the_budget(self) -> None:
@@ -175,7 +175,7 @@ class TestPeriods:
             period(0, 0.84, 0.87, interval=(0.81, 0.87)), period(1, 0.5, 1.0, maturity=None)]  # fmt: skip
         parted = [*within, period(0, 0.84, 0.91, interval=(0.81, 0.87))]
         told = [model_page(history_of(some), NB)["before_labels"] for some in (within, parted, [metrics()])]
-        start, held = "period from 2023-11-14T00:00:00Z, accuracy", "(held in 92% of 50 earlier periods)"
+        start, held = "14 Nov 2023, accuracy", "(held in 92% of 50 earlier periods)"
         [first, second] = told[0]["lines"]
         assert first == (
             f"{start}: expected 0.840 [0.810, 0.870] {held}, labelled so far 0.870 (50% of predictions)"

@@ -103,7 +103,7 @@ class TestInABrowser:
             assert bar["height"] <= 8
             assert first.locator("line.objective").count() == 1
             assert first.locator(".expected title").text_content() == (
-                "nb: the period from 14 Nov 2023 00:00:00 UTC is expected to have 0.840 (0.810 to 0.870)")
+                "nb: 14 Nov 2023 is expected to have 0.840 (0.810 to 0.870)")
             key = first.locator(".key .line").all_inner_texts()
             assert key[0].split()[:6] == ["nb", "0.600", "◆", "worse", "for", "20"]
             assert "◇ expected 0.840 (0.810 to 0.870)" in key[0]

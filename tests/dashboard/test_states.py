@@ -128,21 +128,26 @@ def test_nothing_overflows(chromium: Browser, models: int, incidents: int) -> No
                         "[...document.querySelectorAll('main *')].filter((one) => {"
                         " const box = one.getBoundingClientRect();"
                         " return box.right > innerWidth + 1 && box.width"
-                        " && !one.closest('.scroll, svg, .u-wrap, .key, .chart details');"
+                        " && !one.closest('.scroll, svg, .u-wrap, .key, .chart details, .values');"
                         "}).map((one) => `${one.tagName}.${one.className}`).slice(0, 5)"
                     )
                     scrolled = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
                     assert (scrolled, wide) == (0, []) or scrolled < 0, (width, view[:20], scrolled, wide)
 
 
-@pytest.mark.parametrize("dark", few([True, False]))
-def test_all_text_has_contrast(chromium: Browser, dark: bool) -> None:
-    """Each text against what is behind it, and each colour of marks, by WCAG 2's formula: 4.5."""
+@pytest.mark.parametrize(("dark", "stale"), [(True, False), (False, True)])
+def test_all_text_has_contrast(chromium: Browser, dark: bool, stale: bool) -> None:
+    """Each text against what is behind it, and each colour of marks, by WCAG 2's formula: 4.5.
+
+    Also where the page is not live, and its values are grey.
+    """
     some = [*a_drift(), *a_drift("tree"), alarm(300), alarm(5000), incident(), comparison(),
             incident(2000, status="closed"), period(0, 0.84, 0.93, interval=(0.81, 0.87))]  # fmt: skip
-    with opened(chromium, dark) as page, served(some) as (address, _):
-        for view in pages_of("elec2", "nb", "tree"):
-            ready(page, f"{address}?{len(view)}{view}")
+    with opened(chromium, dark) as page, live(some) as (server, _, now):
+        now[0] += 3_600_000 if stale else 0
+        for view in [*pages_of("elec2", "nb", "tree"), "#/gate"]:
+            ready(page, f"{server.address}?{len(view)}{view}")
+            assert (page.locator("main.is-stale").count() == 1) == stale
             low = page.evaluate(
                 """() => {
                   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });

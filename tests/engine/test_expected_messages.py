@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers import metrics_of
 from oracle_cases import inst, lab, pred
+from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.streams import Objective
 from prequential.engine.compiled.pool import find
 from prequential.engine.delay.calibrating import EXPECTED, SCALE, WAITING
@@ -224,7 +225,7 @@ def test_a_summary_says_it_of_periods_that_are_not_final() -> None:
     assert one.period.expected == newest.measures["accuracy"]["value"]
     assert one.period.labelled_so_far == newest.labelled_so_far["accuracy"]
     assert one.period.final is None
-    [line, assumed] = expected_lines(summary)
+    [line, assumed] = expected_lines(summary, Config())
     assert line.startswith(f"before labels are there, s/m: {period_in_words(one.period)}; ")
     assert "pending predictions in provisional periods" in line
     assert "cannot be detected until" in assumed

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from prequential.evaluation import Plot, Result, evaluate
+from prequential.evaluation.plots import course_plots, times_of
 from prequential.topics.outputs import Metrics
 from prequential.views.svg import Band, Line, lines_by_outcome, stacked
 
@@ -120,8 +121,8 @@ def test_plots_one_below_the_other(letters: int) -> None:
     assert [one.text for one in root.iter() if one.get("font-weight") == "bold"] == ["one", "two"]
     moved = [one.get("transform") for one in root if one.get("transform")]
     assert moved == ["translate(0 0)", "translate(0 260)"]
-    names = [one.text for one in root.iter() if (one.text or "").startswith("a detector")]
-    assert names == 2 * [f"{name if letters == 60 else f'{name[:19]}…'} 0.5"]
+    names = [one.text for one in root.iter() if "a detector" in (one.text or "")]
+    assert names == 2 * [f"0.500 {name if letters == 60 else f'{name[:19]}…'}"]
 
 
 @pytest.mark.parametrize(
@@ -148,3 +149,39 @@ def test_a_result_shows_its_plots(result: Result) -> None:
     assert html.count("<svg") == 1
     assert ": accuracy, means of" in html
     assert html.index("<svg") < html.index("<table")
+
+
+def test_the_label_at_a_lines_end_is_a_value_with_a_name() -> None:
+    """`1.000 model`: behind the name the value would read as the model's number."""
+    root = ElementTree.fromstring(Plot("t", [Line("model", [1, 2], [0.5, 1.0])])._repr_svg_())
+    assert "1.000 model" in [one.text for one in root.iter()]
+
+
+def test_a_notebooks_axis_has_dates(result: Result) -> None:
+    [plot] = course_plots(result.summary.sequences, [], times_of(result._metrics))
+    assert plot.timed
+    assert plot.axis == "label time (UTC)"
+    # Labels come each second: the last block ends with the last label.
+    for line in plot.lines:
+        assert line.x[-1] == START + 1000 * 2999 + 500
+        assert list(line.x) == sorted(line.x)
+    assert "2023-11-14" in result._repr_html_()
+    [without] = course_plots(result.summary.sequences, [])
+    assert without.lines[0].x[-1] == 3000
+    assert not without.timed
+
+
+def test_a_model_has_one_colour_whatever_comes_first(result: Result) -> None:
+    looks = {line.name: line.look for line in result.plot("accuracy").lines if not line.faint}
+    assert looks == {"a": 0, "b": 1}
+    [plot] = course_plots(reversed(result.summary.sequences), [])
+    assert {line.name: line.look for line in plot.lines} == looks
+    strokes = [one.get("stroke") for one in tags(plot, "polyline")]
+    assert strokes == ["#d2691e", "#3b7dd8"]  # those of the page's second and first line
+
+
+def test_each_outcome_is_no_mean_of_one() -> None:
+    table = {"y_pred": ["UP", "UP"], "y_true": ["UP", "DOWN"]}
+    html = evaluate(table, table)._repr_html_()
+    assert ": accuracy, each outcome" in html
+    assert "means of 1 " not in html

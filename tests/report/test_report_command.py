@@ -131,7 +131,7 @@ class TestPromotion:
         assert self.said(metrics(model="tree"), self.pair("b_better")) == [
             "+elec2 / tree against nb, error: tree is better since about outcome 1,300; "
             "tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), "
-            "at level 5% since outcome 712 of 4,000"
+            "since outcome 712 of 4,000 at 95% confidence"
         ]
 
     def test_undecided_or_worse(self) -> None:
@@ -208,10 +208,10 @@ class TestMarkdown:
 Model comparison (in brackets: confidence sequence of the loss difference over \
 the whole run, valid at any number of looks, if dependence is short):
 
-- `final: tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level \
-5% since outcome 712 of 4,000`
+- `final: tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), since outcome \
+712 of 4,000 at 95% confidence`
 
-Drift alarms: 1
+Drift alarms: 1, 1 of them in incidents
 
 - `elec2 / nb`: 1
 
@@ -237,7 +237,7 @@ Models without new outcomes: 1
         assert """
 Estimated performance
 
-- `elec2 / nb`: period from 2023-11-14T00:00:00Z, accuracy: expected 0.840 [0.810, 0.870] (held in 92% of \
+- `elec2 / nb`: 14 Nov 2023, accuracy: expected 0.840 [0.810, 0.870] (held in 92% of \
 50 earlier periods), labelled so far 0.830 (50% of predictions); 50 pending predictions in provisional \
 periods: 40 are expected to get a label, 30 to be correct
 

@@ -214,8 +214,8 @@ class TestInABrowser:
         page.wait_for_selector('figure[data-title="kappa"][data-points="60"]')
         assert page.get_attribute('figure[data-title="kappa"]', "data-bands") == "2"
         assert page.locator("label:has-text('Axis')").count() == 0
-        page.click('figure[data-title="kappa"] summary')
-        assert page.inner_text('figure[data-title="kappa"] th >> nth=0') == "outcome"
+        page.click('[data-key="values kappa"] summary')
+        assert page.inner_text('[data-key="values kappa"] th >> nth=0') == "outcome"
         shown.append(page.inner_text("body"))
         assert "the oldest for 4,000 rows" in shown[-1]
         assert "1,500 rows" in shown[-1]

@@ -42,7 +42,7 @@ def test_a_verdict_has_dates_outcomes_baseline_and_incidents() -> None:
     [said] = verdict_of(history, rows)
     assert said["sentences"] == [
         "elec2, 14 Nov 2023 22:15 to 14 Nov 2023 23:53: 6,000 outcomes of 1 model.",
-        "nb was right most often: in 80.0% of the whole run; repeating the latest label: 70.0%.",
+        "nb was right in 80.0% of the whole run.", "Repeating the latest label was right in 70.0%.",
         "1 of 1 is worse than a baseline in the latest outcomes.",
         "1 incident, 1 open at the end.",
     ]
@@ -58,7 +58,7 @@ class TestIncidentLevels:
     def test_a_curve_that_is_back_is_said_to_be(self) -> None:
         told = self.page([0.6, 0.7, 0.87])
         assert told["levels"] == {"before": 0.88, "since": pytest.approx(0.67), "worst": 0.6, "latest": 0.87,
-                                  "is_back": True}  # fmt: skip
+                                  "latest_ts": None, "is_back": True}  # fmt: skip
         assert told["finding"] == "nb was right in 67.0% of outcomes, 88.0% before, back at 87.0%"
         assert self.page([0.6])["finding"] == "nb is right in 67.0% of outcomes, 88.0% before"
 
@@ -109,7 +109,7 @@ def test_no_link_leads_to_a_page_that_was_left_out(page: Page, tmp_path: Path) -
     path.write_bytes(small)
     known = worst_first(report.history.incidents.all())
     ready(page, path.as_uri())
-    assert "6,000 outcomes of 1 model. nb was right most often" in page.inner_text(".verdict")
+    assert "6,000 outcomes of 1 model. nb was right in 80.0%" in page.inner_text(".verdict")
     assert "now" not in page.inner_text("main").split()
     for view in ("#/incidents", "#/model?stream=elec2&model=nb"):
         ready(page, f"{path.as_uri()}?{len(view)}{view}")
@@ -139,6 +139,6 @@ def test_trust_and_findings_of_one_kind(page: Page, tmp_path: Path) -> None:
     assert "and 10 more of this kind" in page.inner_text("header .problem >> nth=0")
     cards = page.locator(".kpi").all_inner_texts()
     assert [card.split("\n")[0] for card in cards[:7]] == [
-        "accuracy", "kappa", "kappa_per", "precision", "recall", "f1", "auc",
+        "accuracy", "precision", "recall", "f1", "auc", "kappa", "kappa_per",
     ]  # fmt: skip
     assert "97.0% labelled, 120 pending, labels to 14 Nov 2023 23:55" in cards[0]

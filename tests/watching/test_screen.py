@@ -16,7 +16,7 @@ from prequential.views.watching.state import WatchState
 from prequential.views.watching.table import whole_table
 from rich.cells import cell_len
 from rich.console import Console, Group
-from watched import LABELLED, alarm, comparison, metrics, state_of
+from watched import LABELLED, alarm, comparison, incident, metrics, state_of
 
 #: Six streams as a platform names them: some differ only at their ends.
 STREAMS = (
@@ -206,9 +206,18 @@ class TestOverview:
         with console.capture() as said:
             console.print(Group(*whole_table(state, LABELLED, 80, Ranking(state))))
         lines = said.get().splitlines()
-        assert len(lines) == 102
+        assert len(lines) == 103
         assert lines[1].startswith("s7 ")
-        assert "1 alarm" in lines[-1]
+        assert "1 alarm" in lines[-2]
+        assert lines[-1] == "No model needs attention"
+
+    def test_once_ends_with_what_matters(self) -> None:
+        """The models that need attention are named in the last line, wherever they are in the table."""
+        state = state_of(*(metrics(stream=f"s{i}") for i in range(50)), incident(stream="s7"))
+        console = Console(width=80)
+        with console.capture() as said:
+            console.print(Group(*whole_table(state, LABELLED, 80, Ranking(state))))
+        assert said.get().splitlines()[-1] == "1 of 50 models needs attention: s7/nb is worse"
 
     def test_baselines_are_last(self) -> None:
         state = state_of(metrics(model="@persistent", measures={"accuracy": 0.1}), metrics())
@@ -267,7 +276,7 @@ class TestKeys:
         for expected in (
             "model nb", "12.3 since outcome 40,001", "2 alarms since 22:13:20",
             "\nfinal: nb beats lr over the whole run: "
-            "error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000\n"
+            "error lower by 0.031 (0.012 to 0.050), since outcome 712 of 4,000 at 95% confidence\n"
             "initial arm=A: tree beats nb over the whole run: error lower by 0.031 (",
             "initial all 1,000 7", "kappa_plus - p_per_one", "arm=A 1,000 300", "late 3 expired 45",
             "label latency p50 1.23 s, p99 1 m",

@@ -98,11 +98,11 @@ class TestState:
         lines = [line.rstrip() for line in shown.get().splitlines()]
         place = lines.index("expected until labels come")
         assert lines[place + 1] == (
-            "period from 1970-01-01T00:00:02Z, accuracy: expected 0.840 [0.810, 0.870] (held in 90% of 50 "
+            "1 Jan 1970 00:00:02 to 00:00:03, accuracy: expected 0.840 [0.810, 0.870] (held in 90% of 50 "
             "earlier periods), labelled so far 0.810 (25% of predictions)"
         )
         assert lines[place + 2].startswith("Assumes that a pending prediction")
-        assert "measures: final = initial, window:1000" in lines
+        assert "measures: final (same as initial), window:1000" in lines
 
     def test_a_stream_in_several_partitions_is_several(self) -> None:
         state = state_of(metrics(partition=2), metrics(partition=0, outcomes=9), metrics(stream="whole"))

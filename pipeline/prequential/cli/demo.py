@@ -271,7 +271,8 @@ class _Session:
             if self._feed.at >= next_line:
                 next_line += _LINE_SECONDS
                 say(screen.progress(self._board, self._feed))
-                say(f"  {screen.recent_line(self._board)}")
+                for line in screen.recent_lines(self._board):
+                    say(f"  {line}")
             if not is_read():
                 return
 

@@ -92,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
     if history.unreadable:
         complain(f"{history.unreadable:,} messages can't be read")
     with common.open_output(args.out) as out, common.open_output(args.markdown) as text_out:
+        report.conditions = conditions
         if out is not None:
             out.write(report.html())
         if text_out is not None:

@@ -197,18 +197,19 @@ def legend(source: Source) -> list[str]:
 
 
 def progress(board: DemoBoard, feed: Feed) -> str:
-    """How far the stream is and how much has come, in one line of text."""
+    """How far the stream is and how much has come, in one line of text that a terminal of 80 columns has."""
     source = feed.source
     readings = board.readings
-    behind = f" ({feed.behind:.0f} s behind: busy machine)" if feed.behind >= _BEHIND else ""
     parts = [
-        f"{feed.at:.0f} s of {source.duration:.0f} s{behind}",
-        source.position, f"{source.instances:,} instances", f"{source.labels:,} labels",
-        f"{board.rate:,.0f} records/s",
+        f"{feed.at:.0f} s of {source.duration:.0f} s", source.position, f"{source.instances:,} instances",
+        f"{source.labels:,} labels",
     ]
-    if readings is not None and readings.latency is not None:
-        parts.append(f"labels take {duration(readings.latency * 1000)} (median)")
-        parts.append(f"{readings.waiting:,} predictions pending")
+    if feed.behind >= _BEHIND:
+        parts.append(f"{feed.behind:.0f} s behind: busy machine")
+    elif readings is not None and readings.latency is not None:
+        parts += [f"delay {duration(readings.latency * 1000)}", f"{readings.waiting:,} pending"]
+    else:
+        parts.append(f"{board.rate:,.0f} records/s")
     return ", ".join(filter(None, parts))
 
 
@@ -220,20 +221,23 @@ def drift(source: Source) -> str:
     return f"the drift {verb} at instance {source.drift:,}"
 
 
-def recent_line(board: DemoBoard) -> str:
-    """The models' recent accuracies in both stages, in one line of plain text.
+def recent_lines(board: DemoBoard) -> list[str]:
+    """Return the models' recent accuracies as plain text, a line of at most 80 columns for each stage.
 
-    >>> recent_line(DemoBoard("demo"))
-    'no outcomes yet'
+    >>> recent_lines(DemoBoard("demo"))
+    ['no outcomes yet']
     """
     if not board.newest:
-        return "no outcomes yet"
-    shown = []
-    for model in board.models:
-        stages = board.stages(model)
-        both = (number(board.measure(model, stage, RECENT, "accuracy")).plain for stage in stages)
-        shown.append(f"{model} {' / '.join(both)}")
-    return f"accuracy {' / '.join(STAGES)}, latest {LATEST:,}: {', '.join(shown)}"
+        return ["no outcomes yet"]
+    lines = []
+    for stage in STAGES:
+        shown = [
+            f"{model} {number(value).plain}" for model in board.models
+            if (value := board.measure(model, stage, RECENT, "accuracy")) is not None
+        ]  # fmt: skip
+        if shown:
+            lines.append(f"{stage} accuracy: {', '.join(shown)}")
+    return lines
 
 
 def incident_line(incident: Incident, source: Source) -> str:
@@ -243,8 +247,8 @@ def incident_line(incident: Incident, source: Source) -> str:
         drift = f" (drift: {source.drift_outcome:,})"
     causes = ", ".join(map(status.cause_in_words, incident.causes[:2]))
     return (
-        f"INCIDENT {incident.status}: {incident.model} began at outcome {began:,}{drift}: "
-        f"{status.levels_in_words(incident)}; {causes}; {counted(incident.alarm_count, 'alarm')}"
+        f"INCIDENT {incident.status}: {incident.model}, {status.levels_in_words(incident)}\n"
+        f"  from outcome {began:,}{drift}: {causes}; {counted(incident.alarm_count, 'alarm')}"
     )
 
 

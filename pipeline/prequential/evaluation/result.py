@@ -13,7 +13,7 @@ from prequential.configuration.settings.stages import stage_name
 from prequential.evaluation.inputs import Inputs
 from prequential.evaluation.looking_back import Backtest, Calibration, Change, Looking, several
 from prequential.evaluation.messages import GroupRow, explanation_of, rows_of_groups, table_of
-from prequential.evaluation.plots import plot_of
+from prequential.evaluation.plots import plot_of, times_of
 from prequential.evaluation.scores import Residuals, Scores, residuals_of, scores_of
 from prequential.evaluation.shown import page_of, pandas_of, text_of, with_short_errors
 from prequential.evaluation.values import (
@@ -32,7 +32,7 @@ from prequential.topics.decoding import KINDS
 from prequential.topics.disparities import Disparity
 from prequential.topics.errors import listed
 from prequential.topics.outputs import Alarm, Comparison, DeadLetter, Incident, Message, Metrics
-from prequential.views.report import Report
+from prequential.views.report import Report, parse_condition
 from prequential.views.svg import Plot
 from prequential.views.wording.comparing import referred
 from prequential.views.wording.measures import COLUMNS
@@ -462,7 +462,10 @@ class Result:
             budget, change, outcomes, seed, stream
         )
 
-    def report(self, path: str | os.PathLike[str], title: str = "") -> int:
+    @with_short_errors
+    def report(
+        self, path: str | os.PathLike[str], title: str = "", *, fail_if: Sequence[str] = ()
+    ) -> int:
         """Write a report as one self-contained HTML file.
 
         Parameters
@@ -471,6 +474,9 @@ class Result:
             The path of the file; an existing file is replaced.
         title
             By default the names of the streams.
+        fail_if
+            Conditions as of `prequential report --fail-if`, such as `"accuracy < 0.9"`: the report's gate
+            lists each with its answer, next to its own checks.
 
         Returns
         -------
@@ -481,17 +487,25 @@ class Result:
         ------
         OSError
             If the file can't be written.
+        UsageError
+            If a condition is invalid.
         """
-        return Path(path).write_bytes(self._report(title).html())
+        return Path(path).write_bytes(self._report(title, fail_if).html())
 
-    def dict(self) -> dict[str, Any]:
+    def dict(self, *, fail_if: Sequence[str] = ()) -> dict[str, Any]:
         """Return the result as plain values, as the report's first screen has it: for JSON and for checks.
+
+        Parameters
+        ----------
+        fail_if
+            Conditions, as of `report`.
 
         Returns
         -------
         dict
             `verdict` (for each stream: `sentences`, and `totals` over the whole run), `models` (for each: its
-            status and its latest measures), `incidents`, and `findings` as sentences.
+            status and its latest measures), `incidents`, `gate` (its `checks`, and how many are `passed`,
+            `failed` and `unknown`), and `findings` as sentences.
 
         Examples
         --------
@@ -500,22 +514,26 @@ class Result:
         >>> said = evaluate(table, table).dict()
         >>> said["verdict"][0]["totals"][0]["value"], said["models"][0]["model"], said["incidents"]
         (0.75, 'model', [])
+        >>> said = evaluate(table, table).dict(fail_if=["accuracy < 0.9"])["gate"]
+        >>> said["failed"], said["checks"][0]["sentence"]
+        (1, 'default / model, final, all: accuracy 0.75')
         """
-        return self._report("").values()
+        return self._report("", fail_if).values()
 
-    def _report(self, title: str) -> Report:
+    def _report(self, title: str, fail_if: Sequence[str] = ()) -> Report:
         streams = ", ".join(dict.fromkeys(one.stream for one in self.summary.outcomes))
         report = Report(title or streams, self._config)
         for message in self.all_messages:
             report.put(message)
         report.findings += [finding_in_words(one) for one in self.summary.findings]
+        report.conditions = [parse_condition(text) for text in fail_if]
         return report
 
     def __repr__(self) -> str:
         return text_of(partial(show, self.summary, self._config, more=IN_PYTHON))
 
     def _repr_html_(self) -> str:
-        return page_of(self.summary, self._config)
+        return page_of(self.summary, self._config, times_of(self._metrics))
 
     @property
     def _metrics(self) -> list[Metrics]:

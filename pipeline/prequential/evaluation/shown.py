@@ -6,7 +6,7 @@ import io
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import wraps
 from html import escape
@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from prequential.configuration.settings.model import Config
 from prequential.configuration.settings.stages import FINAL
-from prequential.evaluation.plots import course_plots
+from prequential.evaluation.plots import OutcomeTimes, course_plots
 from prequential.offline.replay import text as terminal
 from prequential.offline.replay.summary import SequenceSummary, Summary
 from prequential.offline.tables.opening import needs_pyarrow
@@ -35,11 +35,16 @@ STYLE = (
 )
 
 
-def page_of(summary: Summary, config: Config) -> str:
-    """Return the summary as an HTML fragment: one `div` with its style, all text escaped."""
+def page_of(
+    summary: Summary, config: Config, times: Mapping[tuple[str, int, str], OutcomeTimes] | None = None
+) -> str:
+    """Return the summary as an HTML fragment: one `div` with its style, all text escaped.
+
+    `times` are those of outcomes, for the axes of plots.
+    """
     parts = [STYLE, *(f"<p>{escape(printable(one))}</p>" for one in _sentences(summary, config))]
     parts.append(_lines(f"looks wrong: {terminal.finding_in_words(one)}" for one in summary.findings))
-    parts += [one._repr_html_() for one in course_plots(summary.sequences, summary.incidents)]
+    parts += [one._repr_html_() for one in course_plots(summary.sequences, summary.incidents, times)]
     for task in COLUMNS:
         rows = [one for one in summary.sequences if one.task == task]
         if rows:

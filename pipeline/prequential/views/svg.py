@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from html import escape
-from itertools import cycle
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from prequential.engine.compiled.kernel import Floats
 from prequential.topics.errors import printable
+from prequential.views.wording.status import number
 
 #: Pixels: where the lines are, from the left and from the top, and the height with the margin below them.
 _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 56, 530, 40, 216, 260
@@ -23,7 +24,7 @@ _LANE_GAP, _LANE, _MARK = 3, 7, 6
 
 #: Colours that are visible on white and on black, and dashes, which distinguish lines without colours.
 _COLOURS = ("#3b7dd8", "#d2691e", "#1f9d77", "#a855c7", "#9a8700", "#d6407a")
-_DASHES = ("", "7 4", "2 3", "10 3 2 3", "4 2 1 2", "1 5")
+_DASHES = ("", "7 4", "10 3 2 3", "4 2 1 2", "1 5")
 
 #: A line with fewer points is drawn as points, because the values in between are unknown.
 _FEW = 8
@@ -49,6 +50,8 @@ class Line(NamedTuple):
     x: Sequence[float]
     y: Sequence[float | None] | Floats
     faint: bool = False
+    #: The number of its colour and dash, from 0; None: the next one. A model has the same on every page.
+    look: int | None = None
 
 
 class Band(NamedTuple):
@@ -137,16 +140,17 @@ class Plot:
                 f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{_TOP}" y2="{_BOTTOM}" '
                 'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="5 4"/>'
             )
-        looks = cycle(zip(_COLOURS, _DASHES))
+        looks = count()
         ends: list[tuple[float, str, str]] = []
         for line, (xs, ys) in zip(self.lines, points):
-            colour, dash = ("#888", "3 3") if line.faint else next(looks)
+            colour, dash = ("#888", "3 3") if line.faint else _look(line.look, looks)
             drawn = [(_across(xs[i], left, right), _up(ys[i], low, high)) for i in _extremes(ys)]
             yield _drawn(drawn, colour, dash, line.faint)
             if drawn and line.name:
-                ends.append((drawn[-1][1], f"{_short(line.name, letters)} {ys[-1]:.3g}", colour))
+                # The value comes first: behind a name such as "model", it would read as its number.
+                ends.append((drawn[-1][1], f"{number(float(ys[-1]))} {_short(line.name, letters)}", colour))
         for row, (name, marked) in enumerate(self.marks.items()):
-            colour, _ = next(looks)
+            colour, _ = _look(None, looks)
             top = _BOTTOM - _MARK * (len(self.marks) - row)
             pixels = dict.fromkeys(round(_across(place, left, right), 1) for place in marked)
             path = "".join(f"M{x} {top}v{_MARK}" for x in pixels)
@@ -166,16 +170,16 @@ class Plot:
 
     def _bands(self, left: float, right: float, end: float) -> Iterator[str]:
         free = 0.0
-        for number, band in enumerate(sorted(self.bands), 1):
+        for place, band in enumerate(sorted(self.bands), 1):
             start = _across(band.start, left, right)
             width = max(2.0, _across(right if band.end is None else band.end, left, right) - start)
             name = escape(printable(band.name))
             yield (
                 f'<rect x="{start:.1f}" y="{_BOTTOM + _LANE_GAP}" width="{width:.1f}" '
                 f'height="{_LANE}" fill="#c0392b" fill-opacity="0.75">'
-                f"<title>incident {number}: {name}</title></rect>"
+                f"<title>incident {place}: {name}</title></rect>"
             )
-            text = f"◆ {number} {name}"
+            text = f"◆ {place} {name}"
             if start >= free and start + _LETTER * len(text) <= end:
                 yield f'<text x="{start:.1f}" y="{_TOP - 6}" fill="#c0392b">{text}</text>'
                 free = start + _LETTER * len(text)
@@ -215,6 +219,12 @@ def stacked(plots: Sequence[Plot], letters: int = _NAME_LENGTH) -> str:
 def lines_by_outcome(curves: Mapping[str, Floats]) -> list[Line]:
     """Return curves with a value for each of the outcomes 1 … n as lines."""
     return [Line(name, range(1, len(curve) + 1), curve) for name, curve in curves.items()]
+
+
+def _look(look: int | None, others: Iterator[int]) -> tuple[str, str]:
+    """Return colour and dash by their number; without one, those of the next number."""
+    place = next(others) if look is None else look
+    return _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)]
 
 
 def _known(x: Floats, values: Sequence[float | None] | Floats) -> tuple[Floats, Floats]:

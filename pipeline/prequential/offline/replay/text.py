@@ -165,7 +165,7 @@ def show(summary: Summary, config: Config, console: Console, more: Elsewhere = A
             if len(rows) > len(shown):
                 _print(f"… and {len(rows) - len(shown):,} more{more.sequences}", console)
     compared, incidents = report(summary.comparisons, more.pairs), incident_lines(summary, more)
-    groups, expected = disparity_lines(summary, more), expected_lines(summary, more)
+    groups, expected = disparity_lines(summary, more), expected_lines(summary, config, more)
     for line in (*reference_lines(summary), *compared, *groups, *expected, *incidents):
         _print(line, console)
     for finding in summary.findings:
@@ -324,10 +324,11 @@ def course_of(one: SequenceSummary) -> list[float]:
     return [loss / largest for loss in losses] if largest else [0.0] * len(losses)
 
 
-def expected_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
+def expected_lines(summary: Summary, config: Config, more: Elsewhere = AT_A_TERMINAL) -> Iterator[str]:
     """Yield a line for each model with expected measures of its non-final period and pending predictions."""
     for one in summary.expected[:_ROWS]:
-        said = "; ".join(in_words(one.period, one.waiting, untimed=one.untimed))
+        zone = config.stream(one.stream).period_zone
+        said = "; ".join(in_words(one.period, one.waiting, zone, untimed=one.untimed))
         yield f"before labels are there, {one.stream}/{one.model}: {said}"
     if len(summary.expected) > _ROWS:
         yield f"  … and {len(summary.expected) - _ROWS:,} more models{more.expected}"
@@ -347,7 +348,10 @@ def incident_lines(summary: Summary, more: Elsewhere = AT_A_TERMINAL) -> Iterato
     """Yield a line for each incident, and lines for alarms outside of incidents."""
     incidents, alarms = summary.incidents, summary.alarms
     explain = f"; to explain one: {more.explain}" if incidents else ""
-    yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,}){explain}"
+    # An incident is of a model, and each detector may raise many alarms about it.
+    within = min(len(alarms), sum(one.alarm_count for one in incidents))
+    belong = f", {within:,} of them in incidents" if incidents else ""
+    yield f"incidents: {len(incidents):,} (drift alarms: {len(alarms):,}{belong}){explain}"
     for incident in incidents[:_ALARMS]:
         yield f"  {sentence(incident)}"
     if len(incidents) > _ALARMS:

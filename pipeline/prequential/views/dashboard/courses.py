@@ -11,8 +11,10 @@ from prequential.topics.errors import printable
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard.history import History, newest_point
 from prequential.views.dashboard.series import Point, Series
-from prequential.views.watching.ranking import RankedModel, is_baseline, measures_shown
+from prequential.views.watching.ranking import RankedModel, is_baseline, look_by_name, measures_shown
+from prequential.views.watching.state import ModelKey
 from prequential.views.wording import measures, status
+from prequential.views.wording.periods import period_name
 
 #: The name of the course of coverage, which no stage can have.
 COVERAGE = "@coverage"
@@ -85,6 +87,15 @@ _PLACE_DIGITS, _DIGITS = 4, 5
 Place = tuple[str, int]
 
 
+def looks_of(models: Iterable[ModelKey], place: Place) -> dict[str, int]:
+    """Return the number of each model's colour in the plots of a stream: its place among all names.
+
+    So a model has the same colour on every page, and in a notebook.
+    """
+    names = sorted({key.model for key in models if (key.stream, key.partition) == place})
+    return look_by_name(names)
+
+
 def by_stream(rows: Sequence[RankedModel]) -> dict[Place, list[RankedModel]]:
     """Group rows by stream and partition; streams are in the order of their first rows."""
     streams: dict[Place, list[RankedModel]] = {}
@@ -125,6 +136,7 @@ def _plot(
     ends = [xs for one in courses if one is not None and (xs := one[column])]
     axis = _Axis(column, min((xs[0] for xs in ends), default=0), max((xs[-1] for xs in ends), default=1))
     first = rows[0].sequence
+    looks, zone = looks_of(history.models, place), history.config.stream(place[0]).period_zone
     objective = history.config.stream(place[0]).objective
     return {
         "stream": place[0], "partition": place[1], "split": place[0] in history.split, "measure": measure,
@@ -133,7 +145,8 @@ def _plot(
         "estimator": None if first is None else first.estimator,
         "axis": column, "untimed": untimed, "low": axis.low, "high": axis.high, "models": len(rows),
         "lines": [
-            {**line(row, [measure]), **_points(course, measure, axis), "expected": _expected(row, measure)}
+            {**line(row, [measure]), **_points(course, measure, axis),
+             "look": looks.get(row.model.key.model, 0), "expected": _expected(row, measure, zone)}
             for row, course in zip(rows[:NAMED], courses)
         ],
         "thin": [_points(course, measure, axis) for course in courses[NAMED:] if course is not None],
@@ -212,7 +225,7 @@ def _baselines(
     ]  # fmt: skip
 
 
-def _expected(row: RankedModel, measure: str) -> dict[str, Any] | None:
+def _expected(row: RankedModel, measure: str, zone: str) -> dict[str, Any] | None:
     """Return the expected value of the newest whole period; None if the period is final."""
     said = row.model.period
     if said is None or said.is_final or said.expected is None:
@@ -224,6 +237,7 @@ def _expected(row: RankedModel, measure: str) -> dict[str, Any] | None:
     return {
         "start": said.period.start, "end": said.period.end, "value": one["value"], "low": low, "high": high,
         "so_far": said.measures.get(measure),
+        "period": period_name(said.period.start, said.period.end, zone, untimed=row.model.untimed),
     }  # fmt: skip
 
 

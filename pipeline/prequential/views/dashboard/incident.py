@@ -102,7 +102,7 @@ def alarm_line(alarm: Notice) -> dict[str, Any]:
     """Return an alarm as a row of a table; `ts` is None if the records have no times."""
     return {
         "id": alarm.id, "ts": None if alarm.untimed else alarm.ts,
-        "stage": measures.stage_in_words(alarm.stage, alarm.same),
+        "stage": alarm.stage,
         "segment": alarm.segment,
         "detector": alarm.detector, "signal": alarm.signal, "outcome": alarm.outcome,
         "instance_id": alarm.instance_id, "statistic": alarm.statistic, "threshold": alarm.threshold,

@@ -26,6 +26,8 @@ class LevelsOverTime(NamedTuple):
     since: float | None
     worst: float | None
     latest: float | None
+    #: The moment of `latest` (epoch ms); None: it is that of the newest message about the model.
+    latest_ts: int | None = None
 
     @property
     def is_back(self) -> bool:
@@ -39,6 +41,7 @@ def levels_over_time(incident: Incident, series: Series | None, newest: Point | 
     """Return the levels that the message has, or else those of the sequence's course."""
     before, since = (status.level(one.get("level"), incident) for one in (incident.before, incident.after))
     worst, latest = (_level_of(getattr(incident, name, msgspec.UNSET), incident) for name in ("worst", "now"))
+    latest_ts = None if latest is None or incident.untimed else incident.ts
     name = status.level_name(incident).replace(" ", "_")
     values = [] if series is None or name not in series.names else list(_since(series, incident, name))
     if worst is None and values:
@@ -47,7 +50,7 @@ def levels_over_time(incident: Incident, series: Series | None, newest: Point | 
         latest = newest.values.get(name)
     if worst is not None and latest is not None:
         worst = min(worst, latest) if status.is_share(incident) else max(worst, latest)
-    return LevelsOverTime(before, since, worst, latest)
+    return LevelsOverTime(before, since, worst, latest, latest_ts)
 
 
 def _level_of(said: Any, incident: Incident) -> float | None:

@@ -10,31 +10,25 @@ from prequential.configuration.settings.stages import shown_order
 from prequential.configuration.settings.streams import StreamConfig
 from prequential.engine.details import curves
 from prequential.engine.measures import registry
-from prequential.views.dashboard.courses import COVERAGE, PERIODS, Absent, Courses
+from prequential.views.dashboard.courses import COVERAGE, PERIODS, Absent, Courses, looks_of
 from prequential.views.dashboard.history import History, Past, newest_coverage, newest_point
 from prequential.views.dashboard.incident import events_of
 from prequential.views.dashboard.overview import silent_line
 from prequential.views.dashboard.pair import pair_lines
 from prequential.views.dashboard.status import Statuses, Verdicts, pending, story
+from prequential.views.dashboard.thresholds import histogram, threshold_of, with_area
 from prequential.views.watching import ranking, state
 from prequential.views.watching.messages import Reading
 from prequential.views.wording import comparing, status
-from prequential.views.wording.expected import ASSUMPTION
+from prequential.views.wording.expected import ASSUMPTION, NO_INTERVAL, lost_to_in_words
 from prequential.views.wording.measures import baseline_references, stage_in_words
+from prequential.views.wording.periods import period_name
 
 #: Significant digits of drawn values.
 _DIGITS = 5
 
 #: The current threshold: a model for two classes predicts the more probable one.
 PRESENT = 0.5
-
-
-def histogram(message: Mapping[str, Any]) -> curves.Histogram | None:
-    """Return the histogram in a message's field `scores`; None if another version wrote another form."""
-    try:
-        return curves.histogram_of(message)
-    except (LookupError, TypeError, ValueError):
-        return None
 
 
 def costs_of(settings: StreamConfig) -> curves.Costs | None:
@@ -90,18 +84,27 @@ def cut(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{_DIGITS}g}")
 
 
-#: The number of measures with a card, and those that follow them if they have a value.
+#: The number of measures with a card in any case, and those that come behind the first one if they have a
+#: value: of the positive class, or else means over classes.
 _MEASURES = 3
-_HEADLINES = ("precision", "recall", "f1", "auc")
+_HEADLINES = (
+    ("precision", "macro_precision"), ("recall", "macro_recall"), ("f1", "macro_f1"), ("auc", "auc"),
+)  # fmt: skip
 
 
-def cards_of(model: state.ModelState, reading: Reading | None) -> list[dict[str, Any]]:
-    """Return the headline values of a reading, then the expected value and the label latency, as JSON."""
-    found = [*_measures(reading)] if reading is not None else []
+def cards_of(
+    model: state.ModelState, reading: Reading | None, whole: Reading | None = None, zone: str = "UTC"
+) -> list[dict[str, Any]]:
+    """Return the headline values of a reading, then the expected value and the label latency, as JSON.
+
+    `whole` is the reading over the whole run, whose values stand beside the latest ones; `zone` is that of
+    periods.
+    """
+    found = [*_measures(reading, whole)] if reading is not None else []
     trust = trust_of(model, reading)
     for one in found:
         one["trust"] = trust
-    return [*found, *_expected(model), *_latency(model)]
+    return [*found, *_expected(model, zone), *_latency(model)]
 
 
 def trust_of(model: state.ModelState, reading: Reading | None) -> dict[str, Any]:
@@ -114,23 +117,24 @@ def trust_of(model: state.ModelState, reading: Reading | None) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _measures(reading: Reading) -> Iterator[dict[str, Any]]:
-    declared = registry.MEASURES
-    known = {name for name in reading.measures if name in declared and declared[name].quality}
-    shown = ranking.measures_shown(known, None) if known else []
-    if {"accuracy", "error"} <= known:
-        shown = [name for name in shown if name != "error"]
-    more = [name for name in _HEADLINES if name in known and name not in shown[:_MEASURES]]
-    for name in (*shown[:_MEASURES], *more):
+def _measures(reading: Reading, whole: Reading | None) -> Iterator[dict[str, Any]]:
+    values = with_area(reading)
+    of_all = {} if whole is None or whole.n == reading.n else with_area(whole)
+    for name in _headlines(values):
         less = name in registry.LESS_IS_BETTER
-        rows: list[dict[str, Any]] = [
+        rows: list[dict[str, Any]] = []
+        if name in of_all:
+            rows.append(
+                {"name": "whole run", "value": of_all[name], "difference": values[name] - of_all[name]}
+            )
+        rows += [
             {"name": "reference", "value": one.reference, "difference": one.difference}
             for one in comparing.referred(reading.reference)
             if one.measure == name
         ]
-        rows += status.references(reading.measures, name)
+        rows += status.references(values, name)
         yield {
-            "kind": "measure", "name": name, "value": reading.measures[name], "n": reading.n,
+            "kind": "measure", "name": name, "value": values[name], "n": reading.n,
             "interval": reading.intervals.get(name),
             "rows": [
                 {**one, "worse": one["difference"] > 0 if less else one["difference"] < 0} for one in rows
@@ -138,7 +142,20 @@ def _measures(reading: Reading) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _expected(model: state.ModelState) -> Iterator[dict[str, Any]]:
+def _headlines(values: Mapping[str, float]) -> list[str]:
+    """Return the measures with a card: the main one, those of classes, then the others."""
+    declared = registry.MEASURES
+    known = {name for name in values if name in declared and declared[name].quality}
+    shown = ranking.measures_shown(known, None) if known else []
+    if {"accuracy", "error"} <= known:
+        shown = [name for name in shown if name != "error"]
+    of_classes = [next((name for name in names if name in known), None) for names in _HEADLINES]
+    return list(dict.fromkeys(
+        [*shown[:1], *(name for name in of_classes if name is not None), *shown[1:_MEASURES]]
+    ))  # fmt: skip
+
+
+def _expected(model: state.ModelState, zone: str) -> Iterator[dict[str, Any]]:
     """Yield the expected value of the newest whole period, or its final value."""
     one = state.newest_period(model)
     if one is None:
@@ -150,6 +167,8 @@ def _expected(model: state.ModelState) -> Iterator[dict[str, Any]]:
             "kind": "expected", "name": one.measure, "value": value, "interval": one.interval,
             "final": is_final, "start": one.start, "end": one.end, "labelled": one.labelled_share,
             "so_far": None if is_final else one.labelled_so_far,
+            "period": period_name(one.start, one.end, zone, untimed=model.untimed),
+            "no_interval": NO_INTERVAL, "lost_to": lost_to_in_words(one.lost_to),
         }  # fmt: skip
 
 
@@ -196,7 +215,8 @@ def model_page(
     readings = {stage: history.reading(model.sequences.get(one)) for stage, one in chosen.items()}
     there = {stage: one for stage, one in readings.items() if one is not None}
     known = {name for one in there.values() for name in one.measures}
-    objective = history.config.stream(key.stream).objective
+    settings = history.config.stream(key.stream)
+    objective, zone = settings.objective, settings.period_zone
     events = events_of(history, key)
     silence = history.silence(model, now)
     known_status = Statuses(history, Verdicts(history), now is not None).of(row, now or history.newest_ts)
@@ -207,7 +227,10 @@ def model_page(
         "status": known_status,
         "better": Verdicts(history).better_than(key),
         "story": story(history, row, known_status),
-        "cards": cards_of(model, readings[stages[0]] if stages else None),
+        "cards": cards_of(
+            model, readings[stages[0]] if stages else None, _whole(history, model, segment, stages), zone
+        ),
+        "look": looks_of(history.models, (key.stream, key.partition)).get(key.model, 0),
         "since_start": past.first or None, **_newest(row.reading), "estimator": estimator, "segment": segment,
         "absent_estimator": absent, "estimators": known_estimators,
         "segments": sorted({one.segment for one in model.sequences if one.segment is not None})[:_SEGMENTS],
@@ -223,12 +246,20 @@ def model_page(
         "coverage": state.coverage_of(model),
         "coverage_series": courses.course(COVERAGE, past.coverage, newest_coverage(past, model)),
         "period_series": courses.course(PERIODS, past.periods),
-        "before_labels": {"lines": state.expected_lines(model), "assumption": ASSUMPTION},
+        "before_labels": {"lines": state.expected_lines(model, zone), "assumption": ASSUMPTION},
         **events._asdict(),
         "totals": {**events.totals, "segments": len(tables["segment_rows"])},
         "pairs": pair_lines(history, key.stream, key.partition, key.model),
         **tables, "segment_rows": tables["segment_rows"][:_SEGMENTS],
     }
+
+
+def _whole(
+    history: History, model: state.ModelState, segment: str | None, stages: list[str]
+) -> Reading | None:
+    """Return the reading over the whole run, of the first of these stages."""
+    names = [state.SequenceName(segment, stage, comparing.WHOLE) for stage in stages[:1]]
+    return next((history.reading(model.sequences.get(name)) for name in names), None)
 
 
 def _tables(
@@ -261,7 +292,7 @@ def _tables(
             for name, one in whole for said in comparing.referred(one.reference)
         ],
         "segment_rows": sorted(segment_rows, key=lambda row: str(row["segment"])),
-        "probabilities": _probabilities(memories, costs_of(history.config.stream(model.key.stream))),
+        "probabilities": _probabilities(memories, history.config.stream(model.key.stream)),
         "residuals": {
             name: [[cut(value) for value in decile] for decile in deciles] for name, one in memories
             if (deciles := curves.deciles_in(one.residuals))
@@ -316,16 +347,19 @@ def _in_order(measures: Mapping[str, float]) -> dict[str, float]:
 
 
 def _probabilities(
-    memories: list[tuple[str, Reading]], costs: curves.Costs | None
+    memories: list[tuple[str, Reading]], settings: StreamConfig
 ) -> dict[str, dict[str, Any]]:
     """Return curves of the histogram of scores, and measures, for each estimator."""
     found = {}
     for name, reading in memories:
         one = histogram(reading.scores) if reading.scores else None
         if one is not None:
-            values = {of: reading.measures[of] for of in ("auc", "pr_auc") if of in reading.measures}
+            values = with_area(reading)
+            decides = threshold_of(reading, settings)
             found[name] = {
-                "n": reading.n, **curves_of(one, costs), "values": values,
+                "n": reading.n, **curves_of(one, costs_of(settings)),
+                "values": {area: values[area] for area in ("auc", "pr_auc") if area in values},
                 "cost": reading.measures.get("cost"),
+                "decides": None if decides is None else cut(decides.threshold),
             }  # fmt: skip
     return found

@@ -12,6 +12,7 @@ from prequential.views.dashboard.history import History, PairKey
 from prequential.views.dashboard.incident import events_of
 from prequential.views.dashboard.overview import silent_line
 from prequential.views.dashboard.status import better_now
+from prequential.views.dashboard.thresholds import threshold_of, thresholds_sentence
 from prequential.views.watching import ranking, state
 from prequential.views.wording import comparing
 
@@ -147,7 +148,8 @@ def pair_page(
         "interval": pair.interval, "level": pair.level, "verdict": pair.verdict, "since": pair.since,
         "latest": pair.latest, "recent": pair.recent, "contradicted": comparing.contradicted(pair),
         "since_then": _since_then(history, about, pair),
-        "sentence": comparing.standing(pair),
+        "sentence": comparing.standing(pair), **_certainty(pair),
+        "thresholds": _thresholds(history, about),
         "series": {
             one.estimator: courses.course(
                 one.estimator, history.pair_series[one], history.pair_newest.get(one)
@@ -167,6 +169,33 @@ def pair_page(
         ],
         **_events(history, about),
     }  # fmt: skip
+
+
+def _certainty(pair: comparing.Pair) -> dict[str, Any]:
+    """Return what a verdict over the whole run still needs, as fields of the message and in words."""
+    return {
+        "provisional": pair.provisional, "needed": pair.needed,
+        "whole_verdict": comparing.whole_verdict(pair),
+    }  # fmt: skip
+
+
+def _thresholds(history: History, about: PairKey) -> str | None:
+    """Return a sentence if the two models decide at different thresholds, as far as messages show it."""
+    settings = history.config.stream(about.stream)
+    decided = []
+    for name in dict.fromkeys((about.model, about.against)):
+        model = history.models.get(state.ModelKey(about.stream, name, about.partition))
+        readings = [] if model is None else [
+            history.reading(newest) for sequence, newest in model.sequences.items()
+            if (sequence.segment, sequence.stage) == (None, about.stage)
+        ]  # fmt: skip
+        # Of memories the one with the most outcomes: its histogram is the finest.
+        known = sorted((one for one in readings if one is not None), key=lambda one: -one.n)
+        found = (threshold_of(one, settings) for one in known)
+        one = next((threshold for threshold in found if threshold is not None), None)
+        if one is not None:
+            decided.append((name, one))
+    return thresholds_sentence(decided)
 
 
 def _since_then(history: History, about: PairKey, pair: comparing.Pair) -> float | None:
@@ -219,10 +248,12 @@ def _question(pair: comparing.Pair, promotions: list[dict[str, Any]]) -> dict[st
     failed = [answer["sentence"] for answer in one["answers"] if answer["failed"]]
     known = None if pair.recent is None else pair.better(pair.recent.verdict)
     answer = "Yes" if one["allowed"] else "No" if known == one["champion"] else "Not yet"
+    if answer == "Not yet" and pair.verdict == comparing.EQUIVALENT:
+        answer = "Equivalent"
     reason = comparing.promotion_reason(pair, one["model"], known, failed)
     # Recent outcomes alone are less than the whole run with them.
     is_sure = answer != "Yes" or pair.better(pair.verdict) == one["model"]
-    basis = "" if answer == "Not yet" else "by recent outcomes" + ("" if is_sure else " only")
+    basis = "" if answer in ("Not yet", "Equivalent") else "by recent outcomes" + ("" if is_sure else " only")
     return {
         "challenger": one["model"], "champion": one["champion"], "answer": answer, "reason": reason,
         "basis": basis, "is_sure": is_sure,
@@ -270,7 +301,8 @@ def _side(history: History, about: PairKey, name: str, now: int | None) -> dict[
         }  # fmt: skip
     silence = history.silence(model, now)
     return {
-        "model": name, **sides, "coverage": state.coverage_of(model), "expected": state.expected_lines(model),
+        "model": name, **sides, "coverage": state.coverage_of(model),
+        "expected": state.expected_lines(model, history.config.stream(about.stream).period_zone),
         "silent": None if silence is None else silent_line(silence),
     }  # fmt: skip
 
@@ -303,5 +335,5 @@ def _pair_line(pair: comparing.Pair) -> dict[str, Any]:
         "stream": pair.stream, "partition": pair.partition, "model": pair.model, "against": pair.against,
         "segment": pair.segment, "stage": pair.stage, "same": pair.same, "loss": pair.loss,
         "verdict": pair.verdict, "contradicted": comparing.contradicted(pair),
-        "sentence": comparing.standing(pair),
+        "provisional": pair.provisional, "sentence": comparing.standing(pair),
     }  # fmt: skip

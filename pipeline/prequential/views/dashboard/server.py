@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,6 +25,7 @@ from prequential.topics.outputs import Incident
 from prequential.topics.specs import INCIDENTS
 from prequential.views.dashboard import incident, overview, pages
 from prequential.views.dashboard.courses import Absent, Courses
+from prequential.views.dashboard.gate import gate_page
 from prequential.views.dashboard.history import History, PairKey
 from prequential.views.dashboard.marking import SECRET_HEADER, PageMarks, WriteMark, mark_of
 from prequential.views.dashboard.pair import pair_page
@@ -160,6 +162,8 @@ class Board:
             return history.configurations.page()
         if view == "incidents":
             return incident.incident_list(history)
+        if view == "gate":
+            return gate_page(history, clock)
         raise Absent(f"there is no view {view!r}")
 
 
@@ -228,10 +232,18 @@ _MOST_BODY = 32_768
 _MOST_LISTENERS = 100
 
 
+#: Lines of a script that are only a comment, and the indentation of the others.
+_COMMENTS = re.compile(rb"^[ \t]*(//[^\n]*\n)?", re.MULTILINE)
+
+
 def static_files() -> dict[str, bytes]:
-    """Return the page's own files (HTML, scripts, styles) by name."""
+    """Return the page's own files (HTML, scripts, styles) by name; scripts are without comments."""
     folder = resources.files("prequential.views.dashboard") / "static"
-    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    return {
+        name: _COMMENTS.sub(b"", body) if name.endswith(".js") and ".iife." not in name else body
+        for name, body in files.items()
+    }
 
 
 class Server(HttpServer):

@@ -11,6 +11,7 @@ from prequential.topics.outputs import Incident
 from prequential.views.dashboard.courses import by_stream
 from prequential.views.dashboard.history import OPEN, History
 from prequential.views.dashboard.status import is_below_baseline
+from prequential.views.dashboard.thresholds import with_area
 from prequential.views.watching.ranking import RankedModel, is_baseline
 from prequential.views.watching.state import SequenceName
 from prequential.views.wording import comparing, measures, status
@@ -34,6 +35,19 @@ def verdict_of(history: History, rows: list[RankedModel]) -> Iterator[dict[str, 
             yield {
                 "stream": stream, "totals": known,
                 "sentences": list(_sentences(history, (stream, partition), models, known)),
+                "references": list(_references(models)),
+            }  # fmt: skip
+
+
+def _references(models: list[RankedModel]) -> Iterator[dict[str, Any]]:
+    """Yield by model its main measure in the latest outcomes, beside that of the reference's outcomes."""
+    for row in models:
+        said = None if row.reading is None else comparing.main_one(row.reading.reference)
+        if said is not None:
+            yield {
+                "model": row.model.key.model, "measure": said.measure, "outcomes": said.outcomes,
+                "reference": said.reference, "latest": said.now, "difference": said.difference,
+                "differs": said.differs,
             }  # fmt: skip
 
 
@@ -53,7 +67,8 @@ def _total(history: History, row: RankedModel) -> dict[str, Any] | None:
         for one in measures.baseline_references(name) if one.measure in reading.measures and not one.one_less
     }  # fmt: skip
     shown = ("precision", "recall", "f1", "auc", "kappa")
-    more = {one: reading.measures[one] for one in shown if one in reading.measures}
+    values = with_area(reading)
+    more = {one: values[one] for one in shown if one in values}
     return {
         "model": row.model.key.model, "measure": name, "value": reading.measures[name],
         "outcomes": reading.outcomes, "measures": more, "baselines": baselines,
@@ -72,9 +87,14 @@ def _sentences(
     if accurate:
         best = max(accurate, key=lambda one: one["value"])
         share = f"{100 * best['value']:.1f}%"
-        said = f"{printable(best['model'])} was right most often: in {share} of the whole run"
         name = max(best["baselines"], key=lambda one: best["baselines"][one], default=None)
-        yield f"{said}." if name is None else f"{said}; {name}: {100 * best['baselines'][name]:.1f}%."
+        model = printable(best["model"])
+        alone = len(accurate) == 1
+        often = f"{model} was right" if alone else f"Of the models, {model} was right most often:"
+        yield f"{often} in {share} of the whole run."
+        if name is not None:
+            ahead = ", which is more" if best["baselines"][name] > best["value"] else ""
+            yield f"{name[:1].upper()}{name[1:]} was right in {100 * best['baselines'][name]:.1f}%{ahead}."
     below = sum(map(is_below_baseline, models))
     if below:
         are = "is" if below == 1 else "are"
@@ -88,6 +108,13 @@ def _sentences(
         better = pair.better(pair.verdict)
         worse = pair.against if better == pair.model else pair.model
         yield f"{printable(str(better))} has a lower {pair.loss} than {printable(worse)} over the whole run."
+    alike = [pair for pair in pairs if pair.verdict == comparing.EQUIVALENT]
+    alike = [pair for pair in alike if {pair.model, pair.against} <= names]
+    for pair in alike[:3]:
+        yield f"{printable(pair.model)} and {printable(pair.against)} are equivalent by their {pair.loss}."
+    early = [pair for pair in pairs if pair.provisional is not None and {pair.model, pair.against} <= names]
+    if early and early[0].provisional is not None:
+        yield f"It is too early for {'a verdict' if len(early) == 1 else 'verdicts'} about pairs of models."
     incidents = [one for row in models for one in history.incidents.of_model(*row.model.key)]
     at_end = sum(one.status == OPEN for one in incidents)
     yield f"{counted(len(incidents), 'incident')}, {at_end or 'none'} open at the end."

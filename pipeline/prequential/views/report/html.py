@@ -6,7 +6,7 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,6 +15,7 @@ from prequential.engine.measures.registry import LESS_IS_BETTER
 from prequential.topics import outputs, specs
 from prequential.topics.errors import Fault, printable
 from prequential.views.dashboard.courses import COVERAGE, Courses, by_stream, columns
+from prequential.views.dashboard.gate import StatedCondition, gate_page
 from prequential.views.dashboard.history import History, PairKey
 from prequential.views.dashboard.incident import incident_list, incident_page
 from prequential.views.dashboard.overview import Overview
@@ -33,6 +34,9 @@ MOST_BYTES = 2_000_000
 #: pairs; models get the rest.
 _ROWS_SHARE, _PLOTS_SHARE, _LINES_SHARE, _INCIDENTS_SHARE, _PAIRS_SHARE = 0.2, 0.15, 0.05, 0.1, 0.2
 
+#: The share of the whole file for checks of the gate, and for its promotions.
+_GATE_SHARE = 0.02
+
 #: Bytes kept back for names, numbers and brackets around the parts.
 _RESERVE = 20_000
 
@@ -48,7 +52,7 @@ _POINTS = 100
 #: The page's modules, each behind those that it imports from.
 _MODULES = (
     "dom", "format", "source", "chart", "small", "overview", "mistakes", "probabilities",
-    "residuals", "model", "pair", "incident", "configurations", "main",
+    "residuals", "model", "pair", "incident", "gate", "configurations", "main",
 )  # fmt: skip
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
@@ -99,8 +103,11 @@ class ThinCourses(Courses):
         return {"from": 0, **found}
 
 
-def page(history: History, title: str, findings: Iterable[str], most: int = MOST_BYTES) -> bytes:
-    """The file, of fewer than `most` bytes."""
+def page(
+    history: History, title: str, findings: Iterable[str], most: int = MOST_BYTES,
+    conditions: Sequence[StatedCondition] = (),
+) -> bytes:  # fmt: skip
+    """The file, of fewer than `most` bytes; its gate also has these conditions."""
     files = {name: body.decode() for name, body in static_files().items()}
     style = files["uPlot.min.css"] + files["style.css"]
     scripts = [files["uPlot.iife.min.js"], bundle(files)]
@@ -109,7 +116,10 @@ def page(history: History, title: str, findings: Iterable[str], most: int = MOST
     if len(said) > _FINDINGS:
         said[_FINDINGS:] = [f"… and {len(said) - _FINDINGS:,} more of the kind"]
     fixed = _bytes_of({"title": title, "findings": said}) + len(html.escape(title).encode())
-    data = _data(history, title, said, most - shell - _RESERVE - fixed).decode()
+    gate = gate_page(history, None, conditions)
+    gate["checks"] = fit(gate["checks"], most * _GATE_SHARE)
+    gate["promotions"] = fit(gate["promotions"], most * _GATE_SHARE)
+    data = _data(history, title, said, gate, most - shell - _RESERVE - fixed).decode()
     data = data.replace("<", "\\u003c")  # it can't end its element
     policy = (
         "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -148,7 +158,9 @@ def bundle(files: dict[str, str]) -> str:
     return "\n".join(parts)
 
 
-def _data(history: History, title: str, findings: list[str], budget: int) -> bytes:
+def _data(
+    history: History, title: str, findings: list[str], gate: dict[str, Any], budget: int
+) -> bytes:  # fmt: skip
     overview = Overview(history)
     now = history.newest_ts
     rows = overview.rows(ranking.Choice(), now)
@@ -170,7 +182,7 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
     pairs = fit(_pair_pages(history, rows), budget * _PAIRS_SHARE)
     listed = incident_list(history)
     listed["incidents"] = fit(listed["incidents"], budget * _LINES_SHARE)
-    spent = sum(map(_bytes_of, (table, listed, incidents, pairs)))
+    spent = sum(map(_bytes_of, (table, listed, incidents, pairs, gate)))
     whole = _models(history, rows, budget - spent)
     spent += sum(map(_bytes_of, whole))
     # What is left has room for further incidents first, then for other estimators and segments of models.
@@ -194,7 +206,7 @@ def _data(history: History, title: str, findings: list[str], budget: int) -> byt
     }  # fmt: skip
     return msgspec.json.encode(
         {"board": board, "overview": table, "models": models, "pairs": pairs,
-         "incident_list": listed, "incidents": incidents}
+         "incident_list": listed, "incidents": incidents, "gate": gate}
     )
 
 
@@ -315,6 +327,8 @@ class Report:
         self.history = History(config)
         #: Sentences about what looks wrong, such as a replay's findings.
         self.findings: list[str] = []
+        #: Conditions of `--fail-if`, which the page of the gate lists with their answers.
+        self.conditions: Sequence[StatedCondition] = ()
 
     def put(self, output: object) -> None:
         """Take an output of a shard; ignore dead letters, which are not shown."""
@@ -325,7 +339,7 @@ class Report:
 
     def html(self, most: int = MOST_BYTES) -> bytes:
         """The report as one HTML file of fewer bytes than `most`, which needs nothing else."""
-        return page(self.history, self.title, self.findings, most)
+        return page(self.history, self.title, self.findings, most, self.conditions)
 
     def values(self) -> dict[str, Any]:
         """Return what the report's first screen shows, as plain values for JSON."""
@@ -337,5 +351,6 @@ class Report:
             "verdict": list(verdict_of(self.history, rows)),
             "models": [overview.row(row, names, now) for row in rows],
             "incidents": incident_list(self.history)["incidents"],
+            "gate": gate_page(self.history, None, self.conditions),
             "findings": list(self.findings),
         }  # fmt: skip

@@ -278,8 +278,10 @@ def _lines(history: History, title: str, conditions: Sequence[Condition | Challe
     alarms = {key: sum(past.alarm_counts.values()) for key, past in history.past.items() if past.alarm_counts}
     most = sorted(alarms.items(), key=lambda one: (-one[1], one[0]))
     said = (f"- {code(f'{key.stream} / {key.model}')}: {count:,}" for key, count in most)
-    yield from _section(f"Drift alarms: {sum(alarms.values()):,}", said)
     incidents = history.incidents.all()
+    raised, within = sum(alarms.values()), sum(one.alarm_count for one in incidents)
+    belong = f", {min(raised, within):,} of them in incidents" if incidents else ""
+    yield from _section(f"Drift alarms: {raised:,}{belong}", said)
     said = (f"- {code(status.sentence(one))}" for one in incidents)
     yield from _section(f"Incidents: {len(incidents):,}", said)
 
@@ -321,7 +323,7 @@ def _table(history: History) -> Iterator[str]:
 def _expected(history: History) -> Iterator[str]:
     """Yield estimates for models with periods: of the newest whole one, and of pending predictions."""
     for key, model in sorted(history.models.items()):
-        if lines := state.expected_lines(model):
+        if lines := state.expected_lines(model, history.config.stream(key.stream).period_zone):
             yield f"- {code(f'{key.stream} / {key.model}')}: {'; '.join(lines)}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -150,6 +150,16 @@ def is_baseline(model: str) -> bool:
     (True, True, False, False)
     """
     return model.startswith(BASELINE_PREFIX) or model.endswith(RANDOM_SUFFIX)
+
+
+def look_by_name(models: Iterable[str]) -> dict[str, int]:
+    """Return by model the number of its colour and dash in a stream's plots, from 0; baselines have none.
+
+    >>> look_by_name(["tree", "@majority", "nb"])
+    {'nb': 0, 'tree': 1}
+    """
+    names = sorted({name for name in models if not is_baseline(name)})
+    return {name: place for place, name in enumerate(names)}
 
 
 def _badness(reading: Reading | None, by: str | None) -> tuple[int, float]:

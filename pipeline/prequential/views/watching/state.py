@@ -512,12 +512,15 @@ def coverage_of(model: ModelState) -> dict[str, object]:
         return {}
 
 
-def expected_lines(model: ModelState) -> list[str]:
-    """Return sentences, the most important first; none for a model without periods."""
+def expected_lines(model: ModelState, zone: str = "UTC") -> list[str]:
+    """Return sentences, the most important first; none for a model without periods.
+
+    Periods are named by their date in `zone`.
+    """
     waiting: Any = coverage_of(model).get("waiting_expected")
     if not (isinstance(waiting, dict) and waiting.keys() >= {"predictions", "labels", "right"}):
         waiting = None
-    return list(in_words(newest_period(model), waiting, untimed=model.untimed))
+    return list(in_words(newest_period(model), waiting, zone, untimed=model.untimed))
 
 
 def newest_period(model: ModelState) -> ExpectedPeriod | None:

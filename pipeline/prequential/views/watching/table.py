@@ -9,7 +9,13 @@ from prequential.engine.measures.registry import OF_NUMBERS, OF_SETS
 from prequential.topics import outputs, specs
 from prequential.topics.errors import printable
 from prequential.views.watching import messages
-from prequential.views.watching.incidents import AlarmGroup, ShownIncident, decode_incident, incident_line
+from prequential.views.watching.incidents import (
+    OPEN,
+    AlarmGroup,
+    ShownIncident,
+    decode_incident,
+    incident_line,
+)
 from prequential.views.watching.ranking import RankedModel, Ranking, is_baseline, is_recent, measures_shown
 from prequential.views.watching.state import ModelKey, ModelState, WatchState
 from prequential.views.wording import comparing, console, measures, status
@@ -17,6 +23,9 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
+
+#: Words of statuses that the last line names, and the most models in it.
+_URGENT, _NAMED = (status.WORDS["worse"], status.WORDS["silent"]), 3
 
 #: The most measures in a line, by task.
 _MEASURES = {CLASSIFICATION: 4, MULTILABEL: 4, REGRESSION: 3}
@@ -57,7 +66,8 @@ def newest_lines(state: WatchState) -> Iterator[str]:
         alarms += [alarm for change in model.changes.newest_first() for alarm in change.alarms]
     for alarm in sorted(alarms, key=lambda alarm: alarm.ts):
         yield alarm_line(alarm, state.split)
-    for incident in sorted(incidents, key=lambda one: one.ts):
+    # Those that are open come last: a terminal's reader sees the last lines.
+    for incident in sorted(incidents, key=lambda one: (one.status == OPEN, one.ts)):
         yield plain_incident_line(incident, state.split)
 
 
@@ -222,9 +232,10 @@ def _status(row: RankedModel, state: WatchState, now: int) -> Text:
 
 
 def whole_table(state: WatchState, now: int, width: int, ranking: Ranking) -> list[RenderableType]:
-    """Return the complete output for a console without scrolling: warnings, models, and their changes.
+    """Return the complete output for a console: models, their changes, warnings, and who needs attention.
 
-    `now` is epoch ms, `width` the console's in characters.
+    The most urgent is last, where a terminal's reader looks: the newest change, warnings, a verdict. `now` is
+    epoch ms, `width` the console's in characters.
     """
     rows = ranking.rows(now)
     changes = newest_changes(row.model for row in rows)
@@ -233,7 +244,20 @@ def whole_table(state: WatchState, now: int, width: int, ranking: Ranking) -> li
         read.append(Text(f"read since {console.moment(state.since, now)}", style="dim"))
     by = ranking.choice.by
     models = table(rows, state, by, width, now) if rows else Text("no metrics yet")
-    return [*warnings(state, None, now), *read, models, *change_lines(changes, state, now, width)]
+    needs = [
+        f"{printable(row.model.key.stream)}/{printable(row.model.key.model)} is {said}"
+        for row in rows
+        if not is_baseline(row.model.key.model) and (said := _status(row, state, now).plain) in _URGENT
+    ]
+    models_known = sum(not is_baseline(row.model.key.model) for row in rows)
+    verdict = Text(status.attention(len(needs), models_known), style="bold")
+    if needs:
+        more = f" and {len(needs) - _NAMED:,} more" if len(needs) > _NAMED else ""
+        verdict.append(f": {', '.join(needs[:_NAMED])}{more}")
+    return [
+        *read, models, *change_lines(changes[::-1], state, now, width), *warnings(state, None, now),
+        *([verdict] if rows else []),
+    ]  # fmt: skip
 
 
 def change_lines(

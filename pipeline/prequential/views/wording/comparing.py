@@ -219,15 +219,16 @@ def standing(pair: Pair) -> str:
     >>> about = "s", 0, "nb", "tree", None, "final", "error"
     >>> whole = *about, 4000, 0, 0.031, (0.012, 0.05), 0.05, "b_better", 712
     >>> standing(Pair(*whole, LatestDifference("window:1000", 1000, 0.02)))
-    'tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 \
-of 4,000; also in the latest 1,000 outcomes: by 0.020'
+    'tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), since outcome 712 of 4,000 at \
+95% confidence; also in the latest 1,000 outcomes: by 0.020'
     >>> standing(Pair(*whole, LatestDifference("window:1000", 1000, -0.04)))
     'in the latest 1,000 outcomes nb vs tree: error lower by 0.040; but tree beats nb over the whole run: \
-error lower by 0.031 (0.012 to 0.050), at level 5% since outcome 712 of 4,000'
+error lower by 0.031 (0.012 to 0.050), since outcome 712 of 4,000 at 95% \
+confidence'
     >>> standing(Pair(*whole, LatestDifference("window:1000", 1000, -0.04), recent=Recent("a_better", 2900)))
     'recently nb is better than tree, since about outcome 2,900, in the latest 1,000 outcomes error is lower \
-by 0.040; but tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), at level 5% since \
-outcome 712 of 4,000'
+by 0.040; but tree beats nb over the whole run: error lower by 0.031 (0.012 to 0.050), since outcome 712 \
+of 4,000 at 95% confidence'
     """
     said, latest, recent = over_the_whole_run(pair), pair.latest, pair.recent
     changed = recent is not None and recent.verdict != pair.verdict
@@ -276,14 +277,45 @@ def promotion_reason(pair: Pair, challenger: str, now: str | None, failed: Seque
     if pair.provisional is not None:
         return f"No verdict yet: {waiting_in_words(pair.provisional, *_names(pair))}."
     if pair.verdict == EQUIVALENT:
-        return f"{challenger} and {other} are equivalent by their {_loss(pair)}."
+        low, high = pair.interval or (0.0, 0.0)
+        return (
+            f"{challenger} and {other} are equivalent: their {_loss(pair)} differs by at most "
+            f"{_number(max(abs(low), abs(high)))}, within the margin. Choose by cost or speed."
+        )
+    more = more_in_words(pair.needed)
+    takes = "" if not more else f" A decision takes {more.removeprefix(', ')}."
     said = f"Neither {challenger} nor {other} is proved better since the latest change"
     latest = pair.latest
     sign = 1 if challenger == pair.against else -1
     if latest is not None and sign * latest.difference > 0:
         by = f"{_number(abs(latest.difference))} {latest.where or f'by {latest.estimator}'}"
-        return f"{said}. The {_loss(pair)} of {challenger} is lower by {by}, but one look is no proof."
-    return f"{said}."
+        return f"{said}. The {_loss(pair)} of {challenger} is lower by {by}, but one look is no proof.{takes}"
+    return f"{said}.{takes}"
+
+
+def whole_verdict(pair: Pair) -> str:
+    """Return the verdict over the whole run in plain words, or what it still needs.
+
+    >>> about = "s", 0, "nb", "tree", None, "final", "error", 4000, 0, 0.031, (-0.01, 0.05), 0.05
+    >>> whole_verdict(Pair(*about, "b_better", 712))
+    'tree is better, since outcome 712'
+    >>> whole_verdict(Pair(*about, "undecided", None, needed={"outcomes": 21000, "days": 40}))
+    'undecided, about 40 more days at this pace'
+    >>> whole_verdict(Pair(*about, "undecided", None, provisional={"verdict": "b_better", "days": 2, \
+"needed": 8}))
+    'too early: tree is ahead in these 2 days; not yet known for other days (a verdict needs 8)'
+    """
+    better = pair.better(pair.verdict)
+    since = "" if pair.since is None else f", since outcome {pair.since:,}"
+    if better is not None:
+        return f"{better} is better{since}"
+    if pair.verdict == EQUIVALENT:
+        return f"equivalent: the difference is within the margin{since}"
+    if pair.verdict == BY_PARTITION:
+        return "each partition has its own verdict"
+    if pair.provisional is not None:
+        return f"too early: {waiting_in_words(pair.provisional, *_names(pair))}"
+    return f"undecided{more_in_words(pair.needed)}"
 
 
 def contradicted(pair: Pair) -> bool:
@@ -344,19 +376,19 @@ def over_the_whole_run(pair: Pair) -> str:
     low, high = pair.interval
     if leads == A_LEADS:
         low, high = -high, -low
-    level = f"{100 * pair.level:.3g}%"
+    begun = "after" if pair.since is None else f"since outcome {pair.since:,} of"
     until = (
-        f"at level {level} since outcome {pair.since:,} of {pair.outcomes:,}"
+        f"{begun} {pair.outcomes:,} at {100 * (1 - pair.level):.4g}% confidence"
         if decided or pair.verdict == EQUIVALENT
-        else f"undecided at level {level} after {pair.outcomes:,} outcomes{_more_in_words(pair.needed)}"
+        else f"undecided after {pair.outcomes:,} outcomes{more_in_words(pair.needed)}"
     )
     return f"{who} ({_number(low)} to {_number(high)}), {until}"
 
 
-def _more_in_words(needed: Mapping[str, int] | None) -> str:
+def more_in_words(needed: Mapping[str, int] | None) -> str:
     """Return what a decision takes, behind a comma.
 
-    >>> _more_in_words({"outcomes": 21000, "days": 40}), _more_in_words(None)
+    >>> more_in_words({"outcomes": 21000, "days": 40}), more_in_words(None)
     (', about 40 more days at this pace', '')
     """
     for unit in ("days", "clusters", "outcomes"):

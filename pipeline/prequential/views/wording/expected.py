@@ -11,9 +11,9 @@ from prequential.engine.delay.records import LEAST
 from prequential.engine.detectors.objectives import MISS
 from prequential.engine.measures.declaration import LESS
 from prequential.engine.measures.registry import LOSSES, MEASURES
-from prequential.topics.dead_letters import clock
 from prequential.topics.errors import printable
 from prequential.views.wording.measures import COMPARED
+from prequential.views.wording.periods import period_name
 from prequential.views.wording.status import number
 
 #: Stated next to each of these numbers.
@@ -36,6 +36,7 @@ class ExpectedPeriod(msgspec.Struct, frozen=True):
     finals: int | None  # the number of these periods
     labelled_so_far: float | None  # the measure over the labels so far; None without a value
     labelled_share: float  # share of the period's predictions with a label
+    lost_to: str | None = None  # the naive answer that was closer in earlier periods, as in messages
 
 
 def expected_period(
@@ -55,16 +56,38 @@ def expected_period(
     return ExpectedPeriod(
         start, end, measure, labelled[measure] if final else None, one.get("value"),
         None if interval is None else (interval[0], interval[1]), record.get("coverage"),
-        record.get("finals"), labelled.get(measure), labelled_share,
+        record.get("finals"), labelled.get(measure), labelled_share, record.get("lost_to"),
     )  # fmt: skip
 
 
-def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
+#: Why an estimate has no interval.
+NO_INTERVAL = f"no interval until {LEAST} periods are graded"
+
+#: Naive answers that an estimate can lose to, in words.
+_NAIVE = {
+    "labelled_so_far": "the labels so far", "last_final": "the value of the latest final period",
+}  # fmt: skip
+
+
+def lost_to_in_words(lost_to: str | None) -> str | None:
+    """Return that a naive answer was closer in earlier periods; None: the estimate was.
+
+    >>> lost_to_in_words("last_final")
+    'in earlier periods the value of the latest final period was closer'
+    """
+    if lost_to is None:
+        return None
+    name = _NAIVE.get(lost_to, printable(lost_to))
+    return f"in earlier periods {name} {'were' if lost_to == 'labelled_so_far' else 'was'} closer"
+
+
+def period_in_words(one: ExpectedPeriod, zone: str = "UTC", *, untimed: bool = False) -> str:
     """Return the period's value, final or expected, with its interval and how often such intervals held.
 
-    It begins with the labels so far if they differ from the expected value. `untimed`: the ends are rows.
+    It begins with the labels so far if they differ from the expected value. The period is named by its date
+    in `zone`; `untimed`: the ends are rows.
     """
-    when = f"rows {one.start:,} to {one.end - 1:,}" if untimed else f"from {clock(one.start)}"
+    when = period_name(one.start, one.end, zone, untimed=untimed)
     share = f"{100 * one.labelled_share:.0f}% of predictions"
     so_far = "-" if one.labelled_so_far is None else number(one.labelled_so_far)
     if one.final is not None:
@@ -72,8 +95,7 @@ def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
     elif one.expected is None:
         said = f"labelled so far {so_far} ({share})"
     elif one.interval is None:
-        no_interval = f"no interval until {LEAST} periods are graded"
-        said = f"expected {number(one.expected)} ({no_interval}), labelled so far {so_far} ({share})"
+        said = f"expected {number(one.expected)} ({NO_INTERVAL}), labelled so far {so_far} ({share})"
     else:
         low, high = one.interval
         expected = f"expected {number(one.expected)} [{number(low)}, {number(high)}]"
@@ -83,7 +105,8 @@ def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
             said = f"{expected}, labelled so far {so_far} ({share})"
         else:
             said = f"labelled so far {so_far} ({share}), {expected}: {_why(one)}"
-    return f"period {when}, {one.measure}: {said}"
+    closer = None if one.final is not None else lost_to_in_words(one.lost_to)
+    return f"{when}, {one.measure}: {said}{'' if closer is None else f'; {closer}'}"
 
 
 def _why(one: ExpectedPeriod) -> str:
@@ -113,11 +136,12 @@ def waiting_in_words(said: Mapping[str, Any]) -> str:
 
 
 def in_words(
-    period: ExpectedPeriod | None, waiting: Mapping[str, Any] | None, *, untimed: bool = False
-) -> Iterator[str]:
+    period: ExpectedPeriod | None, waiting: Mapping[str, Any] | None, zone: str = "UTC", *,
+    untimed: bool = False,
+) -> Iterator[str]:  # fmt: skip
     """Return sentences about the newest whole period and pending predictions."""
     if period is not None:
-        yield period_in_words(period, untimed=untimed)
+        yield period_in_words(period, zone, untimed=untimed)
     if waiting is not None:
         yield waiting_in_words(waiting)
 

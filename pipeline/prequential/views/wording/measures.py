@@ -54,9 +54,10 @@ def stage_in_words(stage: str, same: Iterable[str] = ()) -> str:
     """Return a stage, and those that have been identical so far.
 
     >>> stage_in_words("final", ["initial"]), stage_in_words("final")
-    ('final = initial', 'final')
+    ('final (same as initial)', 'final')
     """
-    return " = ".join((stage, *same))
+    others = ", ".join(same)
+    return f"{stage} (same as {others})" if others else stage
 
 
 def marked(stage: str, same: Sequence[str]) -> str:

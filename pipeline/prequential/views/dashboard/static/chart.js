@@ -49,6 +49,7 @@ const NAMES = 168;
 const NAMES_NARROW = 12;
 
 // Lines are told apart without colour: dashes, and the names at their ends.
+const COLOURS = 6;
 const DASHES = [[], [7, 4], [10, 3, 2, 3], [4, 2, 1, 2], [1, 5]];
 export const QUIET_DASHES = [[2, 3], [6, 4], [1, 4]];
 export const GLYPHS = { alarm: "▲", incident: "◆", version: "●", verdict: "■" };
@@ -62,25 +63,30 @@ export const FEW = 8;
 // Points of a line from which on the first of them don't matter for its heights.
 export const SETTLING = 24;
 
+// How far intervals are seen beyond the curves, in heights of these.
+const INTERVALS = 0.5;
+
 // Rows of the table beneath a chart.
 const LISTED = 100;
 
 // The dash of a line: quiet lines, such as baselines, have their own, so that each looks the same on every page.
 export function dashOf(lines, place) {
+  if (lines[place].look !== undefined && !lines[place].quiet) return DASHES[lines[place].look % DASHES.length];
   const alike = lines.slice(0, place).filter((line) => !line.quiet === !lines[place].quiet);
   const dashes = lines[place].quiet ? QUIET_DASHES : DASHES;
   return dashes[alike.length % dashes.length];
 }
 
 // A chart below a heading. `update` takes {axis, range, lines, references, marks, bands}; `zoom` is told what was
-// dragged over.
-export function createChart(parent, title, zoom) {
+// dragged over, `tables` holds the values as text: by default the chart does, else an element below all that belongs to it.
+export function createChart(parent, title, zoom, tables = null) {
   const holder = h("div", { class: "plot", tabindex: "0", role: "img", "aria-label": title });
   const legend = h("div", { class: "legend" });
   const readout = h("span", { class: "readout", "aria-live": "polite" });
-  const values = h("details", { "data-key": `values ${title}` }, h("summary", {}, "Values as a table"));
-  const figure = h("figure", { class: "chart", "data-title": title }, h("figcaption", {}, h("span", {}, title), readout), legend, holder, values);
+  const values = h("details", { "data-key": `values ${title}` }, h("summary", {}, tables ? `Values as a table: ${title}` : "Values as a table"));
+  const figure = h("figure", { class: "chart", "data-title": title }, h("figcaption", {}, h("span", {}, title), readout), legend, holder, tables ? null : values);
   parent.append(figure);
+  tables?.append(values);
   let plot = null;
   let state = null;
   let made = "";
@@ -131,6 +137,7 @@ export function createChart(parent, title, zoom) {
   values.addEventListener("toggle", () => state && fillTable(values, state));
   return {
     element: figure,
+    values,
     update(next) {
       state = next;
       draw();
@@ -139,6 +146,7 @@ export function createChart(parent, title, zoom) {
       observer.disconnect();
       drawn.delete(wider);
       if (plot) plot.destroy();
+      values.remove();
       figure.remove();
     },
   };
@@ -173,7 +181,12 @@ function colour(name) {
 
 function lineColour(line, place) {
   if (line.tone) return colour(line.tone);
-  return colour(line.quiet ? "--quiet" : `--line-${(place % 6) + 1}`);
+  return colour(line.quiet ? "--quiet" : `--line-${lookOf(line, place)}`);
+}
+
+// The number of a line's colour: a model has the same one on every page and in a notebook.
+export function lookOf(line, place) {
+  return ((line.look ?? place) % COLOURS) + 1;
 }
 
 // What is counted on an axis that has no times.
@@ -313,13 +326,23 @@ function spread(plot, state) {
   for (const one of state.lines) {
     const seen = one.x.map((x, i) => i).filter((i) => scaled(state, one.x[i]) >= min && scaled(state, one.x[i]) <= max);
     for (const i of seen.length >= SETTLING ? seen.slice(Math.floor(seen.length / 12)) : seen) {
-      for (const column of [one.y, one.low ?? [], one.high ?? []]) {
-        const value = column[i];
-        if (value === null || value === undefined) continue;
-        low = Math.min(low, value);
-        high = Math.max(high, value);
-      }
+      const value = one.y[i];
+      if (value === null || value === undefined) continue;
+      low = Math.min(low, value);
+      high = Math.max(high, value);
     }
+  }
+  // The newest interval is seen whole. Earlier ones are seen as far as they don't make the curves flat.
+  const [least, most] = [low, high];
+  for (const one of state.lines.filter((line_) => line_.low && low <= high)) {
+    const place = lastPlace(one.low);
+    const reach = Math.max(INTERVALS * (most - least), place < 0 ? 0 : one.high[place] - one.low[place]);
+    one.x.forEach((x, i) => {
+      if (one.low[i] === null || one.low[i] === undefined || scaled(state, x) < min || scaled(state, x) > max) return;
+      const whole = i === place || isFew(one);
+      low = Math.min(low, whole ? one.low[i] : Math.max(one.low[i], least - reach));
+      high = Math.max(high, whole ? one.high[i] : Math.min(one.high[i], most + reach));
+    });
   }
   if (low > high) return [0, 1];
   for (const one of state.references) {
@@ -389,7 +412,7 @@ function line(ctx, x, y, toX, toY) {
   ctx.stroke();
 }
 
-// Names and newest values behind the curves, moved apart where they would cover each other; those of references too.
+// Newest values and names behind the curves, moved apart where they would cover each other; those of references too.
 function endNames(plot, state, ctx, ratio) {
   const { left, top, width, height } = plot.bbox;
   const names = [
@@ -405,11 +428,11 @@ function endNames(plot, state, ctx, ratio) {
   for (const one of names) {
     ctx.fillStyle = one.colour;
     ctx.font = `${one.bold ? "600 " : ""}${11 * ratio}px system-ui, sans-serif`;
-    const value = ` ${format(state)(one.value)}`;
+    const value = `${format(state)(one.value)} `;
     const room = (NAMES - 14) * ratio - ctx.measureText(value).width;
     let text = shown(one.text);
     while (text.length > 1 && ctx.measureText(text).width > room) text = `${text.slice(0, -2)}…`;
-    ctx.fillText(text + value, left + width + 9 * ratio, one.y + 4 * ratio);
+    ctx.fillText(value + text, left + width + 9 * ratio, one.y + 4 * ratio);
   }
 }
 
@@ -444,7 +467,7 @@ function sample(state, one, column) {
   const low = one.low?.[place] ?? null;
   const within = low === null ? "" : ` (${number(low)} to ${number(one.high[place])})`;
   return h("span", { class: "sample" },
-    svg("svg", { width: 34, height: 8, "aria-hidden": "true", class: one.tone ? `c${one.tone.slice(1)}` : one.quiet ? "line-quiet" : `line-${(column % 6) + 1}` },
+    svg("svg", { width: 34, height: 8, "aria-hidden": "true", class: one.tone ? `c${one.tone.slice(1)}` : one.quiet ? "line-quiet" : `line-${lookOf(one, column)}` },
       isFew(one) ? svg("circle", { cx: 17, cy: 4, r: 3.5 }) : svg("line", { x1: 1, y1: 4, x2: 33, y2: 4, "stroke-dasharray": dashOf(state.lines, column).join(" ") || null })),
     ` ${one.name} `, h("b", {}, end === null ? "–" : format(state)(end)), within);
 }
@@ -457,7 +480,7 @@ function notes(state) {
 
 // The newest points as text; only while somebody looks.
 function fillTable(details, state) {
-  const shownBefore = details.querySelector("table");
+  const shownBefore = details.querySelector(".scroll");
   if (shownBefore) shownBefore.remove();
   if (!details.open) return;
   const rows = new Map();
@@ -466,7 +489,7 @@ function fillTable(details, state) {
     rows.get(x)[column] = one.y[i];
   }));
   const newest = Array.from(rows).sort((a, b) => b[0] - a[0]).slice(0, LISTED);
-  details.append(h("table", {},
+  details.append(h("div", { class: "scroll" }, h("table", {},
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, state.axis === "t" ? "time" : whatOf(state)), state.lines.map((one) => h("th", { scope: "col", class: "number" }, one.name)))),
-    h("tbody", {}, newest.map(([x, values]) => h("tr", {}, h("th", { scope: "row" }, state.axis === "t" ? clock(x) : count(x)), values.map((value) => h("td", { class: "number" }, number(value))))))));
+    h("tbody", {}, newest.map(([x, values]) => h("tr", {}, h("th", { scope: "row" }, state.axis === "t" ? clock(x) : count(x)), values.map((value) => h("td", { class: "number" }, number(value)))))))));
 }

@@ -34,7 +34,7 @@ function said(data) {
     h("p", {}, summary(data)),
     section("At work now", table(["settings", "#streams", "which", "partitions", "since", "newest message", "#messages"],
       data.at_work.map((one) => [
-        [digest(one.config), " ", one.own === one.streams ? h("span", { class: "badge mark-verdict" }, "as this page") : h("span", { class: "badge mark-alarm" }, one.own ? `as this page: ${count(one.own)}` : "another than this page")],
+        [digest(one.config), " ", one.own === one.streams ? h("span", { class: "badge mark-verdict" }, "as this page") : h("span", { class: "badge mark-alarm" }, one.own ? `as this page: ${count(one.own)}` : "other settings than this page")],
         count(one.streams), names(one), partitions(one), untimed ? "–" : since(one), untimed ? "–" : clock(one.newest), count(one.messages)]),
       { class: "cards", "aria-label": "settings at work" }),
       data.more_at_work ? h("p", { class: "quiet" }, `and ${counted(data.more_at_work, "other")} of fewer streams`) : null),

@@ -25,11 +25,15 @@ const CAUSES = {
 const LEAST_GRADED = 5;
 const LISTED = 10;
 
+// Ended incidents that the list of all shows; earlier ones are behind a line.
+const ENDED = globalThis.innerWidth < 600 ? 8 : 20;
+
 export function incidentPage(root, params, context) {
   const head = h("div");
   const charts = h("div", { class: "charts" });
   const lanes = h("div", { class: "lanes" });
-  const plot = h("section", { class: "card" }, charts, lanes);
+  const tables = h("div", { class: "values" });
+  const plot = h("section", { class: "card" }, charts, lanes, tables);
   const rest = h("div");
   const marking = createMarking();
   root.append(head, marking.element, plot, rest);
@@ -44,7 +48,7 @@ export function incidentPage(root, params, context) {
     chart ??= createChart(charts, `${data.measure}, ${data.stage}, ${data.estimator}`, (ends) => {
       zoomed = ends;
       draw();
-    });
+    }, tables);
     const marks = data.alarms.map((one) => ({ kind: "alarm", t: one.ts, outcome: one.outcome, text: `${one.detector} on ${one.signal}` }));
     const { bands } = data;
     const whole = rangeOf([course], [], axis, null);
@@ -76,7 +80,7 @@ export function incidentPage(root, params, context) {
       replace(rest, h("div", { class: "cols" },
         h("div", { class: "pile" }, places(data), causes(data), records(data)),
         h("div", { class: "pile" }, others(data), noise(data))),
-      h("p", { class: "meta" }, h("span", {}, "id ", h("code", {}, data.id)), h("span", {}, `revision ${data.revision}`), h("span", {}, `stage ${data.stage}`)));
+      h("p", { class: "meta" }, h("span", {}, "id ", h("code", {}, data.id)), h("span", {}, `revision ${data.revision}`), h("span", {}, `stage ${data.stage}`), h("span", {}, data.scale)));
     },
     close() {
       chart?.close();
@@ -143,14 +147,17 @@ function facts(data) {
   const share = data.level === "accuracy";
   const value = (one) => (one === null || one === undefined ? "–" : share ? percent(one) : number(one));
   const { before, since, worst, latest } = data.levels;
-  const course = [["before", before], ["since", since], ["at worst", worst], ["latest", latest]].filter(([, one]) => one !== null && one !== undefined);
+  const as = data.levels.latest_ts === null ? "latest" : `newest days, up to ${short(data.levels.latest_ts, now)},`;
+  const course = [["before", before], ["since", since], ["at worst", worst], [as, latest]].filter(([, one]) => one !== null && one !== undefined);
+  const curve = data.status === "open" && data.level === data.measure ? data.series[data.stage]?.values[data.measure]?.slice(-1)[0] : null;
+  if (curve !== null && curve !== undefined && data.levels.latest_ts !== null) course.push([`latest of ${data.estimator}`, curve]);
   const later = opened.outcome - point.outcome;
   const together = [...new Set(data.others_changed.map((one) => one.model))];
   return h("dl", { class: "card facts" },
     fact("Since when", data.untimed ? `outcome ${count(point.outcome)}` : short(point.ts, now), data.untimed ? null : `outcome ${count(point.outcome)}${point.prediction_ts ? `; its prediction was made ${short(point.prediction_ts, now)}` : ""}`,
       data.recovered ? `It ended at ${data.untimed ? `outcome ${count(data.recovered.outcome)}` : short(data.recovered.ts, now)}.` : null),
     fact("Noticed", data.untimed ? `${counted(later, "outcome")} later` : `${age(Math.max(0, opened.ts - point.ts))} later`, data.untimed ? null : `${short(opened.ts, now)}, after ${counted(later, "outcome")}`, data.alarms.length ? `${data.alarms[data.alarms.length - 1].detector} on ${data.alarms[data.alarms.length - 1].signal}` : null),
-    fact("How bad", since === null ? "–" : `${value(since)} ${data.level}`, course.map(([name, one]) => `${name} ${value(one)}`).join(", "), data.size, data.scale,
+    fact("How bad", since === null ? "–" : `${value(since)} ${data.level}`, course.map(([name, one]) => `${name} ${value(one)}`).join(", "), data.size,
       `${data.outcomes.map((n) => (n === null ? "–" : count(n))).join(" outcomes before, ")} since`),
     fact("Who", together.length ? counted(together.length + 1, "model") : "this model alone", data.segment === null ? null : `in ${data.segment}`, together.length ? `also ${together.slice(0, 3).join(", ")}` : null, data.others_unchanged.length ? `not ${data.others_unchanged.slice(0, 3).join(", ")}` : null));
 }
@@ -240,7 +247,8 @@ export function incidentsPage(root, params) {
       replace(body,
         h("p", { class: "meta" }, h("span", {}, counted(data.total, "incident")), data.board.untimed ? null : h("span", {}, `since ${clock(Math.min(...times))}`)),
         h("section", { class: "card lanes" }, laneFigure({ axis, range, marks: [], bands, untimed })),
-        list("Open, by severity", open), list("Ended, the newest first", over),
+        list("Open, the worst first", open), list("Ended, the newest first", over.slice(0, ENDED)),
+        over.length > ENDED ? h("details", { class: "fold", "data-key": "earlier" }, h("summary", {}, `Earlier: ${count(over.length - ENDED)}`), h("div", {}, incidentTable(over.slice(ENDED), now))) : null,
         partOf(data.incidents.length, data.total, "incidents"));
     },
     close() {},

@@ -9,9 +9,10 @@ import { overviewPage } from "./overview.js";
 import { modelPage } from "./model.js";
 import { pairPage } from "./pair.js";
 import { incidentPage, incidentsPage } from "./incident.js";
+import { gatePage } from "./gate.js";
 import { configurationsPage, rolling } from "./configurations.js";
 
-const VIEWS = { overview: overviewPage, model: modelPage, pair: pairPage, incident: incidentPage, incidents: incidentsPage, configurations: configurationsPage };
+const VIEWS = { overview: overviewPage, model: modelPage, pair: pairPage, incident: incidentPage, incidents: incidentsPage, gate: gatePage, configurations: configurationsPage };
 
 const embedded = document.getElementById("report");
 const source = createSource(embedded ? JSON.parse(embedded.textContent) : null);
@@ -93,7 +94,7 @@ function above(status, view) {
   return [
     h("div", { class: "top" },
       h("span", { class: "brand" }, "prequential"),
-      h("nav", { "aria-label": "pages" }, tab("overview", "Models"), tab("incidents", "Incidents", open), source.report ? null : tab("configurations", "Configurations")),
+      h("nav", { "aria-label": "pages" }, tab("overview", "Models"), tab("incidents", "Incidents", open), tab("gate", "Gate"), source.report ? null : tab("configurations", "Configurations")),
       status ? h("span", { class: "status" }, statusText(status)) : null),
     h("p", { class: "notice", role: "alert", hidden: true }),
     status && view !== "configurations" ? rolling(status) : null,

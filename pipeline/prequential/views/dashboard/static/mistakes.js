@@ -1,6 +1,6 @@
 // What a model gets wrong: the confusion matrix of a memory, and what is right and wrong by class.
 
-import { h, section, select, table } from "./dom.js";
+import { h, select, table } from "./dom.js";
 import { count, number, percent } from "./format.js";
 
 // Classes with rows of their own, the most frequent; the others are one.
@@ -12,7 +12,7 @@ export function mistakes(data, chosen, choose) {
   const memory = memories.includes(chosen) ? chosen : memories.includes(data.estimator) ? data.estimator : memories[0];
   const { n, confusion, per_class: byClass } = data.mistakes[memory];
   const known = Object.keys(confusion).length > 0;
-  return section("Which mistakes",
+  return h("section", { class: "card" }, h("h2", {}, "Which mistakes"),
     h("div", { class: "controls" },
       memories.length > 1 ? select("Memory", memories, memory, null, choose) : h("span", {}, `Memory ${memory}`),
       h("span", { class: "quiet" }, `${weight(n)} outcomes${data.stages.length ? `, ${data.stages[0]}` : ""}`)),
@@ -48,9 +48,9 @@ function matrix(confusion) {
   const groups = [...own.map((name) => [name]), ...(rest.length ? [rest] : [])];
   const title = (group) => (group.length > 1 ? `${count(group.length)} other classes` : group[0]);
   const cell = (labels, predictions) => sum(labels.flatMap((label) => predictions.map((one) => confusion[label]?.[one] ?? 0)));
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "confusion matrix" },
+  return [h("p", { class: "quiet" }, "Rows: true class. Columns: predicted class. Cells: outcomes, and their share of the row."),
+  h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "confusion matrix" },
     h("table", { class: "matrix", "aria-label": "confusion matrix" },
-      h("caption", {}, "Rows: true class. Columns: predicted class. Cells: outcomes, and their share of the row."),
       h("thead", {}, h("tr", {}, h("td"), groups.map((group) => h("th", { scope: "col", class: "number" }, title(group))), h("th", { scope: "col", class: "number" }, "all"))),
       h("tbody", {}, groups.map((labels, i) => {
         const all = cell(labels, names);
@@ -61,7 +61,7 @@ function matrix(confusion) {
             return h("td", { class: `number ${i === j ? "right" : "wrong"} heat-${Math.round(10 * share)}` }, h("b", {}, weight(value)), " ", h("span", { class: "share" }, all ? percentOf(share) : "–"));
           }),
           h("td", { class: "number" }, weight(all)));
-      }))));
+      }))))];
 }
 
 function percentOf(share) {

@@ -2,7 +2,7 @@
 
 import { chip, h, link, partOf, replace, section, select, svg, table } from "./dom.js";
 import { age, clock, count, counted, duration, inRows, interval, number, percent, place, short, signed } from "./format.js";
-import { createChart, endOf, gutter, narrow } from "./chart.js";
+import { createChart, endOf, gutter, lookOf, narrow } from "./chart.js";
 import { mistakes } from "./mistakes.js";
 import { since } from "./overview.js";
 import { probabilities } from "./probabilities.js";
@@ -19,6 +19,9 @@ const HEIGHTS = [230, 110];
 // Periods that are drawn unless a range is chosen.
 const PERIODS = 40;
 
+// Columns of a table that fit.
+const COLUMNS = 5;
+
 // Points of a small line.
 const SPARK = 60;
 
@@ -31,6 +34,7 @@ export function modelPage(root, params, context) {
   const note = h("p");
   const charts = h("div", { class: "charts" });
   const lanes = h("div", { class: "lanes" });
+  const tables = h("div", { class: "values" });
   const expectedText = h("div");
   const expectedChart = h("div", { class: "charts" });
   const labels = h("div");
@@ -41,12 +45,12 @@ export function modelPage(root, params, context) {
   const below = h("div");
   const others = h("div");
   const folds = h("div");
-  root.append(head, cards, wrong, h("section", {}, controls, note, h("div", { class: "card" }, charts, lanes)),
+  root.append(head, h("div", { class: "first" }, cards, wrong), h("section", {}, controls, note, h("div", { class: "card" }, charts, lanes, tables)),
     h("div", { class: "cols" }, expectedCard, labelCard), below, others, folds);
   const view = { note, axis: null, zoom: null, span: null, chosen: null, memory: null, charts: new Map(), data: null };
   const redraw = () => {
     if (!view.data) return;
-    draw(view, { charts, expectedChart, labelCharts, lanes }, redraw);
+    draw(view, { charts, expectedChart, labelCharts, lanes, tables }, redraw);
     paintAll();
   };
   const fillMistakes = () => replace(wrong, mistakes(view.data, view.memory, (memory) => {
@@ -127,18 +131,19 @@ function kpi(one, data) {
     h("span", { class: "name" }, name), h("span", { class: "value" }, value, unit ? h("small", {}, ` ${unit}`) : null), h("span", { class: "ival" }, within), one.trust ? trust(one.trust, data) : null,
     h("dl", {}, rows.map(([what, much, worse]) => [h("dt", {}, what), h("dd", { class: worse ? "t-worse" : null }, much)])), line);
   const few = (values) => (values ?? []).filter((value, i, all) => i === all.length - 1 || i % Math.ceil(all.length / SPARK) === 0);
+  const look = `line-${lookOf(data, 0)}`;
   if (one.kind === "expected") {
-    const day = data.untimed ? "" : `, ${short(one.start, data.board.now).replace(/ 00:00$/, "")}`;
-    const within = one.final ? "final value of the newest period" : one.interval ? `${interval(one.interval)}, before its labels` : "no interval yet";
-    return card(`${one.final ? "Period" : "Expected"}${day}`, number(one.value), one.name, within,
-      [...(one.final ? [] : [["labelled so far", number(one.so_far)]]), ["share labelled", percent(one.labelled)]], spark(few(data.period_series.values[one.name])));
+    const within = one.final ? "final value of the newest period" : one.interval ? `${interval(one.interval)}, before its labels` : one.no_interval;
+    return card(one.final ? one.period : `Expected, ${one.period}`, number(one.value), one.name, within,
+      [...(one.final ? [] : [[`of the ${percent(one.labelled)} labelled so far`, number(one.so_far)]]), ...(one.final ? [["share labelled", percent(one.labelled)]] : []), ...(one.lost_to ? [[one.lost_to, ""]] : [])], spark(few(data.period_series.values[one.name]), look));
   }
   if (one.kind === "latency") {
     return card("Label latency", length(one.value), "median", one.p90 ? `90% within ${length(one.p90)}` : "",
-      [["get a label", percent(one.labelled)], ["pending", count(one.waiting)]], spark(few(data.coverage_series.values["recent_label_latency_ms.p50"] ?? data.coverage_series.values["label_latency_ms.p50"])));
+      [["get a label", percent(one.labelled)], ["pending", count(one.waiting)]], spark(few(data.coverage_series.values["recent_label_latency_ms.p50"] ?? data.coverage_series.values["label_latency_ms.p50"]), look));
   }
-  return card(one.name, number(one.value), null, one.interval ? interval(one.interval) : `${data.estimator}, ${counted(Math.round(one.n), "outcome")}`,
-    one.rows.map((row) => [`${row.name} ${number(row.value)}`, signed(row.difference), row.worse]), spark(few(course?.values[one.name])));
+  const within = data.estimator.startsWith("window:") ? `latest ${counted(Math.round(one.n), "outcome")}` : data.estimator === "all" ? `all ${counted(Math.round(one.n), "outcome")}` : data.estimator;
+  return card(one.name, number(one.value), null, one.interval ? `${interval(one.interval)}, ${within}` : within,
+    one.rows.map((row) => [`${row.name} ${number(row.value)}`, signed(row.difference), row.worse]), spark(few(course?.values[one.name]), look));
 }
 
 // What a headline value rests on.
@@ -173,7 +178,7 @@ export function incidentTable(list, now, own = false, brief = false) {
       chip(open ? kind : "over", open ? kind : one.status),
       link("incident", { id: one.id }, one.linked === false ? h("span", { class: "quiet" }, began) : began),
       lasted, move({ before: one.before, after: one.after }, open ? `c-${kind}` : "line-quiet", range), ...(brief ? [] : [what, count(one.alarm_count)])];
-  }), { class: "wide", "aria-label": "incidents" });
+  }), { class: "wide incidents", "aria-label": "incidents" });
 }
 
 function fillControls(controls, view, params, context, again) {
@@ -249,7 +254,7 @@ function draw(view, holders, redraw) {
   }
   const update = (title, state, holder = holders.charts) => {
     // What was dragged over on another axis is no range of this one.
-    if (!view.charts.has(title)) view.charts.set(title, createChart(holder, title, (ends) => (state.axis ?? view.axis) === view.axis && zoom(ends)));
+    if (!view.charts.has(title)) view.charts.set(title, createChart(holder, title, (ends) => (state.axis ?? view.axis) === view.axis && zoom(ends), holder === holders.charts ? holders.tables : null));
     view.charts.get(title).update({ axis, range, marks, bands: data.bands, references: [], ...state });
   };
   for (const { title, ...state } of periods) update(title, state, holders.expectedChart);
@@ -259,7 +264,10 @@ function draw(view, holders, redraw) {
   }));
   for (const { title, lines, format, durations } of extra) update(title, { lines, format, durations, marks: [], bands: [], height: 110 }, holders.labelCharts);
   // In the order in which measures are chosen.
-  for (const name of wanted) holders.charts.append(view.charts.get(name).element);
+  for (const name of wanted) {
+    holders.charts.append(view.charts.get(name).element);
+    holders.tables.append(view.charts.get(name).values);
+  }
   fillLanes();
 }
 
@@ -322,7 +330,7 @@ function periodChart(view) {
 
 function measureLines(data, courses, axis, name) {
   const lines = courses.filter(([, course]) => course.values[name]).map(([stage, course], place) => ({
-    name: courses.length === 1 && data.same[stage]?.length ? data.model : stageName(stage, data.same[stage]), x: course[axis], y: course.values[name],
+    name: courses.length === 1 && data.same[stage]?.length ? data.model : stageName(stage, data.same[stage]), look: data.look + place, x: course[axis], y: course.values[name],
     // One band can be read, several can't.
     ...(place === 0 && course.values[`${name}.low`] ? { low: course.values[`${name}.low`], high: course.values[`${name}.high`] } : {}),
   }));
@@ -335,8 +343,8 @@ function measureLines(data, courses, axis, name) {
 }
 
 // A stage, and those that are the same up to now: they have no messages.
-function stageName(stage, same) {
-  return [stage, ...(same ?? [])].join(" = ");
+export function stageName(stage, same) {
+  return same?.length ? `${stage} (same as ${same.join(", ")})` : stage;
 }
 
 function references(data, name) {
@@ -385,25 +393,30 @@ export function pairList(pairs) {
 
 // What was decided is about the whole run: the latest outcomes may say otherwise.
 function verdictBadge(pair) {
+  if (pair.provisional) return h("span", { class: "badge" }, "… too early for a verdict");
+  if (pair.verdict === "equivalent") return h("span", { class: "badge mark-verdict" }, "= equivalent");
   if (pair.verdict === "undecided") return h("span", { class: "badge" }, "? undecided");
   if (pair.verdict === "by_partition") return h("span", { class: "badge" }, "? by partition");
-  if (pair.contradicted) return h("span", { class: "badge mark-missed" }, "⇄ recently reversed");
+  if (pair.contradicted) return h("span", { class: "badge mark-missed" }, "⇄ the latest outcomes say otherwise");
   return h("span", { class: "badge mark-verdict" }, "■ over the whole run");
 }
 
 function pairLink(pair) {
   const { stream, partition, model, against, stage, same, loss, segment, sentence } = pair;
-  return link("pair", { stream, partition, model, against, stage, loss, segment }, `${stageName(stage, same)}${segment ? ` ${segment}` : ""}: ${sentence}`);
+  return link("pair", { stream, partition, model, against, stage, loss, segment }, `${stage}${segment ? ` ${segment}` : ""}: ${sentence}`);
 }
 
 function now(data) {
   const names = data.measures;
   if (!data.now.length) return null;
-  const rows = data.now.map((one) => [one.stage, one.estimator, count(one.n), count(one.outcomes),
-    ...names.map((name) => (one.intervals[name] ? h("span", { title: `95% interval, for one look: ${interval(one.intervals[name])}` }, number(one.values[name])) : number(one.values[name])))]);
+  const cell = (one, name) => (one.intervals[name] ? h("span", { title: `95% interval, for one look: ${interval(one.intervals[name])}` }, number(one.values[name])) : number(one.values[name]));
+  // A row for each measure, and a table for each few columns: nothing is cut, however many measures there are.
+  const parts = data.now.flatMap((one, i) => (i % COLUMNS ? [] : [data.now.slice(i, i + COLUMNS)]));
+  const tables = parts.map((part) => table(["measure", ...part.map((one) => `#${one.stage.replace(/ \(.*/, "")}, ${one.estimator}`)],
+    [["n", ...part.map((one) => count(one.n))], ["outcomes", ...part.map((one) => count(one.outcomes))], ...names.map((name) => [name, ...part.map((one) => cell(one, name))])], { "aria-label": "stages and estimators", class: "cards" }));
   const undefined_ = Object.entries(Object.values(data.undefined)[0] ?? {});
   return section("Stages and estimators, latest values",
-    table(["stage", "estimator", "#n", "#outcomes", ...names.map((name) => `#${name}`)], rows, { "aria-label": "stages and estimators", class: "cards" }),
+    tables,
     undefined_.length ? h("p", { class: "quiet" }, `Without a value: ${undefined_.map(([name, reason]) => `${name} (${reason})`).join(", ")}`) : null);
 }
 
@@ -455,7 +468,7 @@ function everything(data, scores, ofResiduals, again, choose) {
     fold("Probabilities and thresholds", first ? `ECE of the positive class ${number(first.ece)}` : "", probabilities(data, scores, again)),
     fold("Predicted and actual values", "by decile of the prediction", residuals(data, ofResiduals, choose)),
     fold("Segments", `${main}: ${some}${data.totals.segments > 3 ? `, … 3 of ${count(data.totals.segments)}` : ""}`, segments(data)),
-    fold("Stages and estimators", `${[...new Set(data.now.map((one) => `${one.stage}: ${one.estimator}`))].slice(0, 4).join(", ")}; ${counted(data.measures.length, "measure")}`, now(data)),
+    fold("Stages and estimators", `${[...new Set(data.now.map((one) => `${one.stage.replace(/ \(.*/, "")}: ${one.estimator}`))].slice(0, 4).join(", ")}; ${counted(data.measures.length, "measure")}`, now(data)),
     fold("Comparison with the reference", `${counted(differs.length, "measure")} of ${count(data.reference_rows.length)} differ${differs.length === 1 ? "s" : ""}`, besideReference(data)),
     fold("Alarms without an incident", data.alarms.length ? `${count(data.totals.alarms)}, the newest ${data.alarms[0].ts === null ? `at outcome ${count(data.alarms[0].outcome)}` : short(data.alarms[0].ts, data.board.now)}` : "", alarms(data)),
     fold("Counts", counted_.length ? counted_.map(([name, value]) => `${name} ${count(value)}`).join(" · ") : "nothing late, duplicate or unmatched", counts(data)),

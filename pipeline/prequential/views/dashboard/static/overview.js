@@ -2,13 +2,13 @@
 
 import { chip, empty, h, link, partOf, replace, section, select, svg, table } from "./dom.js";
 import { age, clock, count, counted, interval, moment, number, place, short, signed } from "./format.js";
-import { dashOf, FEW, QUIET_DASHES } from "./chart.js";
+import { dashOf, FEW, lookOf, QUIET_DASHES } from "./chart.js";
 import { NO_RECORD, move, spark, streamPlot } from "./small.js";
 
 const TABLE = "table";
 
-// Models of a page of the table, and streams of a page of plots.
-const SIZES = { [TABLE]: 50, plots: 24 };
+// Models of a page of the table, and streams of a page of plots: fewer on a phone, where each needs a screen's width.
+const SIZES = globalThis.innerWidth < 600 ? { [TABLE]: 12, plots: 6 } : { [TABLE]: 50, plots: 24 };
 
 export function overviewPage(root, params, context) {
   const title = h("h1", { tabindex: "-1" }, "Models");
@@ -50,9 +50,11 @@ function verdict(data) {
   if (!data.verdict?.length) return null;
   return data.verdict.map((one) => {
     const names = [...new Set(one.totals.flatMap((total) => Object.keys(total.measures)))];
-    return h("section", { class: "card verdict" }, h("p", { class: "story" }, one.sentences.join(" ")),
-      one.totals.length ? table(["whole run", `#${[...new Set(one.totals.map((total) => total.measure))].join(", ")}`, ...names.map((name) => `#${name}`), "#outcomes"],
-        one.totals.map((total) => [total.model, h("b", {}, number(total.value)), ...names.map((name) => number(total.measures[name])), count(total.outcomes)]), { "aria-label": "totals", class: "cards" }) : null);
+    return h("section", { class: "card verdict" }, h("div", {}, h("p", { class: "story" }, one.sentences.join(" "))),
+      h("div", { class: "tables" }, one.totals.length ? table(["whole run", `#${[...new Set(one.totals.map((total) => total.measure))].join(", ")}`, ...names.map((name) => `#${name}`), "#outcomes"],
+        one.totals.map((total) => [total.model, h("b", {}, number(total.value)), ...names.map((name) => number(total.measures[name])), count(total.outcomes)]), { "aria-label": "totals", class: "cards" }) : null,
+      one.references?.length ? table(["measure", `#first ${count(one.references[0].outcomes)} (reference)`, "#latest", "#difference"],
+        one.references.map((row) => [`${row.model}: ${row.measure}`, number(row.reference), h("b", {}, number(row.latest)), h("span", { class: row.differs === false ? "quiet" : null }, signed(row.difference), row.differs === false ? " (may be chance)" : "")]), { "aria-label": "latest beside the reference", class: "cards" }) : null));
   });
 }
 
@@ -99,7 +101,7 @@ function fillControls(controls, data, go, report) {
     select("Sort by", options.by, choice.by, "worst first", (by) => go({ by })),
     report || options.stages.length < 2 ? null : select("Stage", options.stages, choice.stage, "each model's own", (stage) => go({ stage })),
     report || options.estimators.length < 2 ? null : select("Estimator", options.estimators, choice.estimator, "each model's own", (estimator) => go({ estimator })),
-    h("label", {}, h("input", { type: "checkbox", checked: choice.reverse, change: (event) => go({ reverse: event.target.checked || null }) }), " reversed"));
+    h("label", {}, h("input", { type: "checkbox", checked: choice.reverse, change: (event) => go({ reverse: event.target.checked || null }) }), " in the opposite order"));
 }
 
 // An incident after which the loss is lower is no bad news.
@@ -194,7 +196,7 @@ function sample(name, dash) {
 // A model: how its line looks, its newest value, its difference from the reference, its status, and what is expected of it.
 function keyLine(line, i, plot, data) {
   const few = line.y.filter((value) => value !== null).length < FEW;
-  const name = line.baseline ? "line-quiet" : `line-${i + 1}`;
+  const name = line.baseline ? "line-quiet" : `line-${lookOf(line, i)}`;
   const one = line.expected;
   return [
     h("span", {}, few ? svg("svg", { width: 26, height: 8, "aria-hidden": "true", class: name }, svg("circle", { cx: 13, cy: 4, r: 2.6 })) : sample(name, dashOf(plot.lines, i).join(" ") || null)),

@@ -4,9 +4,12 @@ import { h, link, replace, section, table } from "./dom.js";
 import { forest, paintAll } from "./small.js";
 import { clock, count, duration, inRows, interval, number, percent } from "./format.js";
 import { createChart } from "./chart.js";
-import { crossing, laneFigure, pairList, rangeOf } from "./model.js";
+import { crossing, laneFigure, pairList, rangeOf, stageName } from "./model.js";
 
 const WHOLE = "all";
+
+// Letters of a name in a heading.
+const LONGEST = 16;
 
 export function pairPage(root, params, context) {
   const head = h("div");
@@ -14,7 +17,8 @@ export function pairPage(root, params, context) {
   const decision = h("div");
   const below = h("div");
   const lanes = h("div", { class: "lanes" });
-  root.append(head, h("section", {}, h("h2", {}, "Difference of losses over time"), h("div", { class: "card" }, charts, lanes)), decision, below);
+  const tables = h("div", { class: "values" });
+  root.append(head, h("section", {}, h("h2", {}, "Difference of losses over time"), h("div", { class: "card" }, charts, lanes, tables)), decision, below);
   let chart = null;
   let data = null;
   let zoomed = null;
@@ -35,7 +39,7 @@ export function pairPage(root, params, context) {
     chart ??= createChart(charts, "difference of losses", (ends) => {
       zoomed = ends;
       draw();
-    });
+    }, tables);
     const range = zoomed ?? rangeOf(courses.map(([, course]) => course), marks, axis, null);
     const fillLanes = () => {
       replace(lanes, laneFigure({ axis, range, marks, bands: data.bands, untimed: data.untimed }));
@@ -87,11 +91,12 @@ function sideOf(data) {
 function heading(data) {
   const model = (name) => link("model", { stream: data.stream, model: name, partition: data.partition }, name);
   const asked = data.question;
-  const said = [`stage ${[data.stage, ...data.same].join(" = ")}`, data.segment ? `segment ${data.segment}` : null, `loss ${data.loss}`, data.untimed ? null : `newest label of ${clock(data.ts)}`];
+  const said = [`stage ${stageName(data.stage, data.same)}`, data.segment ? `segment ${data.segment}` : null, `loss ${data.loss}`, data.untimed ? null : `newest label of ${clock(data.ts)}`];
   return [
     h("p", { class: "crumb" }, link("overview", {}, "Models"), " › ", link("overview", { search: data.stream }, data.stream), " › ", model(data.model), " and ", model(data.against)),
     h("h1", { tabindex: "-1" }, asked ? `Can ${asked.challenger} replace ${asked.champion} on ${data.stream}?` : `${data.model} and ${data.against} on ${data.stream}`),
     asked ? h("div", { class: `card answer ${asked.is_sure ? { Yes: "yes", No: "no" }[asked.answer] ?? "notyet" : "notyet"}` }, h("span", { class: "say" }, asked.answer, asked.basis ? h("small", { class: "basis" }, ` ${asked.basis}`) : null), h("p", {}, asked.reason)) : h("p", { class: "story" }, data.sentence),
+    data.thresholds ? h("p", { class: "card next" }, h("b", {}, "Different thresholds. "), data.thresholds) : null,
     h("p", { class: "meta" }, said.filter((one) => one).map((one) => h("span", {}, one))),
     horizons(data),
   ];
@@ -102,20 +107,25 @@ function horizons(data) {
   const { better, worse, sign } = sideOf(data);
   const name = (verdict) => ({ a_better: data.model, b_better: data.against })[verdict];
   const ahead = (difference) => (difference === null || difference === undefined ? "–" : difference === 0 ? "neither" : difference > 0 ? data.against : data.model);
-  const valid = `any number of looks, ${Number((100 * (1 - data.level)).toPrecision(3))}%`;
+  const valid = `any number of looks, ${Number((100 * (1 - data.level)).toPrecision(4))}%`;
   const whole = { what: `all ${count(data.outcomes)} outcomes`, by: data.difference, interval: data.interval, ahead: ahead(data.difference), holds: valid,
-    says: data.verdict === "by_partition" ? "each partition has its own verdict" : name(data.verdict) ? `${name(data.verdict)} is better${data.since ? `, since outcome ${count(data.since)}` : ""}` : "undecided" };
+    says: data.whole_verdict };
   const { recent, latest } = data;
-  const since = { what: "since the latest change", by: recent ? data.since_then : null, interval: null, ahead: name(recent?.verdict) ?? "–", holds: valid, says: recent ? `${name(recent.verdict)} is better, since about outcome ${count(recent.since)}` : "undecided" };
+  const since = { what: "since the latest change", by: recent ? data.since_then : null, interval: null, ahead: name(recent?.verdict) ?? "–", holds: valid, says: recent ? `${name(recent.verdict)} is better, since about outcome ${count(recent.since)}` : data.provisional ? "too early" : "undecided" };
   const window = latest ? { what: latest.estimator.startsWith("window:") ? `latest ${count(latest.n)} outcomes` : latest.estimator, by: latest.difference, interval: null, ahead: ahead(latest.difference), holds: "one look: no proof",
     says: data.contradicted ? `⇄ not the model that is better over the whole run` : latest.difference === 0 ? "no difference" : `${ahead(latest.difference)} is ahead` } : null;
   const rows = [whole, since, window].filter((one) => one);
   const reach = Math.max(...rows.flatMap((one) => [one.by, ...(one.interval ?? [])]).filter((value) => typeof value === "number").map(Math.abs), 1e-9);
   const turned = (ends) => ends && [sign * ends[0], sign * ends[1]].sort((a, b) => a - b);
   return h("section", {}, h("h2", {}, "Certainty, by how far back", " ", h("span", { class: "quiet" }, "difference of the mean loss, with its interval. It assumes that outcomes depend on each other over less than a sixth of the run.")),
-    h("div", { class: "card" }, table(["outcomes", "ahead", "#by", `← ${worse} better · ${better} better →`, "holds for", "verdict"], rows.map((one) => [
+    h("div", { class: "card" }, table(["outcomes", "ahead", "#by", `← ${brief(worse)} · ${brief(better)} →`, "holds for", "verdict"], rows.map((one) => [
       h("b", {}, one.what), one.ahead, h("span", {}, one.by === null || one.by === undefined ? "–" : number(Math.abs(one.by)), one.interval ? h("span", { class: "quiet" }, ` (${interval(one.by < 0 ? [-one.interval[1], -one.interval[0]] : one.interval)})`) : null),
       one.by === null || one.by === undefined ? "" : forest(sign * one.by, turned(one.interval), reach, one.interval ? "line-1" : "line-quiet"), one.holds, one.says]), { "aria-label": "certainty", class: "wide" })));
+}
+
+// A name as a heading of a column can have it.
+function brief(name) {
+  return name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name;
 }
 
 // The conditions of `report --promote`, in its words; the other way round in one line.
@@ -150,7 +160,7 @@ function card(title, note, ...content) {
 // Measures of both, those of probabilities separately; the better value is bold.
 function sides(data) {
   const columns = data.models.flatMap((one) => [[one, one.latest], [one, one.whole]].filter(([, side]) => side));
-  const heads = columns.map(([one, side]) => `#${one.model}, ${side.estimator}`);
+  const heads = columns.map(([one, side]) => `#${brief(one.model)}, ${side.estimator}`);
   // Models are compared within the same kind of memory.
   const best = (name, kind) => {
     const values = data.models.map((one) => one[kind]?.values[name]);

@@ -1,10 +1,11 @@
 // Calibration, and the effect of another threshold: drawn from the histogram of its scores.
 
-import { h, section, select, svg } from "./dom.js";
+import { h, section, select, svg, table } from "./dom.js";
 import { count, number, percent } from "./format.js";
 import { ticks } from "./small.js";
 import { tick } from "./chart.js";
 
+const STEPS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 const SIZE = 260;
 const LEFT = 44;
 const BOTTOM = 36;
@@ -31,7 +32,25 @@ export function probabilities(data, view, again) {
       plot("precision and recall", "recall", "precision", [0, 1], [0, 1], (x, y) => [
         svg("line", { class: "rule", x1: x(0), x2: x(1), y1: y(share(one)), y2: y(share(one)) }),
         curve(one.recall, one.precision, x, y), dot(present.recall, present.precision, x, y)], `precision ${percent(present.precision)} at recall ${percent(present.recall)}`),
-      one.costs ? configured(one) : costs(one, view, again)));
+      one.costs ? configured(one) : costs(one, view, again)),
+    thresholdTable(one));
+}
+
+// What each threshold would have given: shares by class, and of all outcomes that would be predicted positive.
+function thresholdTable(one) {
+  const all = one.positives + one.negatives;
+  const place = (threshold) => one.thresholds.reduce((found, value, i) => (value >= threshold ? i : found), 0);
+  const decides = one.decides;
+  const wanted = [...STEPS, ...(decides === null || STEPS.some((step) => Math.abs(step - decides) < 0.015) ? [] : [decides])].sort((a, b) => a - b);
+  return [h("h3", {}, "Results by threshold", decides === null ? null : h("span", { class: "quiet" }, ` The model's own predictions are those of about ${decides.toFixed(2)}.`)),
+    table(["threshold", "#predicted positive", "#precision", "#recall", "#F1", "#false positive rate"], wanted.map((threshold) => {
+      const i = place(threshold);
+      const [recall, precision, rate] = [one.recall[i], one.precision[i], one.false_positive_rate[i]];
+      const own = decides !== null && Math.abs(threshold - decides) < 0.015;
+      const f1 = precision === null || recall === null || precision + recall === 0 ? null : (2 * precision * recall) / (precision + recall);
+      const row = [percent(all ? ((recall ?? 0) * one.positives + (rate ?? 0) * one.negatives) / all : null), number(precision), number(recall), number(f1), number(rate)];
+      return [own ? h("b", {}, `${threshold.toFixed(2)} (in use)`) : threshold.toFixed(2), ...row];
+    }), { "aria-label": "results by threshold", class: "cards" })];
 }
 
 function share(one) {

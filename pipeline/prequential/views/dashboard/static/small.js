@@ -2,7 +2,7 @@
 
 import { address, h, isThere, shown, svg } from "./dom.js";
 import { clock, count, number, timeTicks } from "./format.js";
-import { dashOf, FEW, QUIET_DASHES, SETTLING, textWidth, tick, tickTexts } from "./chart.js";
+import { dashOf, FEW, lookOf, QUIET_DASHES, SETTLING, textWidth, tick, tickTexts } from "./chart.js";
 
 const LEAST_LEFT = 40;
 const TICK_FONT = "11px system-ui, sans-serif";
@@ -69,15 +69,15 @@ export function streamPlot(plot, height = 130) {
         svg("line", { class: "rule", x1: LEFT, x2: right, y1: y(value), y2: y(value) }),
         svg("text", { class: "tick", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, heightTexts[i])]),
       ticksOf(plot, LEFT, right, below, plot.low, plot.high),
-      within(plot.objective, low, high) ? [
-        svg("line", { class: "objective", x1: LEFT, x2: right, y1: y(plot.objective), y2: y(plot.objective) }),
-        svg("text", { class: "tick", x: LEFT + 4, y: y(plot.objective) - 3 }, `objective ${plot.objective}`)] : null,
+      within(plot.objective, low, high) ? svg("line", { class: "objective", x1: LEFT, x2: right, y1: y(plot.objective), y2: y(plot.objective) }) : null,
       plot.thin.map((line) => course(line, x, y, "thin", null, height)),
       plot.baselines.map((line, i) => course(line, x, y, "beside", QUIET_DASHES[i % QUIET_DASHES.length].join(" "), height)),
       // The worst one is above the others.
-      plot.lines.map((line, i) => course(line, x, y, line.baseline ? "beside" : `line-${i + 1}`, dashOf(plot.lines, i).join(" ") || null, height)).reverse(),
+      plot.lines.map((line, i) => course(line, x, y, line.baseline ? "beside" : `line-${lookOf(line, i)}`, dashOf(plot.lines, i).join(" ") || null, height)).reverse(),
       worse.filter((band) => band.open).map((band) => svg("line", { class: "began", x1: x(band.from), x2: x(band.from), y1: TOP, y2: height + 10 })),
       lanes,
+      // Above the curves, which would cover it.
+      within(plot.objective, low, high) ? svg("text", { class: "tick halo", x: LEFT + 4, y: y(plot.objective) - 3 }, `objective ${plot.objective}`) : null,
       plot.lines.map((line, i) => (line.expected ? expected(line, i, plot, right, y, low, high) : null)));
   });
 }
@@ -169,8 +169,8 @@ function expected(line, place, plot, right, y, low, high) {
   const at = right + 8 + 3 * (place % 5);
   const one = line.expected;
   const held = (value) => y(Math.max(low, Math.min(high, value)));
-  return svg("g", { class: `expected line-${place + 1}`, "data-model": line.model },
-    svg("title", {}, `${line.model}: the period ${plot.untimed ? `of rows ${count(one.start)} to ${count(one.end - 1)}` : `from ${clock(one.start)}`} is expected to have ${number(one.value)} (${one.low === null ? NO_RECORD : `${number(one.low)} to ${number(one.high)}`})`),
+  return svg("g", { class: `expected line-${lookOf(line, place)}`, "data-model": line.model },
+    svg("title", {}, `${line.model}: ${one.period} is expected to have ${number(one.value)} (${one.low === null ? NO_RECORD : `${number(one.low)} to ${number(one.high)}`})`),
     one.low === null ? null : svg("line", { x1: at, x2: at, y1: held(one.low), y2: held(one.high) }),
     svg("path", { d: `M${at - 4} ${held(one.value)}l4 -4l4 4l-4 4z` }));
 }
@@ -200,13 +200,17 @@ export function move(one, name, [low, high] = rangeOfMoves([one])) {
     const [a, b] = [x(one.before), x(one.after)];
     const side = b >= a ? 1 : -1;
     const ends = [one.before_interval, one.after_interval].filter((ends_) => ends_);
+    // Numbers stand beside the points and their intervals, not on them.
+    const outer = [a, b, ...ends.flat().map(x)];
+    const [left, right] = [Math.min(...outer) - 9, Math.max(...outer) + 9];
+    const [beforeX, afterX] = side > 0 ? [left, right] : [right, left];
     return svg("svg", { width, height: 22, role: "img", class: name, "aria-label": `${number(one.before)} before, ${number(one.after)} since` },
       svg("line", { class: "rule", x1: x(low), x2: x(high), y1: 11, y2: 11 }),
       ends.map(([from, to]) => svg("line", { class: "span", x1: x(from), x2: x(to), y1: 11, y2: 11 })),
       svg("line", { class: "t", x1: a, x2: b, y1: 11, y2: 11 }),
       svg("circle", { class: "hollow", cx: a, cy: 11, r: 3.6 }), svg("circle", { cx: b, cy: 11, r: 4.2 }),
-      svg("text", { x: a - 9 * side, y: 15, "text-anchor": side > 0 ? "end" : "start" }, number(one.before)),
-      svg("text", { class: "on", x: b + 9 * side, y: 15, "text-anchor": side > 0 ? "start" : "end" }, number(one.after)));
+      svg("text", { class: "halo", x: beforeX, y: 15, "text-anchor": side > 0 ? "end" : "start" }, number(one.before)),
+      svg("text", { class: "on halo", x: afterX, y: 15, "text-anchor": side > 0 ? "start" : "end" }, number(one.after)));
   });
 }
 

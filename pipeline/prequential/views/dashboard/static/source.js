@@ -78,6 +78,7 @@ function reportSource(report) {
     pair: (params) => find(report.pairs, params, ["stream", "model", "against", "partition", "stage", "loss", "segment"]),
     incident: (params) => report.incidents.find((one) => one.id === params.id),
     incidents: () => report.incident_list,
+    gate: () => report.gate,
   };
   return {
     report: true,
