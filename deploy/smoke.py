@@ -53,7 +53,8 @@ def main(folder: Path) -> int:
         compiled = [file.name for file in loops.rglob("*.nbc")]
         if compiled or "compiling" in done.stderr:
             return _failed(f"{len(compiled)} loops were compiled: expected none; {done.stderr}")
-        print(f"{wheels[0].name}: first number after {seconds:.1f} s, nothing compiled: {done.stdout.strip()}")
+        number = done.stdout.strip()
+        print(f"{wheels[0].name}: first number after {seconds:.1f} s, nothing compiled: {number}")
     return 0
 
 

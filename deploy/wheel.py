@@ -28,8 +28,8 @@ _PROCESSORS = {"x86_64": _X86, "amd64": _X86}
 #: For kinds without newer features: what each of them has.
 _GENERIC: tuple[str, tuple[str, ...]] = ("generic", ())
 
-#: Platforms that index servers accept. Loops are data: they call only functions of Python and of libm, which any
-#: system has that numba's wheels run on.
+#: Platforms that index servers accept. Loops are data: they call only functions of Python and of libm, which
+#: any system has that numba's wheels run on.
 _LINUX, _MACOS = "manylinux_2_28", "macosx_11_0"
 
 _COMPILE = """

@@ -19,7 +19,8 @@ WORKFLOW = ROOT / ".github/workflows/release.yml"
 
 #: Commands that need GitHub's identity or its variables; and the whole of the tests.
 _OTHERS = (
-    ".ci/run", "docker ", "helm push ", "gh release ", "mkdir pypi ", "echo ", "image=", "version=", "digest=",
+    ".ci/run", "docker ", "helm push ", "gh release ", "mkdir pypi ", "echo ", "image=", "version=",
+    "digest=",
 )  # fmt: skip
 
 
