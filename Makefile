@@ -2,6 +2,9 @@
 # and a package index, nothing else. `make PYTHON=python3.12 test` takes another Python.
 
 PYTHON ?= python3
+# The image's name, and the program that packs the chart.
+IMAGE ?= prequential
+HELM ?= helm
 # Options for the program that a target runs, e.g. make demo ARGS="--duration 30".
 ARGS ?=
 
@@ -32,7 +35,8 @@ LARGE := PREQUENTIAL_TESTS=large
 SOURCES := $(shell find topics pipeline -name '*.py')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test loops examples imported quick nightly lint bench fuzz mutants chaos docs manifests matrix pins audit wheel sbom clean
+.PHONY: help demo test loops examples imported quick nightly lint bench fuzz mutants chaos docs manifests matrix pins audit \
+  tag wheel smoke sdist sbom image chart clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +108,27 @@ audit: $(RELEASE)/.ready ## known vulnerabilities of the image's packages; fails
 wheel: $(RELEASE)/.ready ## wheels, in dist/: of the sources, and one for this platform with the engine's loops in it
 	$(RELEASE)/bin/python -m build --wheel --outdir dist .
 	$(RELEASE)/bin/python deploy/wheel.py dist/prequential-*-py3-none-any.whl
+
+smoke: ## whether the wheel for this platform works in a new environment; CONTAINER=python:3.12-slim tries it there
+ifdef CONTAINER
+	docker run --rm --volume "$(CURDIR)/dist:/dist:ro" --volume "$(CURDIR)/deploy/smoke.py:/smoke.py:ro" \
+	  $(CONTAINER) python /smoke.py /dist
+else
+	$(PYTHON) deploy/smoke.py dist
+endif
+
+sdist: $(RELEASE)/.ready ## the sources as users download them, and a wheel without compiled loops, in dist/
+	$(RELEASE)/bin/python -m build --outdir dist .
+
+tag: ## whether TAG, such as v0.2.0, is the version of package, chart and changelog
+	$(PYTHON) deploy/tag.py "$(TAG)"
+
+image: ## the container image, with compiled loops; IMAGE names it
+	docker build --file deploy/Dockerfile --tag "$(IMAGE)" .
+
+chart: ## the Helm chart as an archive, in dist/ (needs helm)
+	@mkdir -p dist
+	$(HELM) package deploy/helm/prequential --destination dist
 
 sbom: $(RELEASE)/.ready ## the image's bill of materials (CycloneDX), in dist/
 	@mkdir -p dist

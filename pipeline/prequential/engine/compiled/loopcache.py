@@ -207,6 +207,15 @@ SHIPPED = Path(__file__).with_name("loops")
 TARGET = "target.json"
 
 
+def _without_release(triple: str) -> str:
+    """Return a target's triple without macOS's release: later ones run the code of earlier ones.
+
+    >>> _without_release("arm64-apple-darwin23.6.0"), _without_release("x86_64-unknown-linux-gnu")
+    ('arm64-apple-darwin', 'x86_64-unknown-linux-gnu')
+    """
+    return re.sub(r"(darwin|macosx)[\d.]+$", r"\1", triple)
+
+
 @cache
 def shipped_target() -> tuple[str, str, str] | None:
     """The target of shipped loops (triple, processor, features); None: there are none that can run here.
@@ -219,7 +228,8 @@ def shipped_target() -> tuple[str, str, str] | None:
         return None
     triple, processor, features = said["target"]
     has: Any = binding.get_host_cpu_features()
-    fits = triple == binding.get_process_triple() and all(map(has.get, said["features"]))
+    same_system = _without_release(triple) == _without_release(binding.get_process_triple())
+    fits = same_system and all(map(has.get, said["features"]))
     return (triple, processor, features) if fits else None
 
 
