@@ -98,4 +98,4 @@ def test_an_id_leaves_state_after_two_horizons_and_topics_by_deleting(
         await_published(cluster, worker)
         assert worker.stop() == 0, worker.log
         assert "halted" not in worker.log
-    assert max(message["outcomes"] for message in outputs(cluster, "metrics")) == 60  # of 62: one message per ten
+    assert max(message["outcomes"] for message in outputs(cluster, "metrics")) == 60  # of 62, every 10th
