@@ -147,7 +147,7 @@ class TestPlainWords:
 
     @pytest.mark.parametrize(("changed", "said"), [
         ({"provisional": {"verdict": "b_better", "days": 2, "needed": 8}},
-         "too early: tree is ahead in these 2 days; not yet known for other days (a verdict needs 8)"),
+         "too early: 2 of 8 days, tree is ahead"),
         ({"needed": {"outcomes": 21000, "days": 40}}, "undecided, about 40 more days at this pace"),
         ({"verdict": "equivalent", "since": 712}, "equivalent: the difference is within the margin"),
     ])  # fmt: skip

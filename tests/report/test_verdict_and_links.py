@@ -11,8 +11,10 @@ from prequential.views.dashboard.history import PairKey
 from prequential.views.dashboard.incident import incident_page
 from prequential.views.dashboard.overview import Overview
 from prequential.views.dashboard.pair import pair_page
+from prequential.views.dashboard.server import static_files
 from prequential.views.dashboard.verdict import verdict_of, worst_first
 from prequential.views.report import Report
+from prequential.views.report.html import MODULES
 from prequential.views.watching.ranking import Choice
 
 from tests.browser import ready
@@ -142,3 +144,8 @@ def test_trust_and_findings_of_one_kind(page: Page, tmp_path: Path) -> None:
         "accuracy", "precision", "recall", "f1", "auc", "kappa", "kappa_per",
     ]  # fmt: skip
     assert "97.0% labelled, 120 pending, labels to 14 Nov 2023 23:55" in cards[0]
+
+
+def test_a_report_has_each_module_of_the_page() -> None:
+    scripts = {name.removesuffix(".js") for name in static_files() if name.endswith(".js")}
+    assert set(MODULES) == scripts - {"uPlot.iife.min"}

@@ -50,9 +50,9 @@ _FINDINGS = 100
 _POINTS = 100
 
 #: The page's modules, each behind those that it imports from.
-_MODULES = (
+MODULES = (
     "dom", "format", "source", "chart", "small", "overview", "mistakes", "probabilities",
-    "residuals", "model", "pair", "incident", "gate", "configurations", "main",
+    "residuals", "model", "pair", "marking", "incident", "gate", "configurations", "main",
 )  # fmt: skip
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
@@ -149,7 +149,7 @@ def page(
 def bundle(files: dict[str, str]) -> str:
     """The page's modules as one script: each is a function that returns what it exports."""
     parts = ['"use strict";']
-    for name in _MODULES:
+    for name in MODULES:
         source = files[f"{name}.js"]
         exported = _EXPORT.findall(source)
         source = _IMPORT.sub(r"const {\1} = module_\2;", _EXPORT.sub("", source))

@@ -303,7 +303,7 @@ def whole_verdict(pair: Pair) -> str:
     'undecided, about 40 more days at this pace'
     >>> whole_verdict(Pair(*about, "undecided", None, provisional={"verdict": "b_better", "days": 2, \
 "needed": 8}))
-    'too early: tree is ahead in these 2 days; not yet known for other days (a verdict needs 8)'
+    'too early: 2 of 8 days, tree is ahead'
     """
     better = pair.better(pair.verdict)
     since = "" if pair.since is None else f", since outcome {pair.since:,}"
@@ -314,7 +314,10 @@ def whole_verdict(pair: Pair) -> str:
     if pair.verdict == BY_PARTITION:
         return "each partition has its own verdict"
     if pair.provisional is not None:
-        return f"too early: {waiting_in_words(pair.provisional, *_names(pair))}"
+        unit = "days" if "days" in pair.provisional else "clusters"
+        seen, wanted = pair.provisional.get(unit, 0), pair.provisional.get("needed")
+        ahead = dict(zip((A_LEADS, B_LEADS), _names(pair))).get(pair.provisional.get("verdict", ""))
+        return f"too early: {seen} of {wanted} {unit}{'' if ahead is None else f', {ahead} is ahead'}"
     return f"undecided{more_in_words(pair.needed)}"
 
 
