@@ -34,7 +34,7 @@ import numba
 import numpy as np
 from llvmlite import binding  # type: ignore[import-untyped]
 from numba.core import caching, codegen, compiler
-from numba.core.runtime import rtsys
+from numba.core.runtime import rtsys  # type: ignore[attr-defined]
 
 _log = logging.getLogger(__name__)
 
@@ -266,7 +266,7 @@ class _Payload(caching.CompileResultCacheImpl):
 
         library = _Loaded(generator, name, machine_code, bitcode)
         library.define(descriptor.mangled_name, descriptor.llvm_cpython_wrapper_name, descriptor.env_name)
-        result = compiler.CompileResult(
+        result = compiler.CompileResult(  # type: ignore[call-arg]
             target_context=target_context, typing_context=target_context.typing_context, library=library,
             environment=environment, fndesc=descriptor, signature=signature, lifted=lifted,
             entry_point=target_context.get_executable(library, descriptor, environment),
