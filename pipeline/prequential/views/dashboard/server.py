@@ -156,8 +156,8 @@ class Board:
         if view == "pair":
             return pair_page(history, _pair(params, history), courses, clock)
         if view == "incident":
-            about_incident = incident.incident_page(history, _text(params, "id"), courses)
-            return about_incident | self.marks.shown(about_incident["id"])
+            answer = incident.incident_page(history, _text(params, "id"), courses)
+            return answer | self.marks.shown(answer["id"])
         if view == "configurations":
             return history.configurations.page()
         if view == "incidents":
