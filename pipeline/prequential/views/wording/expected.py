@@ -36,6 +36,9 @@ class ExpectedPeriod(msgspec.Struct, frozen=True):
     finals: int | None  # the number of these periods
     labelled_so_far: float | None  # the measure over the labels so far; None without a value
     labelled_share: float  # share of the period's predictions with a label
+    #: Mean errors over these final periods of `expected`, of the labels so far, and of the last final period.
+    errors: tuple[float, float | None, float | None] | None = None
+    lost_to: str | None = None  # the naive answer that was better than `expected` over enough final periods
 
 
 def expected_period(
@@ -56,7 +59,33 @@ def expected_period(
         start, end, measure, labelled[measure] if final else None, one.get("value"),
         None if interval is None else (interval[0], interval[1]), record.get("coverage"),
         record.get("finals"), labelled.get(measure), labelled_share,
+        (record["mean_error"], record.get("labelled_so_far"), record.get("last_final"))
+        if record.get("mean_error") is not None else None,
+        record.get("lost_to"),
     )  # fmt: skip
+
+
+#: The naive answers of `lost_to`, in the order of their errors.
+_NAIVE = {"labelled_so_far": "the labels so far", "last_final": "the last final period"}
+
+
+def answers_in_words(period: ExpectedPeriod) -> str | None:
+    """Return which answer has been best so far on the model's stream; None without a record.
+
+    >>> period = ExpectedPeriod(0, 1, "accuracy", None, 0.8, None, None, 50, None, 0.0, (0.02, 0.05, 0.01))
+    >>> answers_in_words(period).partition(" (")[0]
+    'accuracy, best answer so far: the last final period'
+    """
+    if period.errors is None or period.final is not None:
+        return None
+    answers = zip(period.errors, ("expected", *_NAIVE.values()))
+    known = [(error, name) for error, name in answers if error is not None]
+    _, best = min(known, key=lambda answer: answer[0])
+    each = ", ".join(f"{name} {number(error)}" for error, name in known)
+    return (
+        f"{period.measure}, best answer so far: {best} "
+        f"(mean errors over {period.finals} final periods: {each})"
+    )
 
 
 def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
@@ -78,7 +107,8 @@ def period_in_words(one: ExpectedPeriod, *, untimed: bool = False) -> str:
         low, high = one.interval
         expected = f"expected {number(one.expected)} [{number(low)}, {number(high)}]"
         if one.coverage is not None:
-            expected += f" (held in {100 * one.coverage:.0f}% of {one.finals} earlier periods)"
+            lost = "" if one.lost_to is None else f"; {_NAIVE.get(one.lost_to, one.lost_to)} was nearer"
+            expected += f" (held in {100 * one.coverage:.0f}% of {one.finals} earlier periods{lost})"
         if one.labelled_so_far is None or low <= one.labelled_so_far <= high:
             said = f"{expected}, labelled so far {so_far} ({share})"
         else:
@@ -118,6 +148,8 @@ def in_words(
     """Return sentences about the newest whole period and pending predictions."""
     if period is not None:
         yield period_in_words(period, untimed=untimed)
+        if (answers := answers_in_words(period)) is not None:
+            yield answers
     if waiting is not None:
         yield waiting_in_words(waiting)
 
