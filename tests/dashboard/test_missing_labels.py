@@ -10,6 +10,7 @@ from boards import START, history_of, live, metrics
 from prequential.views.dashboard.overview import Overview
 from prequential.views.watching.ranking import Choice
 from prequential.views.watching.tail import OutputRecord
+from prequential.views.wording.status import NEXT_OF_STATUS
 
 from tests.browser import ready
 
@@ -111,3 +112,18 @@ def test_five_states_have_five_texts(page: Page) -> None:
             board.history.workers, board.trouble = workers, trouble
             ready(page, f"{server.address}?{text[:9]}{workers}{trouble}")
             assert page.inner_text(".notice").startswith(text)
+
+
+def test_each_status_that_needs_attention_has_a_next_step() -> None:
+    cases = {
+        "unlabelled": (evaluated(), unlabelled()), "below": [metrics(6000, 0.6)], "silent": (evaluated(),),
+    }  # fmt: skip
+    for kind, records in cases.items():
+        history = history_of(*records)
+        history.workers = 2
+        [one] = Overview(history, kind != "below").page(Choice(), LATER)["needs"]
+        assert (one["status"]["kind"], one["status"]["next"]) == (kind, NEXT_OF_STATUS[kind])
+        history.workers = 0
+        if kind == "silent":
+            [one] = Overview(history, True).page(Choice(), LATER)["needs"]
+            assert one["status"]["next"] == "start a worker: prequential worker --config FILE"

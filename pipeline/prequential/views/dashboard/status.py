@@ -11,10 +11,12 @@ from prequential.engine.measures.registry import LESS_IS_BETTER, MEASURES
 from prequential.topics.outputs import Incident
 from prequential.views.dashboard.history import OPEN, History, began
 from prequential.views.watching.ranking import RankedModel, is_baseline
-from prequential.views.watching.state import LABELS_STOPPED, ModelKey, ModelState, coverage_of
+from prequential.views.watching.state import LABELS_STOPPED, WORKER_DOWN, ModelKey, ModelState, coverage_of
 from prequential.views.wording import comparing, measures
 from prequential.views.wording.status import (
     FEW,
+    NEXT_OF_STATUS,
+    NEXT_WITHOUT_WORKER,
     URGENT,
     WORDS,
     better_sentence,
@@ -276,7 +278,8 @@ class Statuses:
         kind = self.kind(row, now)
         said: dict[str, Any] = {
             "kind": kind, "word": WORDS[kind], "sentence": "", "since": None, "outcome": None,
-            "before": None, "after": None, "level": None, "incident": None, "next": None,
+            "before": None, "after": None, "level": None, "incident": None,
+            "next": NEXT_OF_STATUS.get(kind),
         }  # fmt: skip
         key, untimed = row.model.key, row.model.untimed
         incident = self._incident(row)
@@ -323,7 +326,8 @@ class Statuses:
             return {"sentence": "No prediction has a label yet."}
         waiting = pending(model) if silence.kind == LABELS_STOPPED else None
         sentence = silence_sentence(now - silence.since, silence.why, waiting)
-        return {"sentence": sentence, "since": silence.since}
+        known = {"sentence": sentence, "since": silence.since}
+        return {**known, "next": NEXT_WITHOUT_WORKER} if silence.kind == WORKER_DOWN else known
 
     def _incident(self, row: RankedModel) -> Incident | None:
         """Return a model's most severe open incident, unless it is an improvement."""

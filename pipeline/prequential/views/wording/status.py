@@ -32,6 +32,17 @@ NEXT = {
     "not_clear": "check `noise` and wait",
 }  # fmt: skip
 
+#: What to do next about a model that needs attention without an incident, by its status.
+NEXT_OF_STATUS = {
+    "objective": "compare its segments and classes, then decide on retraining",
+    "unlabelled": "check that labels are produced, and that their ids are those of predictions",
+    "silent": "check that the model predicts, and that a worker runs",
+    "below": "use the baseline until the model is retrained, or check how labels arrive",
+}  # fmt: skip
+
+#: … and if no worker runs.
+NEXT_WITHOUT_WORKER = "start a worker: prequential worker --config FILE"
+
 #: Share of a change that is due to the class distribution from which on the classes themselves are unchanged.
 _ALL = 0.9
 

@@ -119,6 +119,7 @@ function heading(data) {
     h("h1", { tabindex: "-1" }, `${data.stream} / ${data.model}`, " ", chip(status.kind, `${status.word}${status.kind === "worse" && status.since !== null ? ` for ${since(status, now)}` : ""}`)),
     h("p", { class: "story" }, data.story),
     ["few", "waiting", "unlabelled", "silent"].includes(status.kind) ? h("p", { class: "problem" }, status.sentence) : null,
+    status.next ? h("p", { class: "card next" }, h("b", {}, "Next step: "), `${status.next[0].toUpperCase()}${status.next.slice(1)}.`) : null,
     h("p", { class: "meta" }, said.filter((one) => one).map((one) => h("span", {}, one)), status.incident ? link("incident", { id: status.incident }, "the open incident") : null),
   ];
 }
