@@ -4,7 +4,7 @@
 >>> from prequential.datasets import flights
 >>> predictions, labels = flights(days=7)
 >>> result = evaluate(predictions, labels, stream="flights", estimators=["all"])
->>> result.measures("accuracy", estimator="all")
+>>> dict(result.measures("accuracy", estimator="all"))
 {'daily': 0.696..., 'monthly': 0.796...}
 """
 

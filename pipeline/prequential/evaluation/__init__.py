@@ -4,8 +4,8 @@
 >>> predictions = [{"instance_id": i, "y_pred": "UP"} for i in range(100)]
 >>> labels = [{"instance_id": i, "y_true": "UP" if i % 4 else "DOWN"} for i in range(100)]
 >>> result = evaluate(predictions, labels, estimators=["all", "window:50"])
->>> result.measures("accuracy", estimator="all")
-{'model': 0.75}
+>>> result.measures("accuracy", estimator="all")["model"]
+0.75
 
 `evaluate` takes complete tables; `Evaluator` takes one prediction and one label at a time.
 """

@@ -340,8 +340,8 @@ def evaluate(
     >>> table = {
     ...     "y_pred": ["UP", "UP", "DOWN", "UP"], "y_true": ["UP", "DOWN", "DOWN", "UP"], "model": ["nb"] * 4,
     ... }
-    >>> evaluate(table, estimators=["all"]).measures("kappa")
-    {'nb': 0.5}
+    >>> evaluate(table, estimators=["all"]).measures("kappa")["nb"]
+    0.5
     """
     check_name("stream", stream)
     check_name("model", model)

@@ -275,8 +275,8 @@ class Evaluator:
         >>> for i in range(4):
         ...     evaluator.predict(i, "UP", model="nb")
         ...     evaluator.learn(i, "UP" if i else "DOWN")
-        >>> evaluator.result().measures("accuracy")
-        {'nb': 0.75}
+        >>> evaluator.result().measures("accuracy")["nb"]
+        0.75
         """
         self._process()
         self._close()
