@@ -70,7 +70,7 @@ def test_it_answers_in_the_order_in_which_one_asks(
     assert "persistent baseline right in 8" in text
     assert "accuracy now, window:1000" in text
     assert "at the earlier class distribution the model's accuracy would be 9" in text
-    assert "how bad       17 wrong in 100, before 10: 1.7 times as many (expected to last)\n" in text
+    assert "how bad       16 wrong in 100, before 10: 1.6 times as many (expected to last)\n" in text
     levels = r"^ {14}accuracy 90\.0% \(.* outcomes\) → 8\d\.\d% \(.* outcomes\), severity 0\.\d\d "
     assert re.search(levels, text, re.MULTILINE)
     assert "next          check the source of labels" in text
