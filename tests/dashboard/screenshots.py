@@ -49,6 +49,9 @@ _MONTH, _LEFT = 10, 300
 #: Seconds of live records before the picture, milliseconds to draw a chart, seconds for the page to fill.
 _LIVE, _DRAWN, _PATIENCE = 15, 1500, 300
 
+#: Pixels by which a picture is made higher at most, and at a time, and milliseconds to draw it again.
+_MOST_HIGHER, _STEP, _STEP_DRAWN = 120, 10, 200
+
 #: Texts of the page that aren't shown as a whole: they are wider than their element, which hides the rest, or
 #: reach beyond their drawing or the picture's lower edge.
 _CUT = """() => {
@@ -179,6 +182,7 @@ def take(address: str, views: dict[str, tuple[str, int]], before: Any = lambda: 
                     page.locator(".key a", has_text=model).first.wait_for(timeout=1000 * _PATIENCE)
             before()
             page.wait_for_timeout(_DRAWN)
+            lower_edge_between_lines(page, height)
             alerts = page.locator("[role=alert]").all()
             shown = {
                 "status": page.locator("header").inner_text(),
@@ -191,6 +195,15 @@ def take(address: str, views: dict[str, tuple[str, int]], before: Any = lambda: 
             page.screenshot(path=path)
             path.write_bytes(with_text(path.read_bytes(), json.dumps(shown)))
             page.close()
+
+
+def lower_edge_between_lines(page: Any, height: int) -> None:
+    """Make the picture a little higher until no text is cut by its lower edge."""
+    for more in range(0, _MOST_HIGHER, _STEP):
+        page.set_viewport_size({"width": 1280, "height": height + more})
+        page.wait_for_timeout(_STEP_DRAWN)
+        if not page.evaluate(_CUT):
+            return
 
 
 def wrong(shown: dict[str, Any]) -> list[str]:

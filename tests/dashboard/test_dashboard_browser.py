@@ -398,7 +398,7 @@ class TestIncident:
             assert "severity" not in facts[2]  # people count wrong ones; the number is below
             assert "severity 0.54, on a scale from 0.2 (small)" in page.inner_text("main > div > div > .meta")
             assert "Next step: Check upstream features of that segment." in page.inner_text(".next")
-            assert page.locator("h2").all_inner_texts() == [
+            assert page.locator("h2:visible").all_inner_texts() == [
                 "Causes shares of the change in loss",
                 "Records to inspect wrong predictions, the first after the change point",
                 "Other models and baselines share right before and since",

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from prequential.engine.compiled.kernel import Floats
 from prequential.topics.errors import printable
-from prequential.views.wording.status import number
 
 #: Pixels: where the lines are, from the left and from the top, and the height with the margin below them.
 _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 56, 530, 40, 216, 260
@@ -38,6 +37,9 @@ _PARTS = 200
 
 #: Pixels between the names of lines, the most letters of a name, and the pixels of a letter.
 _NAME_STEP, _NAME_LENGTH, _LETTER = 14, 20, 6.2
+
+#: Values below this one have three decimals.
+_THREE_DECIMALS = 10
 
 #: The least number of gaps between ticks.
 _GAPS = 3
@@ -148,7 +150,7 @@ class Plot:
             yield _drawn(drawn, colour, dash, line.faint)
             if drawn and line.name:
                 # The value comes first: behind a name such as "model", it would read as its number.
-                ends.append((drawn[-1][1], f"{number(float(ys[-1]))} {_short(line.name, letters)}", colour))
+                ends.append((drawn[-1][1], f"{_value(float(ys[-1]))} {_short(line.name, letters)}", colour))
         for row, (name, marked) in enumerate(self.marks.items()):
             colour, _ = _look(None, looks)
             top = _BOTTOM - _MARK * (len(self.marks) - row)
@@ -251,6 +253,10 @@ def _extremes(y: Floats) -> list[int]:
 def _moment(ms: float, width: float) -> str:
     text = datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
     return text[:10] if width > 90 * 86_400_000 else text
+
+
+def _value(value: float) -> str:
+    return f"{value:.3f}" if abs(value) < _THREE_DECIMALS else f"{value:,.4g}"
 
 
 def _short(name: str, letters: int) -> str:

@@ -35,10 +35,10 @@ class StatedCondition(Protocol):
 
     @property
     def text(self) -> str:
-        """Return the condition as it is written."""
+        """Return the condition as it is written, such as `accuracy < 0.9`."""
 
     def check(self, history: History) -> list[Answer]:
-        """Return an answer for each model."""
+        """Return an answer for each model that the condition is about, at least one."""
 
 
 class Check(NamedTuple):

@@ -498,7 +498,7 @@ def attention(needs: int, models: int) -> str:
 
 
 def number(value: float) -> str:
-    """Return a measure's value as text."""
+    """Return a measure's value as text: three decimals below 10, else four digits."""
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
 
 
