@@ -249,3 +249,10 @@ def test_requests_that_make_no_sense_are_sentences() -> None:
     ):  # fmt: skip
         with pytest.raises(error):
             board.answer(view, params)
+
+
+def test_the_page_shows_what_happens_until_the_first_messages_come() -> None:
+    board = Board(history_of(), "demo", lambda: 0)
+    assert board.answer("overview", {})["board"]["notice"] is None
+    board.notice = "The worker: compiling the engine's loops: 3 of about 64, 4 s."
+    assert board.answer("overview", {})["board"]["notice"] == board.notice
