@@ -88,7 +88,18 @@ USUAL = {
     ),
     "period": shaped(start=INTEGERS, end=INTEGERS, predictions=INTEGERS, labelled=INTEGERS, status=WORDS),
     "expected": shaped(
-        maturity=NUMBERS, measures=st.dictionaries(WORDS, shaped(value=NUMBERS, interval=BOTH), max_size=2)
+        maturity=NUMBERS,
+        measures=st.dictionaries(
+            WORDS,
+            shaped(
+                value=NUMBERS, interval=BOTH,
+                record=shaped(
+                    finals=INTEGERS, coverage=NUMBERS, mean_error=NUMBERS, labelled_so_far=NUMBERS,
+                    last_final=NUMBERS, lost_to=WORDS,
+                ),
+            ),
+            max_size=2,
+        ),
     ),
     "recent": shaped(verdict=usual("b_better", "undecided"), since=INTEGERS),
 }  # fmt: skip

@@ -164,9 +164,19 @@ class _Reference(msgspec.Struct):
     measures: dict[str, _Beside] = {}
 
 
+class _Record(msgspec.Struct):
+    finals: int = 0
+    coverage: float | None = None
+    mean_error: float | None = None
+    labelled_so_far: float | None = None
+    last_final: float | None = None
+    lost_to: str | None = None
+
+
 class _ExpectedMeasure(msgspec.Struct):
     value: float
     interval: Interval | None = None
+    record: _Record | None = None
 
 
 class _Verdict(msgspec.Struct):

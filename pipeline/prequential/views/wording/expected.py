@@ -37,6 +37,8 @@ class ExpectedPeriod(msgspec.Struct, frozen=True):
     labelled_so_far: float | None  # the measure over the labels so far; None without a value
     labelled_share: float  # share of the period's predictions with a label
     lost_to: str | None = None  # the naive answer that was closer in earlier periods, as in messages
+    #: Mean errors over these periods of `expected`, of the labels so far, and of the last final period.
+    errors: tuple[float, float | None, float | None] | None = None
 
 
 def expected_period(
@@ -57,13 +59,15 @@ def expected_period(
         start, end, measure, labelled[measure] if final else None, one.get("value"),
         None if interval is None else (interval[0], interval[1]), record.get("coverage"),
         record.get("finals"), labelled.get(measure), labelled_share, record.get("lost_to"),
+        (record["mean_error"], record.get("labelled_so_far"), record.get("last_final"))
+        if record.get("mean_error") is not None else None,
     )  # fmt: skip
 
 
 #: Why an estimate has no interval.
 NO_INTERVAL = f"no interval until {LEAST} periods are graded"
 
-#: Naive answers that an estimate can lose to, in words.
+#: Naive answers that an estimate can lose to, in words, in the order of their errors.
 _NAIVE = {
     "labelled_so_far": "the labels so far", "last_final": "the value of the latest final period",
 }  # fmt: skip
@@ -79,6 +83,26 @@ def lost_to_in_words(lost_to: str | None) -> str | None:
         return None
     name = _NAIVE.get(lost_to, printable(lost_to))
     return f"in earlier periods {name} {'were' if lost_to == 'labelled_so_far' else 'was'} closer"
+
+
+def answers_in_words(period: ExpectedPeriod) -> str | None:
+    """Return which answer has been best so far on the model's stream; None without a record.
+
+    >>> errors = (0.02, 0.05, 0.01)
+    >>> period = ExpectedPeriod(0, 1, "accuracy", None, 0.8, None, None, 50, None, 0.0, None, errors)
+    >>> answers_in_words(period).partition(" (")[0]
+    'accuracy, best answer so far: the value of the latest final period'
+    """
+    if period.errors is None or period.final is not None:
+        return None
+    answers = zip(period.errors, ("expected", *_NAIVE.values()))
+    known = [(error, name) for error, name in answers if error is not None]
+    _, best = min(known, key=lambda answer: answer[0])
+    each = ", ".join(f"{name} {number(error)}" for error, name in known)
+    return (
+        f"{period.measure}, best answer so far: {best} "
+        f"(mean errors over {period.finals} final periods: {each})"
+    )
 
 
 def period_in_words(one: ExpectedPeriod, zone: str = "UTC", *, untimed: bool = False) -> str:
@@ -142,6 +166,8 @@ def in_words(
     """Return sentences about the newest whole period and pending predictions."""
     if period is not None:
         yield period_in_words(period, zone, untimed=untimed)
+        if (answers := answers_in_words(period)) is not None:
+            yield answers
     if waiting is not None:
         yield waiting_in_words(waiting)
 
