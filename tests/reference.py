@@ -420,6 +420,7 @@ LABELS = {
     **{f"disparity_{name}": f"{_MODEL}, stage, key, measure" for name in
        ("difference", "low", "ratio", "verdict")},
     **{f"expected{name}": f"{_MODEL}, measure" for name in ("", "_low", "_high", "_coverage", "_miss")},
+    **{f"expected_book{name}": f"{_MODEL}, measure" for name in ("", "_low", "_high")},
     "expected_signal": f"{_MODEL}, signal",
     "merged_timestamp_seconds": "stream",
     **dict.fromkeys(

@@ -213,6 +213,61 @@ def test_what_waits_has_an_interval_once_open_periods_have_records() -> None:
     assert not lives.shard.reporter.waiting
 
 
+def test_the_book_covers_the_newest_whole_periods_together() -> None:
+    lives = Lives(**PERIOD, measures=("accuracy", "log_loss"), book_periods=4, period_final_at=1.0)
+    messages = periods_of(lives.go(*records(0, 700)))
+    finals = {one.period["start"]: one for one in messages if one.period["status"] == "final"}  # type: ignore[index]
+    books = [one for one in messages if one.expected_book is not msgspec.UNSET]
+    assert books
+    errors, covered = [], []
+    for message in books:
+        book: Any = message.expected_book
+        assert message.period["status"] == "provisional"  # type: ignore[index]
+        assert book["end"] == message.period["end"]  # type: ignore[index]
+        assert book["periods"] <= 4
+        starts = range(book["start"], book["end"], 1_000)
+        if book["periods"] < 4 or not all(start in finals for start in starts):
+            continue
+        assert len(starts) == 4
+        own = [finals[start] for start in starts]
+        assert book["predictions"] == sum(one.period["predictions"] for one in own)  # type: ignore[index]
+        truth = sum(one.n * one.measures["accuracy"] for one in own) / sum(one.n for one in own)
+        estimate = book["measures"]["accuracy"]
+        errors.append(abs(estimate["value"] - truth))
+        if "interval" in estimate:
+            low, high = estimate["interval"]
+            covered.append(low <= truth <= high)
+            assert estimate["level"] == 0.9
+        assert book["measures"]["log_loss"]["value"] > 0
+    assert np.mean(errors) < 0.05
+    assert len(covered) > 15
+    assert np.mean(covered) > 0.7
+    families = {name: _Kept() for name, _, _ in EXPECTED_FAMILIES}
+    add_expectations(families, lives.shard, [0])  # type: ignore[arg-type]
+    for name in ("expected_book", "expected_book_low", "expected_book_high"):
+        assert any('measure="accuracy"' in labels for labels in families[name].labels)
+
+
+def test_the_book_is_as_long_as_the_horizon_and_exact_where_periods_are_final() -> None:
+    lives = Lives(**PERIOD, measures=("accuracy", "kappa"))
+    books = [one.expected_book for one in periods_of(lives.go(*records(0, 400)))]
+    counts = Counter(book["periods"] for book in books if book is not msgspec.UNSET)  # type: ignore[index]
+    assert set(counts) == {1, 2, 3}  # 2.8 s, rounded up
+    assert max(counts, key=counts.__getitem__) == 3
+    numbers = Lives(**PERIOD, task="regression", measures=("mae",))
+    found = []
+    for ts, record in [(100 * i, i) for i in range(300)]:
+        found += [(ts, pred(record, ts, record % 7)), (ts + 900, lab(record, ts + 900, record % 7 + 1.0))]
+    outputs = numbers.go(*[record for _, record in sorted(found, key=lambda pair: pair[0])])
+    mae = [
+        one.expected_book["measures"]["mae"]["value"]  # type: ignore[index]
+        for one in periods_of(outputs) if one.expected_book is not msgspec.UNSET
+        and "mae" in one.expected_book["measures"]
+    ]  # fmt: skip
+    assert mae
+    assert mae == pytest.approx([1.0] * len(mae))
+
+
 def test_a_summary_says_it_of_periods_that_are_not_final() -> None:
     lives = Lives(**PERIOD)
     lives.go(*records(0, 400))

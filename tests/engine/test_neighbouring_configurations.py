@@ -58,6 +58,7 @@ NEIGHBOURS: dict[str, tuple[Any, ...]] = {
     "temporal_correction": (False,), "baselines": ((), ("majority",), ("persistent", "random")),
     "segments": ((), ("site",), ("site", "arm"), ("arm", "site", "more")), "segments_per_key": (1, 2, 9),
     "period": (None, 200), "period_zone": ("Asia/Tokyo",), "period_final_at": (0.5,),
+    "book_periods": (2,),
     "details": ((), ("dependence",)), "coverage": (False,),
     "dependence_order": (2, 4), "bins": (2,), "alpha": (3.0,), "label_horizon": (100, 100_000),
     "label_at_horizon": ("b", "unseen", "c"),

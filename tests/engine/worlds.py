@@ -684,6 +684,7 @@ def _extreme_defaults(rng: random.Random, task: str) -> dict[str, Any]:
         "period": None if every is None or period is None else f"{period}ms",
         "period_zone": _beside(rng).choice(["UTC", "America/New_York", "Asia/Kolkata"]),
         "period_final_at": rng.choice([1.5e-9, 0.5, 1]),
+        "book_periods": _beside(rng).choice([None, 1, 3]),
         "coverage": rng.random() < 0.9,
         "label_horizon": f"{horizon}ms",
         "settle": f"{rng.choice([1, 300, 5_000, 300_000])}ms",

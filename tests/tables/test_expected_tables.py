@@ -387,8 +387,8 @@ def _bounds(a: int) -> tuple[float, float]:
 
 
 def _moment(finals: Any, apart: int, first: float) -> float:
-    """The mean square of what d differs by between final periods, beyond chance; `first` is given ± 0.03."""
-    total, weights = 2 / 0.03**2 * first, 2 / 0.03**2
+    """The mean square of what d differs by between final periods, beyond chance; `first` is given ± 0.02."""
+    total, weights = 2 / 0.02**2 * first, 2 / 0.02**2
     pairs = list(zip(finals, finals[apart:]))
     for age, ((before, doubt), (now, chance)) in enumerate(reversed(pairs)):
         weight = 0.95**age / (chance + doubt + 0.01) ** 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any, NamedTuple
@@ -17,22 +16,17 @@ from prequential.engine.delay import expected as counters
 from prequential.engine.delay import paces, records
 from prequential.engine.delay.accounts import Accounts
 from prequential.engine.delay.calendars import starts_of
-from prequential.engine.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, SCALE_OF_LABELS, WEIGHT
+from prequential.engine.delay.calibrating import CONCEPT, EXPECTED, LABELLED, SCALE, WEIGHT
 from prequential.engine.delay.due_periods import PeriodState, report
 from prequential.engine.delay.expected import ExpectedTables
 from prequential.engine.delay.expecting import FEW, Group, look_together
 from prequential.engine.detectors.objectives import PeriodAlarm, alarms_of
 from prequential.engine.facts import PeriodForecast
-from prequential.engine.measures.declaration import COSTS, MORE, NEARER, Measure
+from prequential.engine.measures.declaration import MORE, NEARER, Measure
 from prequential.engine.measures.registry import INDEX, MEASURES
-from prequential.engine.output.period_measures import (
-    ESTIMATED,
-    FIRST_HORIZON,
-    OF_LOSSES,
-    Measures,
-    SoFar,
-    expected,
-)
+from prequential.engine.output.books import Books, OpenBook
+from prequential.engine.output.intervals import lacks_labels, left_of, scale_of
+from prequential.engine.output.period_measures import ESTIMATED, FIRST_HORIZON, Measures, SoFar, expected
 
 #: The standard normal quantile of a two-sided interval of 90%.
 _QUANTILE = 1.6448536269514722
@@ -68,48 +62,8 @@ def _above(x: float) -> float:
     return both_tails(x) / 2 if x >= 0.0 else 1.0 - both_tails(-x) / 2
 
 
-#: The smallest scale of an interval, as a share of an expected loss.
-_LEAST_SCALE = 1e-3
-
 #: With this many times as many open periods as the horizon has, timestamps have been far off.
 _MANY = 8
-
-#: Measures whose scale is a share of their value.
-_BY_VALUE = frozenset({*OF_LOSSES, *(one.name for one in MEASURES.values() if one.inputs == COSTS)})
-
-
-def scale_of(name: str, value: float, summary: Any, left: float) -> float:
-    """The scale of a measure's interval, by the summary of a period of which the share `left` is to come.
-
-    That of a loss is a share of its expected value.
-    """
-    if name in _BY_VALUE:
-        unknown = 1.0 - (1.0 - left) * summary[LABELLED] / summary[EXPECTED]
-        return abs(value) * (_LEAST_SCALE + max(0.0, unknown)) + _LEAST_SCALE**4
-    scale = summary[SCALE_OF_LABELS] if name == "prevalence" else 0.0
-    return scale_with_rest(max(scale, summary[SCALE]), summary[EXPECTED], left)
-
-
-def lacks_labels(name: str, summary: Any) -> bool:
-    """Whether a measure's interval must allow for missing labels; that of a loss always does."""
-    return name not in _BY_VALUE and paces.lacks_labels(summary)
-
-
-def left_of(clock: int, start: int, end: int) -> float:
-    """The share of a period that is still to come."""
-    return max(0.0, min(1.0, (end - clock) / (end - start)))
-
-
-def scale_with_rest(scale: float, n: float, left: float) -> float:
-    """The scale of an interval for all predictions of a period, of which the share `left` is still to come.
-
-    `scale` is that of the n predictions that there are. They and the n·left/(1 - left) others have a
-    variance of at most 1/4 each, which makes left/(4n) for what they differ by in a period's mean.
-
-    >>> scale_with_rest(0.5, 100.0, 0.0), scale_with_rest(0.0, 100.0, 0.16)
-    (0.5, 0.02)
-    """
-    return math.sqrt(scale * scale + 0.25 * left / n)
 
 
 class DuePeriods(NamedTuple):
@@ -139,13 +93,14 @@ class NewestEstimates(NamedTuple):
     state: PeriodState
     measures: dict[str, dict[str, Any]]
     labelled_so_far: dict[str, float]
+    book: dict[str, Any] | None = None  # of it and the periods before
 
 
 class Expectations:
     """Makes the estimates of the periods of a catalog's models."""
 
     def __init__(self, catalog: Catalog, accounts: Accounts) -> None:
-        self._catalog, self._accounts = catalog, accounts
+        self._catalog, self._accounts, self._books = catalog, accounts, Books(catalog, accounts)
         #: By model: the latest estimates of its newest period that has ended, since the start of the process.
         self.newest: dict[int, NewestEstimates] = {}
         #: By model and maturity: the latest signals.
@@ -231,8 +186,36 @@ class Expectations:
             states = [provisional.get(one.row) or self._state_of(one) for one in asked]
             some = [(one, state) for one, state in zip(asked, states) if state is not None]
             self._report_each(group, some, labelled, said)
+            places: dict[int, dict[int, int]] = {}
+            for place, at in enumerate(own.tolist()):
+                if stops[at] <= due[of[at]].clock:
+                    places.setdefault(due[of[at]].model, {})[starts[at]] = place
+            self._add_books(group, some, places, said)
         for one in due:
             one.periods.sort(key=lambda state: state.start)
+
+    def _add_books(
+        self, group: Group, reported: list[tuple[_OpenPeriod, PeriodState]],
+        places: dict[int, dict[int, int]], forecasts: dict[int, PeriodForecast],
+    ) -> None:  # fmt: skip
+        """Add the book to the message about the newest whole period of each model.
+
+        `places`: by model, the places of its whole periods among the group's estimates, by start (ms).
+        """
+        models = self._tables.models
+        for asked, state in reported:
+            model, clock = asked.due.model, asked.due.clock
+            if asked.maturity < 0 or state.start != max(places[model]):
+                continue
+            is_known = counters.known_of(models, np.array([model]), np.array([clock]))[0]
+            if models.sampled[model] or not is_known:
+                continue
+            open_book = OpenBook(asked.due.stream, model, clock, state.start, group, places[model])
+            book = self._books.book(open_book)
+            forecasts[state.row] = forecasts[state.row]._replace(book=book)
+            newest = self.newest.get(model)
+            if newest is not None and newest.state.start == state.start:
+                self.newest[model] = newest._replace(book=book)
 
     def _state_of(self, asked: _OpenPeriod) -> PeriodState | None:
         """The state of a period that only has a new maturity; it becomes due."""

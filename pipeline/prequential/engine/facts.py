@@ -29,6 +29,7 @@ class PeriodForecast(NamedTuple):
     maturity: int
     message: dict[str, Any]
     alarms: list[PeriodAlarm]
+    book: dict[str, Any] | None = None  # `expected_book` in the message about the newest whole period
 
 
 class PeriodDue(NamedTuple):

@@ -78,6 +78,7 @@ class Settings(TypedDict, total=False):
     period_zone: str
     period_final_at: float
     expected: bool
+    book_periods: int | None
     period_alarms: Mapping[str, float | None]
     segments: Sequence[str]
     segments_per_key: int

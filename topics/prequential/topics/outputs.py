@@ -63,6 +63,8 @@ class Metrics(msgspec.Struct, gc=False):
         Period of prediction time, and how much of it is labelled.
     expected
         Estimated performance of a period that is not final.
+    expected_book
+        Estimated performance of the newest whole periods together.
     coverage
         Label coverage and label latency; in messages that `emit.every` made due.
     confusion
@@ -123,6 +125,7 @@ class Metrics(msgspec.Struct, gc=False):
     started_empty: bool | Unset = UNSET
     period: dict[str, Any] | Unset = UNSET
     expected: dict[str, Any] | Unset = UNSET
+    expected_book: dict[str, Any] | Unset = UNSET
     coverage: dict[str, Any] | Unset = UNSET
     confusion: dict[str, dict[str, float]] | Unset = UNSET
     per_class: dict[str, dict[str, float]] | Unset = UNSET

@@ -41,6 +41,7 @@ OF_STREAM: Mapping[str, str] = {
     "period_zone": "kept",
     "period_final_at": _ON,
     "expected": "kept; estimates of periods appear from now on, or no more",
+    "book_periods": _ON,
     **{f"period_alarms.{name}": _ON for name in ("concept", "delays", "inputs", "miss")},
     "details": _SAYS,
     "coverage": _SAYS,

@@ -347,6 +347,7 @@ STREAM: dict[str, Parser] = {
     "cost_per_value": _flag,
     "coverage": _flag, "temporal_correction": _flag, "period": _optional(_period),
     "period_zone": time_zone, "period_final_at": _positive_share, "expected": _flag,
+    "book_periods": _optional(_integer(1, 1_000)),
     "alarm_budget": _optional(_budget), "alarm_change": _change,
     "cluster": _cluster, "incident_budget": _optional(_budget),
     "incident_loss": _one_of(tuple(dict.fromkeys(sum(streams.INCIDENT_LOSSES.values(), ())))),

@@ -196,6 +196,8 @@ class StreamConfig:
     period_final_at: float = 0.99
     #: Whether messages about periods report estimated performance.
     expected: bool = True
+    #: Number of the newest whole periods that `expected_book` covers; null: as many as `label_horizon` has.
+    book_periods: int | None = None
     period_alarms: PeriodAlarmConfig = PeriodAlarmConfig()
     #: What messages contain beyond measures: `confusion`, `per_class`, `intervals`, …
     details: tuple[str, ...] = ()

@@ -26,13 +26,13 @@ LEAST_VARIANCE = 1e-7
 _LARGEST_FACTOR = 20.0
 
 #: Columns of the summary of a period's estimates; three are deviations. The last ones are the evidence about
-#: the pace of labels (see `engine.delay.paces`), how many labels should have come by now, and the scale of
-#: shares of labels.
+#: the pace of labels (see `engine.delay.paces`), how many labels should have come by now, the scale of
+#: shares of labels, and the part of squared scales that is by chance.
 (
     LABELLED, EXPECTED, WAITING, WEIGHT, SCALE, CONCEPT, DELAYS, INPUTS, PACE_TOTAL, PACE_DUE, PACE_CHANCE,
-    DUE_BY_NOW, SCALE_OF_LABELS,
-) = range(13)  # fmt: skip
-COLUMNS = 13
+    DUE_BY_NOW, SCALE_OF_LABELS, BY_CHANCE,
+) = range(14)  # fmt: skip
+COLUMNS = 14
 
 
 class PeriodEstimates(NamedTuple):

@@ -187,6 +187,7 @@ def _expect(look: PeriodLook) -> None:
     summary[i, calibrating.WEIGHT] = weight / (labelled + summary[i, calibrating.WAITING])
     least = calibrating.LEAST_VARIANCE
     summary[i, calibrating.SCALE] = math.sqrt((by_chance + by_levels) / (n * n) + least)
+    summary[i, calibrating.BY_CHANCE] = by_chance / (n * n)
     summary[i, calibrating.SCALE_OF_LABELS] = math.sqrt((by_chance + moved * moved) / (n * n) + least)
     known = labelled >= FEW and information > 0.0
     summary[i, calibrating.CONCEPT] = slope / math.sqrt(information) if known else math.nan

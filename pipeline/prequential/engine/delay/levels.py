@@ -30,7 +30,7 @@ _VARIANCE, _DRIFT, _SPREAD = 0.05, 0.002, 0.004
 _APART = _DRIFT + 2.0 * _SPREAD
 
 #: How far that may be off, as a standard deviation: streams differ by far more than a tenfold in it.
-_DOUBT = 0.03
+_DOUBT = 0.02
 
 #: The initial values of a level.
 FIRST_LEVEL = (0.0, _VARIANCE, _DRIFT, _SPREAD, math.nan, 0.0, math.nan, 0.0, 0.0, 0.0, 0.0, 0.0)

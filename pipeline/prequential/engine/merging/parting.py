@@ -25,10 +25,10 @@ from prequential.engine.delay.expecting import look_together
 from prequential.engine.estimators.accumulator import Accumulator
 from prequential.engine.estimators.estimator import Estimator
 from prequential.engine.estimators.sums import is_any
-from prequential.engine.expectations import lacks_labels, left_of, scale_of
 from prequential.engine.measures.costs import SUMS, sum_up_stakes
 from prequential.engine.measures.registry import INDEX
 from prequential.engine.output.estimates import OF_MODELS
+from prequential.engine.output.intervals import lacks_labels, left_of, scale_of
 from prequential.engine.output.period_measures import expected
 from prequential.engine.output.waiting import all_waiting
 from prequential.engine.state import ShardState

@@ -219,7 +219,7 @@ def expected(
     for count in np.unique(of_models.losses[models]).tolist():
         [some] = np.nonzero((of_models.losses[models] == count) & (count > 0))
         if len(some):
-            of_scores = _sums_of(periods, tables, models[some], rows[some], coming[some], count)
+            of_scores = sums_with(periods, tables, models[some], rows[some], coming[some], count)
             if sums is not None:
                 sums[some] = of_scores
             _put_losses(found, some, of_scores, layout == NUMBERS)
@@ -289,7 +289,7 @@ def _measure_matrices(
         measure_cells(memory, room, positives, i, False, into.values[i], into.reasons[i])
 
 
-def _sums_of(
+def sums_with(
     periods: PeriodTables, tables: ExpectedTables, models: Ints, rows: Ints, coming: Floats, count: int
 ) -> Floats:
     """Sums of scores, (n, `SIZE`): of the labels so far, and of expected labels by their strata."""
@@ -394,5 +394,6 @@ def _message(
         *key, state.labelled, state.labelled, state.newest_ts, *due.measures, counts, stream.config.digest,
         period=state.as_message(closes=stream.config.label_at_horizon is not None),
         expected=forecast.message if forecast else msgspec.UNSET,
+        expected_book=forecast.book if forecast and forecast.book else msgspec.UNSET,
         untimed=catalog.untimed or msgspec.UNSET,
     )  # fmt: skip

@@ -112,6 +112,9 @@ EXPECTED_FAMILIES = (
     ("expected_low", GAUGE, "Lower bound of the estimated final value, at level 0.9"),
     ("expected_high", GAUGE, "Upper bound of the estimated final value, at level 0.9"),
     ("expected_coverage", GAUGE, "Share of earlier periods whose final value was within its interval"),
+    ("expected_book", GAUGE, "Estimated value of a measure over the newest whole periods together"),
+    ("expected_book_low", GAUGE, "Lower bound of the estimate over the newest whole periods, at level 0.9"),
+    ("expected_book_high", GAUGE, "Upper bound of the estimate over the newest whole periods, at level 0.9"),
     ("waiting_expected_labels", GAUGE,
      "Pending predictions, in periods that are not final, that are expected to get a label"),
     ("waiting_expected_right", GAUGE, "Pending predictions that are expected to get a label and be correct"),
@@ -137,6 +140,7 @@ def add_expectations(families: dict[str, Family], shard: Shard, streams: Iterabl
             if row not in newest:
                 continue
             add_expected(families, where, newest[row].measures)
+            add_book(families, where, newest[row].book)
             for name in SIGNALS:
                 values = [value for one in signals.get(row, {}).values() if (value := one[name]) is not None]
                 if values:
@@ -163,6 +167,15 @@ def add_expected(families: dict[str, Family], where: str, said: Mapping[str, Map
             families["expected_coverage"].add(with_measure, expected["record"]["coverage"])
         if "miss" in expected:
             families["expected_miss"].add(with_measure, expected["miss"])
+
+
+def add_book(families: dict[str, Family], where: str, book: Mapping[str, Any] | None) -> None:
+    """Add the samples of a model's newest whole periods together; `book` is a message's `expected_book`."""
+    for name, estimate in book["measures"].items() if book else ():
+        with_measure = f'{where},measure="{name}"'
+        families["expected_book"].add(with_measure, estimate["value"])
+        for family, value in zip(("low", "high"), estimate.get("interval", ())):
+            families[f"expected_book_{family}"].add(with_measure, value)
 
 
 MERGED_FAMILIES = (
