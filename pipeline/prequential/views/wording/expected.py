@@ -36,9 +36,9 @@ class ExpectedPeriod(msgspec.Struct, frozen=True):
     finals: int | None  # the number of these periods
     labelled_so_far: float | None  # the measure over the labels so far; None without a value
     labelled_share: float  # share of the period's predictions with a label
-    #: Mean errors over these final periods of `expected`, of the labels so far, and of the last final period.
+    lost_to: str | None = None  # the naive answer that was closer in earlier periods, as in messages
+    #: Mean errors over these periods of `expected`, of the labels so far, and of the last final period.
     errors: tuple[float, float | None, float | None] | None = None
-    lost_to: str | None = None  # the naive answer that was better than `expected` over enough final periods
 
 
 def expected_period(
@@ -58,10 +58,9 @@ def expected_period(
     return ExpectedPeriod(
         start, end, measure, labelled[measure] if final else None, one.get("value"),
         None if interval is None else (interval[0], interval[1]), record.get("coverage"),
-        record.get("finals"), labelled.get(measure), labelled_share,
+        record.get("finals"), labelled.get(measure), labelled_share, record.get("lost_to"),
         (record["mean_error"], record.get("labelled_so_far"), record.get("last_final"))
         if record.get("mean_error") is not None else None,
-        record.get("lost_to"),
     )  # fmt: skip
 
 
@@ -89,7 +88,8 @@ def lost_to_in_words(lost_to: str | None) -> str | None:
 def answers_in_words(period: ExpectedPeriod) -> str | None:
     """Return which answer has been best so far on the model's stream; None without a record.
 
-    >>> period = ExpectedPeriod(0, 1, "accuracy", None, 0.8, None, None, 50, None, 0.0, (0.02, 0.05, 0.01))
+    >>> errors = (0.02, 0.05, 0.01)
+    >>> period = ExpectedPeriod(0, 1, "accuracy", None, 0.8, None, None, 50, None, 0.0, None, errors)
     >>> answers_in_words(period).partition(" (")[0]
     'accuracy, best answer so far: the value of the latest final period'
     """
