@@ -527,6 +527,38 @@ print(twice(1.0), sum(twice.stats.cache_hits.values()))
     assert len(list((tmp_path / "loops").glob("shared-*"))) == 2
 
 
+def test_a_loop_from_the_cache_becomes_part_of_one_that_is_compiled(tmp_path: Path) -> None:
+    """Its LLVM code, which is not read before, is then needed."""
+    folder = tmp_path / "prequential" / "engine" / "compiled"
+    folder.mkdir(parents=True)
+    (folder / "twice.py").write_text(
+        "from prequential.engine.compiled.kernel import kernel\n\n"
+        "@kernel\ndef twice(x):\n    return x * 2.0\n"
+    )
+    (folder / "more.py").write_text(
+        "from prequential.engine.compiled.kernel import kernel\n"
+        "from prequential.engine.compiled.twice import twice\n\n"
+        "@kernel\ndef more(x):\n    return twice(x) + 1.0\n"
+    )
+    start = f"""
+from pathlib import Path
+from prequential.engine import compiled
+from prequential.engine.compiled import loopcache
+compiled.__path__.append({str(folder)!r})
+loopcache._ROOTS = (*loopcache._ROOTS, Path({str(folder.parents[1])!r}))
+from prequential.engine.compiled.twice import twice
+print(twice(1.0), sum(twice.stats.cache_hits.values()))
+"""
+    later = "from prequential.engine.compiled.more import more\nprint(more(1.0), more(2.0))\n"
+    for program, expected in ((start, "2.0 0\n"), (start + later, "2.0 1\n3.0 5.0\n")):
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", program],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "loops")},
+            capture_output=True, text=True, timeout=300, check=True,
+        )  # fmt: skip
+        assert done.stdout == expected
+
+
 def test_code_of_other_sources_is_removed(tmp_path: Path) -> None:
     """Otherwise, a folder next to the sources would grow with each change of them."""
     for stamps in ("before", "after"):
