@@ -403,7 +403,7 @@ class TestSummary:
         (head,) = (place for place, line in enumerate(lines) if line.startswith("model comparison"))
         assert [line.split(":")[0] for line in lines[head + 1 : head + 4]] == ["  final"] * 3
         assert lines[head + 1].startswith("  final: nb beats bad over the whole run: error lower by 0.917 (")
-        assert lines[head + 1].endswith("of 600; also recently (fading:0.999): by 0.917")
+        assert lines[head + 1].endswith("% confidence; also recently (fading:0.999): by 0.917")
         assert lines[head + 4].startswith("incidents: ")
 
     def test_nobody_is_compared_where_there_is_one_model(self, case: Case) -> None:
@@ -422,7 +422,8 @@ class TestSummary:
         assert summary["incidents"] == list(newest.values())
         assert sum(one["alarm_count"] for one in newest.values()) == len(written)
         explain = "; to explain one: prequential explain ID --from FILE"
-        said = f"incidents: {len(newest):,} (drift alarms: {len(written):,}){explain}\n  elec2/nb final: "
+        alarms = f"{len(written):,}, {len(written):,} of them in incidents"
+        said = f"incidents: {len(newest):,} (drift alarms: {alarms}){explain}\n  elec2/nb final: "
         assert said in case.said
 
     def test_alarms_that_are_in_no_incident(self, case: Case) -> None:
