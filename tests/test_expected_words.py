@@ -79,30 +79,6 @@ def test_without_a_record_no_answer_is_best() -> None:
     assert "no interval until 20 periods are graded" in about_period
 
 
-@pytest.mark.parametrize(("record", "best"), [
-    ({"mean_error": 0.01, "labelled_so_far": 0.05, "last_final": 0.02, "lost_to": None}, "expected"),
-    ({"mean_error": 0.03, "labelled_so_far": 0.05, "last_final": 0.02, "lost_to": "last_final"},
-     "the value of the latest final period"),
-    ({"mean_error": 0.03, "labelled_so_far": 0.02, "last_final": None, "lost_to": "labelled_so_far"},
-     "the labels so far"),
-])
-def test_the_best_answer_so_far_is_named(record: dict[str, Any], best: str) -> None:
-    estimate = {"value": 0.8, "interval": [0.7, 0.9], "record": record | {"finals": 31, "coverage": 0.9}}
-    period = expected_period(0, 3_600_000, 0.2, {"accuracy": 0.9}, {"accuracy": estimate})
-    assert period is not None
-    [about_period, answers] = in_words(period, None)
-    assert answers.startswith(f"accuracy, best answer so far: {best} (mean errors over 31 final periods: ")
-    assert "the value of the latest final period 0.020)" in answers or record["last_final"] is None
-    assert ("closer" in about_period) == (record["lost_to"] is not None)
-
-
-def test_without_a_record_no_answer_is_best() -> None:
-    estimate = {"value": 0.8, "record": None}
-    period = expected_period(0, 3_600_000, 0.2, {"accuracy": 0.9}, {"accuracy": estimate})
-    [about_period] = in_words(period, None)
-    assert "no interval until 20 periods are graded" in about_period
-
-
 def test_rows_without_times_are_counted() -> None:
     one = msgspec.structs.replace(ONE, start=1000, end=2000)
     assert period_in_words(one, untimed=True).startswith("rows 1,000 to 1,999, accuracy: ")

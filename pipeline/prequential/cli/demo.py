@@ -19,7 +19,7 @@ from prequential.configuration.settings.model import Config, HttpConfig, WorkerC
 from prequential.demo import screen
 from prequential.demo.broker import CLIENT_SETTINGS, EmbeddedBroker, pick_port
 from prequential.demo.flights import SPEED, FlightSource
-from prequential.demo.source import EMIT_OUTCOMES, Feed, Source
+from prequential.demo.source import EMIT_OUTCOMES, DemoStream, Feed
 from prequential.demo.stream import ModelServer, StreamPlan, build_models
 from prequential.demo.worker import DemoWorker, scrape
 from prequential.runtime.program import stop_signals
@@ -202,7 +202,7 @@ def _start(args: argparse.Namespace, http: HttpConfig, stack: ExitStack) -> _Ses
     return _Session(feed, tail, worker, broker)
 
 
-def _source(args: argparse.Namespace) -> Source:
+def _source(args: argparse.Namespace) -> DemoStream:
     """Return the stream of a command line."""
     if args.data == _FLIGHTS:
         return FlightSource(args.speed or SPEED, args.duration)

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 from prequential.configuration.settings.durations import exact_duration
 from prequential.datasets import flights
-from prequential.demo.source import EMIT_OUTCOMES, PreparedMessage, Source
+from prequential.demo.source import EMIT_OUTCOMES, DemoStream, PreparedMessage
 
 #: Milliseconds of the flights' time that pass in a second, by default: the year takes a minute and a half.
 SPEED = 4 * 86_400_000
 
 
-class FlightSource(Source):
+class FlightSource(DemoStream):
     """Replays the flights `speed` ms of their time a second, for at most `seconds` (None: all of them).
 
     Records have the flights' own times.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from prequential.configuration.settings.durations import shown_duration
-from prequential.demo.source import EMIT_OUTCOMES, Feed, Source
+from prequential.demo.source import EMIT_OUTCOMES, DemoStream, Feed
 from prequential.demo.stream import RATIO
 from prequential.demo.worker import Readings
 from prequential.offline.replay.text import ModelRow, models_table, number, print_wide, with_courses
@@ -159,7 +159,7 @@ def read_snapshot(board: DemoBoard, feed: Feed, console: Console) -> Group:
     return Group(*parts)
 
 
-def table(board: DemoBoard, source: Source, console: Console) -> Table:
+def table(board: DemoBoard, source: DemoStream, console: Console) -> Table:
     """The models: accuracy in the whole run and after the drift, and recent measures."""
     drifts = source.drift is not None
     rows = []
@@ -188,7 +188,7 @@ def table(board: DemoBoard, source: Source, console: Console) -> Table:
     )  # fmt: skip
 
 
-def legend(source: Source) -> list[str]:
+def legend(source: DemoStream) -> list[str]:
     """Return lines that explain the demo's output to a newcomer."""
     return [
         *source.legend,
@@ -213,7 +213,7 @@ def progress(board: DemoBoard, feed: Feed) -> str:
     return ", ".join(filter(None, parts))
 
 
-def drift(source: Source) -> str:
+def drift(source: DemoStream) -> str:
     """At which instance the drift is, and whether it has come, in one line of text; empty without one."""
     if source.drift is None:
         return ""
@@ -240,7 +240,7 @@ def recent_lines(board: DemoBoard) -> list[str]:
     return lines
 
 
-def incident_line(incident: Incident, source: Source) -> str:
+def incident_line(incident: Incident, source: DemoStream) -> str:
     """An incident in one line of text: since when, how bad, which causes, and how many alarms."""
     began, drift = incident.change_point["outcome"], ""
     if source.drift_outcome is not None:
@@ -263,7 +263,7 @@ def print_lines(lines: Iterable[str], console: Console) -> None:
         console.print(Text(line), soft_wrap=not console.is_terminal)
 
 
-def print_table(board: DemoBoard, source: Source, console: Console) -> None:
+def print_table(board: DemoBoard, source: DemoStream, console: Console) -> None:
     """Print the models' table for good, at the end of the run."""
     print_wide(lambda wide: table(board, source, wide), console)
 
@@ -275,7 +275,7 @@ NEXT = (
 )
 
 
-def totals(board: DemoBoard, source: Source) -> list[str]:
+def totals(board: DemoBoard, source: DemoStream) -> list[str]:
     """Return lines about the records, and about the faults that a stream has."""
     behind = source.outcomes - board.outcomes
     waiting, repeated = (board.readings.waiting, board.readings.repeated) if board.readings else (0, 0)
@@ -291,7 +291,7 @@ def totals(board: DemoBoard, source: Source) -> list[str]:
     ]
 
 
-def worth(board: DemoBoard, source: Source) -> list[str]:
+def worth(board: DemoBoard, source: DemoStream) -> list[str]:
     """Return lines about how much better the last predictions are than the first ones."""
     lines = []
     later = []
@@ -310,7 +310,7 @@ def worth(board: DemoBoard, source: Source) -> list[str]:
     return lines
 
 
-def compared(board: DemoBoard, source: Source) -> list[str]:
+def compared(board: DemoBoard, source: DemoStream) -> list[str]:
     """Return lines about pairs: which model is better, by how much, by which verdict, and since when."""
     return list(comparing.report(board.pairs.known()))
 
@@ -319,7 +319,7 @@ def _gain(initial: float, final: float) -> str:
     return f"{round(final, 3) - round(initial, 3):.3f}"
 
 
-def detected(board: DemoBoard, source: Source) -> list[str]:
+def detected(board: DemoBoard, source: DemoStream) -> list[str]:
     """Return lines about the drift, if there is one, and the incidents up to the end of the run."""
     incidents = [incident_line(incident, source) for incident in board.incidents]
     count = f"{counted(len(board.alarms), 'alarm')}, {counted(len(incidents), 'incident')}"

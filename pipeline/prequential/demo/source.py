@@ -26,7 +26,7 @@ class PreparedMessage(NamedTuple):
     fields: Mapping[str, Any]
 
 
-class Source(ABC):
+class DemoStream(ABC):
     """A stream of records, and counts of what has been sent of it.
 
     `instances`, `labels` and `outcomes` (how many each model must have had) are counted by `messages`.
@@ -78,7 +78,7 @@ _END_SECONDS = 5.0
 class Feed:
     """Sends a source once; `error` is what ended it, if something did."""
 
-    def __init__(self, source: Source, kafka: KafkaConfig) -> None:
+    def __init__(self, source: DemoStream, kafka: KafkaConfig) -> None:
         self.source = source
         self.error: BaseException | None = None
         #: Seconds of the stream that have passed, and the delay behind the plan.

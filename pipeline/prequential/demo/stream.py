@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, ClassVar, NamedTuple, Union
 
-from prequential.demo.source import EMIT_OUTCOMES, PreparedMessage, Source
+from prequential.demo.source import EMIT_OUTCOMES, DemoStream, PreparedMessage
 from prequential.serving.waiting import WaitingInstances
 from prequential.topics.errors import WorkError
 
@@ -250,7 +250,7 @@ _DETECTORS = [
 ]
 
 
-class ModelServer(Source):
+class ModelServer(DemoStream):
     """Answers a plan's events, and counts what is needed to tell what the evaluation found.
 
     Models that learn predict again at `AGES`; others would repeat their prediction.
